@@ -1,0 +1,118 @@
+//! Every limit and every setting, with its default.
+
+use crate::time::Duration;
+use crate::units::{BLOCK_SIZE, VolumeId};
+
+/// Volumes that one cache device can serve.
+pub const VOLUME_COUNT_MAX: usize = 16;
+/// Longest name of a volume, in bytes of UTF-8.
+pub const VOLUME_NAME_MAX: usize = 63;
+/// Largest request, in bytes; larger discards and write-zeroes are fine.
+pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
+/// Largest batch, in data blocks: what one header block can describe.
+pub const BATCH_BLOCKS_MAX: u32 = 250;
+/// Batches of one write head that may be in flight.
+pub const BATCHES_IN_FLIGHT_MAX: usize = 4;
+/// Largest fill window in bytes.
+pub const FILL_WINDOW_MAX: u64 = 1 << 20;
+/// Smallest fill window in bytes.
+pub const FILL_WINDOW_MIN: u64 = BLOCK_SIZE;
+/// Origin reads and writes of one volume in flight.
+pub const ORIGIN_DEPTH_MAX: usize = 128;
+/// Writebacks of one volume in flight.
+pub const WRITEBACK_DEPTH_MAX: usize = 8;
+/// Blocks that one writeback sweep sorts by LBA.
+pub const SWEEP_BLOCKS_MAX: usize = 16_384;
+/// Blocks written to an origin and waiting for its flush before the flush is forced.
+pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
+/// Batches that failed on the cache device before the cache is taken out of service.
+pub const CACHE_WRITE_ERRORS_MAX: u32 = 8;
+
+const _: () = assert!(FILL_WINDOW_MAX.is_multiple_of(FILL_WINDOW_MIN));
+
+/// When a volume's write is acknowledged, and what is cached.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Mode {
+    /// Writes go to the log and to the origin before they are acknowledged.
+    #[default]
+    WriteThrough,
+    /// Writes are acknowledged from the log and copied to the origin later.
+    WriteBack,
+    /// Writes go to the origin alone; reads are cached.
+    WriteAround,
+    /// Nothing new is cached; what is cached is still served.
+    Bypass,
+}
+
+/// Which reads that miss are promoted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Admission {
+    /// Everything, but under pressure only blocks that were asked for before.
+    #[default]
+    Pressure,
+    /// Everything, always.
+    Always,
+    /// Only blocks that were asked for before: halves the writes to the cache device.
+    SecondTouch,
+}
+
+/// Settings of one volume; all can be changed while it is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VolumeSettings {
+    /// Which volume of the superblock.
+    pub volume: VolumeId,
+    /// Write mode.
+    pub mode: Mode,
+    /// Which misses are promoted.
+    pub admission: Admission,
+    /// A sequential stream longer than this is bypassed; `None` caches streams too.
+    pub sequential_cutoff: Option<u64>,
+    /// Upper bound of the adaptive fill window in bytes, a power of two from 4 KiB to 1 MiB.
+    pub fill_window_max: u64,
+    /// Share of the cache in 1/1024 above which writeback goes on beside foreground work.
+    pub dirty_low: u16,
+    /// Share of the cache in 1/1024 at which writeback runs at full speed.
+    pub dirty_high: u16,
+    /// Share of the cache in 1/1024 at which new writes go through to the origin.
+    pub dirty_limit: u16,
+    /// Without foreground requests for this long, dirty data is drained.
+    pub idle_after: Duration,
+}
+
+impl VolumeSettings {
+    /// The defaults for a volume.
+    pub const fn new(volume: VolumeId) -> VolumeSettings {
+        VolumeSettings {
+            volume,
+            mode: Mode::WriteThrough,
+            admission: Admission::Pressure,
+            sequential_cutoff: Some(4 << 20),
+            fill_window_max: FILL_WINDOW_MAX,
+            dirty_low: 102,
+            dirty_high: 512,
+            dirty_limit: 716,
+            idle_after: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Settings of an engine that stay as they are while it lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EngineSettings {
+    /// Pages of 4 KiB that the driver gives to the engine for fills, merges, writeback and reclaim.
+    pub pool_pages: u32,
+    /// How long a batch of fills may gather before it is written.
+    pub fill_linger: Duration,
+    /// How long blocks may wait for the origin's flush that makes them clean.
+    pub origin_flush_after: Duration,
+}
+
+impl Default for EngineSettings {
+    fn default() -> EngineSettings {
+        EngineSettings {
+            pool_pages: 8_192,
+            fill_linger: Duration::from_millis(200),
+            origin_flush_after: Duration::from_millis(2_000),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The device side of the boundary: submissions out, completions in.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::request::{Durability, RequestId, Unmap};
+use crate::units::{ByteExtent, Checksum, PageIndex, VolumeId};
+
+/// Names a submission until its completion was handled.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SubmissionId(pub(crate) u64);
+
+impl SubmissionId {
+    /// The number, for a driver that must carry it through a 64-bit field.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// The id from the number that [`SubmissionId::as_u64`] gave.
+    pub const fn from_u64(raw: u64) -> SubmissionId {
+        SubmissionId(raw)
+    }
+}
+
+/// A device below the cache.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Device {
+    /// The cache device.
+    Cache,
+    /// The origin of a volume.
+    Origin(VolumeId),
+}
+
+/// A place in the driver's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Memory {
+    /// Bytes of a request's payload, from `offset` on.
+    Request {
+        /// The request.
+        id: RequestId,
+        /// Byte offset in its payload.
+        offset: u32,
+    },
+    /// A page of the engine's pool, from its byte `offset` on. Longer pieces run on into the pages that follow.
+    Pool {
+        /// First page.
+        page: PageIndex,
+        /// Byte offset in that page.
+        offset: u32,
+    },
+}
+
+/// One stretch of memory of a submission.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Piece {
+    /// Where it starts.
+    pub memory: Memory,
+    /// Its length in bytes.
+    pub length: u32,
+}
+
+/// The memory of a read or write, in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Pieces {
+    /// A single stretch: no allocation.
+    One(Piece),
+    /// Several stretches.
+    Many(Vec<Piece>),
+}
+
+impl Pieces {
+    /// The stretches as a slice.
+    pub fn as_slice(&self) -> &[Piece] {
+        match self {
+            Pieces::One(piece) => core::slice::from_ref(piece),
+            Pieces::Many(pieces) => pieces,
+        }
+    }
+
+    /// Bytes in all.
+    pub fn length(&self) -> u64 {
+        self.as_slice().iter().map(|piece| u64::from(piece.length)).sum()
+    }
+}
+
+/// Whether the driver must hand checksums back with the completion.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Checksums {
+    /// One CRC32C for each 4096 bytes of the pieces taken together, in order.
+    Compute,
+    /// None.
+    Skip,
+}
+
+/// What a device, or the driver's memory, shall do.
+///
+/// Offsets and lengths on devices are multiples of 512 bytes; on the cache device of 4096.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeviceOperation {
+    /// Reads into the pieces.
+    Read {
+        /// From which device.
+        device: Device,
+        /// Byte offset on it.
+        offset: u64,
+        /// Into which memory.
+        pieces: Pieces,
+        /// Checksums wanted?
+        checksums: Checksums,
+    },
+    /// Writes the pieces.
+    Write {
+        /// To which device.
+        device: Device,
+        /// Byte offset on it.
+        offset: u64,
+        /// From which memory.
+        pieces: Pieces,
+        /// Durable: as if followed by a flush (RWF_DSYNC).
+        durability: Durability,
+    },
+    /// Writes bytes of the engine's own, and the pieces right behind them, to the cache device in one write.
+    WriteMetadata {
+        /// Byte offset on the cache device.
+        offset: u64,
+        /// A multiple of 4096 bytes.
+        bytes: Box<[u8]>,
+        /// Payload behind the bytes; empty for journal blocks and summaries.
+        pieces: Vec<Piece>,
+        /// Durable: as if followed by a flush.
+        durability: Durability,
+    },
+    /// Reads bytes of the cache device for the engine itself; the completion carries them.
+    ReadMetadata {
+        /// Extent on the cache device, in multiples of 4096.
+        extent: ByteExtent,
+    },
+    /// Makes everything that completed before this submission durable.
+    Flush {
+        /// On which device.
+        device: Device,
+    },
+    /// Gives space back.
+    Discard {
+        /// On which device.
+        device: Device,
+        /// Where.
+        extent: ByteExtent,
+    },
+    /// Stores zeroes.
+    WriteZeroes {
+        /// On which device.
+        device: Device,
+        /// Where.
+        extent: ByteExtent,
+        /// May it punch a hole?
+        unmap: Unmap,
+        /// Durable: as if followed by a flush.
+        durability: Durability,
+    },
+    /// Copies memory at once, in the order of polling. There is a completion only if `checksums` says Compute: it
+    /// carries the checksum of the whole 4096-byte page that the copy touched (`to` is then a pool page).
+    Copy {
+        /// Source.
+        from: Memory,
+        /// Destination.
+        to: Memory,
+        /// Bytes.
+        length: u32,
+        /// Checksum of the destination page wanted?
+        checksums: Checksums,
+    },
+    /// Zeroes memory at once, in the order of polling; completions as for a copy.
+    Zero {
+        /// Destination.
+        to: Memory,
+        /// Bytes.
+        length: u32,
+        /// Checksum of the destination page wanted?
+        checksums: Checksums,
+    },
+}
+
+/// Something the driver must do; each is answered by one [`Completion`] (but see [`DeviceOperation::Copy`]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Submission {
+    /// Comes back in the completion.
+    pub id: SubmissionId,
+    /// What to do.
+    pub operation: DeviceOperation,
+}
+
+/// How a device failed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DeviceError {
+    /// An I/O error (EIO and everything without a better name).
+    Io,
+    /// The device is gone (ENODEV, ENXIO).
+    Gone,
+    /// No space left (a file-backed device on a full file system).
+    NoSpace,
+    /// The device cannot do that (discard, write zeroes).
+    Unsupported,
+}
+
+/// What a successful completion carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Data<'a> {
+    /// The checksums that were asked for.
+    pub checksums: &'a [Checksum],
+    /// The bytes of a [`DeviceOperation::ReadMetadata`].
+    pub bytes: &'a [u8],
+}
+
+/// The end of a submission: all of it was done, or nothing is known about what was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion<'a> {
+    /// Which submission.
+    pub id: SubmissionId,
+    /// How it ended.
+    pub result: Result<Data<'a>, DeviceError>,
+}

@@ -1,0 +1,52 @@
+//! Why a cache device cannot be opened or formatted.
+
+use alloc::string::String;
+
+/// An error of the engine: a sentence that says what was found, what was expected and what to do.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// The device does not start with a superblock of ours.
+    #[error("this is not a kickcache cache device: no valid superblock at offset 0 or 512 KiB ({found})")]
+    NoSuperblock {
+        /// What stands there instead.
+        found: String,
+    },
+    /// A superblock of another format version.
+    #[error("the cache device has format version {found}, this kickcache reads version {expected}")]
+    Version {
+        /// On the device.
+        found: u32,
+        /// Ours.
+        expected: u32,
+    },
+    /// The superblock is ours but contradicts itself or the device.
+    #[error("the superblock cannot be used: {what}")]
+    Superblock {
+        /// What is wrong.
+        what: String,
+    },
+    /// The device is too small or too large for a cache.
+    #[error("a cache device needs {minimum} to {maximum} bytes, this one has {found}")]
+    DeviceSize {
+        /// Bytes there.
+        found: u64,
+        /// Smallest.
+        minimum: u64,
+        /// Largest.
+        maximum: u64,
+    },
+    /// A volume's settings are impossible.
+    #[error("volume {name}: {what}")]
+    Volume {
+        /// Name of the volume.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The cache device could not be read while its log was recovered.
+    #[error("the cache device failed while its log was read: {what}")]
+    Recovery {
+        /// What failed.
+        what: String,
+    },
+}

@@ -1,0 +1,141 @@
+//! Where things lie on the cache device.
+
+use alloc::format;
+
+use crate::error::Error;
+use crate::units::{BLOCK_SIZE, ByteExtent, Location, SegmentIndex};
+
+/// Bytes kept for the superblock copies.
+pub const SUPERBLOCK_AREA: u64 = 1 << 20;
+/// Smallest cache device.
+pub const DEVICE_SIZE_MIN: u64 = 8 << 20;
+/// Largest cache device: locations have 32 bits of 4 KiB.
+pub const DEVICE_SIZE_MAX: u64 = 15 << 40;
+/// Largest segment.
+pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
+/// Smallest segment.
+pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
+/// Smallest journal.
+pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;
+/// Largest journal: what recovery reads whole.
+pub const JOURNAL_SIZE_MAX: u64 = 64 << 20;
+
+/// The layout of a cache device: superblock area, journal, segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Bytes of the device that are used.
+    pub device_size: u64,
+    /// Bytes of a segment.
+    pub segment_size: u64,
+    /// Number of segments.
+    pub segment_count: u32,
+    /// Bytes of the journal, which follows the superblock area.
+    pub journal_size: u64,
+}
+
+impl Geometry {
+    /// The layout for a device of `device_size` bytes: segments of the smaller of 4 MiB and 1/256 of the device,
+    /// and a journal of 1 %.
+    ///
+    /// # Errors
+    /// [`Error::DeviceSize`] below 8 MiB or above 15 TiB.
+    pub fn for_device(device_size: u64) -> Result<Geometry, Error> {
+        if !(DEVICE_SIZE_MIN..=DEVICE_SIZE_MAX).contains(&device_size) {
+            return Err(Error::DeviceSize {
+                found: device_size,
+                minimum: DEVICE_SIZE_MIN,
+                maximum: DEVICE_SIZE_MAX,
+            });
+        }
+        let wanted = (device_size / 256).clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX);
+        let segment_size = 1 << wanted.ilog2();
+        let journal = (device_size / 100).clamp(JOURNAL_SIZE_MIN, JOURNAL_SIZE_MAX);
+        let journal_size = journal / BLOCK_SIZE * BLOCK_SIZE;
+        let left = device_size - SUPERBLOCK_AREA - journal_size;
+        let segment_count = u32::try_from(left / segment_size).expect("at most 15 TiB in 4 MiB segments");
+        Ok(Geometry { device_size, segment_size, segment_count, journal_size })
+    }
+
+    /// Checks a layout that was read from a superblock.
+    ///
+    /// # Errors
+    /// [`Error::Superblock`] if the parts do not fit together.
+    pub fn check(&self) -> Result<(), Error> {
+        let expected = Geometry::for_device(self.device_size)?;
+        if *self == expected {
+            return Ok(());
+        }
+        Err(Error::Superblock { what: format!("layout {self:?} is not the one of this size, {expected:?}") })
+    }
+
+    /// Blocks in a segment, its summary included.
+    pub const fn blocks_per_segment(&self) -> u32 {
+        #[expect(clippy::cast_possible_truncation, reason = "a segment has at most 1024 blocks")]
+        {
+            (self.segment_size / BLOCK_SIZE) as u32
+        }
+    }
+
+    /// Blocks at the end of a segment that its summary takes.
+    pub const fn summary_blocks(&self) -> u32 {
+        // 64 bytes of header and 16 for each block of the segment.
+        (64 + 16 * self.blocks_per_segment()).div_ceil(4096)
+    }
+
+    /// Blocks of a segment that batches can use.
+    pub const fn batch_blocks(&self) -> u32 {
+        self.blocks_per_segment() - self.summary_blocks()
+    }
+
+    /// Locations in all segments.
+    pub const fn location_count(&self) -> u32 {
+        self.segment_count * self.blocks_per_segment()
+    }
+
+    /// The journal's extent on the device.
+    pub const fn journal(&self) -> ByteExtent {
+        ByteExtent { start: SUPERBLOCK_AREA, length: self.journal_size }
+    }
+
+    /// Blocks in the journal.
+    pub const fn journal_blocks(&self) -> u64 {
+        self.journal_size / BLOCK_SIZE
+    }
+
+    /// Byte offset of a location on the device.
+    pub const fn byte_offset(&self, location: Location) -> u64 {
+        SUPERBLOCK_AREA + self.journal_size + location.get() as u64 * BLOCK_SIZE
+    }
+
+    /// The first location of a segment.
+    pub const fn first_location(&self, segment: SegmentIndex) -> Location {
+        Location::new(segment.get() * self.blocks_per_segment())
+    }
+
+    /// The segment of a location.
+    pub const fn segment_of(&self, location: Location) -> SegmentIndex {
+        SegmentIndex::new(location.get() / self.blocks_per_segment())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_leaves_room_for_many_segments() {
+        for size in [DEVICE_SIZE_MIN, 32 << 20, 100_000_000, 4 << 30, 64 << 30, DEVICE_SIZE_MAX] {
+            let geometry = Geometry::for_device(size).unwrap();
+            assert!(geometry.segment_count >= 100, "{geometry:?}");
+            let end = geometry.byte_offset(Location::new(geometry.location_count()));
+            assert!(end <= size, "{geometry:?}");
+            assert!(geometry.check().is_ok());
+        }
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_refused() {
+        assert!(Geometry::for_device(DEVICE_SIZE_MIN - 1).is_err());
+        assert!(Geometry::for_device(u64::MAX).is_err());
+    }
+}

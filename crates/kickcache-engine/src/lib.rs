@@ -1,0 +1,20 @@
+//! The cache of kickcache as a state machine: requests and completions go in, submissions and replies come out.
+//!
+//! No I/O, no clock, no threads, no random source and no payload bytes live here. Start reading at
+//! [`engine::Engine`]; the words are those of `docs/format.md` and `ARCHITECTURE.md`.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+pub mod config;
+pub mod device;
+pub mod engine;
+pub mod error;
+pub mod format;
+pub mod request;
+pub mod stats;
+pub mod time;
+pub mod units;

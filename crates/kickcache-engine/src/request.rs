@@ -1,0 +1,105 @@
+//! The guest side of the boundary: requests in, replies out.
+
+use crate::units::{ByteExtent, Checksum, VolumeId};
+
+/// Names a request while it is in flight, and the driver's memory that belongs to it. The driver chooses the
+/// number; it must be unique among the requests in flight.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestId(u32);
+
+impl RequestId {
+    /// Wraps the driver's number.
+    pub const fn new(raw: u32) -> RequestId {
+        RequestId(raw)
+    }
+
+    /// The driver's number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// Whether a write must survive a power cut before it is acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Durability {
+    /// Survives the death of the process; a flush makes it durable.
+    Volatile,
+    /// FUA: survives a power cut once acknowledged.
+    Durable,
+}
+
+/// Whether the device may give the space of zeroed data back.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Unmap {
+    /// A hole is welcome.
+    Allow,
+    /// The space stays allocated (NBD's NO_HOLE).
+    Forbid,
+}
+
+/// What a request wants.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operation {
+    /// Fill the request's memory from the volume.
+    Read,
+    /// Store the request's memory to the volume.
+    Write(Durability),
+    /// Make all writes acknowledged so far durable; the extent is ignored.
+    Flush,
+    /// The data is no longer needed; it reads as anything stable afterwards.
+    Discard,
+    /// Store zeroes.
+    WriteZeroes {
+        /// May the origin punch a hole?
+        unmap: Unmap,
+        /// As for a write.
+        durability: Durability,
+    },
+    /// Bring the extent into the cache; no payload (NBD's CACHE).
+    Promote,
+}
+
+/// A request of a client.
+///
+/// The extent must lie within the volume and, for reads and writes, may start and end at any byte. The payload
+/// stays in the driver's memory; the engine names it as [`crate::device::Memory::Request`].
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Names the request and its memory.
+    pub id: RequestId,
+    /// Which volume.
+    pub volume: VolumeId,
+    /// What to do.
+    pub operation: Operation,
+    /// Where on the volume.
+    pub extent: ByteExtent,
+    /// For a write: the checksum of each whole block of the volume that the extent covers, in order. Empty for
+    /// everything else.
+    pub checksums: &'a [Checksum],
+}
+
+/// Errors a guest can see: an errno and nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Errno {
+    /// The device failed, or dirty data is damaged.
+    Io,
+    /// The request makes no sense.
+    Invalid,
+    /// No space left, or a write past the end.
+    NoSpace,
+    /// Not possible here (FAST_ZERO on a slow path).
+    NotSupported,
+    /// A write to a read-only volume.
+    NotPermitted,
+    /// The server is going down.
+    Shutdown,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// Which request.
+    pub id: RequestId,
+    /// How it ended; for a read, success means that the request's memory holds the data.
+    pub result: Result<(), Errno>,
+}

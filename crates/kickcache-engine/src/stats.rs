@@ -1,0 +1,147 @@
+//! What the engine counts, and its state at a glance.
+
+use alloc::vec::Vec;
+
+use crate::config::Mode;
+use crate::units::VolumeId;
+
+/// Counters of one volume since the engine was opened; all only grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VolumeCounters {
+    /// Read requests.
+    pub reads: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Flush requests.
+    pub flushes: u64,
+    /// Discard and write-zeroes requests.
+    pub discards: u64,
+    /// Bytes that clients read.
+    pub read_bytes: u64,
+    /// Bytes that clients wrote.
+    pub write_bytes: u64,
+    /// Blocks that reads found in the cache.
+    pub hit_blocks: u64,
+    /// Blocks that reads did not find.
+    pub miss_blocks: u64,
+    /// Misses that joined an origin read already in flight (part of `miss_blocks`).
+    pub shared_blocks: u64,
+    /// Blocks that were served past the cache (part of `miss_blocks` for reads).
+    pub bypass_blocks: u64,
+    /// Blocks promoted into the log.
+    pub promoted_blocks: u64,
+    /// Blocks read from the origin beyond what was asked for.
+    pub prefetched_blocks: u64,
+    /// Prefetched blocks that were hit later.
+    pub prefetch_hit_blocks: u64,
+    /// Blocks of client writes that entered the log.
+    pub logged_blocks: u64,
+    /// Blocks copied to the origin by writeback.
+    pub writeback_blocks: u64,
+    /// Origin reads (submissions).
+    pub origin_reads: u64,
+    /// Bytes of them.
+    pub origin_read_bytes: u64,
+    /// Origin writes (submissions).
+    pub origin_writes: u64,
+    /// Bytes of them.
+    pub origin_write_bytes: u64,
+    /// Origin flushes.
+    pub origin_flushes: u64,
+    /// Errors that origin submissions returned.
+    pub origin_errors: u64,
+    /// Clean blocks whose checksum was wrong, read from the origin instead.
+    pub healed_blocks: u64,
+    /// Dirty blocks that are damaged: reads of them fail.
+    pub damaged_blocks: u64,
+    /// Requests that ended with an error.
+    pub failed_requests: u64,
+}
+
+/// Counters of the cache device since the engine was opened; all only grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CacheCounters {
+    /// Read submissions.
+    pub reads: u64,
+    /// Bytes of them.
+    pub read_bytes: u64,
+    /// Write submissions: batches, journal blocks and summaries.
+    pub writes: u64,
+    /// Bytes of them.
+    pub write_bytes: u64,
+    /// Batches among the writes.
+    pub batches: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Blocks that reclaim copied to a head of the log.
+    pub reinserted_blocks: u64,
+    /// Clean blocks that reclaim forgot.
+    pub demoted_blocks: u64,
+    /// Segments emptied for reuse.
+    pub reclaimed_segments: u64,
+    /// Segments of the main queue that were hot enough to stay in place.
+    pub kept_segments: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Journal records written.
+    pub journal_records: u64,
+    /// Errors that cache device submissions returned.
+    pub errors: u64,
+}
+
+/// State of one volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VolumeStatus {
+    /// Which volume.
+    pub volume: VolumeId,
+    /// Its mode.
+    pub mode: Mode,
+    /// Bytes of the origin.
+    pub size: u64,
+    /// Blocks in the cache.
+    pub cached_blocks: u64,
+    /// Blocks whose newest data the origin does not have.
+    pub dirty_blocks: u64,
+    /// Blocks that the origin has but has not flushed.
+    pub unflushed_blocks: u64,
+    /// Fill window in bytes.
+    pub fill_window: u64,
+    /// Requests in flight.
+    pub requests_in_flight: u64,
+    /// The counters.
+    pub counters: VolumeCounters,
+}
+
+/// How the cache device is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CacheHealth {
+    /// In service.
+    Good,
+    /// Taken out of service after errors: every request goes to the origin.
+    OutOfService,
+}
+
+/// State of the engine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// The cache device.
+    pub health: CacheHealth,
+    /// Segments in all.
+    pub segments: u64,
+    /// Segments free for use.
+    pub free_segments: u64,
+    /// Blocks that all segments can hold.
+    pub capacity_blocks: u64,
+    /// Blocks in the probation queue's segments, live ones.
+    pub probation_blocks: u64,
+    /// Blocks in the main queue's segments, live ones.
+    pub main_blocks: u64,
+    /// What the policy wants probation to hold, in blocks.
+    pub probation_target: u64,
+    /// Bytes of memory of the engine's tables.
+    pub memory_bytes: u64,
+    /// The counters of the cache device.
+    pub counters: CacheCounters,
+    /// The volumes, by id.
+    pub volumes: Vec<VolumeStatus>,
+}

@@ -1,0 +1,192 @@
+//! Addresses, lengths and ids: one newtype each, conversions named after what they give.
+
+/// Bytes in a sector, the smallest addressable unit of a device.
+pub const SECTOR_SIZE: u64 = 512;
+/// Bytes in a block, the unit of caching.
+pub const BLOCK_SIZE: u64 = 4096;
+/// Bytes in a block, for memory lengths.
+pub const BLOCK_BYTES: usize = 4096;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name($inner);
+
+        impl $name {
+            /// Wraps a raw number.
+            pub const fn new(raw: $inner) -> $name {
+                $name(raw)
+            }
+
+            /// Gives the raw number back.
+            pub const fn get(self) -> $inner {
+                self.0
+            }
+        }
+    };
+}
+
+number! {
+    /// A 4 KiB block of a volume, counted from the volume's start.
+    BlockIndex(u64)
+}
+number! {
+    /// A volume of one cache device; at most [`crate::config::VOLUME_COUNT_MAX`] exist.
+    VolumeId(u8)
+}
+number! {
+    /// A segment of the cache device.
+    SegmentIndex(u32)
+}
+number! {
+    /// A 4 KiB place in the segment area of the cache device, counted from the first segment.
+    Location(u32)
+}
+number! {
+    /// The global order of batches and journal records; never reused, 0 is "nothing yet".
+    Sequence(u64)
+}
+number! {
+    /// How often a segment was opened; 0 means never.
+    Generation(u32)
+}
+number! {
+    /// CRC32C (Castagnoli) of one 4 KiB block.
+    Checksum(u32)
+}
+number! {
+    /// A 4 KiB page of the engine's memory pool.
+    PageIndex(u32)
+}
+
+impl BlockIndex {
+    /// Byte offset of the block's first byte on its volume.
+    pub const fn byte_offset(self) -> u64 {
+        self.0 * BLOCK_SIZE
+    }
+
+    /// The block that contains a byte; rounds down.
+    pub const fn containing(byte_offset: u64) -> BlockIndex {
+        BlockIndex(byte_offset / BLOCK_SIZE)
+    }
+
+    /// The block `count` after this one.
+    pub const fn plus(self, count: u64) -> BlockIndex {
+        BlockIndex(self.0 + count)
+    }
+}
+
+impl Location {
+    /// The place `count` after this one.
+    pub const fn plus(self, count: u32) -> Location {
+        Location(self.0 + count)
+    }
+}
+
+impl PageIndex {
+    /// Byte offset of the page in the pool.
+    pub const fn byte_offset(self) -> u64 {
+        self.0 as u64 * BLOCK_SIZE
+    }
+}
+
+impl Sequence {
+    /// The next sequence number.
+    pub const fn next(self) -> Sequence {
+        Sequence(self.0 + 1)
+    }
+}
+
+/// Largest block number that a key can hold: 2^40 blocks, 4 PiB.
+pub const BLOCK_INDEX_LIMIT: u64 = 1 << 40;
+
+/// A block of a volume in one 48-bit number: volume in the upper 8 bits, block in the lower 40.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockKey(u64);
+
+impl BlockKey {
+    /// Joins volume and block.
+    ///
+    /// # Panics
+    /// If the block number is not below [`BLOCK_INDEX_LIMIT`]: volumes are checked when they are opened.
+    pub const fn new(volume: VolumeId, block: BlockIndex) -> BlockKey {
+        assert!(block.0 < BLOCK_INDEX_LIMIT);
+        BlockKey(((volume.0 as u64) << 40) | block.0)
+    }
+
+    /// The key from its 48-bit number; higher bits are dropped.
+    pub const fn from_bits(bits: u64) -> BlockKey {
+        BlockKey(bits & ((1 << 48) - 1))
+    }
+
+    /// The 48-bit number.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The volume.
+    pub const fn volume(self) -> VolumeId {
+        VolumeId((self.0 >> 40) as u8)
+    }
+
+    /// The block of the volume.
+    pub const fn block(self) -> BlockIndex {
+        BlockIndex(self.0 & (BLOCK_INDEX_LIMIT - 1))
+    }
+}
+
+/// A start and a length in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ByteExtent {
+    /// First byte.
+    pub start: u64,
+    /// Number of bytes.
+    pub length: u64,
+}
+
+impl ByteExtent {
+    /// The first byte behind the extent.
+    ///
+    /// # Panics
+    /// On overflow: extents are checked against the device's size at the border.
+    pub const fn end(self) -> u64 {
+        self.start + self.length
+    }
+
+    /// Whether the two have a byte in common.
+    pub const fn overlaps(self, other: ByteExtent) -> bool {
+        self.start < other.end() && other.start < self.end()
+    }
+
+    /// Whether `other` lies within this extent.
+    pub const fn contains(self, other: ByteExtent) -> bool {
+        self.start <= other.start && other.end() <= self.end()
+    }
+
+    /// The smallest extent of whole blocks around this one.
+    pub const fn widened_to_blocks(self) -> ByteExtent {
+        let start = self.start / BLOCK_SIZE * BLOCK_SIZE;
+        let end = self.end().div_ceil(BLOCK_SIZE) * BLOCK_SIZE;
+        ByteExtent { start, length: end - start }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_keeps_volume_and_block_apart() {
+        let key = BlockKey::new(VolumeId::new(255), BlockIndex::new(BLOCK_INDEX_LIMIT - 1));
+        assert_eq!(key.volume().get(), 255);
+        assert_eq!(key.block().get(), BLOCK_INDEX_LIMIT - 1);
+        assert_eq!(BlockKey::from_bits(key.bits()), key);
+    }
+
+    #[test]
+    fn widening_rounds_outwards() {
+        let extent = ByteExtent { start: 4095, length: 2 };
+        assert_eq!(extent.widened_to_blocks(), ByteExtent { start: 0, length: 8192 });
+    }
+}

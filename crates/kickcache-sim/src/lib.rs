@@ -1,0 +1,1 @@
+//! Virtual devices, workloads, faults and an oracle for the cache engine.

@@ -1,0 +1,1 @@
+//! kickcache: serve a cached disk, look at it, try it.

@@ -1,0 +1,3 @@
+//! The `kickcache` command.
+
+fn main() {}
