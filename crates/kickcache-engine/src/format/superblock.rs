@@ -8,7 +8,7 @@ use crate::config::{VOLUME_COUNT_MAX, VOLUME_NAME_MAX};
 use crate::error::Error;
 use crate::format::bytes::{Reader, Writer};
 use crate::format::geometry::Geometry;
-use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, SECTOR_SIZE, VolumeId};
+use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, VolumeId};
 
 /// Bytes of one copy.
 pub const SUPERBLOCK_SIZE: usize = 16_384;
@@ -72,7 +72,8 @@ impl Superblock {
         let chosen = match copies.map(decode_copy) {
             [Ok(first), Ok(second)] => newest(first, second)?,
             [Ok(only), Err(_)] | [Err(_), Ok(only)] => only,
-            [Err(version @ Error::Version { .. }), Err(_)] | [Err(_), Err(version @ Error::Version { .. })] => {
+            [Err(version @ Error::Version { .. }), Err(_)]
+            | [Err(_), Err(version @ Error::Version { .. })] => {
                 return Err(version);
             }
             [Err(first), Err(_)] => return Err(first),
@@ -150,8 +151,9 @@ impl Superblock {
 }
 
 fn check_size(origin_size: u64) -> Result<(), String> {
-    if origin_size == 0 || !origin_size.is_multiple_of(SECTOR_SIZE) {
-        return Err(format!("an origin has a multiple of 512 bytes, this one {origin_size}"));
+    if origin_size == 0 || !origin_size.is_multiple_of(BLOCK_SIZE) {
+        let what = "an origin needs a multiple of 4096 bytes";
+        return Err(format!("{what}, this one has {origin_size}; extend a file with truncate -s %4096"));
     }
     if origin_size / BLOCK_SIZE >= BLOCK_INDEX_LIMIT {
         return Err(format!("an origin has at most 4 PiB, this one {origin_size} bytes"));
@@ -182,7 +184,8 @@ impl VolumeRecord {
         let origin_size = reader.take_u64()?;
         let name = core::str::from_utf8(reader.take(64)?.get(..name_length)?).ok()?;
         let identity = core::str::from_utf8(reader.take(identity_length)?).ok()?;
-        let fits = usize::from(id.get()) < VOLUME_COUNT_MAX && !name.is_empty() && check_size(origin_size).is_ok();
+        let fits =
+            usize::from(id.get()) < VOLUME_COUNT_MAX && !name.is_empty() && check_size(origin_size).is_ok();
         fits.then(|| VolumeRecord {
             id,
             name: name.to_string(),
@@ -198,8 +201,8 @@ fn decode_copy(bytes: &[u8]) -> Result<Superblock, Error> {
         return Err(Error::NoSuperblock { found: describe(bytes) });
     }
     let bytes = bytes.get(..SUPERBLOCK_SIZE).ok_or_else(|| damaged("it is cut short"))?;
-    let mut reader =
-        Reader::open(SUPERBLOCK_MAGIC, bytes).ok_or_else(|| damaged("its checksum is wrong in both copies"))?;
+    let mut reader = Reader::open(SUPERBLOCK_MAGIC, bytes)
+        .ok_or_else(|| damaged("its checksum is wrong in both copies"))?;
     let found = reader.take_u32().ok_or_else(|| damaged("it is cut short"))?;
     if found != FORMAT_VERSION {
         return Err(Error::Version { found, expected: FORMAT_VERSION });

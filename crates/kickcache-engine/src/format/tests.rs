@@ -10,7 +10,8 @@ use crate::format::batch::{BatchEntry, BatchHeader};
 use crate::format::bytes::crc32c;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{
-    Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count, segments_per_chunk,
+    Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count,
+    segments_per_chunk,
 };
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::format::superblock::Superblock;
@@ -29,7 +30,7 @@ fn key(block: u64) -> BlockKey {
 fn superblock() -> Superblock {
     let mut superblock = Superblock::new(UUID, 8 << 20).unwrap();
     superblock.add_volume("vm1", 1 << 30, "file:/srv/vm1.img").unwrap();
-    superblock.add_volume("vm2", 512, "block:/dev/sdb").unwrap();
+    superblock.add_volume("vm2", 4096, "block:/dev/sdb").unwrap();
     superblock
 }
 
@@ -150,7 +151,7 @@ fn superblock_errors_are_sentences() {
 #[test]
 fn volumes_are_checked_when_added() {
     let mut superblock = superblock();
-    for (name, size) in [("", 512), ("vm1", 512), ("x", 0), ("x", 513), ("x", u64::MAX / 512 * 512)] {
+    for (name, size) in [("", 4096), ("vm1", 4096), ("x", 0), ("x", 512), ("x", u64::MAX / 4096 * 4096)] {
         assert!(matches!(superblock.add_volume(name, size, ""), Err(Error::Volume { .. })), "{name} {size}");
     }
     for number in 2..16 {
@@ -183,11 +184,12 @@ fn golden_bytes_match_the_document() {
         .map(|(name, bytes)| alloc::format!("{name}: {} bytes, crc {:08x}", bytes.len(), crc32c(bytes).get()))
         .collect();
     expect![[r#"
-        superblock: 16384 bytes, crc 4c21060e
+        superblock: 16384 bytes, crc 478b431c
         batch header: 4096 bytes, crc bc294319
         summary: 4096 bytes, crc 4f83aeec
         records: 4096 bytes, crc a0d5d305
-        chunk: 4096 bytes, crc 8d491c44"#]].assert_eq(&lines.join("\n"));
+        chunk: 4096 bytes, crc 8d491c44"#]]
+    .assert_eq(&lines.join("\n"));
     expect![[r#"
         4b 49 43 4b 42 54 43 48 0a be 54 00 03 00 00 00
         07 07 07 07 07 07 07 07 07 07 07 07 07 07 07 07
@@ -195,7 +197,8 @@ fn golden_bytes_match_the_document() {
         05 00 00 00 02 00 00 00 00 00 00 00 00 00 00 00
         4d 00 00 00 00 02 01 00 78 56 34 12 00 00 00 00
         00 00 02 00 78 56 34 12 4e 00 00 00 00 02 00 00
-        78 56 34 12"#]].assert_eq(&hex(&header().encode()[..100]));
+        78 56 34 12"#]]
+    .assert_eq(&hex(&header().encode()[..100]));
 }
 
 fn hex(bytes: &[u8]) -> alloc::string::String {
