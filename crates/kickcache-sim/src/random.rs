@@ -47,10 +47,7 @@ impl Random {
     pub fn below(&mut self, limit: u64) -> u64 {
         assert!(limit > 0, "no number is below 0");
         let wide = u128::from(self.next_u64()) * u128::from(limit);
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half of a 128-bit product")]
-        {
-            (wide >> 64) as u64
-        }
+        (wide >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.

@@ -59,7 +59,7 @@ fn random_reads_over_the_whole_disk_have_the_usual_rates() {
 fn sequential_reads_run_at_the_speed_of_the_medium() {
     let mut disk = Disk::new(DiskParameters::rpm_7200(), 1);
     let mut now = Instant::ZERO;
-    let mut done = 0;
+    let mut done = 0_u32;
     for index in 0..200 {
         let request = ModelRequest {
             operation: ModelOperation::Read,
@@ -73,7 +73,7 @@ fn sequential_reads_run_at_the_speed_of_the_medium() {
         }
         done += 1 << 20;
     }
-    let rate = done as f64 / (micros(now) / 1e6) / 1e6;
+    let rate = f64::from(done) / (micros(now) / 1e6) / 1e6;
     assert!((120.0..182.0).contains(&rate), "{rate} MB/s");
 }
 
