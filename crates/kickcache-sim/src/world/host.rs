@@ -6,7 +6,6 @@ use crc_fast::CrcAlgorithm;
 use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Pieces, Submission, SubmissionId,
 };
-use kickcache_engine::engine::Engine;
 use kickcache_engine::request::{Durability, Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, Checksum, SECTOR_SIZE};
@@ -16,6 +15,7 @@ use crate::world::device::{FlushTicket, SimulatedDevice, WriteTicket};
 use crate::world::memory::{Access, DriverMemory};
 use crate::world::plan::{DeviceFaults, Latency, Plan};
 use crate::world::queue::{Event, Queue};
+use crate::world::subject::Subject;
 use crate::world::trace::Trace;
 
 /// The devices of a world; they outlive every engine.
@@ -69,9 +69,9 @@ pub struct Surroundings<'a> {
 }
 
 /// One life of an engine with its driver.
-pub struct Host {
+pub struct Host<E> {
     /// The engine.
-    pub engine: Engine,
+    pub engine: E,
     /// The driver's memory.
     pub memory: DriverMemory,
     in_flight: BTreeMap<u64, InFlight>,
@@ -96,9 +96,9 @@ pub fn checksums_of(extent: ByteExtent, payload: &[u8]) -> Vec<Checksum> {
     whole.map(checksum).collect()
 }
 
-impl Host {
+impl<E: Subject> Host<E> {
     /// Starts the life of an engine.
-    pub fn new(engine: Engine, plan: &Plan, random: Random) -> Host {
+    pub fn new(engine: E, plan: &Plan, random: Random) -> Host<E> {
         Host {
             engine,
             memory: DriverMemory::new(plan.settings.pool_pages),

@@ -4,6 +4,7 @@
 //! * [`plan`] draws what a run does: sizes, settings, faults (each run switches some features off).
 //! * [`device`] is a block device with a volatile write cache.
 //! * [`host`] plays the driver for one life of an engine.
+//! * [`subject`] is what is tested: the engine.
 //! * [`workload`] is what the clients do.
 //! * [`oracle`] knows which values a read may return.
 //! * [`run`] plays a whole run: lives, crashes, the last look at the origins.
@@ -16,5 +17,6 @@ pub mod oracle;
 pub mod plan;
 pub mod queue;
 pub mod run;
+pub mod subject;
 pub mod trace;
 pub mod workload;

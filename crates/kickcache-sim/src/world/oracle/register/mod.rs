@@ -49,7 +49,11 @@ pub struct Register {
     base_seen: Tick,
     /// Older values that a power cut may bring back until something is flushed.
     volatile: Vec<Version>,
-    /// When that life started.
+    /// A discard has left open what reigned at the start of this life.
+    base_open: bool,
+    /// The same for what a power cut may bring back.
+    volatile_open: bool,
+    /// When this life started.
     born: Tick,
     entries: Vec<Entry>,
     loose: Option<Loose>,
@@ -75,6 +79,8 @@ impl Register {
             base: vec![version],
             base_seen: 0,
             volatile: Vec::new(),
+            base_open: false,
+            volatile_open: false,
             born: 0,
             entries: Vec::new(),
             loose: None,
@@ -108,12 +114,14 @@ impl Register {
         self.entries.retain(|entry| entry.version == floor.version || !entry.reigned_before(&floor));
         self.base.clear();
         self.volatile.clear();
+        (self.base_open, self.volatile_open) = (false, false);
     }
 
     /// A discard starts: from here on the place may hold anything it ever held, or zeroes.
     pub fn start_discard(&mut self, book: &Book) {
         let in_flight = self.loose.map_or(0, |loose| loose.in_flight) + 1;
         self.loose = Some(Loose { in_flight, ended: NEVER });
+        self.base_open = true;
         self.base.clear();
         self.volatile.clear();
         self.entries.retain(|entry| !book.is_acknowledged(entry.version));
@@ -195,6 +203,7 @@ impl Register {
         }
         if settled && seen.start > loose.ended && self.entries.is_empty() {
             self.loose = None;
+            self.base_open = false;
             self.base = vec![seen.version];
             self.base_seen = seen.start;
         }
@@ -251,29 +260,38 @@ impl Register {
         if base_survives {
             base.extend(&self.base);
         }
+        self.volatile_open = older_survive && (self.base_open || (!flushed && self.volatile_open));
         if older_survive {
             volatile.extend(&self.base);
             if !flushed {
                 volatile.extend(&self.volatile);
             }
         }
-        self.loose = self.loose.filter(|loose| !self.overwritten_since(*loose, |version| book.is_acknowledged(version), book));
+        let kept = |version: Version| book.is_acknowledged(version);
+        self.loose = self.loose.filter(|loose| !self.overwritten_since(*loose, kept, book));
         self.restart(now, base, volatile);
     }
 
     /// The power went off: only what was flushed surely survives.
     pub fn cut_power(&mut self, now: Tick, volume: VolumeId, book: &Book) {
         let (mut base, older_survive) = self.survivors(|version| book.is_durable(version));
+        let flushed = book.is_flushed(volume, self.born);
         if older_survive {
             base.extend(&self.base);
-            if !book.is_flushed(volume, self.born) {
+            if !flushed {
                 base.extend(&self.volatile);
             }
         }
+        let open = older_survive && (self.base_open || (!flushed && self.volatile_open));
         let undone = self.discarded.filter(|ended| !book.is_flushed(volume, *ended));
         let loose = self.loose.or(undone.map(|ended| Loose { in_flight: 0, ended }));
-        self.loose = loose.filter(|loose| !self.overwritten_since(*loose, |version| book.is_durable(version), book));
+        let kept = |version: Version| book.is_durable(version);
+        self.loose = loose.filter(|loose| !self.overwritten_since(*loose, kept, book));
+        if open {
+            self.loose = Some(Loose { in_flight: 0, ended: now });
+        }
         self.discarded = None;
+        self.volatile_open = false;
         self.restart(now, base, Vec::new());
     }
 
@@ -295,6 +313,7 @@ impl Register {
         self.base_seen = 0;
         self.born = now;
         self.entries.clear();
+        self.base_open = self.loose.is_some();
         if let Some(loose) = &mut self.loose {
             *loose = Loose { in_flight: 0, ended: now };
             self.discarded = Some(now);
