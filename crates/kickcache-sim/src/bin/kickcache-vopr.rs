@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use kickcache_sim::world::run::{Summary, run_seed_printing};
+use kickcache_sim::world::report::Summary;
+use kickcache_sim::world::run::run_seed_printing;
 use kickcache_sim::world::trace::Printing;
 
 struct Arguments {

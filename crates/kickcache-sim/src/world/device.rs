@@ -185,7 +185,9 @@ impl SimulatedDevice {
     pub fn allows(&self, extent: ByteExtent, unit: u64) -> bool {
         debug_assert!(unit.is_multiple_of(SECTOR_SIZE), "devices have sectors");
         let aligned = extent.start.is_multiple_of(unit) && extent.length.is_multiple_of(unit);
-        aligned && extent.length > 0 && extent.start.checked_add(extent.length).is_some_and(|end| end <= self.size())
+        aligned
+            && extent.length > 0
+            && extent.start.checked_add(extent.length).is_some_and(|end| end <= self.size())
     }
 }
 

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 
 use crc_fast::CrcAlgorithm;
 use kickcache_engine::device::{
-    Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Pieces, Submission, SubmissionId,
+    Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Submission, SubmissionId,
 };
-use kickcache_engine::request::{Durability, Reply, Request};
+use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, Checksum, SECTOR_SIZE};
 
 use crate::random::Random;
 use crate::world::device::{FlushTicket, SimulatedDevice, WriteTicket};
 use crate::world::memory::{Access, DriverMemory};
+use crate::world::operation::{
+    describe, device_and_flush, extent_of, is_durable, is_memory_only, is_write, kind,
+};
 use crate::world::plan::{DeviceFaults, Latency, Plan};
 use crate::world::queue::{Event, Queue};
 use crate::world::subject::Subject;
@@ -91,7 +94,8 @@ pub fn checksum(bytes: &[u8]) -> Checksum {
 
 /// The checksums of the whole blocks of a volume that an extent covers.
 pub fn checksums_of(extent: ByteExtent, payload: &[u8]) -> Vec<Checksum> {
-    let skipped = usize::try_from(extent.start.next_multiple_of(BLOCK_SIZE) - extent.start).expect("below 4096");
+    let skipped =
+        usize::try_from(extent.start.next_multiple_of(BLOCK_SIZE) - extent.start).expect("below 4096");
     let whole = payload.get(skipped..).unwrap_or_default().chunks_exact(BLOCK_BYTES);
     whole.map(checksum).collect()
 }
@@ -119,8 +123,11 @@ impl<E: Subject> Host<E> {
 
     /// What is in flight, for a message.
     pub fn in_flight_text(&self) -> String {
-        let list: Vec<String> =
-            self.in_flight.iter().map(|(id, flight)| format!("{id}: {}", describe(&flight.operation))).collect();
+        let list: Vec<String> = self
+            .in_flight
+            .iter()
+            .map(|(id, flight)| format!("{id}: {}", describe(&flight.operation)))
+            .collect();
         list.join("; ")
     }
 
@@ -137,8 +144,7 @@ impl<E: Subject> Host<E> {
     pub fn pump(&mut self, now: Instant, around: &mut Surroundings<'_>) -> Result<Vec<Reply>, String> {
         let mut replies = Vec::new();
         while let Some(submission) = self.engine.poll_submission() {
-            let text = describe(&submission.operation);
-            self.submit(now, submission, around).map_err(|error| format!("{text}: {error}"))?;
+            self.submit(now, submission, around)?;
         }
         while let Some(reply) = self.engine.poll_reply() {
             replies.push(reply);
@@ -163,26 +169,18 @@ impl<E: Subject> Host<E> {
         if self.in_flight.contains_key(&id) {
             return Err(format!("submission {id} is in flight already"));
         }
-        match &operation {
-            DeviceOperation::Copy { from, to, length, checksums } => {
-                self.memory.copy(*from, *to, *length)?;
-                return self.finish_at_once(now, id, *to, *checksums, operation, around);
+        if let Some((to, checksums)) = self.move_memory(&operation)? {
+            if checksums == Checksums::Compute {
+                let checksums = vec![checksum(self.memory.page(to)?)];
+                let flight = InFlight { operation, progress: Progress::Done, checksums, bytes: Vec::new() };
+                self.in_flight.insert(id, flight);
+                let delay = Duration::from_nanos(self.random.below(20_000));
+                around.queue.push(now.plus(delay), Event::Complete(id));
             }
-            DeviceOperation::Zero { to, length, checksums } => {
-                self.memory.zero(*to, *length)?;
-                return self.finish_at_once(now, id, *to, *checksums, operation, around);
-            }
-            DeviceOperation::Read { .. }
-            | DeviceOperation::Write { .. }
-            | DeviceOperation::WriteMetadata { .. }
-            | DeviceOperation::ReadMetadata { .. }
-            | DeviceOperation::Flush { .. }
-            | DeviceOperation::Discard { .. }
-            | DeviceOperation::WriteZeroes { .. } => {}
+            return Ok(());
         }
-        self.check_border(&operation, around.devices)?;
-        self.check_order(&operation)?;
-        self.take_memory(id, &operation)?;
+        self.take_in(id, &operation, around.devices)
+            .map_err(|error| format!("submission {id}, {}: {error}", describe(&operation)))?;
         let progress = match device_and_flush(&operation) {
             (device, true) => Progress::Flushing(around.devices.get(device).start_flush()),
             (_, false) => Progress::Submitted,
@@ -193,23 +191,31 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    fn finish_at_once(
-        &mut self,
-        now: Instant,
-        id: u64,
-        to: kickcache_engine::device::Memory,
-        checksums: Checksums,
-        operation: DeviceOperation,
-        around: &mut Surroundings<'_>,
-    ) -> Result<(), String> {
-        if checksums == Checksums::Skip {
-            return Ok(());
+    /// Copies and zeroes at once; gives where to, and whether a checksum is wanted.
+    fn move_memory(&mut self, operation: &DeviceOperation) -> Result<Option<(Memory, Checksums)>, String> {
+        match operation {
+            DeviceOperation::Copy { from, to, length, checksums } => {
+                self.memory.copy(*from, *to, *length)?;
+                Ok(Some((*to, *checksums)))
+            }
+            DeviceOperation::Zero { to, length, checksums } => {
+                self.memory.zero(*to, *length)?;
+                Ok(Some((*to, *checksums)))
+            }
+            DeviceOperation::Read { .. }
+            | DeviceOperation::Write { .. }
+            | DeviceOperation::WriteMetadata { .. }
+            | DeviceOperation::ReadMetadata { .. }
+            | DeviceOperation::Flush { .. }
+            | DeviceOperation::Discard { .. }
+            | DeviceOperation::WriteZeroes { .. } => Ok(None),
         }
-        let checksums = vec![checksum(self.memory.page(to)?)];
-        self.in_flight.insert(id, InFlight { operation, progress: Progress::Done, checksums, bytes: Vec::new() });
-        let delay = Duration::from_nanos(self.random.below(20_000));
-        around.queue.push(now.plus(delay), Event::Complete(id));
-        Ok(())
+    }
+
+    fn take_in(&mut self, id: u64, operation: &DeviceOperation, devices: &mut Devices) -> Result<(), String> {
+        self.check_border(operation, devices)?;
+        self.check_order(operation)?;
+        self.take_memory(id, operation)
     }
 
     fn check_border(&self, operation: &DeviceOperation, devices: &mut Devices) -> Result<(), String> {
@@ -260,9 +266,7 @@ impl<E: Subject> Host<E> {
                 let junk = vec![0x5A; usize::try_from(pieces.length()).expect("fits memory")];
                 self.memory.scatter(pieces.as_slice(), &junk)
             }
-            DeviceOperation::Write { pieces, .. } => {
-                self.memory.guard(id, pieces.as_slice(), Access::Source)
-            }
+            DeviceOperation::Write { pieces, .. } => self.memory.guard(id, pieces.as_slice(), Access::Source),
             DeviceOperation::WriteMetadata { pieces, .. } => self.memory.guard(id, pieces, Access::Source),
             DeviceOperation::ReadMetadata { .. }
             | DeviceOperation::Flush { .. }
@@ -375,9 +379,7 @@ impl<E: Subject> Host<E> {
             }
             DeviceOperation::WriteZeroes { extent, .. } => Ok(Some(zeroes(extent))),
             // Devices zero what is discarded, or do nothing.
-            DeviceOperation::Discard { extent, .. } => {
-                Ok(self.random.chance(500).then(|| zeroes(extent)))
-            }
+            DeviceOperation::Discard { extent, .. } => Ok(self.random.chance(500).then(|| zeroes(extent))),
             DeviceOperation::Read { .. }
             | DeviceOperation::ReadMetadata { .. }
             | DeviceOperation::Flush { .. }
@@ -437,95 +439,5 @@ impl<E: Subject> Host<E> {
         }
         devices.cache.complete_all();
         devices.origins.iter_mut().for_each(SimulatedDevice::complete_all);
-    }
-}
-
-fn kind(operation: &DeviceOperation) -> u64 {
-    match operation {
-        DeviceOperation::Read { .. } => 1,
-        DeviceOperation::Write { .. } => 2,
-        DeviceOperation::WriteMetadata { .. } => 3,
-        DeviceOperation::ReadMetadata { .. } => 4,
-        DeviceOperation::Flush { .. } => 5,
-        DeviceOperation::Discard { .. } => 6,
-        DeviceOperation::WriteZeroes { .. } => 7,
-        DeviceOperation::Copy { .. } => 8,
-        DeviceOperation::Zero { .. } => 9,
-    }
-}
-
-fn is_memory_only(operation: &DeviceOperation) -> bool {
-    matches!(operation, DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. })
-}
-
-fn is_write(operation: &DeviceOperation) -> bool {
-    matches!(kind(operation), 2 | 3 | 6 | 7)
-}
-
-fn is_durable(operation: &DeviceOperation) -> bool {
-    match operation {
-        DeviceOperation::Write { durability, .. }
-        | DeviceOperation::WriteMetadata { durability, .. }
-        | DeviceOperation::WriteZeroes { durability, .. } => *durability == Durability::Durable,
-        DeviceOperation::Read { .. }
-        | DeviceOperation::ReadMetadata { .. }
-        | DeviceOperation::Flush { .. }
-        | DeviceOperation::Discard { .. }
-        | DeviceOperation::Copy { .. }
-        | DeviceOperation::Zero { .. } => false,
-    }
-}
-
-/// The device of an operation, and whether it is a flush.
-fn device_and_flush(operation: &DeviceOperation) -> (Device, bool) {
-    match operation {
-        DeviceOperation::Read { device, .. }
-        | DeviceOperation::Write { device, .. }
-        | DeviceOperation::Discard { device, .. }
-        | DeviceOperation::WriteZeroes { device, .. } => (*device, false),
-        DeviceOperation::Flush { device } => (*device, true),
-        DeviceOperation::WriteMetadata { .. }
-        | DeviceOperation::ReadMetadata { .. }
-        | DeviceOperation::Copy { .. }
-        | DeviceOperation::Zero { .. } => (Device::Cache, false),
-    }
-}
-
-fn extent_of(operation: &DeviceOperation) -> ByteExtent {
-    let of = |offset: u64, length: u64| ByteExtent { start: offset, length };
-    let all = |pieces: &Pieces| pieces.length();
-    match operation {
-        DeviceOperation::Read { offset, pieces, .. } | DeviceOperation::Write { offset, pieces, .. } => {
-            of(*offset, all(pieces))
-        }
-        DeviceOperation::WriteMetadata { offset, bytes, pieces, .. } => {
-            let payload: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
-            of(*offset, bytes.len() as u64 + payload)
-        }
-        DeviceOperation::ReadMetadata { extent }
-        | DeviceOperation::Discard { extent, .. }
-        | DeviceOperation::WriteZeroes { extent, .. } => *extent,
-        DeviceOperation::Flush { .. } => of(0, 0),
-        DeviceOperation::Copy { length, .. } | DeviceOperation::Zero { length, .. } => of(0, u64::from(*length)),
-    }
-}
-
-/// A submission in a few words.
-fn describe(operation: &DeviceOperation) -> String {
-    let extent = extent_of(operation);
-    let place = format!("{:?} {:#x}+{:#x}", device_and_flush(operation).0, extent.start, extent.length);
-    let durable = if is_durable(operation) { " durable" } else { "" };
-    match operation {
-        DeviceOperation::Read { .. } => format!("read {place}"),
-        DeviceOperation::Write { pieces, .. } => format!("write {place}{durable} from {:?}", pieces.as_slice()),
-        DeviceOperation::WriteMetadata { bytes, pieces, .. } => {
-            format!("write metadata {place}{durable} ({} bytes and {} pieces)", bytes.len(), pieces.len())
-        }
-        DeviceOperation::ReadMetadata { .. } => format!("read metadata {place}"),
-        DeviceOperation::Flush { device } => format!("flush {device:?}"),
-        DeviceOperation::Discard { .. } => format!("discard {place}"),
-        DeviceOperation::WriteZeroes { .. } => format!("write zeroes {place}{durable}"),
-        DeviceOperation::Copy { from, to, length, .. } => format!("copy {length:#x} from {from:?} to {to:?}"),
-        DeviceOperation::Zero { to, length, .. } => format!("zero {length:#x} at {to:?}"),
     }
 }

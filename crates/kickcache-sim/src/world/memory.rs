@@ -43,9 +43,9 @@ fn size(length: u32) -> usize {
 }
 
 impl DriverMemory {
-    /// The memory of a driver with a pool of so many pages, full of junk.
+    /// The memory of a driver with a pool of so many pages.
     pub fn new(pool_pages: u32) -> DriverMemory {
-        let pool = vec![0xA5; size(pool_pages) * BLOCK_BYTES];
+        let pool = vec![0; size(pool_pages) * BLOCK_BYTES];
         DriverMemory { requests: BTreeMap::new(), pool, guarded: BTreeMap::new() }
     }
 
@@ -197,7 +197,9 @@ impl DriverMemory {
             Memory::Request { .. } => Err(format!("{at:?} is no place of the pool")),
             Memory::Pool { page, offset } => {
                 let start = (size(page.get()) + size(offset) / BLOCK_BYTES) * BLOCK_BYTES;
-                self.pool.get(start..start + BLOCK_BYTES).ok_or_else(|| format!("{at:?} is outside of the pool"))
+                self.pool
+                    .get(start..start + BLOCK_BYTES)
+                    .ok_or_else(|| format!("{at:?} is outside of the pool"))
             }
         }
     }

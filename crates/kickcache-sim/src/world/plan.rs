@@ -287,8 +287,7 @@ impl Plan {
     /// The plan of a seed.
     pub fn draw(random: &mut Random) -> Plan {
         let volume_count = pick(random, &[1, 1, 2, 3]);
-        let origin_sizes: Vec<u64> =
-            (0..volume_count).map(|_| draw_origin_size(random)).collect();
+        let origin_sizes: Vec<u64> = (0..volume_count).map(|_| draw_origin_size(random)).collect();
         let volumes = (0..volume_count).map(|number| draw_volume(random, VolumeId::new(number))).collect();
         let faulty = random.chance(250);
         let faults = if faulty { draw_faults(random) } else { DeviceFaults::default() };

@@ -74,7 +74,7 @@ impl Client {
     }
 
     /// The next request.
-    pub fn next(&mut self) -> Ask {
+    pub fn next_ask(&mut self) -> Ask {
         let stream = self.stream.filter(|_| self.random.chance(900));
         match stream {
             Some(stream) => self.next_of_stream(stream),
@@ -86,8 +86,7 @@ impl Client {
         let start = if stream.next >= self.size { 0 } else { stream.next };
         let length = stream.length.min(self.size - start);
         self.stream = Some(Stream { next: start + length, ..stream });
-        let operation =
-            if stream.writes { Operation::Write(Durability::Volatile) } else { Operation::Read };
+        let operation = if stream.writes { Operation::Write(Durability::Volatile) } else { Operation::Read };
         Ask { volume: self.volume, operation, extent: ByteExtent { start, length } }
     }
 

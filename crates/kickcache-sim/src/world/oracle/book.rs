@@ -42,7 +42,12 @@ impl Book {
     /// The book of a run over so many volumes.
     pub fn new(volumes: usize) -> Book {
         let before = WriteRecord { volume: VolumeId::new(0), issued: 0, acknowledged: 0, durable: true };
-        Book { writes: vec![before; 2], flushed_through: vec![0; volumes], in_flight: BTreeSet::new(), tick: 1 }
+        Book {
+            writes: vec![before; 2],
+            flushed_through: vec![0; volumes],
+            in_flight: BTreeSet::new(),
+            tick: 1,
+        }
     }
 
     /// The tick of an event that happens now.
@@ -100,7 +105,8 @@ impl Book {
     /// Whether a write survives a power cut.
     pub fn is_durable(&self, version: Version) -> bool {
         self.get(version).is_some_and(|record| {
-            record.acknowledged != NEVER && (record.durable || self.is_flushed(record.volume, record.acknowledged))
+            record.acknowledged != NEVER
+                && (record.durable || self.is_flushed(record.volume, record.acknowledged))
         })
     }
 

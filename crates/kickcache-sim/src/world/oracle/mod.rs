@@ -49,14 +49,20 @@ impl Shadow {
             let end = ((sector + 1) * SECTOR_SIZE).min(extent.end());
             let part = ByteExtent { start, length: end - start };
             let first = self.first(sector);
-            let cell = self.cells[index(sector)].get_or_insert_with(|| Box::new(Cell::Whole(Register::new(first))));
+            let cell =
+                self.cells[index(sector)].get_or_insert_with(|| Box::new(Cell::Whole(Register::new(first))));
             visit_cell(cell, sector, part, &mut visit);
             start = end;
         }
     }
 }
 
-fn visit_cell(cell: &mut Cell, sector: u64, part: ByteExtent, visit: &mut impl FnMut(&mut Register, ByteExtent)) {
+fn visit_cell(
+    cell: &mut Cell,
+    sector: u64,
+    part: ByteExtent,
+    visit: &mut impl FnMut(&mut Register, ByteExtent),
+) {
     if part.length < SECTOR_SIZE
         && let Cell::Whole(register) = cell
     {
@@ -224,7 +230,9 @@ impl Oracle {
         let first = self.shadow(volume).first(extent.start / SECTOR_SIZE);
         match value(volume, extent, bytes) {
             Ok(version) if version == first => Ok(()),
-            found => Err(format!("volume {} byte {:#x} was never written: {found:?}", volume.get(), extent.start)),
+            found => {
+                Err(format!("volume {} byte {:#x} was never written: {found:?}", volume.get(), extent.start))
+            }
         }
     }
 

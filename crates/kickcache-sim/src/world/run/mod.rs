@@ -12,105 +12,16 @@ use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use crate::random::Random;
 use crate::world::content::{Version, stamp};
-use crate::world::device::SimulatedDevice;
 use crate::world::host::{Devices, Host, Surroundings, checksums_of};
-use crate::world::oracle::book::{INITIAL, Tick};
-use crate::world::oracle::{CHUNK, Crash, Oracle};
+use crate::world::oracle::book::Tick;
+use crate::world::oracle::{Crash, Oracle};
 use crate::world::plan::{Plan, draw_mode};
 use crate::world::queue::{Event, Queue};
+use crate::world::report::{Failure, Summary};
+use crate::world::setup::{cache_device, draw_filled, origin};
 use crate::world::subject::Subject;
 use crate::world::trace::{Printing, Trace};
 use crate::world::workload::{Ask, Client};
-
-/// What a run did, so that a zero is visible.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Summary {
-    /// Hash of everything that happened.
-    pub trace_hash: u64,
-    /// Events.
-    pub events: u64,
-    /// Requests.
-    pub requests: u64,
-    /// Requests that ended with an error.
-    pub errors: u64,
-    /// Simulated nanoseconds.
-    pub nanos: u64,
-    /// Lives of engines.
-    pub lives: u64,
-    /// Kills.
-    pub kills: u64,
-    /// Power cuts.
-    pub power_cuts: u64,
-    /// Crashes during recovery.
-    pub recovery_crashes: u64,
-    /// Blocks that reads found.
-    pub hit_blocks: u64,
-    /// Blocks that reads did not find.
-    pub miss_blocks: u64,
-    /// Blocks copied to origins.
-    pub writeback_blocks: u64,
-    /// Segments emptied.
-    pub reclaimed_segments: u64,
-    /// Blocks copied by reclaim.
-    pub reinserted_blocks: u64,
-    /// Checkpoints.
-    pub checkpoints: u64,
-    /// Blocks read from the origin because of a wrong checksum.
-    pub healed_blocks: u64,
-}
-
-impl Summary {
-    /// Adds what another run did; the hashes are mixed.
-    pub fn add(&mut self, other: &Summary) {
-        self.trace_hash = self.trace_hash.rotate_left(1) ^ other.trace_hash;
-        self.events += other.events;
-        self.requests += other.requests;
-        self.errors += other.errors;
-        self.nanos += other.nanos;
-        self.lives += other.lives;
-        self.kills += other.kills;
-        self.power_cuts += other.power_cuts;
-        self.recovery_crashes += other.recovery_crashes;
-        self.hit_blocks += other.hit_blocks;
-        self.miss_blocks += other.miss_blocks;
-        self.writeback_blocks += other.writeback_blocks;
-        self.reclaimed_segments += other.reclaimed_segments;
-        self.reinserted_blocks += other.reinserted_blocks;
-        self.checkpoints += other.checkpoints;
-        self.healed_blocks += other.healed_blocks;
-    }
-
-    fn add_status(&mut self, status: &Status) {
-        self.reclaimed_segments += status.counters.reclaimed_segments;
-        self.reinserted_blocks += status.counters.reinserted_blocks;
-        self.checkpoints += status.counters.checkpoints;
-        for volume in &status.volumes {
-            self.hit_blocks += volume.counters.hit_blocks;
-            self.miss_blocks += volume.counters.miss_blocks;
-            self.writeback_blocks += volume.counters.writeback_blocks;
-            self.healed_blocks += volume.counters.healed_blocks;
-        }
-    }
-}
-
-/// A run that found something.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
-    /// The seed.
-    pub seed: u64,
-    /// What was found.
-    pub what: String,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Failure { seed, what } = self;
-        writeln!(formatter, "seed {seed} failed: {what}")?;
-        write!(formatter, "replay: cargo run --release -p kickcache-sim --bin kickcache-vopr -- --seed {seed} --trace")
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// Plays the run of a seed.
 ///
@@ -200,7 +111,8 @@ impl World {
         let filled: Vec<Vec<bool>> =
             plan.origin_sizes.iter().map(|size| draw_filled(*size, &plan, &mut content)).collect();
         let origins = plan.origin_sizes.iter().zip(&filled).enumerate();
-        let origins = origins.map(|(number, (size, filled))| origin(volume_id(number), *size, filled)).collect();
+        let origins =
+            origins.map(|(number, (size, filled))| origin(volume_id(number), *size, filled)).collect();
         let hot: Vec<u64> = plan.origin_sizes.iter().map(|size| random.below(size / 4096)).collect();
         let clients = (0..plan.clients).map(|_| Client::new(&plan, &hot, random.split())).collect();
         let cache = cache_device(&plan, &mut content);
@@ -295,14 +207,13 @@ impl World {
     fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         self.run(host, None, |_, host| host.engine.phase() != Phase::Recovering)
             .map_err(|error| format!("recovery: {error}"))?;
-        match host.engine.phase() {
-            Phase::Running => {
-                host.engine.check();
-                self.note(|| "recovered".to_owned());
-                Ok(())
-            }
-            other => Err(format!("after recovery the engine is {other:?}")),
+        let phase = host.engine.phase();
+        if phase != Phase::Running {
+            return Err(format!("after recovery the engine is {phase:?}"));
         }
+        host.engine.check();
+        self.note(|| "recovered".to_owned());
+        Ok(())
     }
 
     /// Reads everything that was ever touched.
@@ -550,7 +461,7 @@ impl World {
             Event::Client(client) => {
                 if self.budget > 0 {
                     self.budget -= 1;
-                    let ask = self.clients[client].next();
+                    let ask = self.clients[client].next_ask();
                     self.issue(host, ask, Some(client));
                 }
                 Ok(())
@@ -636,10 +547,13 @@ impl World {
             format!("reply {id}: {:?}", reply.result)
         });
         let outstanding = self.outstanding.remove(&reply.id);
-        let outstanding = outstanding.ok_or_else(|| format!("a reply to request {id}, which is not in flight"))?;
+        let outstanding =
+            outstanding.ok_or_else(|| format!("a reply to request {id}, which is not in flight"))?;
         let payload = host.memory.remove(reply.id)?;
         match reply.result {
-            Ok(()) => self.succeed(&outstanding, &payload).map_err(|error| format!("request {id}: {error}"))?,
+            Ok(()) => {
+                self.succeed(&outstanding, &payload).map_err(|error| format!("request {id}: {error}"))?;
+            }
             Err(errno) if self.plan.faults.any() => {
                 let _ = errno;
                 self.summary.errors += 1;
@@ -691,31 +605,6 @@ fn around<'a>(
     faulty: bool,
 ) -> Surroundings<'a> {
     Surroundings { devices, queue, trace, faulty }
-}
-
-fn draw_filled(size: u64, plan: &Plan, random: &mut Random) -> Vec<bool> {
-    (0..size.div_ceil(CHUNK)).map(|_| random.chance(plan.filled_permille)).collect()
-}
-
-fn origin(volume: VolumeId, size: u64, filled: &[bool]) -> SimulatedDevice {
-    let mut device = SimulatedDevice::new(size);
-    let mut bytes = vec![0; usize::try_from(CHUNK).expect("small")];
-    for (start, _) in (0..size).step_by(usize::try_from(CHUNK).expect("small")).zip(filled).filter(|chunk| *chunk.1) {
-        let length = usize::try_from(CHUNK.min(size - start)).expect("small");
-        stamp(volume, INITIAL, start, &mut bytes[..length]);
-        device.prepare(start, &bytes[..length]);
-    }
-    device
-}
-
-fn cache_device(plan: &Plan, random: &mut Random) -> SimulatedDevice {
-    let mut device = SimulatedDevice::new(plan.cache_size);
-    if plan.cache_junk {
-        let words = plan.cache_size / 8;
-        let junk: Vec<u8> = (0..words).flat_map(|_| random.next_u64().to_le_bytes()).collect();
-        device.prepare(0, &junk);
-    }
-    device
 }
 
 #[cfg(test)]

@@ -110,11 +110,15 @@ impl<const FLAW: u8> StandIn<FLAW> {
             ..task
         };
         let (inner, whole) = (RequestId::new(u32::MAX), task.extent);
-        let parts = [part(inner, whole.start, start), part(task.id, start, end), part(inner, end, whole.end())];
-        parts.into_iter().filter(|part| part.extent.length > 0).for_each(|part| self.waiting.push_front(part));
+        let parts =
+            [part(inner, whole.start, start), part(task.id, start, end), part(inner, end, whole.end())];
+        parts
+            .into_iter()
+            .filter(|part| part.extent.length > 0)
+            .for_each(|part| self.waiting.push_front(part));
         // The part that replies goes last.
         let last = self.waiting.iter().position(|waiting| waiting.id == task.id).unwrap();
-        self.waiting.swap(last, if whole.start < start && end < whole.end() { 2 } else { 1 });
+        self.waiting.swap(last, usize::from(whole.start < start) + usize::from(end < whole.end()));
     }
 
     fn begin(&mut self, task: Task) {

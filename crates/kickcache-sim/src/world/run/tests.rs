@@ -45,7 +45,12 @@ fn each_flaw_of_the_stand_in_is_found() {
     ];
     for (flaw, failures) in found.iter().enumerate() {
         let text = failures.first().map(ToString::to_string).unwrap_or_default();
-        println!("flaw {}: {} of 40 seeds, first: {}", flaw + 1, failures.len(), &text[..text.len().min(300)]);
+        println!(
+            "flaw {}: {} of 40 seeds, first: {}",
+            flaw + 1,
+            failures.len(),
+            &text[..text.len().min(300)]
+        );
     }
     assert!(found.iter().all(|failures| !failures.is_empty()));
 }

@@ -72,6 +72,19 @@ pub struct Seen {
     pub end: Tick,
 }
 
+/// Why a value may not be seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wrong {
+    /// It is not among the values that may be seen.
+    Unknown,
+    /// An older value was seen after it.
+    SeenOlder,
+    /// A newer one had replaced it.
+    Replaced(Version),
+    /// A newer one was written after the discard.
+    Rewritten(Version),
+}
+
 impl Register {
     /// A place that holds a value from before the run.
     pub fn new(version: Version) -> Register {
@@ -108,7 +121,8 @@ impl Register {
             return;
         }
         let settled = |entry: &Entry| book.is_durable(entry.version) && entry.first_end < book.oldest_start();
-        let Some(floor) = self.entries.iter().copied().filter(settled).max_by_key(|entry| entry.last_start) else {
+        let Some(floor) = self.entries.iter().copied().filter(settled).max_by_key(|entry| entry.last_start)
+        else {
             return;
         };
         self.entries.retain(|entry| entry.version == floor.version || !entry.reigned_before(&floor));
@@ -143,28 +157,29 @@ impl Register {
     /// # Errors
     /// A sentence, if no order of the operations explains the value.
     pub fn read(&mut self, seen: Seen, book: &Book) -> Result<(), String> {
-        let matching: Vec<usize> =
-            (0..self.entries.len()).filter(|index| self.entries[*index].value() == seen.version).collect();
+        let mut matching =
+            (0..self.entries.len()).filter(|index| self.entries[*index].value() == seen.version);
+        let (first, several) = (matching.next(), matching.next().is_some());
         let in_base = self.base.contains(&seen.version);
-        match (matching.as_slice(), in_base) {
-            ([index], false) => self.read_entry(*index, seen, book),
-            ([], true) => self.read_base(seen, book),
-            ([], false) => self.read_unknown(seen, book),
-            (several, _) => self.read_ambiguous(several, in_base, seen, book),
-        }
+        let result = match first {
+            None if in_base => self.read_base(seen),
+            None => self.read_unknown(seen, book),
+            Some(index) if !several && !in_base => self.read_entry(index, seen, book),
+            Some(_) => self.read_ambiguous(in_base, seen, book),
+        };
+        result.map_err(|wrong| self.blame(seen, wrong, book))
     }
 
-    fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), String> {
+    fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let mut entry = self.entries[index];
         entry.first_end = entry.first_end.min(seen.end);
         entry.last_start = entry.last_start.max(seen.start);
         if entry.first_end < self.base_seen {
-            return Err(self.blame(seen, "an older value was seen after it", book));
+            return Err(Wrong::SeenOlder);
         }
         for (other_index, other) in self.entries.iter().enumerate() {
             if other_index != index && entry.reigned_before(other) && other.reigned_before(&entry) {
-                let why = format!("{} had replaced it", book.describe(other.version));
-                return Err(self.blame(seen, &why, book));
+                return Err(Wrong::Replaced(other.version));
             }
         }
         self.entries[index] = entry;
@@ -176,11 +191,10 @@ impl Register {
         Ok(())
     }
 
-    fn read_base(&mut self, seen: Seen, book: &Book) -> Result<(), String> {
+    fn read_base(&mut self, seen: Seen) -> Result<(), Wrong> {
         let start = self.base_seen.max(seen.start);
         if let Some(newer) = self.entries.iter().find(|entry| entry.first_end < start) {
-            let why = format!("{} had replaced it", book.describe(newer.version));
-            return Err(self.blame(seen, &why, book));
+            return Err(Wrong::Replaced(newer.version));
         }
         self.base = vec![seen.version];
         self.base_seen = start;
@@ -188,9 +202,9 @@ impl Register {
     }
 
     /// A value that is only possible because of a discard.
-    fn read_unknown(&mut self, seen: Seen, book: &Book) -> Result<(), String> {
+    fn read_unknown(&mut self, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let Some(loose) = self.loose else {
-            return Err(self.blame(seen, "it is not among the values that may be seen", book));
+            return Err(Wrong::Unknown);
         };
         let settled = loose.in_flight == 0;
         let newer = self.entries.iter().find(|entry| {
@@ -198,8 +212,7 @@ impl Register {
             settled && issued > loose.ended && entry.first_end < seen.start
         });
         if let Some(newer) = newer {
-            let why = format!("{} was written after the discard", book.describe(newer.version));
-            return Err(self.blame(seen, &why, book));
+            return Err(Wrong::Rewritten(newer.version));
         }
         if settled && seen.start > loose.ended && self.entries.is_empty() {
             self.loose = None;
@@ -211,13 +224,15 @@ impl Register {
     }
 
     /// Zeroes that several writes may have stored: one of them must explain the read.
-    fn read_ambiguous(&mut self, indexes: &[usize], base: bool, seen: Seen, book: &Book) -> Result<(), String> {
-        let mut result = Err(String::new());
-        for index in indexes {
-            result = result.or_else(|_| self.clone().read_entry(*index, seen, book));
+    fn read_ambiguous(&mut self, base: bool, seen: Seen, book: &Book) -> Result<(), Wrong> {
+        let mut result = Err(Wrong::Unknown);
+        for index in 0..self.entries.len() {
+            if self.entries[index].value() == seen.version {
+                result = result.or_else(|_| self.clone().read_entry(index, seen, book));
+            }
         }
         if base {
-            result = result.or_else(|_| self.clone().read_base(seen, book));
+            result = result.or_else(|_| self.clone().read_base(seen));
         }
         if self.loose.is_some() {
             result = result.or_else(|_| self.clone().read_unknown(seen, book));
@@ -225,7 +240,13 @@ impl Register {
         result
     }
 
-    fn blame(&self, seen: Seen, why: &str, book: &Book) -> String {
+    fn blame(&self, seen: Seen, wrong: Wrong, book: &Book) -> String {
+        let why = match wrong {
+            Wrong::Unknown => "it is not among the values that may be seen".to_owned(),
+            Wrong::SeenOlder => "an older value was seen after it".to_owned(),
+            Wrong::Replaced(newer) => format!("{} had replaced it", book.describe(newer)),
+            Wrong::Rewritten(newer) => format!("{} was written after the discard", book.describe(newer)),
+        };
         let base: Vec<String> = self.base.iter().map(|version| book.describe(*version)).collect();
         let entries: Vec<String> = self.entries.iter().map(|entry| book.describe(entry.version)).collect();
         format!(
@@ -284,7 +305,7 @@ impl Register {
         }
         let open = older_survive && (self.base_open || (!flushed && self.volatile_open));
         let undone = self.discarded.filter(|ended| !book.is_flushed(volume, *ended));
-        let loose = self.loose.or(undone.map(|ended| Loose { in_flight: 0, ended }));
+        let loose = self.loose.or_else(|| undone.map(|ended| Loose { in_flight: 0, ended }));
         let kept = |version: Version| book.is_durable(version);
         self.loose = loose.filter(|loose| !self.overwritten_since(*loose, kept, book));
         if open {
@@ -298,7 +319,8 @@ impl Register {
     fn overwritten_since(&self, loose: Loose, kept: impl Fn(Version) -> bool, book: &Book) -> bool {
         loose.in_flight == 0
             && self.entries.iter().any(|entry| {
-                book.get(entry.version).is_some_and(|record| record.issued > loose.ended) && kept(entry.version)
+                book.get(entry.version).is_some_and(|record| record.issued > loose.ended)
+                    && kept(entry.version)
             })
     }
 
