@@ -1,1 +1,9 @@
 //! kickcache: serve a cached disk, look at it, try it.
+
+pub mod cli;
+pub mod config;
+pub mod control;
+pub mod demo;
+pub mod plan;
+pub mod units;
+pub mod words;
