@@ -295,7 +295,7 @@ mod tests {
                 "1.5 KiB",
                 "4 KiB",
                 "999 KiB",
-                "1.0 MiB",
+                "1 MiB",
                 "10 GiB",
                 "16384 PiB"
             ]

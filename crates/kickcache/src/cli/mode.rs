@@ -9,7 +9,7 @@ use crate::words::ModeWord;
 const EXAMPLES: &str = "\
 Examples:
   kickcache mode vm1 write-back
-  kickcache mode vm1 write-through      new writes at once; what is dirty is written back beside them";
+  kickcache mode vm1 write-through      new writes at once; what is dirty is written back as well";
 
 /// Change the mode of a volume while it is served
 #[derive(Debug, clap::Args)]

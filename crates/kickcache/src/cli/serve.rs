@@ -34,6 +34,20 @@ A configuration file has several volumes; its keys are the names of the flags:
 
 SIGTERM and SIGINT stop the daemon cleanly, as `kickcache stop` does.";
 
+/// The flags that a configuration file replaces.
+const VOLUME_FLAGS: [&str; 10] = [
+    "cache",
+    "origin",
+    "name",
+    "mode",
+    "nbd",
+    "size",
+    "read_only",
+    "sequential_cutoff",
+    "fill_window_max",
+    "admission",
+];
+
 /// Serve volumes: put a cache device in front of an origin, as a disk over NBD
 ///
 /// A new or empty cache file is formatted, and nothing else ever is. The origin keeps its contents as they are.
@@ -49,9 +63,9 @@ pub(crate) struct ServeArgs {
     /// Name of the volume, which NBD clients ask for [default: the file name of the origin]
     #[arg(long, requires = "cache")]
     name: Option<String>,
-    /// When writes are acknowledged, and what is cached
-    #[arg(long, value_enum, requires = "cache", default_value_t, hide_default_value = false)]
-    mode: ModeWord,
+    /// When writes are acknowledged, and what is cached [default: write-through]
+    #[arg(long, value_enum, requires = "cache")]
+    mode: Option<ModeWord>,
     /// Where NBD clients connect: unix:PATH or tcp:HOST:PORT; may be given several times
     ///
     /// Without it: unix:$XDG_RUNTIME_DIR/kickcache/NAME.nbd.sock, or below /run/kickcache.
@@ -63,17 +77,17 @@ pub(crate) struct ServeArgs {
     /// Refuse writes of clients
     #[arg(long, requires = "cache")]
     read_only: bool,
-    /// Sequential streams longer than this are not cached; `off` caches them too
-    #[arg(long, value_name = "SIZE", requires = "cache", default_value = "4M", allow_hyphen_values = true)]
-    sequential_cutoff: Cutoff,
-    /// The most that one miss brings in: a power of two from 4K to 1M
-    #[arg(long, value_name = "SIZE", requires = "cache", default_value = "1M", value_parser = parse_fill_window, allow_hyphen_values = true)]
-    fill_window_max: Size,
-    /// Which misses are cached
-    #[arg(long, value_enum, requires = "cache", default_value_t)]
-    admission: AdmissionWord,
+    /// Sequential streams longer than this are not cached; `off` caches them too [default: 4M]
+    #[arg(long, value_name = "SIZE", requires = "cache", allow_hyphen_values = true)]
+    sequential_cutoff: Option<Cutoff>,
+    /// The most that one miss brings in: a power of two from 4K to 1M [default: 1M]
+    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_fill_window, allow_hyphen_values = true)]
+    fill_window_max: Option<Size>,
+    /// Which misses are cached [default: pressure]
+    #[arg(long, value_enum, requires = "cache")]
+    admission: Option<AdmissionWord>,
     /// Several volumes from a TOML file, instead of the flags above
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cache", "origin", "name", "nbd", "size", "read_only"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = VOLUME_FLAGS)]
     config: Option<PathBuf>,
     /// How devices are read and written [default: auto, or what the file says]
     #[arg(long, value_enum)]
@@ -147,17 +161,15 @@ impl ServeArgs {
 
     fn plan_of_flags(&self, cache: &Path, origin: &Path) -> Result<ServePlan, Failure> {
         let name = self.volume_name(origin)?;
-        let nbd = if self.nbd.is_empty() { vec![default_nbd(&name)] } else { self.nbd.clone() };
+        let default = VolumePlan::new(&name, origin);
         let volume = VolumePlan {
-            name,
-            origin: origin.into(),
-            mode: self.mode,
-            admission: self.admission,
-            sequential_cutoff: self.sequential_cutoff,
-            fill_window_max: self.fill_window_max,
+            mode: self.mode.unwrap_or(default.mode),
+            admission: self.admission.unwrap_or(default.admission),
+            sequential_cutoff: self.sequential_cutoff.unwrap_or(default.sequential_cutoff),
+            fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
             access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
-            origin_state: OriginState::default(),
-            nbd,
+            nbd: if self.nbd.is_empty() { vec![default_nbd(&name)] } else { self.nbd.clone() },
+            ..default
         };
         Ok(ServePlan {
             control: self.control.path(),

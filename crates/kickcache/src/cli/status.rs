@@ -15,8 +15,8 @@ Examples:
   kickcache status --watch 5            again every 5 seconds, with rates
   kickcache status --json | jq '.caches[].volumes[] | {name, dirty_bytes}'
 
-The hit ratio counts 4 KiB blocks that reads found in the cache: since the daemon started, or since the last sample
-with --watch. With --json --watch there is one line of JSON a sample.";
+The hit ratio counts 4 KiB blocks that reads found in the cache: since the daemon started, or with
+--watch since the last sample. With --json --watch there is one line of JSON a sample.";
 
 /// Show what a daemon serves and how it does
 #[derive(Debug, clap::Args)]

@@ -68,6 +68,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         "serve --cache /c --origin /o --nbd /run/x",
         "serve --cache /c --origin /o --nbd tcp:0.0.0.0:1",
         "serve --cache /c --origin /o --nbd tcp:0.0.0.0:1 --insecure-tcp",
+        "serve --config /nowhere.toml --fill-window-max 4K",
         "serve --cache /c --origin /o --nbd unix:/x --nbd unix:/x",
         "serve --cache /c --origin /o --nbd unix:/x --control /x",
         "serve --cache /c --origin /o --sequential-cutoff 0",

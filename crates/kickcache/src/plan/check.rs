@@ -61,6 +61,14 @@ pub enum PlanError {
         /// The other.
         second: String,
     },
+    /// One address twice for a volume.
+    #[error("the volume `{name}` listens on {address} twice; once is enough")]
+    AddressTwice {
+        /// The address.
+        address: NbdAddress,
+        /// The volume.
+        name: String,
+    },
     /// NBD on the control socket's path.
     #[error(
         "the volume `{0}` listens on the path of the control socket; choose another path for one of them"
@@ -143,7 +151,7 @@ impl ServePlan {
             self.check_address(volume, address)?;
             if let Some((_, first)) = seen.iter().find(|(other, _)| *other == address && !any_port(address)) {
                 let (first, second) = ((*first).into(), volume.name.clone());
-                return Err(PlanError::SameAddress { address: address.clone(), first, second });
+                return Err(same_address(address.clone(), first, second));
             }
             seen.push((address, &volume.name));
         }
@@ -159,6 +167,13 @@ impl ServePlan {
         }
         Ok(())
     }
+}
+
+fn same_address(address: NbdAddress, first: String, second: String) -> PlanError {
+    if first == second {
+        return PlanError::AddressTwice { address, name: first };
+    }
+    PlanError::SameAddress { address, first, second }
 }
 
 fn any_port(address: &NbdAddress) -> bool {
