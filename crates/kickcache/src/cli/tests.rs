@@ -119,7 +119,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         serve --config /nowhere.toml --cache /c
             error: the argument '--config <FILE>' cannot be used with '--cache <CACHE>'
         serve --config /nowhere.toml --mode bypass
-            cannot read the configuration file /nowhere.toml (Failed)
+            error: the argument '--config <FILE>' cannot be used with '--mode <MODE>'
         serve --config /nowhere.toml
             cannot read the configuration file /nowhere.toml (Failed)
         serve --cache /c --origin /o --mode writeback
@@ -136,8 +136,10 @@ fn bad_arguments_are_refused_with_a_sentence() {
             tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true) (Usage)
         serve --cache /c --origin /o --nbd tcp:0.0.0.0:1 --insecure-tcp
             fine
+        serve --config /nowhere.toml --fill-window-max 4K
+            error: the argument '--config <FILE>' cannot be used with '--fill-window-max <SIZE>'
         serve --cache /c --origin /o --nbd unix:/x --nbd unix:/x
-            the volumes `o` and `o` both listen on unix:/x; give each an address of its own (Usage)
+            the volume `o` listens on unix:/x twice; once is enough (Usage)
         serve --cache /c --origin /o --nbd unix:/x --control /x
             the volume `o` listens on the path of the control socket; choose another path for one of them (Usage)
         serve --cache /c --origin /o --sequential-cutoff 0

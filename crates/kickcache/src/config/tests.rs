@@ -151,7 +151,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 7: invalid type: string "unix:/x", expected a sequence
         k.toml, line 7: `/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
         k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)
-        k.toml: the volumes `v` and `v` both listen on unix:/x; give each an address of its own
+        k.toml: the volume `v` listens on unix:/x twice; once is enough
         k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
         k.toml: the volume name `` cannot be used: it is empty; give the volume a name, such as vm1
         k.toml: the volume name `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx` cannot be used: it has 64 bytes, 63 are possible
