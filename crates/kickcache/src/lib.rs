@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod demo;
+pub mod offline;
 pub mod plan;
 pub mod units;
 pub mod words;

@@ -62,6 +62,13 @@ fn what_is_left_out_has_its_default() {
     assert!(vm3.nbd[0].to_string().ends_with("/kickcache/vm3.nbd.sock"));
 }
 
+#[test]
+fn volumes_of_one_cache_device_may_share_an_address() {
+    let nbd = "nbd = ['unix:/x']";
+    let text = two(&format!("name = 'a'\norigin = '/p'\n{nbd}"), &format!("{VOLUME}{nbd}"));
+    assert_eq!(parse(Path::new("k.toml"), &text).unwrap().caches[0].volumes.len(), 2);
+}
+
 const VOLUME: &str = "name = 'v'\norigin = '/o'\n";
 
 fn with(cache: &str, volume: &str) -> String {
@@ -106,6 +113,10 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "nbd = ['tcp:0.0.0.0:10809']"),
         with("", "nbd = ['unix:/x', 'unix:/x']"),
         format!("control = '/x'\n{}", with("", "nbd = ['unix:/x']")),
+        format!(
+            "{}\n[[cache]]\ndevice = '/d'\n[[cache.volume]]\nname = 'w'\norigin = '/p'\nnbd = ['unix:/x']",
+            with("", "nbd = ['unix:/x']")
+        ),
         two("name = ''\norigin = '/o'", VOLUME),
         two(&format!("name = '{long}'\norigin = '/o'"), VOLUME),
         two("name = 'a/b'\norigin = '/o'", VOLUME),
@@ -153,6 +164,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)
         k.toml: the volume `v` listens on unix:/x twice; once is enough
         k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
+        k.toml: the volumes `v` and `w` both listen on unix:/x, behind different cache devices; give each an address of its own
         k.toml: the volume name `` cannot be used: it is empty; give the volume a name, such as vm1
         k.toml: the volume name `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx` cannot be used: it has 64 bytes, 63 are possible
         k.toml: the volume name `a/b` cannot be used: it contains '/'; letters, digits and - _ . + @ : are possible

@@ -51,8 +51,10 @@ pub enum PlanError {
         /// As what again.
         second: String,
     },
-    /// One address for two volumes.
-    #[error("the volumes `{first}` and `{second}` both listen on {address}; give each an address of its own")]
+    /// One address for volumes of two cache devices.
+    #[error(
+        "the volumes `{first}` and `{second}` both listen on {address}, behind different cache devices; give each an address of its own"
+    )]
     SameAddress {
         /// The address.
         address: NbdAddress,
@@ -145,15 +147,20 @@ impl ServePlan {
         Ok(())
     }
 
+    /// Volumes of one cache device may share an address: clients ask for a volume by name.
     fn check_addresses(&self) -> Result<(), PlanError> {
-        let mut seen: Vec<(&NbdAddress, &str)> = Vec::new();
-        for (volume, address) in self.volumes().flat_map(|v| v.nbd.iter().map(move |address| (v, address))) {
-            self.check_address(volume, address)?;
-            if let Some((_, first)) = seen.iter().find(|(other, _)| *other == address && !any_port(address)) {
-                let (first, second) = ((*first).into(), volume.name.clone());
-                return Err(same_address(address.clone(), first, second));
+        let mut seen: Vec<Listener<'_>> = Vec::new();
+        for (cache, plan) in self.caches.iter().enumerate() {
+            for (volume, address) in
+                plan.volumes.iter().flat_map(|v| v.nbd.iter().map(move |address| (v, address)))
+            {
+                self.check_address(volume, address)?;
+                let listener = Listener { cache, name: &volume.name, address };
+                if let Some(other) = seen.iter().find(|other| other.clashes(&listener)) {
+                    return Err(listener.clash(other));
+                }
+                seen.push(listener);
             }
-            seen.push((address, &volume.name));
         }
         Ok(())
     }
@@ -169,11 +176,26 @@ impl ServePlan {
     }
 }
 
-fn same_address(address: NbdAddress, first: String, second: String) -> PlanError {
-    if first == second {
-        return PlanError::AddressTwice { address, name: first };
+/// An address of a volume.
+struct Listener<'a> {
+    cache: usize,
+    name: &'a str,
+    address: &'a NbdAddress,
+}
+
+impl Listener<'_> {
+    fn clashes(&self, other: &Listener<'_>) -> bool {
+        let shared = self.cache == other.cache && self.name != other.name;
+        self.address == other.address && !shared && !any_port(self.address)
     }
-    PlanError::SameAddress { address, first, second }
+
+    fn clash(&self, other: &Listener<'_>) -> PlanError {
+        let (address, name) = (self.address.clone(), self.name.to_owned());
+        if self.name == other.name {
+            return PlanError::AddressTwice { address, name };
+        }
+        PlanError::SameAddress { address, first: other.name.into(), second: name }
+    }
 }
 
 fn any_port(address: &NbdAddress) -> bool {
