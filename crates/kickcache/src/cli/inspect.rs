@@ -232,6 +232,7 @@ mod tests {
               49152 + 4096
               57344 + 4096
               and 2 more; --json lists them all
-        "#]].assert_eq(&String::from_utf8(out).unwrap());
+        "#]]
+        .assert_eq(&String::from_utf8(out).unwrap());
     }
 }

@@ -1,9 +1,9 @@
 //! Arguments that several commands share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::control::client::Client;
-use crate::plan::default_control;
+use crate::plan::{SYSTEM_CONTROL, default_control};
 use crate::units::Size;
 
 /// Which daemon is meant.
@@ -12,7 +12,8 @@ pub(crate) struct ControlOption {
     /// Control socket of the daemon
     ///
     /// Without it: $XDG_RUNTIME_DIR/kickcache/control.sock, or /run/kickcache/control.sock if that variable is not
-    /// set. Daemons that run side by side need one each.
+    /// set; commands that ask a daemon look at the second if there is nothing at the first. Daemons that run side by
+    /// side need one each.
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }
@@ -22,8 +23,14 @@ impl ControlOption {
         self.control.clone().unwrap_or_else(default_control)
     }
 
+    /// A client of the daemon that is meant: without a path, of the user's own, or else of the system's.
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.path())
+        let path = self.path();
+        let system = Path::new(SYSTEM_CONTROL);
+        if self.control.is_none() && !path.exists() && system.exists() {
+            return Client::new(system);
+        }
+        Client::new(&path)
     }
 }
 

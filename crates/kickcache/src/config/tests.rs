@@ -53,6 +53,12 @@ fn every_key_is_read() {
 }
 
 #[test]
+fn the_example_in_contrib_is_right() {
+    let plan = parse(Path::new("k.toml"), include_str!("../../../../contrib/kickcache.toml")).unwrap();
+    assert_eq!(plan.caches[0].volumes.len(), 2);
+}
+
+#[test]
 fn what_is_left_out_has_its_default() {
     let plan = parse(Path::new("k.toml"), WHOLE).unwrap();
     assert!(plan.caches[0].volumes[1].nbd.is_empty(), "an empty list is no address at all");

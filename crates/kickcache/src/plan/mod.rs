@@ -169,6 +169,9 @@ fn check_fill_window(size: Size) -> Result<(), String> {
     ))
 }
 
+/// The control socket of a daemon that the system started.
+pub const SYSTEM_CONTROL: &str = "/run/kickcache/control.sock";
+
 /// Where sockets go when nobody names a place: `$XDG_RUNTIME_DIR/kickcache`, or `/run/kickcache`.
 pub fn runtime_dir() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
