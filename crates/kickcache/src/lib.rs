@@ -1,1 +1,4 @@
 //! kickcache: serve a cached disk, look at it, try it.
+
+pub mod driver;
+pub mod serve;

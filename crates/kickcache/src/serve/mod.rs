@@ -1,0 +1,1 @@
+//! Serving: the event loop with engine, driver and NBD connections.
