@@ -1,1 +1,3 @@
 //! kickcache: serve a cached disk, look at it, try it.
+
+pub mod export;
