@@ -21,7 +21,15 @@ use super::wire::{
 enum Stage {
     ClientFlags,
     OptionHeader,
-    OptionData { option: u32, length: usize, gathered: Vec<u8> },
+    OptionData(PartialOption),
+}
+
+/// An option whose data is still to come, or part of it.
+#[derive(Debug)]
+struct PartialOption {
+    option: u32,
+    length: usize,
+    gathered: Vec<u8>,
 }
 
 /// How the handshake goes on.
@@ -67,9 +75,7 @@ impl Handshake {
         match mem::replace(&mut self.stage, Stage::OptionHeader) {
             Stage::ClientFlags => self.decode_client_flags(input),
             Stage::OptionHeader => self.decode_option_header(input),
-            Stage::OptionData { option, length, gathered } => {
-                self.decode_option_data(option, length, gathered, input, output)
-            }
+            Stage::OptionData(partial) => self.decode_option_data(partial, input, output),
         }
     }
 
@@ -97,7 +103,7 @@ impl Handshake {
             return (OPTION_HEADER_BYTES, Progress::Close(reason));
         }
         let length = usize::try_from(length).expect("checked against OPTION_DATA_MAX");
-        self.stage = Stage::OptionData { option, length, gathered: Vec::new() };
+        self.stage = Stage::OptionData(PartialOption { option, length, gathered: Vec::new() });
         (OPTION_HEADER_BYTES, Progress::Continue)
     }
 
@@ -118,30 +124,24 @@ impl Handshake {
 
     fn decode_option_data(
         &mut self,
-        option: u32,
-        length: usize,
-        mut gathered: Vec<u8>,
+        mut partial: PartialOption,
         input: &[u8],
         output: &mut Vec<u8>,
     ) -> (usize, Progress) {
-        let missing = length.saturating_sub(gathered.len());
-        let (data, consumed) = match input.split_at_checked(missing) {
-            Some((data, _)) => (data, missing),
-            None => (input, input.len()),
+        let missing = partial.length.saturating_sub(partial.gathered.len());
+        let Some((data, _)) = input.split_at_checked(missing) else {
+            partial.gathered.extend_from_slice(input);
+            self.stage = Stage::OptionData(partial);
+            return (input.len(), Progress::NeedMore);
         };
-        if consumed < missing {
-            gathered.extend_from_slice(data);
-            self.stage = Stage::OptionData { option, length, gathered };
-            return (consumed, Progress::NeedMore);
-        }
         if output.len() > OUTPUT_MAX {
-            return (consumed, Progress::Close(CloseReason::OutputFlood));
+            return (missing, Progress::Close(CloseReason::OutputFlood));
         }
-        if gathered.is_empty() {
-            return (consumed, self.handle_option(option, data, output));
+        if partial.gathered.is_empty() {
+            return (missing, self.handle_option(partial.option, data, output));
         }
-        gathered.extend_from_slice(data);
-        (consumed, self.handle_option(option, &gathered, output))
+        partial.gathered.extend_from_slice(data);
+        (missing, self.handle_option(partial.option, &partial.gathered, output))
     }
 
     fn handle_option(&mut self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Progress {

@@ -4,6 +4,7 @@
 //! the session knows the protocol, the loop knows sockets, buffers, deadlines and limits on what is in flight.
 //! The protocol is described in <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>.
 
+pub mod client;
 mod command;
 mod handshake;
 mod option;

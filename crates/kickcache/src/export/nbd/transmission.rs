@@ -100,7 +100,7 @@ impl Transmission {
         }
         let (errno, text) = refusal;
         put_error(self.reply_to(request), errno, text, output);
-        check_output(output).or((payload > 0).then_some(Decoded::SkipPayload(payload)))
+        check_output(output).or_else(|| (payload > 0).then_some(Decoded::SkipPayload(payload)))
     }
 
     /// A write carries data even where a client forgets the flag of the extended form, as other servers see it too.
@@ -160,43 +160,37 @@ impl Transmission {
     }
 
     fn check_writable(&self, kind: CommandKind) -> Result<(), Refusal> {
-        match kind {
-            CommandKind::Write { .. } | CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. }
-                if self.read_only =>
-            {
-                Err((NbdErrno::NotPermitted, NbdErrno::NotPermitted.text()))
-            }
-            _ => Ok(()),
+        let changes = stores(kind) || matches!(kind, CommandKind::Trim { .. });
+        if changes && self.read_only {
+            return Err((NbdErrno::NotPermitted, NbdErrno::NotPermitted.text()));
         }
+        Ok(())
     }
 
     /// Past the end is "no space" for what stores data and "invalid" for everything else.
     fn check_range(&self, request: Request, kind: CommandKind) -> Result<(), Refusal> {
-        if kind == CommandKind::Flush {
-            return Ok(());
-        }
+        let errno = if stores(kind) { NbdErrno::NoSpace } else { NbdErrno::Invalid };
         match request.offset.checked_add(request.length) {
+            _ if kind == CommandKind::Flush => Ok(()),
             Some(end) if end <= self.size => Ok(()),
-            _ => match kind {
-                CommandKind::Write { .. } | CommandKind::WriteZeroes { .. } => {
-                    Err((NbdErrno::NoSpace, "the request goes past the end of the export"))
-                }
-                _ => Err((NbdErrno::Invalid, "the request goes past the end of the export")),
-            },
+            _ => Err((errno, "the request goes past the end of the export")),
         }
     }
 }
 
+fn stores(kind: CommandKind) -> bool {
+    matches!(kind, CommandKind::Write { .. } | CommandKind::WriteZeroes { .. })
+}
+
 fn check_length(request: Request, kind: CommandKind) -> Result<(), Refusal> {
-    match kind {
-        CommandKind::Read { .. } | CommandKind::Write { .. } if request.length > PAYLOAD_MAX => {
-            Err((NbdErrno::Invalid, "more than 32 MiB in one request"))
-        }
-        CommandKind::BlockStatus { .. } if request.length == 0 => {
-            Err((NbdErrno::Invalid, "block status of no bytes"))
-        }
-        _ => Ok(()),
+    let carries_data = matches!(kind, CommandKind::Read { .. } | CommandKind::Write { .. });
+    if carries_data && request.length > PAYLOAD_MAX {
+        return Err((NbdErrno::Invalid, "more than 32 MiB in one request"));
     }
+    if matches!(kind, CommandKind::BlockStatus { .. }) && request.length == 0 {
+        return Err((NbdErrno::Invalid, "block status of no bytes"));
+    }
+    Ok(())
 }
 
 fn check_output(output: &[u8]) -> Option<Decoded> {

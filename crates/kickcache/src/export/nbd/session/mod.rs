@@ -133,7 +133,7 @@ impl Session {
             Phase::Transmission(transmission) => transmission.decode(input, &mut self.output),
             Phase::Handshake(handshake) => {
                 let (consumed, progress) = handshake.decode(input, &mut self.output);
-                (consumed, self.on_progress(progress))
+                (consumed, self.on_progress(&progress))
             }
             Phase::Closed(reason, _) => (0, Some(Decoded::Close(*reason))),
         };
@@ -143,8 +143,8 @@ impl Session {
         (consumed, decoded)
     }
 
-    fn on_progress(&mut self, progress: Progress) -> Option<Decoded> {
-        match progress {
+    fn on_progress(&mut self, progress: &Progress) -> Option<Decoded> {
+        match *progress {
             Progress::NeedMore => Some(Decoded::NeedMore),
             Progress::Continue => None,
             Progress::Enter(transmission) => {
