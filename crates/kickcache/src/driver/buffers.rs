@@ -21,6 +21,15 @@ pub struct Buffers {
     bytes_max: usize,
 }
 
+/// Whether a request may pass the bound of all requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// No.
+    Kept,
+    /// Yes: each client may have one request in flight, so that others cannot keep it out.
+    Ignored,
+}
+
 #[derive(Debug)]
 enum Slot {
     Free,
@@ -45,10 +54,10 @@ impl Buffers {
     ///
     /// # Errors
     /// If the system has no memory.
-    pub fn allocate(&mut self, extent: ByteExtent) -> io::Result<Option<RequestId>> {
+    pub fn allocate(&mut self, extent: ByteExtent, bound: Bound) -> io::Result<Option<RequestId>> {
         let shift = usize::try_from(extent.start % 4096).expect("below 4096");
         let length = usize::try_from(extent.length).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        if self.bytes != 0 && self.bytes + length > self.bytes_max {
+        if bound == Bound::Kept && self.bytes != 0 && self.bytes + length > self.bytes_max {
             return Ok(None);
         }
         let chunk = self.allocator.allocate(shift + length)?;
@@ -159,7 +168,7 @@ mod tests {
     fn payload_lies_like_the_volume() {
         let mut buffers = Buffers::new(1 << 20, 4).unwrap();
         for start in [0, 1, 512, 4095, 8192] {
-            let id = buffers.allocate(extent(start, 5000)).unwrap().unwrap();
+            let id = buffers.allocate(extent(start, 5000), Bound::Kept).unwrap().unwrap();
             assert_eq!(buffers.payload(id).as_ptr().addr() as u64 % 4096, start % 4096);
             assert_eq!(buffers.payload_mut(id).len(), 5000);
             buffers.release(id);
@@ -170,12 +179,12 @@ mod tests {
     #[test]
     fn the_bound_holds_but_never_blocks_the_only_request() {
         let mut buffers = Buffers::new(8192, 1).unwrap();
-        let large = buffers.allocate(extent(0, 1 << 20)).unwrap().unwrap();
-        assert!(buffers.allocate(extent(0, 1)).unwrap().is_none());
+        let large = buffers.allocate(extent(0, 1 << 20), Bound::Kept).unwrap().unwrap();
+        assert!(buffers.allocate(extent(0, 1), Bound::Kept).unwrap().is_none());
         buffers.release(large);
-        assert!(buffers.allocate(extent(0, 4096)).unwrap().is_some());
-        assert!(buffers.allocate(extent(0, 4096)).unwrap().is_some());
-        assert!(buffers.allocate(extent(0, 1)).unwrap().is_none());
+        assert!(buffers.allocate(extent(0, 4096), Bound::Kept).unwrap().is_some());
+        assert!(buffers.allocate(extent(0, 4096), Bound::Kept).unwrap().is_some());
+        assert!(buffers.allocate(extent(0, 1), Bound::Kept).unwrap().is_none());
     }
 
     #[test]
