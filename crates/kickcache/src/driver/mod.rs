@@ -9,7 +9,7 @@ pub mod clock;
 pub mod device;
 pub mod executor;
 mod ioctl;
-mod memory;
+pub(crate) mod memory;
 mod operation;
 mod ring;
 mod threads;

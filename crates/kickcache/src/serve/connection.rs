@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     outbox: Outbox,
     requests: u32,
     bytes: u64,
+    /// Whether the handshake still goes on.
+    pub(crate) handshaking: bool,
     /// When the handshake must be over.
     pub(crate) deadline: Instant,
     /// Volumes behind the exports of its listener.
@@ -74,6 +76,7 @@ impl Connection {
             outbox: Outbox::default(),
             requests: 0,
             bytes: 0,
+            handshaking: true,
             deadline,
             volumes,
             watching_input: false,

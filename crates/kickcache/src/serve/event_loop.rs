@@ -295,10 +295,11 @@ impl<E: CacheEngine> EventLoop<E> {
     fn process(&mut self, now: Instant, index: u16) {
         loop {
             let Some(connection) = self.clients.at(index) else { return };
-            let was_transmission = connection.is_transmission();
             let step = connection.step(self.driver.buffers(), &self.limits);
-            let (owes, is_transmission) = (connection.owes(), connection.is_transmission());
-            if !was_transmission && is_transmission {
+            let begins = connection.handshaking && connection.is_transmission();
+            connection.handshaking &= !begins;
+            let owes = connection.owes();
+            if begins {
                 self.clients.handshakes -= 1;
             }
             if owes {
@@ -453,7 +454,7 @@ impl<E: CacheEngine> EventLoop<E> {
         for index in 0..self.clients.slots.len() {
             let index = u16::try_from(index).expect("connections are bounded");
             let Some(connection) = self.clients.at(index) else { continue };
-            if !connection.is_transmission() && connection.deadline <= now {
+            if connection.handshaking && connection.deadline <= now {
                 tracing::info!("a client did not finish its handshake in time and was disconnected");
                 self.close(index);
             }
@@ -543,12 +544,12 @@ impl<E: CacheEngine> EventLoop<E> {
         for index in 0..self.clients.slots.len() {
             let index = u16::try_from(index).expect("connections are bounded");
             let Some(connection) = self.clients.at(index) else { continue };
-            if connection.is_transmission() {
-                connection.abandon_input(self.driver.buffers());
-                self.clients.touch(index);
-            } else {
+            if connection.handshaking {
                 self.close(index);
+                continue;
             }
+            connection.abandon_input(self.driver.buffers());
+            self.clients.touch(index);
         }
     }
 
@@ -593,7 +594,7 @@ impl Clients {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
         self.count -= 1;
-        if !connection.is_transmission() {
+        if connection.handshaking {
             self.handshakes -= 1;
         }
         Some(connection)
@@ -628,7 +629,7 @@ impl Clients {
 
     fn first_deadline(&self) -> Option<Instant> {
         let waiting = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
-        waiting.filter(|connection| !connection.is_transmission()).map(|connection| connection.deadline).min()
+        waiting.filter(|connection| connection.handshaking).map(|connection| connection.deadline).min()
     }
 
     fn all_quiet(&self) -> bool {
