@@ -122,7 +122,10 @@ impl Buffers {
             Memory::Request { id, offset } => {
                 let offset = usize::try_from(offset).expect("usize has at least 32 bits");
                 let (address, available) = self.whole(id);
-                assert!(offset <= available && length <= available - offset, "piece outside of request {id:?}");
+                assert!(
+                    offset <= available && length <= available - offset,
+                    "piece outside of request {id:?}"
+                );
                 address.wrapping_add(offset)
             }
             Memory::Pool { page, offset } => {

@@ -56,7 +56,9 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Somebody else has it.
-    #[error("{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)")]
+    #[error(
+        "{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)"
+    )]
     Busy {
         /// Which device.
         path: PathBuf,

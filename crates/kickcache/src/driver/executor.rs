@@ -172,7 +172,9 @@ impl Driver {
                 self.operation(token).length = extent.length;
                 self.start(now, token);
             }
-            DeviceOperation::Copy { from, to, length, checksums } => self.copy(id, from, to, length, checksums),
+            DeviceOperation::Copy { from, to, length, checksums } => {
+                self.copy(id, from, to, length, checksums)
+            }
             DeviceOperation::Zero { to, length, checksums } => self.zero(id, to, length, checksums),
         }
     }
@@ -299,10 +301,12 @@ impl Driver {
                 let io = operation.next_io(*target);
                 self.backend.start(token, io);
             }
-            Some(OpenMedium::Virtual(device)) => match start_virtual(device.as_mut(), now, token, operation) {
-                Ok(()) => {}
-                Err(error) => self.ended.push_back(Ended::Operation(token, Err(error))),
-            },
+            Some(OpenMedium::Virtual(device)) => {
+                match start_virtual(device.as_mut(), now, token, operation) {
+                    Ok(()) => {}
+                    Err(error) => self.ended.push_back(Ended::Operation(token, Err(error))),
+                }
+            }
             None => self.ended.push_back(Ended::Operation(token, Err(DeviceError::Gone))),
         }
     }

@@ -40,9 +40,8 @@ fn file_alignment(file: &File) -> Option<u64> {
     let mut found = MaybeUninit::<libc::statx>::zeroed();
     let flags = libc::AT_EMPTY_PATH;
     // SAFETY: statx writes the struct, and the path is an empty C string.
-    let result = unsafe {
-        libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, STATX_DIOALIGN, found.as_mut_ptr())
-    };
+    let result =
+        unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, STATX_DIOALIGN, found.as_mut_ptr()) };
     if result < 0 {
         return None;
     }

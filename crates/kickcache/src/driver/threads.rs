@@ -52,7 +52,8 @@ impl Threads {
         }
         let Some(watch) = self.watches.get_mut(&key) else { return };
         let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
-        for (flag, interest) in [(EventFlags::IN, Interest::Readable), (EventFlags::OUT, Interest::Writable)] {
+        for (flag, interest) in [(EventFlags::IN, Interest::Readable), (EventFlags::OUT, Interest::Writable)]
+        {
             if watch.armed.contains(flag) && (failed || flags.contains(flag)) {
                 watch.armed.remove(flag);
                 events.push(Event::Ready { key, interest });

@@ -23,6 +23,7 @@ pub struct CacheDevice {
     pub superblock: Superblock,
     /// Whether it was formatted just now.
     pub is_new: bool,
+    is_changed: bool,
 }
 
 /// Whether the old content of a device may be overwritten.
@@ -58,7 +59,7 @@ impl CacheDevice {
         let file = BlockFile::open(path, Access::ReadWrite, Emptiness::Refused)?;
         let copies = read_copies(&file)?;
         match decode(&copies, &file) {
-            Ok(superblock) => Ok(CacheDevice { file, superblock, is_new: false }),
+            Ok(superblock) => Ok(CacheDevice { file, superblock, is_new: false, is_changed: false }),
             Err(Error::NoSuperblock { .. }) if file.kind() == Kind::File && is_blank(&file)? => {
                 format_open(file)
             }
@@ -82,7 +83,7 @@ impl CacheDevice {
         let copies = read_copies(&file)?;
         let superblock =
             decode(&copies, &file).map_err(|source| ServeError::Engine { path: path.into(), source })?;
-        Ok(CacheDevice { file, superblock, is_new: false })
+        Ok(CacheDevice { file, superblock, is_new: false, is_changed: false })
     }
 
     /// Formats a device.
@@ -97,7 +98,8 @@ impl CacheDevice {
                 Ok(_) => "it is a kickcache cache device already",
                 Err(_) => "it holds data: its first or last MiB is not all zeroes",
             };
-            let what = format!("{found}; choose another one, or force the format, which destroys what is there");
+            let what =
+                format!("{found}; choose another one, or force the format, which destroys what is there");
             return Err(ServeError::Cache { path: path.into(), what });
         }
         format_open(file)
@@ -110,7 +112,9 @@ impl CacheDevice {
     /// belongs to another volume.
     pub fn attach(&mut self, origin: OriginFacts<'_>) -> Result<VolumeId, ServeError> {
         self.check_owner(origin)?;
-        let Some(position) = self.superblock.volumes.iter().position(|volume| volume.name == origin.name) else {
+        let Some(position) = self.superblock.volumes.iter().position(|volume| volume.name == origin.name)
+        else {
+            self.is_changed = true;
             let added = self.superblock.add_volume(origin.name, origin.size, origin.identity);
             let path = self.file.path().into();
             return added.map_err(|source| ServeError::Engine { path, source });
@@ -134,7 +138,7 @@ impl CacheDevice {
                 return Err(ServeError::Volume { name: origin.name.into(), what });
             }
             record.origin_identity = origin.identity.into();
-            self.superblock.epoch += 1;
+            self.is_changed = true;
         }
         Ok(self.superblock.volumes[position].id)
     }
@@ -153,23 +157,29 @@ impl CacheDevice {
         Err(ServeError::Volume { name: origin.name.into(), what })
     }
 
-    /// Writes the superblock: over the older copy first, so that a power cut leaves one good copy.
+    /// Writes the superblock if it was changed: over the older copy first, so that a power cut leaves one good copy.
     ///
     /// # Errors
     /// If the device cannot be written.
-    pub fn store(&self) -> Result<(), ServeError> {
+    pub fn store(&mut self) -> Result<(), ServeError> {
+        if !self.is_changed {
+            return Ok(());
+        }
         let copies = read_copies(&self.file)?;
         let epoch = |copy: usize| {
             let twice = [&copies[copy], &copies[copy]];
             Superblock::decode(twice.map(Vec::as_slice), self.file.size()).map_or(0, |found| found.epoch)
         };
-        let order = if epoch(0) <= epoch(1) { [0, 1] } else { [1, 0] };
+        let epochs = [epoch(0), epoch(1)];
+        let order = if epochs[0] <= epochs[1] { [0, 1] } else { [1, 0] };
+        self.superblock.epoch = epochs[0].max(epochs[1]) + 1;
         let bytes = self.superblock.encode();
         for copy in order {
             write(&self.file, SUPERBLOCK_OFFSETS[copy], &bytes)
                 .and_then(|()| self.file.file().sync_data())
                 .map_err(|source| cache_io(self.file.path(), "write the superblock", source))?;
         }
+        self.is_changed = false;
         Ok(())
     }
 }
@@ -221,9 +231,9 @@ fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
     File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut uuid))
         .map_err(ServeError::system("read random bytes"))?;
-    let superblock =
-        Superblock::new(uuid, file.size()).map_err(|source| ServeError::Engine { path: path.clone(), source })?;
-    let device = CacheDevice { file, superblock, is_new: true };
+    let superblock = Superblock::new(uuid, file.size())
+        .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
+    let mut device = CacheDevice { file, superblock, is_new: true, is_changed: true };
     device.store()?;
     tracing::info!("{} was formatted as a cache device of {} bytes", path.display(), device.file.size());
     Ok(device)
@@ -236,7 +246,8 @@ fn decode(copies: &[Vec<u8>; 2], file: &BlockFile) -> Result<Superblock, Error> 
 /// The bytes where the copies are; short at the end of a small device.
 fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
     let read = |offset| {
-        read(file, offset, SUPERBLOCK_SIZE).map_err(|source| cache_io(file.path(), "read the superblock", source))
+        read(file, offset, SUPERBLOCK_SIZE)
+            .map_err(|source| cache_io(file.path(), "read the superblock", source))
     };
     Ok([read(SUPERBLOCK_OFFSETS[0])?, read(SUPERBLOCK_OFFSETS[1])?])
 }

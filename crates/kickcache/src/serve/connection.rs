@@ -67,7 +67,12 @@ pub(crate) enum Step {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, session: Session, deadline: Instant, volumes: Arc<[usize]>) -> Connection {
+    pub(crate) fn new(
+        socket: OwnedFd,
+        session: Session,
+        deadline: Instant,
+        volumes: Arc<[usize]>,
+    ) -> Connection {
         Connection {
             socket,
             session,

@@ -170,7 +170,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     /// Moves submissions, completions and replies until none is left.
-    fn pump(&mut self, now: Instant) {
+    pub(crate) fn pump(&mut self, now: Instant) {
         loop {
             while let Some(submission) = self.engine.poll_submission() {
                 self.driver.submit(now, submission);
@@ -232,7 +232,10 @@ impl<E: CacheEngine> EventLoop<E> {
                 Ok(None) => break,
                 Ok(Some(socket)) => {
                     if self.clients.count >= self.limits.connections_max {
-                        tracing::warn!("a client was turned away: {} are connected, which is the limit", self.clients.count);
+                        tracing::warn!(
+                            "a client was turned away: {} are connected, which is the limit",
+                            self.clients.count
+                        );
                         continue;
                     }
                     let session = Session::new(Arc::clone(&served.exports));
@@ -370,7 +373,8 @@ impl<E: CacheEngine> EventLoop<E> {
     fn begin_write(&mut self, now: Instant, index: u16, command: Command, id: RequestId) {
         self.checksums.clear();
         let payload = self.driver.buffers().payload(id);
-        let start = usize::try_from(command.offset.next_multiple_of(4096) - command.offset).expect("below 4096");
+        let start =
+            usize::try_from(command.offset.next_multiple_of(4096) - command.offset).expect("below 4096");
         let blocks = payload.get(start..).unwrap_or_default().chunks_exact(BLOCK_BYTES);
         self.checksums.extend(blocks.map(checksum));
         self.begin(now, index, command, id);
@@ -570,7 +574,9 @@ impl<E: CacheEngine> EventLoop<E> {
         for index in 0..self.clients.slots.len() {
             self.close(u16::try_from(index).expect("connections are bounded"));
         }
-        tracing::info!("the server has stopped; everything acknowledged is on the cache device or the origin");
+        tracing::info!(
+            "the server has stopped; everything acknowledged is on the cache device or the origin"
+        );
         true
     }
 }
@@ -679,3 +685,6 @@ fn durability(fua: bool) -> Durability {
 fn engine_span(span: std::time::Duration) -> Duration {
     Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,8 @@ impl Input {
         self.make_room();
         let wanted = first.len() + self.bytes.len() - self.end;
         let result = if first.is_empty() {
-            rustix::net::recv(socket, &mut self.bytes[self.end..], RecvFlags::DONTWAIT).map(|(count, _)| count)
+            rustix::net::recv(socket, &mut self.bytes[self.end..], RecvFlags::DONTWAIT)
+                .map(|(count, _)| count)
         } else {
             assert!(self.start == self.end, "bytes in the buffer come before those on the way");
             let mut slices = [IoSliceMut::new(first), IoSliceMut::new(&mut self.bytes[self.end..])];

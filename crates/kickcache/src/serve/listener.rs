@@ -53,7 +53,9 @@ impl Listener {
                 self.tune(&socket);
                 Ok(Some(socket))
             }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => Ok(None),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -105,7 +107,9 @@ fn check_length(path: &Path) -> Result<(), ServeError> {
     if length <= UNIX_PATH_MAX {
         return Ok(());
     }
-    let what = format!("the path of the socket has {length} bytes, at most {UNIX_PATH_MAX} are possible; choose a shorter one");
+    let what = format!(
+        "the path of the socket has {length} bytes, at most {UNIX_PATH_MAX} are possible; choose a shorter one"
+    );
     Err(error(&path.display().to_string(), what))
 }
 
@@ -136,7 +140,10 @@ fn make_room(path: &Path, name: &str) -> Result<(), ServeError> {
         Err(found) => return Err(error(name, found)),
     };
     if !metadata.file_type().is_socket() {
-        return Err(error(name, "something that is not a socket has this name; move it away or choose another path"));
+        return Err(error(
+            name,
+            "something that is not a socket has this name; move it away or choose another path",
+        ));
     }
     match UnixStream::connect(path) {
         Ok(_) => Err(error(name, "another process serves on this socket; stop it or choose another path")),

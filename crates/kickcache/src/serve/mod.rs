@@ -14,3 +14,5 @@ mod outbox;
 mod requests;
 pub mod server;
 mod startup;
+#[cfg(test)]
+mod toy;

@@ -107,7 +107,12 @@ impl Outbox {
         rustix::net::sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
     }
 
-    fn advance(&mut self, count: usize, buffers: &mut Buffers, done: &mut impl FnMut(&mut Buffers, RequestId)) {
+    fn advance(
+        &mut self,
+        count: usize,
+        buffers: &mut Buffers,
+        done: &mut impl FnMut(&mut Buffers, RequestId),
+    ) {
         self.sent += count;
         while let Some(first) = self.queue.front() {
             let length: usize = first.parts(buffers).iter().map(|part| part.len()).sum();
