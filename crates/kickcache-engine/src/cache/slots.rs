@@ -119,19 +119,8 @@ impl Slots {
     pub(crate) fn fill(&mut self, location: Location, key: BlockKey, checksum: Checksum, state: SlotState) {
         let key = key.bits().to_le_bytes();
         let sum = checksum.get().to_le_bytes();
-        self.bytes[location.get() as usize] = [
-            key[0],
-            key[1],
-            key[2],
-            key[3],
-            key[4],
-            key[5],
-            state.bits(),
-            sum[0],
-            sum[1],
-            sum[2],
-            sum[3],
-        ];
+        self.bytes[location.get() as usize] =
+            [key[0], key[1], key[2], key[3], key[4], key[5], state.bits(), sum[0], sum[1], sum[2], sum[3]];
     }
 
     pub(crate) fn set_checksum(&mut self, location: Location, checksum: Checksum) {

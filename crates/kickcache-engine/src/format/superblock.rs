@@ -72,7 +72,8 @@ impl Superblock {
         let chosen = match copies.map(decode_copy) {
             [Ok(first), Ok(second)] => newest(first, second)?,
             [Ok(only), Err(_)] | [Err(_), Ok(only)] => only,
-            [Err(version @ Error::Version { .. }), Err(_)] | [Err(_), Err(version @ Error::Version { .. })] => {
+            [Err(version @ Error::Version { .. }), Err(_)]
+            | [Err(_), Err(version @ Error::Version { .. })] => {
                 return Err(version);
             }
             [Err(first), Err(_)] => return Err(first),
@@ -182,7 +183,8 @@ impl VolumeRecord {
         let origin_size = reader.take_u64()?;
         let name = core::str::from_utf8(reader.take(64)?.get(..name_length)?).ok()?;
         let identity = core::str::from_utf8(reader.take(identity_length)?).ok()?;
-        let fits = usize::from(id.get()) < VOLUME_COUNT_MAX && !name.is_empty() && check_size(origin_size).is_ok();
+        let fits =
+            usize::from(id.get()) < VOLUME_COUNT_MAX && !name.is_empty() && check_size(origin_size).is_ok();
         fits.then(|| VolumeRecord {
             id,
             name: name.to_string(),
@@ -198,8 +200,8 @@ fn decode_copy(bytes: &[u8]) -> Result<Superblock, Error> {
         return Err(Error::NoSuperblock { found: describe(bytes) });
     }
     let bytes = bytes.get(..SUPERBLOCK_SIZE).ok_or_else(|| damaged("it is cut short"))?;
-    let mut reader =
-        Reader::open(SUPERBLOCK_MAGIC, bytes).ok_or_else(|| damaged("its checksum is wrong in both copies"))?;
+    let mut reader = Reader::open(SUPERBLOCK_MAGIC, bytes)
+        .ok_or_else(|| damaged("its checksum is wrong in both copies"))?;
     let found = reader.take_u32().ok_or_else(|| damaged("it is cut short"))?;
     if found != FORMAT_VERSION {
         return Err(Error::Version { found, expected: FORMAT_VERSION });

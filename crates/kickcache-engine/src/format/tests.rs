@@ -10,7 +10,8 @@ use crate::format::batch::{BatchEntry, BatchHeader};
 use crate::format::bytes::crc32c;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{
-    Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count, segments_per_chunk,
+    Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count,
+    segments_per_chunk,
 };
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::format::superblock::Superblock;
@@ -187,7 +188,8 @@ fn golden_bytes_match_the_document() {
         batch header: 4096 bytes, crc bc294319
         summary: 4096 bytes, crc 4f83aeec
         records: 4096 bytes, crc a0d5d305
-        chunk: 4096 bytes, crc 8d491c44"#]].assert_eq(&lines.join("\n"));
+        chunk: 4096 bytes, crc 8d491c44"#]]
+    .assert_eq(&lines.join("\n"));
     expect![[r#"
         4b 49 43 4b 42 54 43 48 0a be 54 00 03 00 00 00
         07 07 07 07 07 07 07 07 07 07 07 07 07 07 07 07
@@ -195,7 +197,8 @@ fn golden_bytes_match_the_document() {
         05 00 00 00 02 00 00 00 00 00 00 00 00 00 00 00
         4d 00 00 00 00 02 01 00 78 56 34 12 00 00 00 00
         00 00 02 00 78 56 34 12 4e 00 00 00 00 02 00 00
-        78 56 34 12"#]].assert_eq(&hex(&header().encode()[..100]));
+        78 56 34 12"#]]
+    .assert_eq(&hex(&header().encode()[..100]));
 }
 
 fn hex(bytes: &[u8]) -> alloc::string::String {
