@@ -39,6 +39,15 @@ impl Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }
 
+    /// The error and its causes as one sentence; a cause that it already names is not repeated.
+    pub(crate) fn sentence(&self) -> String {
+        self.error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+            "" => cause,
+            said if said.contains(&cause) => text,
+            said => format!("{said}: {cause}"),
+        })
+    }
+
     /// Whether standard output was closed by its reader, as `head` does.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         let io = self.error.downcast_ref::<io::Error>();
