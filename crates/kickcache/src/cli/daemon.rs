@@ -307,3 +307,29 @@ fn control_error(error: ServeError) -> ControlError {
         error => ControlError::Refused(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_by_name_becomes_one_by_number() {
+        let localhost = NbdAddress::Tcp { host: "localhost".into(), port: 10809 };
+        let config::NbdAddress::Tcp(found) = address(&localhost).unwrap() else { panic!("not TCP") };
+        assert!(found.ip().is_loopback() && found.port() == 10809);
+    }
+
+    #[test]
+    fn a_daemon_told_to_stop_while_it_starts_remembers() {
+        let daemon = Daemon::new(IoEngineWord::Auto);
+        daemon.stop().unwrap();
+        assert!(matches!(*daemon.lock(), Stage::Unwanted));
+    }
+
+    #[test]
+    fn an_unknown_volume_is_refused() {
+        let daemon = Daemon::new(IoEngineWord::Auto);
+        daemon.started(Vec::new());
+        assert!(matches!(daemon.drain("x"), Err(ControlError::NoVolume { .. })));
+    }
+}

@@ -102,3 +102,25 @@ impl From<ClientError> for Failure {
         Failure { exit, error: error.into() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let plain = anyhow!("no space left").context("cannot write c");
+        assert_eq!(Failure::from(plain).sentence(), "cannot write c: no space left");
+        let named: anyhow::Result<()> =
+            Err(anyhow!("no space left")).context("c: cannot write (no space left)");
+        assert_eq!(Failure::from(named.unwrap_err()).sentence(), "c: cannot write (no space left)");
+    }
+
+    #[test]
+    fn a_closed_pipe_is_known() {
+        assert!(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)).is_closed_pipe());
+        assert!(!Failure::usage("x").is_closed_pipe());
+    }
+}
