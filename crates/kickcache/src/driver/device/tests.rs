@@ -76,7 +76,7 @@ fn a_lock_of_another_process_counts() {
         .spawn()
         .unwrap();
     let mut said = [0; 4];
-    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
+    io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
     assert!(refusal(&path).contains("in use by another process"));
     drop(holder.stdin.take());
     holder.wait().unwrap();

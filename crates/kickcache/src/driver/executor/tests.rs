@@ -2,13 +2,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::request::RequestId;
-use kickcache_engine::units::VolumeId;
+use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use super::*;
 use crate::driver::buffers::Bound;
 use crate::driver::clock::Clock;
 use crate::driver::device::{Access, Emptiness};
-use crate::driver::virtual_device::VirtualCompletion;
+use crate::driver::virtual_device::{VirtualCompletion, VirtualOperation};
 
 const ORIGIN: Device = Device::Origin(VolumeId::new(0));
 const SIZE: u64 = 4 << 20;

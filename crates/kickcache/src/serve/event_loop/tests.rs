@@ -6,6 +6,8 @@ use std::thread::JoinHandle;
 
 use kickcache_engine::device::Device;
 
+use kickcache_engine::units::VolumeId;
+
 use super::*;
 use crate::driver::device::{Access, BlockFile, Emptiness};
 use crate::driver::executor::{DriverSettings, IoEngine, Medium};
@@ -93,6 +95,6 @@ fn serve_a_file_for_measurements() {
     };
     let (file, socket) = (std::env::var("TOY_FILE").unwrap(), std::env::var("TOY_SOCKET").unwrap());
     let toy = Toy::start(Path::new(&file), Path::new(&socket), io_engine, Limits::default());
-    let _ = std::io::stdin().lines().count();
+    let _ = io::stdin().lines().count();
     toy.stop();
 }
