@@ -77,6 +77,13 @@ pub(crate) struct ServedListener {
     pub(crate) volumes: Arc<[usize]>,
 }
 
+/// What follows when everything was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum After {
+    GoOn,
+    Sleep,
+}
+
 /// How far the end is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
@@ -98,7 +105,9 @@ impl<E: CacheEngine> EventLoop<E> {
             let now = self.clock.now();
             self.pump(now);
             self.retry_stalled(now);
-            self.send_all(now);
+            if self.send_all(now) == After::GoOn {
+                continue;
+            }
             if self.advance_stage(now) {
                 return Ok(());
             }
@@ -375,7 +384,11 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    fn send_all(&mut self, now: Instant) {
+    /// Sends what is owed. What left may make room for clients that wait: then the loop must go on before it
+    /// sleeps.
+    fn send_all(&mut self, now: Instant) -> After {
+        let before = self.driver.buffers().bytes_in_use();
+        let mut resumed = false;
         while let Some(index) = self.clients.touched.pop() {
             let Some(connection) = self.clients.at(index) else { continue };
             connection.touched = false;
@@ -384,11 +397,16 @@ impl<E: CacheEngine> EventLoop<E> {
             match sent {
                 Sent::Broken => self.close(index),
                 Sent::All if finished => self.close(index),
-                Sent::All if stalled => self.process(now, index),
+                Sent::All if stalled => {
+                    self.process(now, index);
+                    resumed = true;
+                }
                 Sent::All => {}
                 Sent::Blocked => self.watch_output(index),
             }
         }
+        let freed = self.driver.buffers().bytes_in_use() < before;
+        if resumed || freed && !self.clients.stalled.is_empty() { After::GoOn } else { After::Sleep }
     }
 
     fn watch_output(&mut self, index: u16) {
