@@ -11,12 +11,12 @@ const OUTPUT_PER_BYTE: usize = 16;
 const OUTPUT_BASE: usize = 1024;
 
 /// Feeds a client's stream from the first byte of the handshake on.
-pub fn handshake(bytes: &[u8]) {
+pub(super) fn handshake(bytes: &[u8]) {
     compare(|| Session::new(exports()), bytes);
 }
 
 /// Feeds a client's stream from the first request on; the first byte chooses what the handshake agreed on.
-pub fn transmission(bytes: &[u8]) {
+pub(super) fn transmission(bytes: &[u8]) {
     if let Some((&choice, stream)) = bytes.split_first() {
         compare(|| agreed(choice), stream);
     }

@@ -116,7 +116,7 @@ fn feed(session: &mut Session, stream: &[u8], piece: usize) -> Outcome {
                 Decoded::Command(Command { kind: CommandKind::Write { .. }, length, .. }) => {
                     skip = usize::try_from(length).unwrap();
                 }
-                _ => {}
+                Decoded::Command(_) | Decoded::NeedMore => {}
             }
         }
     }
