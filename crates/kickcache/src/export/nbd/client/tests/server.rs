@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -26,6 +27,20 @@ pub(super) enum Order {
 
 pub(super) struct ToyServer {
     folder: TempDir,
+    disk: Arc<Disk>,
+}
+
+struct Disk {
+    memory: Mutex<Vec<u8>>,
+    /// Whether a client ever sent a request with an extended header.
+    extended: AtomicBool,
+}
+
+impl Disk {
+    fn new() -> Disk {
+        let memory = Mutex::new(vec![0; usize::try_from(SIZE).unwrap()]);
+        Disk { memory, extended: AtomicBool::new(false) }
+    }
 }
 
 impl ToyServer {
@@ -33,21 +48,21 @@ impl ToyServer {
     pub(super) fn start() -> ToyServer {
         let folder = TempDir::new_in("/var/tmp").unwrap();
         let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
-        let memory = Arc::new(Mutex::new(vec![0; usize::try_from(SIZE).unwrap()]));
+        let disk = Arc::new(Disk::new());
+        let server = ToyServer { folder, disk: Arc::clone(&disk) };
         thread::spawn(move || {
             for socket in listener.incoming() {
-                let (memory, socket) = (Arc::clone(&memory), socket.unwrap());
-                thread::spawn(move || serve(socket, &memory, Order::Arrival));
+                let (disk, socket) = (Arc::clone(&disk), socket.unwrap());
+                thread::spawn(move || serve(socket, &disk, Order::Arrival));
             }
         });
-        ToyServer { folder }
+        server
     }
 
     /// Serves one end of a pair and returns the other.
     pub(super) fn pair(order: Order) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let memory = Mutex::new(vec![0; usize::try_from(SIZE).unwrap()]);
-        thread::spawn(move || serve(ours, &memory, order));
+        thread::spawn(move || serve(ours, &Disk::new(), order));
         theirs
     }
 
@@ -57,6 +72,10 @@ impl ToyServer {
 
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    pub(super) fn saw_extended_headers(&self) -> bool {
+        self.disk.extended.load(Ordering::Relaxed)
     }
 
     pub(super) fn uri(&self, export: &str) -> String {
@@ -86,21 +105,22 @@ struct Connection<'a> {
     session: Session,
     unread: Vec<u8>,
     waiting: Vec<Command>,
-    memory: &'a Mutex<Vec<u8>>,
+    disk: &'a Disk,
     order: Order,
 }
 
 /// Ends with the connection, however it ends.
-fn serve(socket: UnixStream, memory: &Mutex<Vec<u8>>, order: Order) {
+fn serve(socket: UnixStream, disk: &Disk, order: Order) {
     let session = Session::new(exports());
-    let mut connection =
-        Connection { socket, session, unread: Vec::new(), waiting: Vec::new(), memory, order };
+    let mut connection = Connection { socket, session, unread: Vec::new(), waiting: Vec::new(), disk, order };
     _ = connection.run();
 }
 
 impl Connection<'_> {
     fn run(&mut self) -> io::Result<()> {
         loop {
+            let extended = self.session.is_transmission() && self.unread.starts_with(b"\x21\xe4\x1c\x71");
+            self.disk.extended.fetch_or(extended, Ordering::Relaxed);
             let (consumed, decoded) = self.session.decode(&self.unread);
             self.unread.drain(..consumed);
             self.send_output()?;
@@ -144,7 +164,7 @@ impl Connection<'_> {
     fn on_command(&mut self, command: Command) -> io::Result<()> {
         if let CommandKind::Write { .. } = command.kind {
             let data = self.take(command.length)?;
-            self.memory.lock().unwrap()[range(&command)].copy_from_slice(&data);
+            self.disk.memory.lock().unwrap()[range(&command)].copy_from_slice(&data);
         }
         self.waiting.push(command);
         Ok(())
@@ -161,7 +181,7 @@ impl Connection<'_> {
     fn reply(&mut self, command: &Command) -> io::Result<()> {
         let mut head = ReplyHead::new();
         let mut bytes = Vec::new();
-        let mut memory = self.memory.lock().unwrap();
+        let mut memory = self.disk.memory.lock().unwrap();
         match command.kind {
             CommandKind::Read { .. } if command.offset == BAD_OFFSET => {
                 self.session.encode_error(command, NbdErrno::Io, &mut bytes);
