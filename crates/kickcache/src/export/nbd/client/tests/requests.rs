@@ -1,8 +1,12 @@
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::thread;
 
 use super::server::{BAD_OFFSET, SIZE};
 use super::*;
+use crate::export::nbd::wire::{
+    MAGIC_OPTION_REPLY, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY, Put, chunk, opt, rep,
+};
 
 fn connect(structured: bool, order: Order) -> Client {
     Client::from_unix(ToyServer::pair(order), &options(structured)).unwrap()
@@ -163,6 +167,123 @@ fn one_loop_drives_the_halves_without_waiting() {
         thread::yield_now();
     }
     assert!(seen.values().all(Result::is_ok));
+}
+
+/// A server that goes through the handshake, then sends these bytes and hangs up.
+fn nonsense(bytes: &[u8], structured: bool) -> Client {
+    let (client, mut server) = UnixStream::pair().unwrap();
+    let mut handshake = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
+    let mut reply = |option: u32, kind: u32, data: &[u8]| {
+        handshake.put_u64(MAGIC_OPTION_REPLY);
+        handshake.put_u32(option);
+        handshake.put_u32(kind);
+        handshake.put_u32(u32::try_from(data.len()).unwrap());
+        handshake.put(data);
+    };
+    if structured {
+        reply(opt::STRUCTURED_REPLY, rep::ACK, &[]);
+        reply(opt::SET_META_CONTEXT, rep::META_CONTEXT, &[0, 0, 0, 1]);
+        reply(opt::SET_META_CONTEXT, rep::ACK, &[]);
+    }
+    reply(opt::GO, rep::INFO, &[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]);
+    reply(opt::GO, rep::ACK, &[]);
+    handshake.put(bytes);
+    server.write_all(&handshake).unwrap();
+    let client = Client::from_unix(client, &options(structured)).unwrap();
+    server.shutdown(std::net::Shutdown::Write).unwrap();
+    thread::spawn(move || _ = io::copy(&mut server, &mut io::sink()));
+    client
+}
+
+fn until_error(client: Client) -> ClientError {
+    let (mut sender, mut receiver) = client.split();
+    sender.send_read(1, 512, 16).unwrap();
+    sender.send_block_status(2, 0, 4096).unwrap();
+    loop {
+        if let Err(error) = receiver.receive() {
+            return error;
+        }
+    }
+}
+
+#[test]
+fn a_server_that_hangs_up_is_an_error() {
+    let error = until_error(nonsense(&[], false));
+    assert!(matches!(error, ClientError::Io(_)), "{error}");
+}
+
+#[test]
+fn chunks_that_cannot_be_are_protocol_errors() {
+    let chunk = |done: u16, kind: u16, cookie: u64, data: &[u8]| {
+        let mut bytes = Vec::new();
+        bytes.put_u32(MAGIC_STRUCTURED_REPLY);
+        bytes.put_u16(done);
+        bytes.put_u16(kind);
+        bytes.put_u64(cookie);
+        bytes.put_u32(u32::try_from(data.len()).unwrap());
+        bytes.put(data);
+        bytes
+    };
+    let at = |offset: u64, length: usize| [&offset.to_be_bytes()[..], &vec![7; length]].concat();
+    let cases = [
+        chunk(1, chunk::OFFSET_DATA, 1, &at(512, 15)),
+        chunk(1, chunk::OFFSET_DATA, 1, &at(513, 16)),
+        chunk(1, chunk::OFFSET_DATA, 1, &at(511, 16)),
+        chunk(0, chunk::OFFSET_DATA, 1, &at(u64::MAX, 16)),
+        chunk(1, chunk::OFFSET_DATA, 1, b"short"),
+        chunk(1, chunk::OFFSET_HOLE, 1, &[0xff; 12]),
+        chunk(1, chunk::NONE, 1, &[]),
+        chunk(1, chunk::NONE, 3, &[]),
+        chunk(1, chunk::BLOCK_STATUS, 2, &[0, 0, 0, 2]),
+        chunk(1, chunk::BLOCK_STATUS, 2, &[0, 0, 0, 1, 9]),
+        chunk(1, chunk::ERROR, 2, &[0, 0, 0, 5, 0, 9]),
+        chunk(1, 4711, 2, &[]),
+        b"\x67\x44\x66\x98\0\0\0\0\0\0\0\0\0\0\0\x01".to_vec(),
+        [&b"\x66\x8e\x33\xef\0\x01\0\x01\0\0\0\0\0\0\0\x01"[..], &[0xff; 4]].concat(),
+    ];
+    for (number, case) in cases.iter().enumerate() {
+        let error = until_error(nonsense(case, true));
+        assert!(matches!(error, ClientError::Protocol(_)), "case {number}: {error}");
+    }
+}
+
+#[test]
+fn a_read_in_pieces_and_holes_is_put_together() {
+    let mut bytes = Vec::new();
+    for (done, kind, data) in [
+        (0, chunk::OFFSET_DATA, &b"\0\0\0\0\0\0\x02\x0csame"[..]),
+        (0, chunk::OFFSET_HOLE, &b"\0\0\0\0\0\0\x02\x04\0\0\0\x08"[..]),
+        (1, chunk::OFFSET_DATA, &b"\0\0\0\0\0\0\x02\0data"[..]),
+    ] {
+        bytes.put_u32(MAGIC_STRUCTURED_REPLY);
+        bytes.put_u16(done);
+        bytes.put_u16(kind);
+        bytes.put_u64(1);
+        bytes.put_u32(u32::try_from(data.len()).unwrap());
+        bytes.put(data);
+    }
+    let mut buffer = [1; 16];
+    nonsense(&bytes, true).read_at(512, &mut buffer).unwrap();
+    assert_eq!(&buffer, b"data\0\0\0\0\0\0\0\0same");
+}
+
+proptest::proptest! {
+    #[test]
+    fn random_replies_are_errors_and_no_more(
+        mut bytes: Vec<u8>,
+        magic in proptest::sample::select(vec![0_u32, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY]),
+        structured: bool,
+        cookie in 0_u64..3,
+    ) {
+        let length = bytes.len();
+        if magic != 0 && length >= 20 {
+            bytes[..4].copy_from_slice(&magic.to_be_bytes());
+            bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
+            bytes[4..6].fill(0);
+            bytes[16..19].fill(0);
+        }
+        until_error(nonsense(&bytes, structured));
+    }
 }
 
 #[test]
