@@ -70,12 +70,7 @@ impl Superblock {
     ///
     /// # Errors
     /// [`Error::Volume`] if the name is taken, empty or too long, or all ids are in use.
-    pub fn add_volume(
-        &mut self,
-        name: &str,
-        origin_size: u64,
-        origin_identity: &str,
-    ) -> Result<VolumeId, Error> {
+    pub fn add_volume(&mut self, name: &str, origin_size: u64, origin_identity: &str) -> Result<VolumeId, Error> {
         let _ = (name, origin_size, origin_identity);
         todo!()
     }

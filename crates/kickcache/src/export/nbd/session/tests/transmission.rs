@@ -286,6 +286,7 @@ fn disconnect_ends_the_connection_without_a_reply() {
     assert_eq!(outcome.events, [Decoded::Close(CloseReason::Disconnect)]);
     assert_eq!(session.decode(b"more"), (0, Decoded::Close(CloseReason::Disconnect)));
     assert!(!session.is_transmission());
+    assert!(CloseReason::Disconnect.is_orderly() && !CloseReason::OutputFlood.is_orderly());
     assert_eq!(session.export(), Some(0));
 }
 
