@@ -319,7 +319,7 @@ impl Engine {
         }
         let after = state.settings.origin_flush_after;
         let volumes = state.volume_ids().flat_map(|volume| {
-            let flush = state.volume(volume).flush.since().map(|since| since.plus(after));
+            let flush = state.volume(volume).flush.due().map(|since| since.plus(after));
             [flush, writeback::poll_timeout(state, volume)]
         });
         volumes.chain([state.log.poll_timeout()]).flatten().min()
