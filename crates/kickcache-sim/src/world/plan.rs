@@ -322,9 +322,8 @@ impl Plan {
     }
 }
 
-/// A size of 4 to 16 MiB, now and then 64 MiB; not always of whole blocks.
+/// A size of 4 to 16 MiB, now and then 64 MiB.
 fn draw_origin_size(random: &mut Random) -> u64 {
     let blocks = if random.chance(100) { 16_384 } else { random.within(1_024, 4_096) };
-    let odd = if random.chance(200) { 512 * random.below(8) } else { 0 };
-    blocks * BLOCK_SIZE + odd
+    blocks * BLOCK_SIZE
 }

@@ -73,7 +73,7 @@ enum End {
 /// Longest simulated time until everything has ended once no more is asked for.
 const PATIENCE: Duration = Duration::from_millis(900_000);
 /// More events than this at one point in time are a livelock.
-const SAME_TIME_MAX: u64 = 1_000_000;
+const SAME_TIME_MAX: u64 = 100_000;
 
 struct World {
     plan: Plan,
