@@ -9,12 +9,22 @@
 
 extern crate alloc;
 
+mod cache;
 pub mod config;
 pub mod device;
 pub mod engine;
 pub mod error;
 pub mod format;
+mod inflight;
+mod journal;
+mod log;
+mod order;
+mod path;
+mod policy;
+mod pool;
 pub mod request;
+mod state;
 pub mod stats;
 pub mod time;
 pub mod units;
+mod volume;
