@@ -197,7 +197,7 @@ impl Engine {
                     state.stalled.push_back(slot);
                 }
             }
-            Task::Append(slot) => write::append(state, slot),
+            Task::Append => write::go_on_appending(state),
             Task::ReadOrigin(slot, extent) => read::retry(state, slot, extent),
             Task::Settled(slot) => self.settle(slot),
             Task::Barrier(waiter) => {
