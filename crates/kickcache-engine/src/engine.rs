@@ -195,7 +195,7 @@ impl Engine {
             Task::Begin(slot) => self.begin(slot),
             Task::Merge(slot) => {
                 if !merge::begin(state, slot) {
-                    state.stalled.push_back(slot);
+                    write::postpone(state, slot);
                 }
             }
             Task::Append => write::go_on_appending(state),
