@@ -88,6 +88,7 @@ impl Engine {
             },
             (None, Ending::No) => Phase::Running,
             (None, Ending::Draining | Ending::FlushingOrigins | Ending::Settling) => Phase::Stopping,
+            (None, Ending::Done) if !self.state.submissions.is_empty() => Phase::Stopping,
             (None, Ending::Done) => Phase::Stopped,
         }
     }
