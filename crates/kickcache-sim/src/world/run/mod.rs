@@ -262,7 +262,9 @@ impl World {
                 Ok(())
             }
             Event::Operator => {
-                self.operate(host);
+                if self.budget > 0 {
+                    self.operate(host);
+                }
                 Ok(())
             }
         }
