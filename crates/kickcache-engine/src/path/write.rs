@@ -154,8 +154,21 @@ fn append(state: &mut State, slot: RequestSlot) {
     } else if is_turn && append_blocks(state, slot) {
         on_appended(state, slot);
     } else {
+        lock(state, slot);
         state.space_waiters.push_back(slot);
     }
+}
+
+/// While a write waits for room, later writes to its blocks wait too: one that completes a partial block would read
+/// what was there before.
+fn lock(state: &mut State, slot: RequestSlot) {
+    if state.write_locks.iter().any(|lock| lock.0 == slot) {
+        return;
+    }
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let extent = pending.writing().extent.widened_to_blocks();
+    state.write_locks.push((slot, volume, extent));
 }
 
 /// Writes that wait for room in the log go on, in order.
