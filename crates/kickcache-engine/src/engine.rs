@@ -197,7 +197,7 @@ impl Engine {
                     state.stalled.push_back(slot);
                 }
             }
-            Task::Append(slot) => write::append(state, slot),
+            Task::Append => write::go_on_appending(state),
             Task::ReadOrigin(slot, extent) => read::retry(state, slot, extent),
             Task::Settled(slot) => self.settle(slot),
             Task::Barrier(waiter) => {
@@ -319,7 +319,7 @@ impl Engine {
         }
         let after = state.settings.origin_flush_after;
         let volumes = state.volume_ids().flat_map(|volume| {
-            let flush = state.volume(volume).flush.since().map(|since| since.plus(after));
+            let flush = state.volume(volume).flush.due().map(|since| since.plus(after));
             [flush, writeback::poll_timeout(state, volume)]
         });
         volumes.chain([state.log.poll_timeout()]).flatten().min()

@@ -38,8 +38,8 @@ pub(crate) enum Task {
     Begin(RequestSlot),
     /// A write's partial blocks are to be completed.
     Merge(RequestSlot),
-    /// A write goes on appending to the log.
-    Append(RequestSlot),
+    /// Writes that wait for room in the log may go on.
+    Append,
     /// A part of a read must be read from the origin alone.
     ReadOrigin(RequestSlot, ByteExtent),
     /// Nothing is outstanding for a request with a stage of its own.
@@ -461,8 +461,7 @@ impl State {
         for waiter in self.order.give_up() {
             self.agenda.push_back(Task::NotDurable(waiter));
         }
-        let waiting = core::mem::take(&mut self.space_waiters);
-        self.agenda.extend(waiting.into_iter().map(Task::Append));
+        self.agenda.push_back(Task::Append);
         self.wake_stalled();
     }
 

@@ -70,9 +70,9 @@ impl OriginFlush {
         self.wanted = true;
     }
 
-    /// When the oldest write since the last flush ended.
-    pub(crate) fn since(&self) -> Option<Instant> {
-        self.since
+    /// When the oldest write since the last flush ended, unless a flush is in flight.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        if self.in_flight.is_some() { None } else { self.since }
     }
 
     /// Whether a flush should be submitted; if so, from then on it is in flight.

@@ -40,7 +40,7 @@ pub(crate) fn submit_due(state: &mut State) {
     for volume in state.volume_ids() {
         let is_drained = state.cache.volume(volume).dirty == 0;
         let found = state.volume_mut(volume);
-        let is_old = found.flush.since().is_some_and(|since| now >= since.plus(after));
+        let is_old = found.flush.due().is_some_and(|since| now >= since.plus(after));
         let is_full = found.flush.gathered() >= UNFLUSHED_BLOCKS_MAX;
         if is_old || is_full || (found.draining && is_drained) {
             found.flush.want();

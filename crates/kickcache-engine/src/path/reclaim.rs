@@ -407,9 +407,7 @@ pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
         let generation = found.generation;
         state.log.add_ready(*segment, generation);
     }
-    if let Some(first) = state.space_waiters.front() {
-        state.agenda.push_back(Task::Append(*first));
-    }
+    state.agenda.push_back(Task::Append);
     state.agenda.push_back(Task::Reclaim);
 }
 

@@ -139,27 +139,42 @@ fn may_resurface(state: &State, slot: RequestSlot) -> bool {
     !state.order.is_durable(state.newest_gone) || is_any_cached(state, volume_blocks(state, slot))
 }
 
-/// Appends the blocks of a write that are not yet in the log.
-pub(crate) fn append(state: &mut State, slot: RequestSlot) {
+/// Appends the blocks of a write, or queues it behind others that wait for room.
+fn append(state: &mut State, slot: RequestSlot) {
+    let is_turn = state.space_waiters.is_empty();
     if state.is_out_of_service() {
-        state.requests.get_mut(slot).writing().log_failed = true;
-        unlock(state, slot);
-        state.release(slot);
-        return;
+        give_up_log(state, slot);
+    } else if is_turn && append_blocks(state, slot) {
+        on_appended(state, slot);
+    } else {
+        state.space_waiters.push_back(slot);
     }
-    let is_turn = state.space_waiters.front().is_none_or(|first| *first == slot);
-    if !is_turn || !append_blocks(state, slot) {
-        if state.space_waiters.front() != Some(&slot) {
-            state.space_waiters.push_back(slot);
+}
+
+/// Writes that wait for room in the log go on, in order.
+pub(crate) fn go_on_appending(state: &mut State) {
+    while let Some(slot) = state.space_waiters.front().copied() {
+        if state.is_out_of_service() {
+            state.space_waiters.pop_front();
+            give_up_log(state, slot);
+        } else if append_blocks(state, slot) {
+            state.space_waiters.pop_front();
+            on_appended(state, slot);
+        } else {
+            return;
         }
-        return;
     }
-    if state.space_waiters.front() == Some(&slot) {
-        state.space_waiters.pop_front();
-    }
-    if let Some(next) = state.space_waiters.front() {
-        state.agenda.push_back(Task::Append(*next));
-    }
+}
+
+/// The log takes nothing any more.
+fn give_up_log(state: &mut State, slot: RequestSlot) {
+    state.requests.get_mut(slot).writing().log_failed = true;
+    unlock(state, slot);
+    state.release(slot);
+}
+
+/// All blocks of a write are in the log: it waits for them to land.
+fn on_appended(state: &mut State, slot: RequestSlot) {
     unlock(state, slot);
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;

@@ -325,6 +325,6 @@ impl Plan {
 /// A size of 4 to 16 MiB, now and then 64 MiB; not always of whole blocks.
 fn draw_origin_size(random: &mut Random) -> u64 {
     let blocks = if random.chance(100) { 16_384 } else { random.within(1_024, 4_096) };
-    let odd = if random.chance(200) { 512 * random.below(8) } else { 0 };
+    let odd = if random.chance(200) { 4096 * random.below(8) } else { 0 };
     blocks * BLOCK_SIZE + odd
 }
