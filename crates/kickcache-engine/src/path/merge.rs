@@ -12,7 +12,7 @@ use crate::request::Errno;
 use crate::state::State;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, Location, PageIndex};
 
-/// Begins to complete the partial blocks of a write; `false` if there is no memory for it now.
+/// Begins to complete the partial blocks of a write, whose extent is locked; `false` if there is no memory now.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
