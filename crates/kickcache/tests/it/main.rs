@@ -19,7 +19,6 @@ mod filesystem;
 mod fio_verify;
 mod history;
 mod ledger;
-mod origin_states;
 mod rng;
 mod scratch;
 mod signals;
