@@ -192,7 +192,9 @@ fn read_info(stream: &mut UnixStream) -> io::Result<(u64, u16)> {
     loop {
         let (kind, data) = option_reply(stream)?;
         match kind {
-            1 => return export.ok_or_else(|| io::Error::other("GO was acknowledged without NBD_INFO_EXPORT")),
+            1 => {
+                return export.ok_or_else(|| io::Error::other("GO was acknowledged without NBD_INFO_EXPORT"));
+            }
             3 if data.starts_with(&[0, 0]) && data.len() == 12 => {
                 let size = u64::from_be_bytes(data[2..10].try_into().unwrap());
                 export = Some((size, u16::from_be_bytes(data[10..].try_into().unwrap())));

@@ -91,7 +91,12 @@ fn qemu_io_reads_what_it_wrote() {
     arguments.push(daemon.uri());
     let text = tools::run("qemu-io", &arguments);
     assert!(!text.contains("failed"), "{text}");
-    assert!(tools::output("qemu-io", ["-f", "raw", "-c", "read -P 9 0 512", &daemon.uri()]).stdout.windows(6).any(|word| word == b"failed"));
+    assert!(
+        tools::output("qemu-io", ["-f", "raw", "-c", "read -P 9 0 512", &daemon.uri()])
+            .stdout
+            .windows(6)
+            .any(|word| word == b"failed")
+    );
 }
 
 #[test]
@@ -108,7 +113,16 @@ fn nbdinfo_sees_a_full_featured_export() {
     assert_eq!(export["block_size_minimum"], 1, "{info}");
     assert_eq!(export["block_size_preferred"], 4096, "{info}");
     assert_eq!(export["block_size_maximum"], 32 * MIB, "{info}");
-    for flag in ["can_cache", "can_df", "can_fast_zero", "can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero"] {
+    for flag in [
+        "can_cache",
+        "can_df",
+        "can_fast_zero",
+        "can_flush",
+        "can_fua",
+        "can_multi_conn",
+        "can_trim",
+        "can_zero",
+    ] {
         assert_eq!(export[flag], true, "{flag} in {info}");
     }
     assert_eq!(export["is_read_only"], false, "{info}");
@@ -121,7 +135,8 @@ fn nbdinfo_sees_a_full_featured_export() {
 
 /// The parts of the volume that `nbdinfo --map` calls data.
 fn data_extents(daemon: &Daemon) -> Vec<(u64, u64)> {
-    let map: Value = serde_json::from_str(&tools::run("nbdinfo", ["--map", "--json", &daemon.uri()])).unwrap();
+    let map: Value =
+        serde_json::from_str(&tools::run("nbdinfo", ["--map", "--json", &daemon.uri()])).unwrap();
     let extents = map.as_array().unwrap();
     let total: u64 = extents.iter().map(|extent| extent["length"].as_u64().unwrap()).sum();
     assert_eq!(total, 32 * MIB, "the map has gaps: {map}");

@@ -126,7 +126,10 @@ fn the_cache_is_warm_after_kill_and_after_stop() {
         let mut client = daemon.connect();
         for &offset in &blocks {
             let start = usize::try_from(offset).unwrap();
-            assert!(client.read(offset, 4096) == expected[start..start + 4096], "block at {offset} after {life}");
+            assert!(
+                client.read(offset, 4096) == expected[start..start + 4096],
+                "block at {offset} after {life}"
+            );
         }
         let hits = daemon.volume_count("hit_blocks");
         assert!(hits >= 990, "only {hits} of 1000 reads hit after {life}");

@@ -50,7 +50,12 @@ pub(crate) const VOLUME: &str = "v";
 
 impl Spec {
     /// A new cache of `cache_size` in front of `origin`.
-    pub(crate) fn new(scratch: &Scratch, origin: &Path, mode: &'static str, cache_size: &'static str) -> Spec {
+    pub(crate) fn new(
+        scratch: &Scratch,
+        origin: &Path,
+        mode: &'static str,
+        cache_size: &'static str,
+    ) -> Spec {
         let dir = scratch.dir().to_owned();
         Spec { cache: dir.join("cache"), dir, cache_size, origin: origin.into(), mode, extra: Vec::new() }
     }
@@ -85,7 +90,19 @@ impl Spec {
             return guarded(KICKCACHE, self.arguments());
         }
         let _ = fs::remove_file(self.socket());
-        let flags = ["-t", "-x", VOLUME, "-e", "64", "-f", "raw", "--cache=none", "--aio=io_uring", "--discard=unmap", "-k"];
+        let flags = [
+            "-t",
+            "-x",
+            VOLUME,
+            "-e",
+            "64",
+            "-f",
+            "raw",
+            "--cache=none",
+            "--aio=io_uring",
+            "--discard=unmap",
+            "-k",
+        ];
         let mut arguments: Vec<OsString> = flags.map(OsString::from).to_vec();
         arguments.extend([self.socket().into(), self.origin.clone().into()]);
         guarded("qemu-nbd", arguments)
@@ -128,15 +145,47 @@ impl Daemon {
         daemon
     }
 
+    /// Starts a command that may refuse to serve: then it must end with an error and without a panic.
+    pub(crate) fn try_start(mut command: Command, spec: Spec) -> Option<Daemon> {
+        let log = File::create(spec.log()).unwrap();
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        let mut daemon = Daemon { child: command.spawn().unwrap(), spec };
+        let socket = daemon.spec.socket();
+        match daemon.poll_for(&socket) {
+            None => Some(daemon),
+            Some(status) => {
+                assert!(
+                    !status.success() && !daemon.log().contains("panicked at"),
+                    "{status}: {}",
+                    daemon.log()
+                );
+                None
+            }
+        }
+    }
+
     fn wait_for(&mut self, socket: &Path) {
+        if let Some(status) = self.poll_for(socket) {
+            panic!("the daemon ended during its start ({status}):\n{}", self.log());
+        }
+    }
+
+    /// Waits until somebody listens, or the daemon ended.
+    fn poll_for(&mut self, socket: &Path) -> Option<ExitStatus> {
         let start = Instant::now();
         while UnixStream::connect(socket).is_err() {
             if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("the daemon ended during its start ({status}):\n{}", self.log());
+                return Some(status);
             }
-            assert!(start.elapsed() < START_TIME_MAX, "nobody listens on {}:\n{}", socket.display(), self.log());
+            assert!(
+                start.elapsed() < START_TIME_MAX,
+                "nobody listens on {}:\n{}",
+                socket.display(),
+                self.log()
+            );
             thread::sleep(Duration::from_millis(10));
         }
+        None
     }
 
     pub(crate) fn connect(&self) -> Client {

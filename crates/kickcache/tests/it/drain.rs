@@ -61,7 +61,7 @@ fn drain(daemon: &Daemon) {
         return daemon.connect().flush();
     }
     daemon.drain();
-    assert_eq!(daemon.volume_count("dirty_blocks"), 0, "dirty blocks after drain");
+    assert_eq!(daemon.volume_count("dirty_bytes"), 0, "dirty bytes after drain");
 }
 
 fn work(daemon: &Daemon, plain: &Path, seed: u64) {

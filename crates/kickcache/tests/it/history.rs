@@ -92,7 +92,9 @@ fn check_cell(zones: &[Zone]) -> Result<(), String> {
 
 fn stale(first: &Zone, second: &Zone) -> String {
     let (a, b) = (first.version, second.version);
-    format!("versions {a} and {b} were current in turns: a read gave data older than an earlier answer\n{first:?}\n{second:?}")
+    format!(
+        "versions {a} and {b} were current in turns: a read gave data older than an earlier answer\n{first:?}\n{second:?}"
+    )
 }
 
 #[cfg(test)]
@@ -105,8 +107,12 @@ mod tests {
 
     #[test]
     fn reads_of_the_newest_version_pass() {
-        let events =
-            [event(Kind::Read, 0, 1, 2), event(Kind::Write, 1, 3, 4), event(Kind::Read, 1, 5, 6), event(Kind::Write, 2, 7, 8)];
+        let events = [
+            event(Kind::Read, 0, 1, 2),
+            event(Kind::Write, 1, 3, 4),
+            event(Kind::Read, 1, 5, 6),
+            event(Kind::Write, 2, 7, 8),
+        ];
         assert_eq!(check(&events), Ok(()));
     }
 

@@ -46,7 +46,12 @@ impl Ledger {
     }
 
     /// Writes random cells until the server goes away or `stop` is set; counts acknowledged writes.
-    pub(crate) fn write_until(&mut self, mut client: Client, stop: &AtomicBool, done: &AtomicU64) -> io::Result<()> {
+    pub(crate) fn write_until(
+        &mut self,
+        mut client: Client,
+        stop: &AtomicBool,
+        done: &AtomicU64,
+    ) -> io::Result<()> {
         self.in_flight.clear();
         self.cells.iter_mut().for_each(|cell| cell.in_flight = false);
         loop {

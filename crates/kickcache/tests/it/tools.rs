@@ -66,9 +66,3 @@ where
     );
     text
 }
-
-/// Runs a command line of words without spaces.
-pub(crate) fn sh(line: &str) -> String {
-    let mut words = line.split_whitespace();
-    run(words.next().unwrap(), words)
-}
