@@ -10,7 +10,7 @@ pub const VOLUME_NAME_MAX: usize = 63;
 /// Largest request, in bytes; larger discards and write-zeroes are fine.
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
 /// Largest batch, in data blocks: what one header block can describe.
-pub const BATCH_BLOCKS_MAX: u32 = 250;
+pub const BATCH_BLOCKS_MAX: u32 = 256;
 /// Batches of one write head that may be in flight.
 pub const BATCHES_IN_FLIGHT_MAX: usize = 4;
 /// Largest fill window in bytes.

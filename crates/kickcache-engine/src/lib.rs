@@ -9,11 +9,13 @@
 
 extern crate alloc;
 
+mod cache;
 pub mod config;
 pub mod device;
 pub mod engine;
 pub mod error;
 pub mod format;
+mod pool;
 pub mod request;
 pub mod stats;
 pub mod time;

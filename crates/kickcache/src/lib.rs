@@ -1,1 +1,13 @@
 //! kickcache: serve a cached disk, look at it, try it.
+
+pub mod cli;
+pub mod config;
+pub mod control;
+pub mod demo;
+pub mod driver;
+pub mod export;
+pub mod offline;
+pub mod plan;
+pub mod serve;
+pub mod units;
+pub mod words;

@@ -1,3 +1,7 @@
 //! The `kickcache` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kickcache::cli::main()
+}

@@ -1,4 +1,5 @@
 //! Where things lie on the cache device.
+#![expect(clippy::arithmetic_side_effects, reason = "sizes are checked against 15 TiB first")]
 
 use alloc::format;
 
@@ -17,7 +18,7 @@ pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
 /// Smallest journal.
 pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;
-/// Largest journal: what recovery reads whole.
+/// Largest journal of a device up to 64 GiB, as recovery reads it whole; larger devices have one of 1/1024.
 pub const JOURNAL_SIZE_MAX: u64 = 64 << 20;
 
 /// The layout of a cache device: superblock area, journal, segments.
@@ -49,7 +50,7 @@ impl Geometry {
         }
         let wanted = (device_size / 256).clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX);
         let segment_size = 1 << wanted.ilog2();
-        let journal = (device_size / 100).clamp(JOURNAL_SIZE_MIN, JOURNAL_SIZE_MAX);
+        let journal = (device_size / 100).clamp(JOURNAL_SIZE_MIN, JOURNAL_SIZE_MAX.max(device_size / 1024));
         let journal_size = journal / BLOCK_SIZE * BLOCK_SIZE;
         let left = device_size - SUPERBLOCK_AREA - journal_size;
         let segment_count = u32::try_from(left / segment_size).expect("at most 15 TiB in 4 MiB segments");

@@ -1,4 +1,15 @@
 //! Bytes on the cache device and the structs they stand for; `docs/format.md` is the one telling of the layout.
+//!
+//! Numbers are little-endian. Every structure starts with a magic number and a CRC32C over all of its bytes, the
+//! checksum's own four taken as zero. Decoders take bytes from strangers: they never panic and never trust a length.
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+pub mod batch;
+pub mod bytes;
 pub mod geometry;
+pub mod journal;
+pub mod summary;
 pub mod superblock;
+
+#[cfg(test)]
+mod tests;

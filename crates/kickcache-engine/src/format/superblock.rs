@@ -1,11 +1,14 @@
 //! The superblock: what the device is, its layout, and the volumes that it serves. Two copies; the newest wins.
 
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::config::{VOLUME_COUNT_MAX, VOLUME_NAME_MAX};
 use crate::error::Error;
+use crate::format::bytes::{Reader, Writer};
 use crate::format::geometry::Geometry;
-use crate::units::VolumeId;
+use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, SECTOR_SIZE, VolumeId};
 
 /// Bytes of one copy.
 pub const SUPERBLOCK_SIZE: usize = 16_384;
@@ -15,6 +18,14 @@ pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 512 << 10];
 pub const FORMAT_VERSION: u32 = 1;
 /// Longest origin identity, in bytes of UTF-8.
 pub const ORIGIN_IDENTITY_MAX: usize = 511;
+/// The bytes that a superblock starts with.
+pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"KICKCACH";
+
+const VOLUMES_AT: usize = 128;
+const VOLUME_BYTES: usize = 640;
+
+const _: () = assert!(VOLUMES_AT + VOLUME_COUNT_MAX * VOLUME_BYTES <= SUPERBLOCK_SIZE);
+const _: () = assert!(16 + 64 + 512 <= VOLUME_BYTES);
 
 /// A volume as the cache device knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,28 +66,179 @@ impl Superblock {
     /// device has today.
     ///
     /// # Errors
-    /// No valid copy, another version, or a layout that does not fit the device.
+    /// No valid copy, another version, a layout that does not fit the device, or two copies that contradict each
+    /// other.
     pub fn decode(copies: [&[u8]; 2], device_size: u64) -> Result<Superblock, Error> {
-        let _ = (copies, device_size);
-        todo!()
+        let chosen = match copies.map(decode_copy) {
+            [Ok(first), Ok(second)] => newest(first, second)?,
+            [Ok(only), Err(_)] | [Err(_), Ok(only)] => only,
+            [Err(version @ Error::Version { .. }), Err(_)]
+            | [Err(_), Err(version @ Error::Version { .. })] => {
+                return Err(version);
+            }
+            [Err(first), Err(_)] => return Err(first),
+        };
+        chosen.geometry.check()?;
+        if chosen.geometry.device_size > device_size {
+            let what = format!(
+                "it was made for a device of {} bytes and this one has {device_size}; restore the device's size",
+                chosen.geometry.device_size
+            );
+            return Err(Error::Superblock { what });
+        }
+        Ok(chosen)
     }
 
     /// The bytes of one copy, always [`SUPERBLOCK_SIZE`] of them.
     pub fn encode(&self) -> Vec<u8> {
-        todo!()
+        let mut writer = Writer::new(SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE);
+        writer.put_u32(FORMAT_VERSION);
+        writer.put(&self.uuid);
+        writer.put_u64(self.epoch);
+        writer.put_u64(self.geometry.device_size);
+        writer.put_u64(self.geometry.segment_size);
+        writer.put_u64(self.geometry.journal_size);
+        writer.put_u32(self.geometry.segment_count);
+        writer.put_u32(u32::try_from(self.volumes.len()).expect("at most 16 volumes"));
+        for (number, volume) in self.volumes.iter().enumerate() {
+            writer.skip_to(number.saturating_mul(VOLUME_BYTES).saturating_add(VOLUMES_AT));
+            volume.put(&mut writer);
+        }
+        writer.finish()
     }
 
     /// Adds a volume under the lowest free id and gives the id.
     ///
     /// # Errors
-    /// [`Error::Volume`] if the name is taken, empty or too long, or all ids are in use.
-    pub fn add_volume(&mut self, name: &str, origin_size: u64, origin_identity: &str) -> Result<VolumeId, Error> {
-        let _ = (name, origin_size, origin_identity);
-        todo!()
+    /// [`Error::Volume`] if the name is taken, empty or too long, the origin's size is impossible, or all ids are in
+    /// use.
+    pub fn add_volume(
+        &mut self,
+        name: &str,
+        origin_size: u64,
+        origin_identity: &str,
+    ) -> Result<VolumeId, Error> {
+        let refuse = |what: String| Err(Error::Volume { name: name.to_string(), what });
+        if name.is_empty() || name.len() > VOLUME_NAME_MAX {
+            return refuse(format!("a name has 1 to {VOLUME_NAME_MAX} bytes, this one {}", name.len()));
+        }
+        if self.volume(name).is_some() {
+            return refuse("the cache device has a volume of this name already".to_string());
+        }
+        if origin_identity.len() > ORIGIN_IDENTITY_MAX {
+            return refuse(format!("the origin's path is longer than {ORIGIN_IDENTITY_MAX} bytes"));
+        }
+        if let Err(what) = check_size(origin_size) {
+            return refuse(what);
+        }
+        let free = (0u8..).take(VOLUME_COUNT_MAX).map(VolumeId::new);
+        let Some(id) = free.into_iter().find(|id| self.volumes.iter().all(|volume| volume.id != *id)) else {
+            return refuse(format!("the cache device has {VOLUME_COUNT_MAX} volumes, the most there can be"));
+        };
+        self.volumes.push(VolumeRecord {
+            id,
+            name: name.to_string(),
+            origin_size,
+            origin_identity: origin_identity.to_string(),
+        });
+        Ok(id)
     }
 
     /// The volume of a name.
     pub fn volume(&self, name: &str) -> Option<&VolumeRecord> {
         self.volumes.iter().find(|volume| volume.name == name)
     }
+}
+
+fn check_size(origin_size: u64) -> Result<(), String> {
+    if origin_size == 0 || !origin_size.is_multiple_of(SECTOR_SIZE) {
+        return Err(format!("an origin has a multiple of 512 bytes, this one {origin_size}"));
+    }
+    if origin_size / BLOCK_SIZE >= BLOCK_INDEX_LIMIT {
+        return Err(format!("an origin has at most 4 PiB, this one {origin_size} bytes"));
+    }
+    Ok(())
+}
+
+impl VolumeRecord {
+    fn put(&self, writer: &mut Writer) {
+        writer.put_u8(self.id.get());
+        writer.put_u8(u8::try_from(self.name.len()).expect("at most 63 bytes"));
+        let identity = u16::try_from(self.origin_identity.len()).expect("at most 511 bytes");
+        writer.put(&identity.to_le_bytes());
+        writer.put_u32(0);
+        writer.put_u64(self.origin_size);
+        let mut name = [0; 64];
+        name.iter_mut().zip(self.name.bytes()).for_each(|(to, from)| *to = from);
+        writer.put(&name);
+        writer.put(self.origin_identity.as_bytes());
+    }
+
+    fn take(bytes: &[u8]) -> Option<VolumeRecord> {
+        let mut reader = Reader::bare(bytes);
+        let id = VolumeId::new(reader.take_u8()?);
+        let name_length = usize::from(reader.take_u8()?);
+        let identity_length = usize::from(u16::from_le_bytes(reader.take(2)?.try_into().ok()?));
+        reader.take_u32()?;
+        let origin_size = reader.take_u64()?;
+        let name = core::str::from_utf8(reader.take(64)?.get(..name_length)?).ok()?;
+        let identity = core::str::from_utf8(reader.take(identity_length)?).ok()?;
+        let fits =
+            usize::from(id.get()) < VOLUME_COUNT_MAX && !name.is_empty() && check_size(origin_size).is_ok();
+        fits.then(|| VolumeRecord {
+            id,
+            name: name.to_string(),
+            origin_size,
+            origin_identity: identity.to_string(),
+        })
+    }
+}
+
+fn decode_copy(bytes: &[u8]) -> Result<Superblock, Error> {
+    let damaged = |what: &str| Error::Superblock { what: what.to_string() };
+    if bytes.get(..8) != Some(&SUPERBLOCK_MAGIC) {
+        return Err(Error::NoSuperblock { found: describe(bytes) });
+    }
+    let bytes = bytes.get(..SUPERBLOCK_SIZE).ok_or_else(|| damaged("it is cut short"))?;
+    let mut reader = Reader::open(SUPERBLOCK_MAGIC, bytes)
+        .ok_or_else(|| damaged("its checksum is wrong in both copies"))?;
+    let found = reader.take_u32().ok_or_else(|| damaged("it is cut short"))?;
+    if found != FORMAT_VERSION {
+        return Err(Error::Version { found, expected: FORMAT_VERSION });
+    }
+    decode_body(bytes, reader).ok_or_else(|| damaged("its volume table makes no sense"))
+}
+
+fn decode_body(bytes: &[u8], mut reader: Reader<'_>) -> Option<Superblock> {
+    let uuid = reader.take_uuid()?;
+    let epoch = reader.take_u64()?;
+    let device_size = reader.take_u64()?;
+    let segment_size = reader.take_u64()?;
+    let journal_size = reader.take_u64()?;
+    let segment_count = reader.take_u32()?;
+    let count = usize::try_from(reader.take_u32()?).ok()?;
+    if count > VOLUME_COUNT_MAX {
+        return None;
+    }
+    let table = bytes.get(VOLUMES_AT..)?;
+    let volumes: Vec<_> =
+        table.chunks_exact(VOLUME_BYTES).take(count).map(VolumeRecord::take).collect::<Option<_>>()?;
+    let geometry = Geometry { device_size, segment_size, segment_count, journal_size };
+    Some(Superblock { uuid, epoch, geometry, volumes })
+}
+
+fn newest(first: Superblock, second: Superblock) -> Result<Superblock, Error> {
+    if first.uuid != second.uuid || (first.epoch == second.epoch && first != second) {
+        let what = "its two copies contradict each other; was the device copied onto itself?".to_string();
+        return Err(Error::Superblock { what });
+    }
+    Ok(if second.epoch > first.epoch { second } else { first })
+}
+
+fn describe(bytes: &[u8]) -> String {
+    let head = bytes.get(..8).unwrap_or(bytes);
+    if head.iter().all(|byte| *byte == 0) {
+        return "zeroes".to_string();
+    }
+    format!("found the bytes {head:02x?}")
 }

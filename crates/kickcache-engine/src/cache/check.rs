@@ -1,0 +1,40 @@
+//! Do the books agree? Recomputes everything from the slots.
+
+use crate::cache::slots::SlotState;
+use crate::cache::{Cache, VolumeBlocks};
+use crate::config::VOLUME_COUNT_MAX;
+use crate::units::Location;
+
+impl Cache {
+    /// Compares index, slots, segments and counts.
+    ///
+    /// # Panics
+    /// B-1 or S-1, if they do not agree.
+    pub(crate) fn check(&self) {
+        let mut volumes = [VolumeBlocks::default(); VOLUME_COUNT_MAX];
+        let mut entries = 0;
+        for (segment, found) in self.segments.iter() {
+            let (mut live, mut kept) = (0, 0);
+            for location in self.live_in(segment) {
+                let state = self.check_live(location);
+                entries += 1;
+                live += 1;
+                kept += u32::from(state.must_be_kept());
+                let counts = &mut volumes[usize::from(self.slots.key(location).volume().get())];
+                counts.cached += 1;
+                if let Some(count) = counts.count_mut(state) {
+                    *count += 1;
+                }
+            }
+            assert_eq!((live, kept), (found.live, found.kept), "S-1: segment {segment:?}");
+        }
+        assert_eq!(entries, self.index.len(), "B-1: live slots and index entries");
+        assert_eq!(volumes, self.volumes, "B-1: counts by volume");
+    }
+
+    fn check_live(&self, location: Location) -> SlotState {
+        let key = self.slots.key(location);
+        assert_eq!(self.find(key), Some(location), "B-1: {key:?} at {location:?}");
+        self.slots.state(location)
+    }
+}

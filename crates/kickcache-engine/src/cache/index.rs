@@ -1,0 +1,201 @@
+//! Which location holds a block: a table of 4-byte locations with one tag byte each; the keys stand in the slots.
+//!
+//! Buckets of 12 entries fill one cache line. A full bucket passes entries on to the next one and counts them, so
+//! that a look-up stops at the first bucket that passed nothing on, and removal leaves no tombstones.
+//!
+//! Invariants:
+//! * `passed` of a bucket is the number of entries whose home lies at or before it and whose place behind it.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::cache::slots::Slots;
+use crate::units::{BlockKey, Location};
+
+const WAYS: usize = 12;
+const EMPTY: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Bucket {
+    places: [u32; WAYS],
+    tags: [u8; WAYS],
+    passed: u32,
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+/// The index of one cache device.
+#[derive(Debug)]
+pub(crate) struct Index {
+    buckets: Vec<Bucket>,
+    len: u64,
+}
+
+/// Mixes a key; the finisher of MurmurHash3 (64 bits).
+pub(crate) const fn hash(key: BlockKey) -> u64 {
+    let mut bits = key.bits().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    bits = (bits ^ (bits >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    bits ^ (bits >> 33)
+}
+
+impl Index {
+    /// Room for `count` entries at a load of 7/8.
+    pub(crate) fn new(count: u32) -> Index {
+        let buckets = (u64::from(count) * 8).div_ceil(7 * WAYS as u64).max(2);
+        let empty = Bucket { places: [EMPTY; WAYS], tags: [0; WAYS], passed: 0 };
+        Index { buckets: vec![empty; usize::try_from(buckets).expect("fits the address space")], len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.buckets.len() * size_of::<Bucket>()) as u64
+    }
+
+    fn home(&self, hash: u64) -> usize {
+        let scaled = (hash >> 32) * self.buckets.len() as u64;
+        usize::try_from(scaled >> 32).expect("below the number of buckets")
+    }
+
+    fn after(&self, bucket: usize) -> usize {
+        if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
+    }
+
+    /// Bucket and way of a key.
+    fn position(&self, key: BlockKey, slots: &Slots) -> Option<(usize, usize)> {
+        let hash = hash(key);
+        let tag = tag(hash);
+        let mut at = self.home(hash);
+        loop {
+            let bucket = &self.buckets[at];
+            for way in 0..WAYS {
+                let place = bucket.places[way];
+                if bucket.tags[way] == tag && place != EMPTY && slots.key(Location::new(place)) == key {
+                    return Some((at, way));
+                }
+            }
+            if bucket.passed == 0 {
+                return None;
+            }
+            at = self.after(at);
+        }
+    }
+
+    pub(crate) fn find(&self, key: BlockKey, slots: &Slots) -> Option<Location> {
+        let (bucket, way) = self.position(key, slots)?;
+        Some(Location::new(self.buckets[bucket].places[way]))
+    }
+
+    /// Points an existing entry elsewhere; gives the old location. Call before the slot at `location` is filled or
+    /// after, but while the old slot still holds the key.
+    pub(crate) fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
+        let (bucket, way) = self.position(key, slots)?;
+        let place = &mut self.buckets[bucket].places[way];
+        Some(Location::new(core::mem::replace(place, location.get())))
+    }
+
+    /// Adds a key that is not in the index.
+    ///
+    /// # Panics
+    /// If the table is full: it has more room than there are locations.
+    pub(crate) fn insert(&mut self, key: BlockKey, location: Location) {
+        assert!((self.len as usize) < self.buckets.len() * WAYS, "X: more entries than locations");
+        let hash = hash(key);
+        let mut at = self.home(hash);
+        loop {
+            let bucket = &mut self.buckets[at];
+            if let Some(way) = bucket.places.iter().position(|place| *place == EMPTY) {
+                bucket.places[way] = location.get();
+                bucket.tags[way] = tag(hash);
+                self.len += 1;
+                return;
+            }
+            bucket.passed += 1;
+            at = self.after(at);
+        }
+    }
+
+    /// Takes a key out; gives its location.
+    pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
+        let (bucket, way) = self.position(key, slots)?;
+        let mut at = self.home(hash(key));
+        while at != bucket {
+            self.buckets[at].passed -= 1;
+            at = self.after(at);
+        }
+        self.len -= 1;
+        let place = core::mem::replace(&mut self.buckets[bucket].places[way], EMPTY);
+        Some(Location::new(place))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low byte is the tag")]
+const fn tag(hash: u64) -> u8 {
+    hash as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cache::slots::SlotState;
+    use crate::units::{BlockIndex, Checksum, VolumeId};
+
+    fn key(number: u64) -> BlockKey {
+        BlockKey::new(VolumeId::new(1), BlockIndex::new(number))
+    }
+
+    #[test]
+    fn a_full_table_finds_everything() {
+        let count = 50_000;
+        let mut slots = Slots::new(count);
+        let mut index = Index::new(count);
+        for number in 0..count {
+            let place = Location::new(number);
+            slots.fill(place, key(u64::from(number) * 7), Checksum::new(0), SlotState::Clean);
+            index.insert(key(u64::from(number) * 7), place);
+        }
+        for number in 0..count {
+            assert_eq!(index.find(key(u64::from(number) * 7), &slots), Some(Location::new(number)));
+            assert_eq!(index.find(key(u64::from(number) * 7 + 1), &slots), None);
+        }
+        for number in 0..count {
+            assert!(index.remove(key(u64::from(number) * 7), &slots).is_some());
+        }
+        assert_eq!(index.len(), 0);
+        assert!(index.buckets.iter().all(|bucket| bucket.passed == 0), "X-1");
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_map(operations in prop::collection::vec((0u64..60, any::<bool>()), 1..400)) {
+            let mut slots = Slots::new(64);
+            let mut index = Index::new(64);
+            let mut model = BTreeMap::new();
+            let mut free: Vec<u32> = (0..64).collect();
+            for (number, add) in operations {
+                let present = model.contains_key(&number);
+                if add && !present {
+                    let place = Location::new(free.pop().unwrap());
+                    slots.fill(place, key(number), Checksum::new(0), SlotState::Clean);
+                    index.insert(key(number), place);
+                    model.insert(number, place);
+                } else if !add {
+                    let removed = index.remove(key(number), &slots);
+                    prop_assert_eq!(removed, model.remove(&number));
+                    free.extend(removed.map(Location::get));
+                }
+                for number in 0..60 {
+                    prop_assert_eq!(index.find(key(number), &slots), model.get(&number).copied());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The books: index, slots and segments, changed only together and only here.
+//!
+//! Invariants:
+//! * B-1: the index points at location L for key K exactly if slot L is not dead and holds K.
+//! * S-1 of the segments, and the counts by volume, agree with the slots.
+
+mod check;
+pub(crate) mod index;
+pub(crate) mod segments;
+pub(crate) mod slots;
+
+use crate::cache::index::Index;
+use crate::cache::segments::{Segment, SegmentState, Segments};
+use crate::cache::slots::{HITS_MAX, SLOT_BYTES, SlotState, Slots};
+use crate::config::VOLUME_COUNT_MAX;
+use crate::format::geometry::Geometry;
+use crate::units::{BlockIndex, BlockKey, Checksum, Location, SegmentIndex, VolumeId};
+
+/// Blocks of one volume in the books.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct VolumeBlocks {
+    pub(crate) cached: u64,
+    pub(crate) unflushed: u64,
+    pub(crate) dirty: u64,
+}
+
+impl VolumeBlocks {
+    fn count_mut(&mut self, state: SlotState) -> Option<&mut u64> {
+        match state {
+            SlotState::Dead | SlotState::Clean => None,
+            SlotState::Unflushed => Some(&mut self.unflushed),
+            SlotState::Dirty => Some(&mut self.dirty),
+        }
+    }
+}
+
+/// What a hit found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Touch {
+    /// A block that was asked for before.
+    Known,
+    /// The first use of a prefetched block.
+    Prefetched,
+}
+
+/// The books of one cache device.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    geometry: Geometry,
+    index: Index,
+    slots: Slots,
+    segments: Segments,
+    volumes: [VolumeBlocks; VOLUME_COUNT_MAX],
+}
+
+impl Cache {
+    pub(crate) fn new(geometry: Geometry) -> Cache {
+        Cache {
+            geometry,
+            index: Index::new(geometry.location_count()),
+            slots: Slots::new(geometry.location_count()),
+            segments: Segments::new(geometry.segment_count),
+            volumes: [VolumeBlocks::default(); VOLUME_COUNT_MAX],
+        }
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(crate) fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// For a segment's state and reader count; its blocks are counted here alone.
+    pub(crate) fn segment_mut(&mut self, segment: SegmentIndex) -> &mut Segment {
+        self.segments.get_mut(segment)
+    }
+
+    pub(crate) fn seal(&mut self, segment: SegmentIndex) {
+        self.segments.seal(segment);
+    }
+
+    pub(crate) fn unlink(&mut self, segment: SegmentIndex, next: SegmentState) {
+        self.segments.unlink(segment, next);
+    }
+
+    pub(crate) fn volume(&self, volume: VolumeId) -> &VolumeBlocks {
+        &self.volumes[usize::from(volume.get())]
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.index.len()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let slots = u64::from(self.slots.count()) * SLOT_BYTES as u64;
+        slots + self.index.memory_bytes() + self.segments.memory_bytes()
+    }
+
+    pub(crate) fn segment_of(&self, location: Location) -> SegmentIndex {
+        self.geometry.segment_of(location)
+    }
+
+    pub(crate) fn find(&self, key: BlockKey) -> Option<Location> {
+        self.index.find(key, &self.slots)
+    }
+
+    /// The state of a block, if it is cached.
+    pub(crate) fn state_of(&self, key: BlockKey) -> Option<SlotState> {
+        self.find(key).map(|location| self.slots.state(location))
+    }
+
+    /// Whether the block at `location` is still what the index names for its key.
+    pub(crate) fn is_current(&self, key: BlockKey, location: Location) -> bool {
+        self.slots.state(location) != SlotState::Dead && self.slots.key(location) == key
+    }
+
+    /// Puts a block at a location of an open segment; an older copy dies. Gives the older copy's location.
+    pub(crate) fn insert(
+        &mut self,
+        key: BlockKey,
+        location: Location,
+        checksum: Checksum,
+        state: SlotState,
+    ) -> Option<Location> {
+        assert!(state != SlotState::Dead, "B-1: a dead block cannot be put in");
+        let old = self.index.replace(key, location, &self.slots);
+        match old {
+            Some(old) => self.bury(old),
+            None => self.index.insert(key, location),
+        }
+        self.slots.fill(location, key, checksum, state);
+        self.segments.add_live(self.geometry.segment_of(location), state.must_be_kept());
+        self.count(key.volume(), state, 1);
+        old
+    }
+
+    /// Forgets a block; gives where it stood.
+    pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
+        let location = self.index.remove(key, &self.slots)?;
+        self.bury(location);
+        Some(location)
+    }
+
+    fn bury(&mut self, location: Location) {
+        let state = self.slots.state(location);
+        debug_assert!(state != SlotState::Dead, "B-1: the index named a dead slot");
+        self.slots.set_state(location, SlotState::Dead);
+        self.segments.remove_live(self.geometry.segment_of(location), state.must_be_kept());
+        self.count(self.slots.key(location).volume(), state, -1);
+    }
+
+    fn count(&mut self, volume: VolumeId, state: SlotState, by: i64) {
+        let counts = &mut self.volumes[usize::from(volume.get())];
+        counts.cached = counts.cached.strict_add_signed(by);
+        if let Some(count) = counts.count_mut(state) {
+            *count = count.strict_add_signed(by);
+        }
+    }
+
+    /// Changes the state of a live block to another live state.
+    pub(crate) fn set_state(&mut self, location: Location, state: SlotState) {
+        let old = self.slots.state(location);
+        assert!(old != SlotState::Dead && state != SlotState::Dead, "B-1: {old:?} to {state:?}");
+        let volume = self.slots.key(location).volume();
+        self.count(volume, old, -1);
+        self.count(volume, state, 1);
+        self.slots.set_state(location, state);
+        let segment = self.segments.get_mut(self.geometry.segment_of(location));
+        segment.kept += u32::from(state.must_be_kept());
+        segment.kept -= u32::from(old.must_be_kept());
+    }
+
+    /// Replaces the checksum of a block whose data is replaced in memory before it is written.
+    pub(crate) fn set_checksum(&mut self, location: Location, checksum: Checksum) {
+        self.slots.set_checksum(location, checksum);
+    }
+
+    /// Counts a hit.
+    pub(crate) fn touch(&mut self, location: Location) -> Touch {
+        let hits = self.slots.hits(location);
+        if hits < HITS_MAX {
+            self.slots.set_hits(location, hits + 1);
+        }
+        if self.slots.is_prefetched(location) {
+            self.slots.set_prefetched(location, false);
+            return Touch::Prefetched;
+        }
+        Touch::Known
+    }
+
+    pub(crate) fn set_hits(&mut self, location: Location, hits: u8) {
+        self.slots.set_hits(location, hits);
+    }
+
+    pub(crate) fn set_prefetched(&mut self, location: Location) {
+        self.slots.set_prefetched(location, true);
+    }
+
+    pub(crate) fn set_in_sweep(&mut self, location: Location, in_sweep: bool) {
+        self.slots.set_in_sweep(location, in_sweep);
+    }
+
+    pub(crate) fn set_damaged(&mut self, location: Location) {
+        self.slots.set_damaged(location);
+    }
+
+    /// The live blocks of a segment, in order of location.
+    pub(crate) fn live_in(&self, segment: SegmentIndex) -> impl Iterator<Item = Location> {
+        let first = self.geometry.first_location(segment);
+        (0..self.geometry.batch_blocks())
+            .map(move |offset| first.plus(offset))
+            .filter(|location| self.slots.state(*location) != SlotState::Dead)
+    }
+
+    /// Prepares a segment for its next life: every slot is forgotten.
+    ///
+    /// # Panics
+    /// I-4: if something still refers to it.
+    pub(crate) fn clear(&mut self, segment: SegmentIndex) {
+        let Segment { live, kept, readers, .. } = *self.segments.get(segment);
+        assert!(live == 0 && kept == 0 && readers == 0, "I-4: segment {segment:?} is still in use");
+        self.segments.get_mut(segment).written = 0;
+    }
+
+    /// The blocks of a volume that must be kept, unordered.
+    pub(crate) fn kept_blocks(&self, volume: VolumeId) -> impl Iterator<Item = BlockIndex> {
+        (0..self.slots.count()).map(Location::new).filter_map(move |location| {
+            let key = self.slots.key(location);
+            let kept = self.slots.state(location).must_be_kept() && key.volume() == volume;
+            kept.then_some(key.block())
+        })
+    }
+}

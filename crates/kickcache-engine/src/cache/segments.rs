@@ -1,0 +1,236 @@
+//! The segments: where each is in its life, how much in it lives, and the order of the sealed ones.
+//!
+//! Invariants:
+//! * S-1: `live` and `kept` of a segment are the numbers of its slots that are not dead, and of those that must be
+//!   kept.
+//! * S-2: a segment is in the list of its queue exactly while it is sealed.
+
+use alloc::vec::Vec;
+
+use crate::units::{Generation, SegmentIndex, Sequence};
+
+const NONE: u32 = u32::MAX;
+
+/// The two queues of the retention policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Queue {
+    /// What came in lately.
+    Probation,
+    /// What proved useful, and what clients wrote over.
+    Main,
+}
+
+impl Queue {
+    pub(crate) const ALL: [Queue; 2] = [Queue::Probation, Queue::Main];
+
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Queue::Probation => 0,
+            Queue::Main => 1,
+        }
+    }
+}
+
+/// A segment's life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SegmentState {
+    /// Nothing in it counts; its next opening is not on record.
+    Free,
+    /// Its opening is on its way into the journal.
+    Opening,
+    /// Its opening is durable; a head may take it.
+    Ready,
+    /// A head writes it.
+    Open,
+    /// Full; the last batches or the summary are in flight.
+    Sealing,
+    /// Full and summed up.
+    Sealed,
+    /// Reclaim empties it.
+    Reclaiming,
+    /// A write to it failed; never used again.
+    Retired,
+}
+
+/// One segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    pub(crate) state: SegmentState,
+    pub(crate) queue: Queue,
+    pub(crate) generation: Generation,
+    /// Live blocks.
+    pub(crate) live: u32,
+    /// Live blocks that must be kept.
+    pub(crate) kept: u32,
+    /// Blocks that batches took, headers included.
+    pub(crate) written: u32,
+    /// Device reads in flight from it.
+    pub(crate) readers: u32,
+    /// The newest batch in it.
+    pub(crate) last_sequence: Sequence,
+    newer: u32,
+    older: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    oldest: u32,
+    newest: u32,
+    count: u32,
+}
+
+/// All segments of a cache device.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    segments: Vec<Segment>,
+    lists: [List; 2],
+    /// Live blocks by queue, over segments in every state.
+    live: [u64; 2],
+}
+
+impl Segments {
+    pub(crate) fn new(count: u32) -> Segments {
+        let segment = Segment {
+            state: SegmentState::Free,
+            queue: Queue::Probation,
+            generation: Generation::new(0),
+            live: 0,
+            kept: 0,
+            written: 0,
+            readers: 0,
+            last_sequence: Sequence::new(0),
+            newer: NONE,
+            older: NONE,
+        };
+        let list = List { oldest: NONE, newest: NONE, count: 0 };
+        Segments { segments: alloc::vec![segment; count as usize], lists: [list; 2], live: [0; 2] }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.segments.len()).expect("segments have 32 bits")
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.segments.len() * size_of::<Segment>()) as u64
+    }
+
+    pub(crate) fn get(&self, segment: SegmentIndex) -> &Segment {
+        &self.segments[segment.get() as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, segment: SegmentIndex) -> &mut Segment {
+        &mut self.segments[segment.get() as usize]
+    }
+
+    /// All segments with their index, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SegmentIndex, &Segment)> {
+        (0..).map(SegmentIndex::new).zip(&self.segments)
+    }
+
+    /// Live blocks in segments of a queue.
+    pub(crate) fn live_blocks(&self, queue: Queue) -> u64 {
+        self.live[queue.index()]
+    }
+
+    /// Sealed segments of a queue.
+    pub(crate) fn sealed_count(&self, queue: Queue) -> u32 {
+        self.lists[queue.index()].count
+    }
+
+    pub(crate) fn count_in(&self, state: SegmentState) -> u64 {
+        self.segments.iter().filter(|segment| segment.state == state).count() as u64
+    }
+
+    pub(crate) fn add_live(&mut self, segment: SegmentIndex, must_be_kept: bool) {
+        let segment = &mut self.segments[segment.get() as usize];
+        segment.live += 1;
+        segment.kept += u32::from(must_be_kept);
+        self.live[segment.queue.index()] += 1;
+    }
+
+    pub(crate) fn remove_live(&mut self, segment: SegmentIndex, must_be_kept: bool) {
+        let segment = &mut self.segments[segment.get() as usize];
+        segment.live -= 1;
+        segment.kept -= u32::from(must_be_kept);
+        self.live[segment.queue.index()] -= 1;
+    }
+
+    /// Seals a segment: the newest of its queue.
+    pub(crate) fn seal(&mut self, segment: SegmentIndex) {
+        let index = segment.get();
+        let queue = self.get(segment).queue;
+        let list = &mut self.lists[queue.index()];
+        let newest = list.newest;
+        list.newest = index;
+        list.count += 1;
+        if newest == NONE {
+            list.oldest = index;
+        } else {
+            self.segments[newest as usize].newer = index;
+        }
+        let segment = self.get_mut(segment);
+        segment.state = SegmentState::Sealed;
+        segment.older = newest;
+        segment.newer = NONE;
+    }
+
+    /// Takes a sealed segment out of its queue's order.
+    ///
+    /// # Panics
+    /// S-2: if it is not sealed.
+    pub(crate) fn unlink(&mut self, segment: SegmentIndex, next: SegmentState) {
+        let Segment { state, queue, newer, older, .. } = *self.get(segment);
+        assert!(state == SegmentState::Sealed, "S-2: segment {segment:?} is {state:?}");
+        let list = &mut self.lists[queue.index()];
+        list.count -= 1;
+        if older == NONE {
+            list.oldest = newer;
+        } else {
+            self.segments[older as usize].newer = newer;
+        }
+        let list = &mut self.lists[queue.index()];
+        if newer == NONE {
+            list.newest = older;
+        } else {
+            self.segments[newer as usize].older = older;
+        }
+        let segment = self.get_mut(segment);
+        segment.state = next;
+        segment.newer = NONE;
+        segment.older = NONE;
+    }
+
+    /// The sealed segments of a queue, oldest first.
+    pub(crate) fn oldest_first(&self, queue: Queue) -> impl Iterator<Item = SegmentIndex> {
+        let mut next = self.lists[queue.index()].oldest;
+        core::iter::from_fn(move || {
+            if next == NONE {
+                return None;
+            }
+            let index = next;
+            next = self.segments[index as usize].newer;
+            Some(SegmentIndex::new(index))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sealed_segments_keep_their_order() {
+        let mut segments = Segments::new(5);
+        for index in 0..5 {
+            segments.seal(SegmentIndex::new(index));
+        }
+        segments.unlink(SegmentIndex::new(2), SegmentState::Reclaiming);
+        segments.unlink(SegmentIndex::new(0), SegmentState::Reclaiming);
+        segments.unlink(SegmentIndex::new(4), SegmentState::Reclaiming);
+        segments.seal(SegmentIndex::new(2));
+        let order: Vec<u32> = segments.oldest_first(Queue::Probation).map(SegmentIndex::get).collect();
+        assert_eq!(order, [1, 3, 2]);
+        assert_eq!(segments.sealed_count(Queue::Probation), 3);
+        assert_eq!(segments.oldest_first(Queue::Main).count(), 0);
+    }
+}

@@ -1,0 +1,185 @@
+//! What stands at each location: key, state, hits and checksum, 11 bytes a location.
+//!
+//! A dead slot keeps its key and checksum until the segment is reused, so that a reader that began before the
+//! block moved can still verify what it read.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::units::{BlockKey, Checksum, Location};
+
+/// Bytes of a slot.
+pub(crate) const SLOT_BYTES: usize = 11;
+
+const STATE_MASK: u8 = 0b0000_0011;
+const HITS_SHIFT: u32 = 2;
+const HITS_MASK: u8 = 0b0000_1100;
+const PREFETCHED: u8 = 0b0001_0000;
+const IN_SWEEP: u8 = 0b0010_0000;
+const DAMAGED: u8 = 0b0100_0000;
+
+/// Most hits that a slot counts.
+pub(crate) const HITS_MAX: u8 = 3;
+
+/// State of the block at a location.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SlotState {
+    /// No block, or one that is superseded.
+    Dead,
+    /// The origin holds the same and has flushed it.
+    Clean,
+    /// The origin holds the same but has not flushed it.
+    Unflushed,
+    /// The origin does not hold it.
+    Dirty,
+}
+
+impl SlotState {
+    const fn bits(self) -> u8 {
+        match self {
+            SlotState::Dead => 0,
+            SlotState::Clean => 1,
+            SlotState::Unflushed => 2,
+            SlotState::Dirty => 3,
+        }
+    }
+
+    const fn from_bits(bits: u8) -> SlotState {
+        match bits & STATE_MASK {
+            0 => SlotState::Dead,
+            1 => SlotState::Clean,
+            2 => SlotState::Unflushed,
+            _ => SlotState::Dirty,
+        }
+    }
+
+    /// Whether losing this copy would lose an acknowledged write, or leave the origin's copy unproven.
+    pub(crate) const fn must_be_kept(self) -> bool {
+        matches!(self, SlotState::Unflushed | SlotState::Dirty)
+    }
+}
+
+/// The slots of all locations.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    bytes: Vec<[u8; SLOT_BYTES]>,
+}
+
+impl Slots {
+    /// All dead. The memory is touched at once, so that its size shows from the start.
+    pub(crate) fn new(count: u32) -> Slots {
+        let mut empty = [0xff; SLOT_BYTES];
+        empty[6] = 0;
+        Slots { bytes: vec![empty; count as usize] }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.bytes.len()).expect("locations have 32 bits")
+    }
+
+    fn slot(&self, location: Location) -> &[u8; SLOT_BYTES] {
+        &self.bytes[location.get() as usize]
+    }
+
+    fn meta(&mut self, location: Location) -> &mut u8 {
+        &mut self.bytes[location.get() as usize][6]
+    }
+
+    pub(crate) fn key(&self, location: Location) -> BlockKey {
+        let slot = self.slot(location);
+        BlockKey::from_bits(u64::from_le_bytes([slot[0], slot[1], slot[2], slot[3], slot[4], slot[5], 0, 0]))
+    }
+
+    pub(crate) fn checksum(&self, location: Location) -> Checksum {
+        let slot = self.slot(location);
+        Checksum::new(u32::from_le_bytes([slot[7], slot[8], slot[9], slot[10]]))
+    }
+
+    pub(crate) fn state(&self, location: Location) -> SlotState {
+        SlotState::from_bits(self.slot(location)[6])
+    }
+
+    pub(crate) fn hits(&self, location: Location) -> u8 {
+        (self.slot(location)[6] & HITS_MASK) >> HITS_SHIFT
+    }
+
+    pub(crate) fn is_prefetched(&self, location: Location) -> bool {
+        self.slot(location)[6] & PREFETCHED != 0
+    }
+
+    pub(crate) fn is_in_sweep(&self, location: Location) -> bool {
+        self.slot(location)[6] & IN_SWEEP != 0
+    }
+
+    pub(crate) fn is_damaged(&self, location: Location) -> bool {
+        self.slot(location)[6] & DAMAGED != 0
+    }
+
+    /// Puts a block in place, with no hits and no marks.
+    pub(crate) fn fill(&mut self, location: Location, key: BlockKey, checksum: Checksum, state: SlotState) {
+        let key = key.bits().to_le_bytes();
+        let sum = checksum.get().to_le_bytes();
+        self.bytes[location.get() as usize] =
+            [key[0], key[1], key[2], key[3], key[4], key[5], state.bits(), sum[0], sum[1], sum[2], sum[3]];
+    }
+
+    pub(crate) fn set_checksum(&mut self, location: Location, checksum: Checksum) {
+        self.bytes[location.get() as usize][7..].copy_from_slice(&checksum.get().to_le_bytes());
+    }
+
+    pub(crate) fn set_state(&mut self, location: Location, state: SlotState) {
+        let meta = self.meta(location);
+        *meta = (*meta & !STATE_MASK) | state.bits();
+    }
+
+    pub(crate) fn set_hits(&mut self, location: Location, hits: u8) {
+        let meta = self.meta(location);
+        *meta = (*meta & !HITS_MASK) | (hits.min(HITS_MAX) << HITS_SHIFT);
+    }
+
+    pub(crate) fn set_prefetched(&mut self, location: Location, prefetched: bool) {
+        set_bit(self.meta(location), PREFETCHED, prefetched);
+    }
+
+    pub(crate) fn set_in_sweep(&mut self, location: Location, in_sweep: bool) {
+        set_bit(self.meta(location), IN_SWEEP, in_sweep);
+    }
+
+    pub(crate) fn set_damaged(&mut self, location: Location) {
+        set_bit(self.meta(location), DAMAGED, true);
+    }
+}
+
+fn set_bit(meta: &mut u8, bit: u8, on: bool) {
+    if on {
+        *meta |= bit;
+    } else {
+        *meta &= !bit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{BlockIndex, VolumeId};
+
+    #[test]
+    fn marks_do_not_disturb_each_other() {
+        let mut slots = Slots::new(2);
+        let place = Location::new(1);
+        let key = BlockKey::new(VolumeId::new(3), BlockIndex::new(0x12_3456_789a));
+        slots.fill(place, key, Checksum::new(0xdead_beef), SlotState::Dirty);
+        slots.set_hits(place, 9);
+        slots.set_prefetched(place, true);
+        slots.set_in_sweep(place, true);
+        slots.set_damaged(place);
+        slots.set_state(place, SlotState::Unflushed);
+        slots.set_prefetched(place, false);
+        assert_eq!(slots.key(place), key);
+        assert_eq!(slots.checksum(place), Checksum::new(0xdead_beef));
+        assert_eq!(slots.state(place), SlotState::Unflushed);
+        assert_eq!(slots.hits(place), HITS_MAX);
+        assert!(slots.is_in_sweep(place) && slots.is_damaged(place) && !slots.is_prefetched(place));
+        assert_eq!(slots.state(Location::new(0)), SlotState::Dead);
+    }
+}

@@ -1,0 +1,244 @@
+//! Journal blocks: records of what left the cache, and the chunks of a checkpoint.
+
+use alloc::vec::Vec;
+
+use crate::cache::segments::Queue;
+use crate::format::batch::{queue_byte, queue_of};
+use crate::format::bytes::{Reader, Writer};
+use crate::format::geometry::Geometry;
+use crate::units::{BLOCK_BYTES, BlockKey, Generation, SegmentIndex, Sequence, VolumeId};
+
+const MAGIC: [u8; 8] = *b"KICKJRNL";
+const BODY_AT: usize = 64;
+const RECORD_BYTES: usize = 20;
+const CHUNK_HEAD_BYTES: usize = 24;
+const SEGMENT_HEAD_BYTES: usize = 8;
+const KIND_RECORDS: u8 = 1;
+const KIND_CHUNK: u8 = 2;
+
+/// Records that a journal block holds.
+pub const RECORD_COUNT_MAX: usize = (BLOCK_BYTES - BODY_AT) / RECORD_BYTES;
+
+/// What a record says. It holds for everything with a lower sequence number than its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fact {
+    /// Every copy of the block is void.
+    Gone(BlockKey),
+    /// The newest copy of the block is clean.
+    Clean(BlockKey),
+    /// The segment begins this generation; what it held before is void.
+    Opened(SegmentIndex, Generation),
+    /// Every copy of every block of the volume is void.
+    Dropped(VolumeId),
+}
+
+/// A fact and its place in the global order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Record {
+    pub(crate) sequence: Sequence,
+    pub(crate) fact: Fact,
+}
+
+/// How a checkpoint found a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SegmentKind {
+    /// Nothing in it counts.
+    Free,
+    /// It may hold batches of its generation.
+    InUse,
+    /// Never to be used again.
+    Retired,
+}
+
+/// A segment in a checkpoint: of its blocks, which live, and which of these must be kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentImage {
+    pub(crate) generation: Generation,
+    pub(crate) kind: SegmentKind,
+    pub(crate) queue: Queue,
+    /// One bit a block, lowest bit first.
+    pub(crate) live: Vec<u8>,
+    /// One bit a block.
+    pub(crate) kept: Vec<u8>,
+}
+
+/// A part of a checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Chunk {
+    /// The sequence number at which the checkpoint began; also its id.
+    pub(crate) start: Sequence,
+    pub(crate) number: u32,
+    pub(crate) count: u32,
+    /// The segments from `number` times [`segments_per_chunk`] on.
+    pub(crate) segments: Vec<SegmentImage>,
+}
+
+/// What a journal block holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum JournalBody {
+    Records(Vec<Record>),
+    Chunk(Chunk),
+}
+
+/// A block of the journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct JournalBlock {
+    pub(crate) uuid: [u8; 16],
+    /// Counts journal blocks for ever; the block stands at this number modulo the ring's size.
+    pub(crate) ring: u64,
+    pub(crate) body: JournalBody,
+}
+
+const fn bitmap_bytes(geometry: &Geometry) -> usize {
+    geometry.blocks_per_segment().div_ceil(8) as usize
+}
+
+/// Segments that one chunk describes.
+#[expect(clippy::arithmetic_side_effects, reason = "constants of a checked geometry")]
+pub(crate) const fn segments_per_chunk(geometry: &Geometry) -> u32 {
+    let each = SEGMENT_HEAD_BYTES + 2 * bitmap_bytes(geometry);
+    #[expect(clippy::cast_possible_truncation, reason = "at most 4096")]
+    {
+        ((BLOCK_BYTES - BODY_AT - CHUNK_HEAD_BYTES) / each) as u32
+    }
+}
+
+/// Chunks of a whole checkpoint.
+pub(crate) const fn chunk_count(geometry: &Geometry) -> u32 {
+    geometry.segment_count.div_ceil(segments_per_chunk(geometry))
+}
+
+impl Record {
+    fn put(&self, writer: &mut Writer) {
+        let (kind, value) = match self.fact {
+            Fact::Gone(key) => (1, key.bits()),
+            Fact::Clean(key) => (2, key.bits()),
+            Fact::Opened(segment, generation) => {
+                (3, (u64::from(segment.get()) << 32) | u64::from(generation.get()))
+            }
+            Fact::Dropped(volume) => (4, u64::from(volume.get())),
+        };
+        writer.put_u64(self.sequence.get());
+        writer.put_u32(kind);
+        writer.put_u64(value);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Option<Record> {
+        let sequence = Sequence::new(reader.take_u64()?);
+        let kind = reader.take_u32()?;
+        let value = reader.take_u64()?;
+        let low = u32::try_from(value & u64::from(u32::MAX)).ok()?;
+        let fact = match kind {
+            1 => Fact::Gone(BlockKey::from_bits(value)),
+            2 => Fact::Clean(BlockKey::from_bits(value)),
+            3 => Fact::Opened(SegmentIndex::new(u32::try_from(value >> 32).ok()?), Generation::new(low)),
+            4 => Fact::Dropped(VolumeId::new(u8::try_from(value).ok()?)),
+            _ => return None,
+        };
+        Some(Record { sequence, fact })
+    }
+}
+
+impl SegmentImage {
+    fn put(&self, writer: &mut Writer) {
+        writer.put_u32(self.generation.get());
+        writer.put_u8(match self.kind {
+            SegmentKind::Free => 0,
+            SegmentKind::InUse => 1,
+            SegmentKind::Retired => 2,
+        });
+        writer.put_u8(queue_byte(self.queue));
+        writer.put(&[0; 2]);
+        writer.put(&self.live);
+        writer.put(&self.kept);
+    }
+
+    fn take(reader: &mut Reader<'_>, bitmap: usize) -> Option<SegmentImage> {
+        let generation = Generation::new(reader.take_u32()?);
+        let kind = match reader.take_u8()? {
+            0 => SegmentKind::Free,
+            1 => SegmentKind::InUse,
+            2 => SegmentKind::Retired,
+            _ => return None,
+        };
+        let queue = queue_of(reader.take_u8()?)?;
+        reader.take(2)?;
+        let live = reader.take(bitmap)?.to_vec();
+        let kept = reader.take(bitmap)?.to_vec();
+        Some(SegmentImage { generation, kind, queue, live, kept })
+    }
+}
+
+impl Chunk {
+    fn put(&self, writer: &mut Writer) {
+        writer.put_u64(self.start.get());
+        writer.put_u32(self.number);
+        writer.put_u32(self.count);
+        writer.put_u32(u32::try_from(self.segments.len()).expect("at most 4096 segments a chunk"));
+        writer.put_u32(0);
+        for segment in &self.segments {
+            segment.put(writer);
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>, geometry: &Geometry) -> Option<Chunk> {
+        let start = Sequence::new(reader.take_u64()?);
+        let number = reader.take_u32()?;
+        let count = reader.take_u32()?;
+        let length = reader.take_u32()?;
+        reader.take_u32()?;
+        let first = number.checked_mul(segments_per_chunk(geometry))?;
+        let end = first.checked_add(length)?;
+        if count != chunk_count(geometry) || number >= count || end > geometry.segment_count {
+            return None;
+        }
+        let mut segments = Vec::new();
+        for _ in 0..length {
+            segments.push(SegmentImage::take(reader, bitmap_bytes(geometry))?);
+        }
+        Some(Chunk { start, number, count, segments })
+    }
+}
+
+impl JournalBlock {
+    /// The block's bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(MAGIC, BLOCK_BYTES);
+        let (kind, count) = match &self.body {
+            JournalBody::Records(records) => (KIND_RECORDS, records.len()),
+            JournalBody::Chunk(_) => (KIND_CHUNK, 1),
+        };
+        writer.put_u32(u32::try_from(count).expect("at most 201 records"));
+        writer.put(&self.uuid);
+        writer.put_u64(self.ring);
+        writer.put_u8(kind);
+        writer.skip_to(BODY_AT);
+        match &self.body {
+            JournalBody::Records(records) => records.iter().for_each(|record| record.put(&mut writer)),
+            JournalBody::Chunk(chunk) => chunk.put(&mut writer),
+        }
+        writer.finish()
+    }
+
+    /// Reads a block; `None` if it is not a whole one.
+    pub(crate) fn decode(block: &[u8], geometry: &Geometry) -> Option<JournalBlock> {
+        let mut reader = Reader::open(MAGIC, block)?;
+        let count = usize::try_from(reader.take_u32()?).ok()?;
+        let uuid = reader.take_uuid()?;
+        let ring = reader.take_u64()?;
+        let kind = reader.take_u8()?;
+        let mut reader = Reader::bare(block.get(BODY_AT..)?);
+        let body = match kind {
+            KIND_RECORDS if count <= RECORD_COUNT_MAX => {
+                let mut records = Vec::with_capacity(count);
+                for _ in 0..count {
+                    records.push(Record::take(&mut reader)?);
+                }
+                JournalBody::Records(records)
+            }
+            KIND_CHUNK => JournalBody::Chunk(Chunk::take(&mut reader, geometry)?),
+            _ => return None,
+        };
+        Some(JournalBlock { uuid, ring, body })
+    }
+}

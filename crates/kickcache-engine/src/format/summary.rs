@@ -1,0 +1,111 @@
+//! The summary at the end of a sealed segment: one entry for each of its blocks.
+
+use alloc::vec::Vec;
+
+use crate::cache::segments::Queue;
+use crate::format::batch::{queue_byte, queue_of};
+use crate::format::bytes::{Reader, Writer};
+use crate::format::geometry::Geometry;
+use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
+
+const MAGIC: [u8; 8] = *b"KICKSUMM";
+const ENTRIES_AT: usize = 64;
+const DATA: u8 = 1;
+const DIRTY: u8 = 2;
+
+/// A data block of a sealed segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SummaryEntry {
+    pub(crate) key: BlockKey,
+    /// As its batch header said.
+    pub(crate) dirty: bool,
+    pub(crate) checksum: Checksum,
+    /// The sequence number of its batch.
+    pub(crate) sequence: Sequence,
+}
+
+/// What a segment holds, block by block; `None` for headers, void entries and blocks never written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Summary {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) segment: SegmentIndex,
+    pub(crate) generation: Generation,
+    pub(crate) queue: Queue,
+    pub(crate) entries: Vec<Option<SummaryEntry>>,
+}
+
+impl Summary {
+    /// Sequence numbers are stored as 32-bit distances from the lowest.
+    fn base(&self) -> u64 {
+        self.entries.iter().flatten().map(|entry| entry.sequence.get()).min().unwrap_or(0)
+    }
+
+    /// The summary's blocks.
+    ///
+    /// # Panics
+    /// If the sequence numbers of one segment span 2^32: the log seals a segment long before.
+    pub(crate) fn encode(&self, geometry: &Geometry) -> Vec<u8> {
+        let length = BLOCK_BYTES.saturating_mul(geometry.summary_blocks() as usize);
+        let base = self.base();
+        let mut writer = Writer::new(MAGIC, length);
+        writer.put_u32(u32::try_from(self.entries.len()).expect("at most 1024 blocks"));
+        writer.put(&self.uuid);
+        writer.put_u32(self.segment.get());
+        writer.put_u32(self.generation.get());
+        writer.put_u64(base);
+        writer.put_u8(queue_byte(self.queue));
+        writer.skip_to(ENTRIES_AT);
+        for entry in &self.entries {
+            put_entry(&mut writer, entry.as_ref(), base);
+        }
+        writer.finish()
+    }
+
+    /// Reads a summary; `None` if these bytes are not a whole one.
+    pub(crate) fn decode(bytes: &[u8], geometry: &Geometry) -> Option<Summary> {
+        let mut reader = Reader::open(MAGIC, bytes)?;
+        let count = reader.take_u32()?;
+        if count > geometry.batch_blocks() {
+            return None;
+        }
+        let uuid = reader.take_uuid()?;
+        let segment = SegmentIndex::new(reader.take_u32()?);
+        let generation = Generation::new(reader.take_u32()?);
+        let base = reader.take_u64()?;
+        let queue = queue_of(reader.take_u8()?)?;
+        let mut reader = Reader::bare(bytes.get(ENTRIES_AT..)?);
+        let mut entries = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            entries.push(take_entry(&mut reader, base)?);
+        }
+        Some(Summary { uuid, segment, generation, queue, entries })
+    }
+}
+
+fn put_entry(writer: &mut Writer, entry: Option<&SummaryEntry>, base: u64) {
+    let Some(entry) = entry else {
+        writer.put(&[0; 16]);
+        return;
+    };
+    writer.put_key(entry.key);
+    writer.put_u8(DATA | u8::from(entry.dirty) * DIRTY);
+    writer.put_u8(0);
+    writer.put_u32(entry.checksum.get());
+    let distance = entry.sequence.get().saturating_sub(base);
+    writer.put_u32(u32::try_from(distance).expect("the log seals a segment before 2^31 sequence numbers"));
+}
+
+/// `None` past the end, `Some(None)` for a block without data.
+#[expect(clippy::option_option, reason = "the outer one is the end of the bytes")]
+fn take_entry(reader: &mut Reader<'_>, base: u64) -> Option<Option<SummaryEntry>> {
+    let key = reader.take_key()?;
+    let flags = reader.take_u8()?;
+    reader.take_u8()?;
+    let checksum = Checksum::new(reader.take_u32()?);
+    let distance = u64::from(reader.take_u32()?);
+    if flags & DATA == 0 {
+        return Some(None);
+    }
+    let sequence = Sequence::new(base.checked_add(distance)?);
+    Some(Some(SummaryEntry { key, dirty: flags & DIRTY != 0, checksum, sequence }))
+}

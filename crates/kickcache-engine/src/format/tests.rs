@@ -1,0 +1,210 @@
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use expect_test::expect;
+
+use crate::cache::segments::Queue;
+use crate::error::Error;
+use crate::format::batch::{BatchEntry, BatchHeader};
+use crate::format::bytes::crc32c;
+use crate::format::geometry::Geometry;
+use crate::format::journal::{
+    Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count,
+    segments_per_chunk,
+};
+use crate::format::summary::{Summary, SummaryEntry};
+use crate::format::superblock::Superblock;
+use crate::units::{BlockIndex, BlockKey, Checksum, Generation, SegmentIndex, Sequence, VolumeId};
+
+const UUID: [u8; 16] = [7; 16];
+
+fn geometry() -> Geometry {
+    Geometry::for_device(8 << 20).unwrap()
+}
+
+fn key(block: u64) -> BlockKey {
+    BlockKey::new(VolumeId::new(2), BlockIndex::new(block))
+}
+
+fn superblock() -> Superblock {
+    let mut superblock = Superblock::new(UUID, 8 << 20).unwrap();
+    superblock.add_volume("vm1", 1 << 30, "file:/srv/vm1.img").unwrap();
+    superblock.add_volume("vm2", 512, "block:/dev/sdb").unwrap();
+    superblock
+}
+
+fn header() -> BatchHeader {
+    let entry = |key, dirty| BatchEntry { key, dirty, checksum: Checksum::new(0x1234_5678) };
+    BatchHeader {
+        uuid: UUID,
+        segment: SegmentIndex::new(3),
+        generation: Generation::new(9),
+        sequence: Sequence::new(1 << 40),
+        start: 5,
+        queue: Queue::Main,
+        entries: vec![entry(Some(key(77)), true), entry(None, false), entry(Some(key(78)), false)],
+    }
+}
+
+fn summary() -> Summary {
+    let entry = |block, sequence| SummaryEntry {
+        key: key(block),
+        dirty: block == 1,
+        checksum: Checksum::new(5),
+        sequence: Sequence::new(sequence),
+    };
+    Summary {
+        uuid: UUID,
+        segment: SegmentIndex::new(3),
+        generation: Generation::new(9),
+        queue: Queue::Probation,
+        entries: vec![None, Some(entry(1, 1 << 40)), Some(entry(2, (1 << 40) + 9))],
+    }
+}
+
+fn records() -> JournalBlock {
+    let facts = [
+        Fact::Gone(key(1)),
+        Fact::Clean(key(2)),
+        Fact::Opened(SegmentIndex::new(4), Generation::new(u32::MAX)),
+        Fact::Dropped(VolumeId::new(15)),
+    ];
+    let record = |(number, fact)| Record { sequence: Sequence::new(number), fact };
+    JournalBlock { uuid: UUID, ring: 12, body: JournalBody::Records((40..).zip(facts).map(record).collect()) }
+}
+
+fn chunk() -> JournalBlock {
+    let image = SegmentImage {
+        generation: Generation::new(1),
+        kind: SegmentKind::InUse,
+        queue: Queue::Main,
+        live: vec![0xff, 1],
+        kept: vec![0x10, 0],
+    };
+    let count = chunk_count(&geometry());
+    let body = Chunk { start: Sequence::new(99), number: 0, count, segments: vec![image; 3] };
+    JournalBlock { uuid: UUID, ring: 13, body: JournalBody::Chunk(body) }
+}
+
+/// Cut short anywhere or with any bit flipped, a structure must not decode; whole, it must come back equal.
+fn check_decoder<T: PartialEq + core::fmt::Debug>(
+    bytes: &[u8],
+    value: &T,
+    decode: impl Fn(&[u8]) -> Option<T>,
+) {
+    assert_eq!(decode(bytes).as_ref(), Some(value));
+    for length in 0..bytes.len() {
+        assert_eq!(decode(&bytes[..length]), None, "cut at {length}");
+    }
+    let mut flipped = bytes.to_vec();
+    for at in 0..bytes.len() {
+        flipped[at] ^= 1 << (at % 8);
+        assert_eq!(decode(&flipped), None, "bit flipped in byte {at}");
+        flipped[at] = bytes[at];
+    }
+}
+
+#[test]
+fn batch_header_survives_the_trip_and_nothing_else_does() {
+    check_decoder(&header().encode(), &header(), BatchHeader::decode);
+}
+
+#[test]
+fn summary_survives_the_trip_and_nothing_else_does() {
+    check_decoder(&summary().encode(&geometry()), &summary(), |bytes| Summary::decode(bytes, &geometry()));
+}
+
+#[test]
+fn journal_blocks_survive_the_trip_and_nothing_else_does() {
+    check_decoder(&records().encode(), &records(), |bytes| JournalBlock::decode(bytes, &geometry()));
+    check_decoder(&chunk().encode(), &chunk(), |bytes| JournalBlock::decode(bytes, &geometry()));
+}
+
+#[test]
+fn superblock_survives_the_trip_and_either_copy_will_do() {
+    let (bytes, zeroes) = (superblock().encode(), vec![0; 16_384]);
+    assert_eq!(Superblock::decode([&bytes, &zeroes], 8 << 20), Ok(superblock()));
+    assert_eq!(Superblock::decode([&zeroes, &bytes], 9 << 20), Ok(superblock()));
+    let mut newer = superblock();
+    newer.epoch += 1;
+    newer.volumes.pop();
+    assert_eq!(Superblock::decode([&bytes, &newer.encode()], 8 << 20), Ok(newer));
+    check_decoder(&bytes, &superblock(), |bytes| Superblock::decode([bytes, &zeroes], 8 << 20).ok());
+}
+
+#[test]
+fn superblock_errors_are_sentences() {
+    let bytes = superblock().encode();
+    let zeroes = vec![0; 16_384];
+    let sentence = |copies: [&[u8]; 2], size| Superblock::decode(copies, size).unwrap_err().to_string();
+    expect!["this is not a kickcache cache device: no valid superblock at offset 0 or 512 KiB (zeroes)"]
+        .assert_eq(&sentence([&zeroes, &zeroes], 8 << 20));
+    expect!["the superblock cannot be used: it was made for a device of 8388608 bytes and this one has 8388607; restore the device's size"]
+        .assert_eq(&sentence([&bytes, &bytes], (8 << 20) - 1));
+    let mut other = superblock();
+    other.volumes.pop();
+    expect!["the superblock cannot be used: its two copies contradict each other; was the device copied onto itself?"]
+        .assert_eq(&sentence([&bytes, &other.encode()], 8 << 20));
+}
+
+#[test]
+fn volumes_are_checked_when_added() {
+    let mut superblock = superblock();
+    for (name, size) in [("", 512), ("vm1", 512), ("x", 0), ("x", 513), ("x", u64::MAX / 512 * 512)] {
+        assert!(matches!(superblock.add_volume(name, size, ""), Err(Error::Volume { .. })), "{name} {size}");
+    }
+    for number in 2..16 {
+        superblock.add_volume(&number.to_string(), 4096, "").unwrap();
+    }
+    assert!(matches!(superblock.add_volume("one too many", 4096, ""), Err(Error::Volume { .. })));
+}
+
+#[test]
+fn chunks_cover_all_segments_of_every_geometry() {
+    for size in [8 << 20, 100_000_000, 4 << 30, 15 << 40] {
+        let geometry = Geometry::for_device(size).unwrap();
+        assert!(segments_per_chunk(&geometry) >= 15);
+        assert!(u64::from(chunk_count(&geometry)) * 3 < geometry.journal_blocks(), "{geometry:?}");
+    }
+}
+
+/// The bytes of `docs/format.md`: a change here is a change of the format.
+#[test]
+fn golden_bytes_match_the_document() {
+    let structures: [(&str, Vec<u8>); 5] = [
+        ("superblock", superblock().encode()),
+        ("batch header", header().encode()),
+        ("summary", summary().encode(&geometry())),
+        ("records", records().encode()),
+        ("chunk", chunk().encode()),
+    ];
+    let lines: Vec<_> = structures
+        .iter()
+        .map(|(name, bytes)| alloc::format!("{name}: {} bytes, crc {:08x}", bytes.len(), crc32c(bytes).get()))
+        .collect();
+    expect![[r#"
+        superblock: 16384 bytes, crc 4c21060e
+        batch header: 4096 bytes, crc bc294319
+        summary: 4096 bytes, crc 4f83aeec
+        records: 4096 bytes, crc a0d5d305
+        chunk: 4096 bytes, crc 8d491c44"#]]
+    .assert_eq(&lines.join("\n"));
+    expect![[r#"
+        4b 49 43 4b 42 54 43 48 0a be 54 00 03 00 00 00
+        07 07 07 07 07 07 07 07 07 07 07 07 07 07 07 07
+        03 00 00 00 09 00 00 00 00 00 00 00 00 01 00 00
+        05 00 00 00 02 00 00 00 00 00 00 00 00 00 00 00
+        4d 00 00 00 00 02 01 00 78 56 34 12 00 00 00 00
+        00 00 02 00 78 56 34 12 4e 00 00 00 00 02 00 00
+        78 56 34 12"#]]
+    .assert_eq(&hex(&header().encode()[..100]));
+}
+
+fn hex(bytes: &[u8]) -> alloc::string::String {
+    let lines: Vec<_> = bytes
+        .chunks(16)
+        .map(|line| line.iter().map(|byte| alloc::format!("{byte:02x}")).collect::<Vec<_>>().join(" "))
+        .collect();
+    lines.join("\n")
+}

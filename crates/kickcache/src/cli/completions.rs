@@ -1,0 +1,30 @@
+//! `kickcache completions`: what a shell needs to complete the command line.
+
+use std::io::Write;
+
+use clap_complete::Shell;
+
+use crate::cli::exit::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache completions bash > /etc/bash_completion.d/kickcache
+  kickcache completions zsh  > ~/.zfunc/_kickcache
+  kickcache completions fish > ~/.config/fish/completions/kickcache.fish";
+
+/// Print completions for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+impl CompletionsArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        // The generator panics when its output is closed; a buffer never is.
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut super::command(), "kickcache", &mut text);
+        Ok(out.write_all(&text)?)
+    }
+}

@@ -1,0 +1,95 @@
+//! Exit codes, and the failures that lead to them.
+
+use std::io;
+use std::process::ExitCode;
+
+use crate::config::ConfigError;
+use crate::control::client::ClientError;
+use crate::plan::PlanError;
+
+/// How the process ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Exit {
+    /// It worked.
+    Success = 0,
+    /// It failed.
+    Failed = 1,
+    /// The arguments or the configuration file cannot be used.
+    Usage = 2,
+    /// No daemon answers at the control socket.
+    NoDaemon = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command failed, and the exit code that says so.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) error: anyhow::Error,
+}
+
+impl Failure {
+    /// Arguments that contradict each other.
+    pub(crate) fn usage(sentence: impl Into<String>) -> Failure {
+        Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
+    }
+
+    /// Whether standard output was closed by its reader, as `head` does.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        let io = self.error.downcast_ref::<io::Error>();
+        io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure { exit: Exit::Failed, error }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure { exit: Exit::Failed, error: error.into() }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Failure {
+        io::Error::from(error).into()
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Failure {
+        Failure { exit: Exit::Usage, error: error.into() }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        let exit = match error {
+            ConfigError::Read { .. } => Exit::Failed,
+            ConfigError::Content { .. } | ConfigError::Plan { .. } => Exit::Usage,
+        };
+        Failure { exit, error: error.into() }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let exit = match error {
+            ClientError::NoDaemon(_) => Exit::NoDaemon,
+            ClientError::Path(_) => Exit::Usage,
+            ClientError::NotAllowed(_)
+            | ClientError::Io { .. }
+            | ClientError::Refused(_)
+            | ClientError::Answer(_) => Exit::Failed,
+        };
+        Failure { exit, error: error.into() }
+    }
+}

@@ -1,0 +1,101 @@
+//! The command line: one file a command. Standard output is written here and nowhere else.
+
+mod completions;
+mod demo;
+mod drain;
+mod exit;
+mod format;
+mod inspect;
+mod man;
+mod mode;
+mod options;
+mod serve;
+mod status;
+mod stop;
+mod table;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::cli::exit::{Exit, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache demo                        what a cache is worth, shown on a simulated slow disk
+  kickcache serve --cache /var/cache/vm1.img --size 20G --origin /dev/sdb --name vm1 \\
+                  --nbd unix:/run/kickcache/vm1.sock
+  kickcache status --watch              what every volume does, again every 2 seconds
+  kickcache drain vm1 --wait            until the origin has everything
+
+Exit codes:
+  0  it worked
+  1  it failed; standard error says why
+  2  the arguments or the configuration file cannot be used
+  3  no daemon answers at the control socket";
+
+/// A user-space block cache for Linux: a small fast device in front of a big slow one.
+///
+/// kickcache puts a fast file or block device (the cache device) in front of a slow one (the origin) and serves the
+/// result as a disk over NBD. The origin stays as it would be without a cache, and can be detached at any time.
+#[derive(Debug, Parser)]
+#[command(name = "kickcache", version, max_term_width = 100, after_help = EXAMPLES, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Format(format::FormatArgs),
+    Serve(Box<serve::ServeArgs>),
+    Status(status::StatusArgs),
+    Mode(mode::ModeArgs),
+    Drain(drain::DrainArgs),
+    Stop(stop::StopArgs),
+    Inspect(inspect::InspectArgs),
+    Demo(demo::DemoArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+}
+
+impl Command {
+    fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+        match self {
+            Command::Format(args) => args.run(out),
+            Command::Serve(args) => args.run(out),
+            Command::Status(args) => args.run(out),
+            Command::Mode(args) => args.run(out),
+            Command::Drain(args) => args.run(out),
+            Command::Stop(args) => args.run(out),
+            Command::Inspect(args) => args.run(out),
+            Command::Demo(args) => args.run(out),
+            Command::Completions(args) => args.run(out),
+            Command::Man(args) => args.run(out),
+        }
+    }
+}
+
+/// Runs the command of this process: reads the arguments, does it, says on standard error in one sentence what failed.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = io::stdout();
+    let result = cli.command.run(&mut out).and_then(|()| Ok(out.flush()?));
+    match result {
+        Ok(()) => Exit::Success.into(),
+        Err(failure) if failure.is_closed_pipe() => Exit::Success.into(),
+        Err(failure) => {
+            eprintln!("kickcache: {:#}", failure.error);
+            failure.exit.into()
+        }
+    }
+}
+
+/// The whole command line, for completions and man pages.
+fn command() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! Arguments that several commands share.
+
+use std::path::{Path, PathBuf};
+
+use crate::control::client::Client;
+use crate::plan::{SYSTEM_CONTROL, default_control};
+use crate::units::Size;
+
+/// Which daemon is meant.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ControlOption {
+    /// Control socket of the daemon
+    ///
+    /// Without it: $XDG_RUNTIME_DIR/kickcache/control.sock, or /run/kickcache/control.sock if that variable is not
+    /// set; commands that ask a daemon look at the second if there is nothing at the first. Daemons that run side by
+    /// side need one each.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
+}
+
+impl ControlOption {
+    pub(crate) fn path(&self) -> PathBuf {
+        self.control.clone().unwrap_or_else(default_control)
+    }
+
+    /// A client of the daemon that is meant: without a path, of the user's own, or else of the system's.
+    pub(crate) fn client(&self) -> Client {
+        let path = self.path();
+        let system = Path::new(SYSTEM_CONTROL);
+        if self.control.is_none() && !path.exists() && system.exists() {
+            return Client::new(system);
+        }
+        Client::new(&path)
+    }
+}
+
+/// Reads the size of a new cache file.
+pub(crate) fn parse_cache_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error| format!("{error}"))?;
+    crate::plan::check_cache_size(size).map_err(|error| error.to_string())?;
+    Ok(size)
+}
+
+/// Reads a number of seconds, such as `5` or `0.5`.
+pub(crate) fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or_else(|| format!("`{text}` is not a number of seconds from 0.1 to 86400"))?;
+    Ok(std::time::Duration::from_secs_f64(seconds))
+}

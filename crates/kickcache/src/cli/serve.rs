@@ -1,0 +1,232 @@
+//! `kickcache serve`: turns flags, or a configuration file, into a plan and runs the daemon.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::ArgGroup;
+
+use crate::cli::exit::Failure;
+use crate::cli::options::{ControlOption, parse_cache_size};
+use crate::plan::address::{AddressError, NbdAddress};
+use crate::plan::{
+    Access, CachePlan, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, default_nbd, parse_fill_window,
+};
+use crate::units::Size;
+use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache serve --cache /var/cache/vm1.img --size 20G --origin /srv/vm1.raw
+  kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --name vm1 --mode write-back \\
+                  --nbd unix:/run/kickcache/vm1.sock --nbd tcp:127.0.0.1:10809
+  kickcache serve --config /etc/kickcache.toml
+
+A configuration file has several volumes; its keys are the names of the flags:
+  control = \"/run/kickcache/control.sock\"
+  [[cache]]
+  device = \"/dev/nvme0n1p4\"
+  size = \"100G\"                         # only for a new file
+  [[cache.volume]]
+  name = \"vm1\"
+  origin = \"/dev/sdb\"
+  mode = \"write-back\"
+  nbd = [\"unix:/run/kickcache/vm1.sock\"]
+
+SIGTERM and SIGINT stop the daemon cleanly, as `kickcache stop` does.";
+
+/// The flags that a configuration file replaces.
+const VOLUME_FLAGS: [&str; 10] = [
+    "cache",
+    "origin",
+    "name",
+    "mode",
+    "nbd",
+    "size",
+    "read_only",
+    "sequential_cutoff",
+    "fill_window_max",
+    "admission",
+];
+
+/// Serve volumes: put a cache device in front of an origin, as a disk over NBD
+///
+/// A new or empty cache file is formatted, and nothing else ever is. The origin keeps its contents as they are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("what").required(true).args(["cache", "config"]))]
+pub(crate) struct ServeArgs {
+    /// Cache device: a file or block device on fast storage
+    #[arg(long, requires = "origin")]
+    cache: Option<PathBuf>,
+    /// Origin: the file or block device to be cached
+    #[arg(long, requires = "cache")]
+    origin: Option<PathBuf>,
+    /// Name of the volume, which NBD clients ask for [default: the file name of the origin]
+    #[arg(long, requires = "cache")]
+    name: Option<String>,
+    /// When writes are acknowledged, and what is cached [default: write-through]
+    #[arg(long, value_enum, requires = "cache")]
+    mode: Option<ModeWord>,
+    /// Where NBD clients connect: unix:PATH or tcp:HOST:PORT; may be given several times
+    ///
+    /// Without it: unix:$XDG_RUNTIME_DIR/kickcache/NAME.nbd.sock, or below /run/kickcache.
+    #[arg(long, value_name = "ADDRESS", requires = "cache", value_parser = AddressParser)]
+    nbd: Vec<NbdAddress>,
+    /// Size of a cache file that must be made: a multiple of 4096 from 8M to 15T
+    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_cache_size, allow_hyphen_values = true)]
+    size: Option<Size>,
+    /// Refuse writes of clients
+    #[arg(long, requires = "cache")]
+    read_only: bool,
+    /// Sequential streams longer than this are not cached; `off` caches them too [default: 4M]
+    #[arg(long, value_name = "SIZE", requires = "cache", allow_hyphen_values = true)]
+    sequential_cutoff: Option<Cutoff>,
+    /// The most that one miss brings in: a power of two from 4K to 1M [default: 1M]
+    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_fill_window, allow_hyphen_values = true)]
+    fill_window_max: Option<Size>,
+    /// Which misses are cached [default: pressure]
+    #[arg(long, value_enum, requires = "cache")]
+    admission: Option<AdmissionWord>,
+    /// Several volumes from a TOML file, instead of the flags above
+    #[arg(long, value_name = "FILE", conflicts_with_all = VOLUME_FLAGS)]
+    config: Option<PathBuf>,
+    /// How devices are read and written [default: auto, or what the file says]
+    #[arg(long, value_enum)]
+    io_engine: Option<IoEngineWord>,
+    #[command(flatten)]
+    control: ControlOption,
+    /// Say that the origin is the one that the cache device knows, under another path
+    ///
+    /// With several volumes say which: --origin-moved=vm1
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    origin_moved: Vec<String>,
+    /// Say that somebody wrote to the origin while it was detached: drops its clean blocks, refuses if any is dirty
+    ///
+    /// With several volumes say which: --origin-changed=vm1
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    origin_changed: Vec<String>,
+    /// Offer NBD to other machines although it has neither encryption nor a password
+    #[arg(long)]
+    insecure_tcp: bool,
+}
+
+#[derive(Clone)]
+struct AddressParser;
+
+impl clap::builder::TypedValueParser for AddressParser {
+    type Value = NbdAddress;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<NbdAddress, clap::Error> {
+        NbdAddress::parse(value).map_err(|error| address_error(command, arg, value, &error))
+    }
+}
+
+fn address_error(
+    command: &clap::Command,
+    arg: Option<&clap::Arg>,
+    value: &std::ffi::OsStr,
+    error: &AddressError,
+) -> clap::Error {
+    let arg = arg.map_or_else(|| "--nbd".into(), ToString::to_string);
+    let shown = value.to_string_lossy();
+    let text =
+        format!("invalid value '{shown}' for '{arg}': {error}\n\nFor more information, try '--help'.\n");
+    clap::Error::raw(clap::error::ErrorKind::ValueValidation, text).with_cmd(command)
+}
+
+impl ServeArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let plan = self.plan()?;
+        writeln!(out, "control socket: {}", plan.control.display())?;
+        Err(anyhow::anyhow!("serving is not part of this build").into())
+    }
+
+    /// The checked plan of these arguments.
+    pub(crate) fn plan(&self) -> Result<ServePlan, Failure> {
+        let mut plan = match (&self.config, &self.cache, &self.origin) {
+            (Some(config), _, _) => crate::config::read(config)?,
+            (None, Some(cache), Some(origin)) => self.plan_of_flags(cache, origin)?,
+            (None, _, _) => return Err(Failure::usage("say --cache and --origin, or --config")),
+        };
+        self.override_file(&mut plan);
+        mark_origins(&mut plan, "--origin-moved", &self.origin_moved, |state| state.moved = true)?;
+        mark_origins(&mut plan, "--origin-changed", &self.origin_changed, |state| state.changed = true)?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn plan_of_flags(&self, cache: &Path, origin: &Path) -> Result<ServePlan, Failure> {
+        let name = self.volume_name(origin)?;
+        let default = VolumePlan::new(&name, origin);
+        let volume = VolumePlan {
+            mode: self.mode.unwrap_or(default.mode),
+            admission: self.admission.unwrap_or(default.admission),
+            sequential_cutoff: self.sequential_cutoff.unwrap_or(default.sequential_cutoff),
+            fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
+            access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
+            nbd: if self.nbd.is_empty() { vec![default_nbd(&name)] } else { self.nbd.clone() },
+            ..default
+        };
+        Ok(ServePlan {
+            control: self.control.path(),
+            io_engine: IoEngineWord::default(),
+            exposure: Exposure::default(),
+            caches: vec![CachePlan { device: cache.into(), size: self.size, volumes: vec![volume] }],
+        })
+    }
+
+    fn volume_name(&self, origin: &Path) -> Result<String, Failure> {
+        if let Some(name) = &self.name {
+            return Ok(name.clone());
+        }
+        let name = origin.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        name.ok_or_else(|| {
+            Failure::usage(format!(
+                "the origin {} gives no name for its volume; say --name NAME",
+                origin.display()
+            ))
+        })
+    }
+
+    /// Lets the flags that hold for the whole daemon win over the file.
+    fn override_file(&self, plan: &mut ServePlan) {
+        if let Some(control) = &self.control.control {
+            plan.control.clone_from(control);
+        }
+        if let Some(io_engine) = self.io_engine {
+            plan.io_engine = io_engine;
+        }
+        if self.insecure_tcp {
+            plan.exposure = Exposure::InsecureTcp;
+        }
+    }
+}
+
+/// Marks the origins of the named volumes; an empty name means the only volume.
+fn mark_origins(
+    plan: &mut ServePlan,
+    flag: &str,
+    names: &[String],
+    mark: impl Fn(&mut OriginState),
+) -> Result<(), Failure> {
+    let mut volumes: Vec<&mut VolumePlan> =
+        plan.caches.iter_mut().flat_map(|cache| &mut cache.volumes).collect();
+    let known = volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>().join(", ");
+    for name in names {
+        if name.is_empty() && volumes.len() != 1 {
+            return Err(Failure::usage(format!(
+                "{flag} must say which volume, as {flag}=VOLUME; there is {known}"
+            )));
+        }
+        let volume = volumes.iter_mut().find(|volume| name.is_empty() || volume.name == *name);
+        let volume = volume.ok_or_else(|| {
+            Failure::usage(format!("{flag} names the volume `{name}`; there is only {known}"))
+        })?;
+        mark(&mut volume.origin_state);
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Tables for people: aligned columns, and colour where it is welcome.
+
+use std::io::{self, IsTerminal, Write};
+
+/// On which side a column's cells stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// How a cell is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Tone {
+    /// As it is.
+    #[default]
+    Plain,
+    /// A heading.
+    Heading,
+    /// All is well.
+    Good,
+    /// Worth a look.
+    Warning,
+    /// Something is broken.
+    Bad,
+}
+
+/// Whether tones are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Colour {
+    /// They are.
+    On,
+    /// They are not.
+    Off,
+}
+
+impl Colour {
+    /// On for a terminal, unless `NO_COLOR` is set or the terminal is dumb.
+    pub(crate) fn for_stdout() -> Colour {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if io::stdout().is_terminal() && !set("NO_COLOR") && !dumb { Colour::On } else { Colour::Off }
+    }
+}
+
+/// One cell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl Into<String>) -> Cell {
+        Cell { text: text.into(), tone: Tone::Plain }
+    }
+
+    pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Cell {
+        Cell { text: text.into(), tone }
+    }
+
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+/// A table that is printed as a whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    columns: Vec<Align>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// A table with these headings.
+    pub(crate) fn new(columns: &[(&str, Align)]) -> Table {
+        let headings = columns.iter().map(|(name, _)| Cell::toned(*name, Tone::Heading)).collect();
+        Table { columns: columns.iter().map(|(_, align)| *align).collect(), rows: vec![headings] }
+    }
+
+    /// Adds a row; it has as many cells as there are headings.
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows.push(cells);
+    }
+
+    /// Prints it.
+    pub(crate) fn print(&self, out: &mut dyn Write, colour: Colour) -> io::Result<()> {
+        let width = |column: usize| self.rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        for row in &self.rows {
+            let cells = row.iter().zip(&self.columns).zip(&widths);
+            let padded: Vec<String> =
+                cells.map(|((cell, align), width)| pad(cell, *align, *width, colour)).collect();
+            writeln!(out, "{}", padded.join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn pad(cell: &Cell, align: Align, width: usize, colour: Colour) -> String {
+    let space = " ".repeat(width.saturating_sub(cell.width()));
+    let text = paint(&cell.text, cell.tone, colour);
+    match align {
+        Align::Left => format!("{text}{space}"),
+        Align::Right => format!("{space}{text}"),
+    }
+}
+
+/// The text in the colour of its tone.
+pub(crate) fn paint(text: &str, tone: Tone, colour: Colour) -> String {
+    let code = match (colour, tone) {
+        (Colour::Off, _) | (Colour::On, Tone::Plain) => return text.into(),
+        (Colour::On, Tone::Heading) => "1",
+        (Colour::On, Tone::Good) => "32",
+        (Colour::On, Tone::Warning) => "33",
+        (Colour::On, Tone::Bad) => "1;31",
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(colour: Colour) -> String {
+        let mut table = Table::new(&[("NAME", Align::Left), ("SIZE", Align::Right)]);
+        table.row(vec![Cell::new("a"), Cell::new("10 GiB")]);
+        table.row(vec![Cell::toned("größer", Tone::Good), Cell::new("0 B")]);
+        let mut out = Vec::new();
+        table.print(&mut out, colour).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        assert_eq!(printed(Colour::Off), "NAME      SIZE\na       10 GiB\ngrößer     0 B\n");
+    }
+
+    #[test]
+    fn colours_do_not_count_as_width() {
+        assert!(printed(Colour::On).ends_with("\x1b[32mgrößer\x1b[0m     0 B\n"));
+    }
+}

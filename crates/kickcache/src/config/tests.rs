@@ -1,0 +1,193 @@
+//! Tests of the configuration file: what is read, and the sentence for everything that is not.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use expect_test::expect;
+
+use super::parse;
+use crate::plan::{Access, Cutoff};
+use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
+
+const WHOLE: &str = r#"
+control = "/run/kickcache/control.sock"
+io-engine = "threads"
+insecure-tcp = true
+
+[[cache]]
+device = "/dev/nvme0n1p4"
+size = "100G"
+[[cache.volume]]
+name = "vm1"
+origin = "/dev/sdb"
+mode = "write-back"
+admission = "second-touch"
+sequential-cutoff = "off"
+fill-window-max = "64K"
+read-only = true
+nbd = ["unix:/run/kickcache/vm1.sock", "tcp:0.0.0.0:10809"]
+[[cache.volume]]
+name = "vm2"
+origin = "/dev/sdc"
+nbd = []
+
+[[cache]]
+device = "/var/cache/k.img"
+[[cache.volume]]
+name = "vm3"
+origin = "/dev/sdd"
+"#;
+
+#[test]
+fn every_key_is_read() {
+    let plan = parse(Path::new("k.toml"), WHOLE).unwrap();
+    assert_eq!(plan.control, Path::new("/run/kickcache/control.sock"));
+    assert_eq!(plan.io_engine, IoEngineWord::Threads);
+    assert_eq!(plan.caches.len(), 2);
+    assert_eq!(plan.caches[0].size.unwrap().bytes(), 100 << 30);
+    let vm1 = &plan.caches[0].volumes[0];
+    assert_eq!((vm1.mode, vm1.admission), (ModeWord::WriteBack, AdmissionWord::SecondTouch));
+    assert_eq!((vm1.sequential_cutoff, vm1.access), (Cutoff::Off, Access::ReadOnly));
+    assert_eq!(vm1.fill_window_max.bytes(), 64 << 10);
+    assert_eq!(vm1.nbd.len(), 2);
+}
+
+#[test]
+fn the_example_in_contrib_is_right() {
+    let plan = parse(Path::new("k.toml"), include_str!("../../../../contrib/kickcache.toml")).unwrap();
+    assert_eq!(plan.caches[0].volumes.len(), 2);
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let plan = parse(Path::new("k.toml"), WHOLE).unwrap();
+    assert!(plan.caches[0].volumes[1].nbd.is_empty(), "an empty list is no address at all");
+    let vm3 = &plan.caches[1].volumes[0];
+    assert_eq!(vm3.mode, ModeWord::WriteThrough);
+    assert_eq!(vm3.sequential_cutoff.bytes(), Some(4 << 20));
+    assert!(vm3.nbd[0].to_string().ends_with("/kickcache/vm3.nbd.sock"));
+}
+
+#[test]
+fn volumes_of_one_cache_device_may_share_an_address() {
+    let nbd = "nbd = ['unix:/x']";
+    let text = two(&format!("name = 'a'\norigin = '/p'\n{nbd}"), &format!("{VOLUME}{nbd}"));
+    assert_eq!(parse(Path::new("k.toml"), &text).unwrap().caches[0].volumes.len(), 2);
+}
+
+const VOLUME: &str = "name = 'v'\norigin = '/o'\n";
+
+fn with(cache: &str, volume: &str) -> String {
+    format!("[[cache]]\ndevice = '/c'\n{cache}\n[[cache.volume]]\n{VOLUME}{volume}")
+}
+
+fn two(first: &str, second: &str) -> String {
+    format!("[[cache]]\ndevice = '/c'\n[[cache.volume]]\n{first}\n[[cache.volume]]\n{second}\n")
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_a_sentence() {
+    let long = "x".repeat(64);
+    let texts = [
+        String::new(),
+        "cache = ".into(),
+        "controll = '/x'".into(),
+        "control = 5".into(),
+        "control = '/a'\ncontrol = '/b'".into(),
+        format!("control = '/{}'\n{}", "y".repeat(107), with("", "")),
+        "io-engine = 'aio'".into(),
+        "[[cache]]\nsize = '1G'".into(),
+        "[[cache]]\ndevice = '/c'".into(),
+        with("sizes = '1G'", ""),
+        with("size = '0'", ""),
+        with("size = -1", ""),
+        with("size = 1.5", ""),
+        with("size = '1e3'", ""),
+        with("size = '10 gb'", ""),
+        with("size = '16777216T'", ""),
+        with("size = 10000000", ""),
+        with("", "mode = 'writeback'"),
+        with("", "mode = 'write-back'\nmode = 'bypass'"),
+        with("", "moed = 'bypass'"),
+        with("", "admission = 'all'"),
+        with("", "sequential-cutoff = '0'"),
+        with("", "sequential-cutoff = 'on'"),
+        with("", "fill-window-max = '48K'"),
+        with("", "fill-window-max = '2M'"),
+        with("", "nbd = 'unix:/x'"),
+        with("", "nbd = ['/x']"),
+        with("", "nbd = ['tcp:0.0.0.0:10809']"),
+        with("", "nbd = ['unix:/x', 'unix:/x']"),
+        format!("control = '/x'\n{}", with("", "nbd = ['unix:/x']")),
+        format!(
+            "{}\n[[cache]]\ndevice = '/d'\n[[cache.volume]]\nname = 'w'\norigin = '/p'\nnbd = ['unix:/x']",
+            with("", "nbd = ['unix:/x']")
+        ),
+        two("name = ''\norigin = '/o'", VOLUME),
+        two(&format!("name = '{long}'\norigin = '/o'"), VOLUME),
+        two("name = 'a/b'\norigin = '/o'", VOLUME),
+        two("name = 'a'\norigin = '/o'", VOLUME),
+        two("name = 'v'\norigin = '/p'", VOLUME),
+        two("name = 'a'\norigin = '/c'", VOLUME),
+        two("name = 'a'", VOLUME),
+        (0..17).fold("[[cache]]\ndevice = '/c'\n".into(), |mut text, i| {
+            let _ = writeln!(text, "[[cache.volume]]\nname = 'v{i}'\norigin = '/o{i}'");
+            text
+        }),
+    ];
+    let mut found = String::new();
+    for text in &texts {
+        let _ = writeln!(found, "{}", parse(Path::new("k.toml"), text).unwrap_err());
+    }
+    expect![[r#"
+        k.toml: there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file
+        k.toml, line 1: string values must be quoted, expected literal string
+        k.toml, line 1: unknown field `controll`, expected one of `control`, `io-engine`, `insecure-tcp`, `cache`
+        k.toml, line 1: invalid type: integer `5`, expected path string
+        k.toml, line 2: duplicate key
+        k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
+        k.toml, line 1: unknown variant `aio`, expected one of `auto`, `io_uring`, `threads`
+        k.toml, line 1: missing field `device`
+        k.toml: the cache device /c has no volume; add a [[cache.volume]] with its name and origin
+        k.toml, line 3: unknown field `sizes`, expected one of `device`, `size`, `volume`
+        k.toml: a cache file of 0 bytes is not possible: it needs 8 MiB to 15 TiB
+        k.toml, line 3: `-1` is negative; a size is a number of bytes, such as 512M or 10G
+        k.toml, line 3: invalid type: floating point `1.5`, expected a size such as "10G", or a number of bytes
+        k.toml, line 3: `1e3` is not a size; write a number with K, M, G or T, such as 512M or 10G
+        k.toml, line 3: `10 gb` has a space in it; write the number and its unit together, such as 10GB
+        k.toml, line 3: `16777216T` is larger than any device: a size must be below 16777216T
+        k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
+        k.toml, line 7: unknown variant `writeback`, expected one of `write-through`, `write-back`, `write-around`, `bypass`
+        k.toml, line 8: duplicate key
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `read-only`, `nbd`
+        k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
+        k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
+        k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
+        k.toml: volume `v`: a fill window of 49152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
+        k.toml: volume `v`: a fill window of 2097152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
+        k.toml, line 7: invalid type: string "unix:/x", expected a sequence
+        k.toml, line 7: `/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
+        k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)
+        k.toml: the volume `v` listens on unix:/x twice; once is enough
+        k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
+        k.toml: the volumes `v` and `w` both listen on unix:/x, behind different cache devices; give each an address of its own
+        k.toml: the volume name `` cannot be used: it is empty; give the volume a name, such as vm1
+        k.toml: the volume name `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx` cannot be used: it has 64 bytes, 63 are possible
+        k.toml: the volume name `a/b` cannot be used: it contains '/'; letters, digits and - _ . + @ : are possible
+        k.toml: /o is named twice, as the origin of `a` and as the origin of `v`; each device can have one part only
+        k.toml: two volumes have the name `v`; each needs a name of its own
+        k.toml: /c is named twice, as a cache device and as the origin of `a`; each device can have one part only
+        k.toml, line 3: missing field `origin`
+        k.toml: the cache device /c has 17 volumes, it can serve at most 16
+    "#]].assert_eq(&found);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = anyhow::Error::from(super::read(Path::new("/nowhere/k.toml")).unwrap_err());
+    let sentence = format!("{error:#}");
+    assert_eq!(
+        sentence,
+        "cannot read the configuration file /nowhere/k.toml: No such file or directory (os error 2)"
+    );
+}

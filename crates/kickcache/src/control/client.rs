@@ -1,0 +1,134 @@
+//! The other end of the control socket: `status`, `mode`, `drain` and `stop`.
+
+use std::io::{self, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::control::report::Report;
+use crate::control::wire::{REPLY_LINE_MAX, Reply, Request, read_line, write_line};
+use crate::plan::address::{AddressError, check_socket_path};
+use crate::words::ModeWord;
+
+/// A daemon that does not answer for this long is taken for hung.
+pub const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// Why a daemon could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens there.
+    #[error(
+        "no kickcache daemon answers at {}; start one with `kickcache serve`, or name its control socket with \
+         --control", .0.display()
+    )]
+    NoDaemon(PathBuf),
+    /// Not allowed.
+    #[error("the control socket {} belongs to another user; run this as that user", .0.display())]
+    NotAllowed(PathBuf),
+    /// The path is too long.
+    #[error(transparent)]
+    Path(#[from] AddressError),
+    /// It began to answer.
+    #[error("the daemon at {} did not answer", .path.display())]
+    Io {
+        /// Path of the socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It refused.
+    #[error("{0}")]
+    Refused(String),
+    /// It speaks another language.
+    #[error("the daemon at {} gave an answer that does not fit; is it another version of kickcache?", .0.display())]
+    Answer(PathBuf),
+}
+
+/// Asks the daemon behind a control socket; each request has a connection of its own.
+#[derive(Clone, Debug)]
+pub struct Client {
+    path: PathBuf,
+}
+
+impl Client {
+    /// A client for the control socket at `path`; nothing is opened before the first request.
+    pub fn new(path: &Path) -> Client {
+        Client { path: path.into() }
+    }
+
+    /// The state of the daemon.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn status(&self) -> Result<Report, ClientError> {
+        match self.ask(&Request::Status {})? {
+            Reply::Status(report) => Ok(*report),
+            Reply::Error { message } => Err(ClientError::Refused(message)),
+            Reply::Done => Err(ClientError::Answer(self.path.clone())),
+        }
+    }
+
+    /// Changes the mode of a volume.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ClientError> {
+        self.tell(&Request::Mode { volume: volume.into(), mode })
+    }
+
+    /// Begins to drain a volume.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn drain(&self, volume: &str) -> Result<(), ClientError> {
+        self.tell(&Request::Drain { volume: volume.into() })
+    }
+
+    /// Begins a clean stop.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn stop(&self) -> Result<(), ClientError> {
+        self.tell(&Request::Stop {})
+    }
+
+    fn tell(&self, request: &Request) -> Result<(), ClientError> {
+        match self.ask(request)? {
+            Reply::Done => Ok(()),
+            Reply::Error { message } => Err(ClientError::Refused(message)),
+            Reply::Status(_) => Err(ClientError::Answer(self.path.clone())),
+        }
+    }
+
+    fn ask(&self, request: &Request) -> Result<Reply, ClientError> {
+        check_socket_path(&self.path)?;
+        let stream = UnixStream::connect(&self.path).map_err(|error| self.connect_error(error))?;
+        exchange(&stream, request).map_err(|error| self.exchange_error(error))
+    }
+
+    fn connect_error(&self, source: io::Error) -> ClientError {
+        let path = self.path.clone();
+        match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ClientError::NoDaemon(path),
+            io::ErrorKind::PermissionDenied => ClientError::NotAllowed(path),
+            _ => ClientError::Io { path, source },
+        }
+    }
+
+    fn exchange_error(&self, source: io::Error) -> ClientError {
+        let path = self.path.clone();
+        match source.kind() {
+            io::ErrorKind::InvalidData => ClientError::Answer(path),
+            _ => ClientError::Io { path, source },
+        }
+    }
+}
+
+fn exchange(stream: &UnixStream, request: &Request) -> io::Result<Reply> {
+    stream.set_read_timeout(Some(ANSWER_MAX))?;
+    stream.set_write_timeout(Some(ANSWER_MAX))?;
+    let mut writer = stream;
+    write_line(&mut writer, request)?;
+    let reply = read_line(&mut BufReader::new(stream), REPLY_LINE_MAX)?;
+    reply.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"))
+}

@@ -1,0 +1,62 @@
+//! The control socket: what a running daemon can be asked and told.
+//!
+//! One request and one reply a line, each a JSON object, over a unix socket that only its owner can open.
+
+pub mod client;
+pub mod report;
+pub mod server;
+pub mod wire;
+
+use crate::control::report::Report;
+use crate::words::ModeWord;
+
+/// What the control socket speaks for: a running daemon.
+///
+/// Every call must return soon: a drain is begun, not waited for.
+pub trait ControlTarget: Send + Sync + 'static {
+    /// State and counters of everything that is served.
+    ///
+    /// # Errors
+    /// [`ControlError::Stopped`].
+    fn status(&self) -> Result<Report, ControlError>;
+
+    /// Changes the mode of a volume.
+    ///
+    /// # Errors
+    /// No such volume, or the daemon is stopping.
+    fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError>;
+
+    /// Begins to write all dirty blocks of a volume back.
+    ///
+    /// # Errors
+    /// No such volume, or the daemon is stopping.
+    fn drain(&self, volume: &str) -> Result<(), ControlError>;
+
+    /// Begins a clean stop.
+    ///
+    /// # Errors
+    /// [`ControlError::Stopped`].
+    fn stop(&self) -> Result<(), ControlError>;
+}
+
+/// Why a daemon does not do what it was told.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ControlError {
+    /// No volume has the name.
+    #[error("there is no volume `{name}` here; there is {}", known.join(", "))]
+    NoVolume {
+        /// The name asked for.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// The daemon is on its way out.
+    #[error("the daemon is stopping")]
+    Stopped,
+    /// Everything else, in a sentence.
+    #[error("{0}")]
+    Refused(String),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! The state of a daemon as the control socket and `status --json` tell it. Sizes are in bytes, counters only grow.
+
+use std::path::Path;
+
+use kickcache_engine::stats::{self, CacheHealth};
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use serde::{Deserialize, Serialize};
+
+use crate::words::ModeWord;
+
+/// A daemon.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of kickcache.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Seconds since it started.
+    pub uptime_seconds: f64,
+    /// How devices are read and written.
+    pub io_engine: String,
+    /// The cache devices.
+    pub caches: Vec<CacheReport>,
+}
+
+/// A cache device.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CacheReport {
+    /// Its path.
+    pub device: String,
+    /// Whether it is in service.
+    pub health: HealthWord,
+    /// Bytes that its segments can hold.
+    pub capacity_bytes: u64,
+    /// Segments in all.
+    pub segments: u64,
+    /// Segments free for use.
+    pub free_segments: u64,
+    /// Bytes on probation.
+    pub probation_bytes: u64,
+    /// Bytes that the policy wants on probation.
+    pub probation_target_bytes: u64,
+    /// Bytes in the main queue.
+    pub main_bytes: u64,
+    /// Memory of the tables in bytes.
+    pub memory_bytes: u64,
+    /// Counters.
+    pub counters: CacheCounters,
+    /// The volumes.
+    pub volumes: Vec<VolumeReport>,
+}
+
+/// Whether a cache device is in service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HealthWord {
+    /// It is.
+    Good,
+    /// It failed too often: every request goes to the origin.
+    OutOfService,
+}
+
+/// A volume.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct VolumeReport {
+    /// Its name.
+    pub name: String,
+    /// Path of the origin.
+    pub origin: String,
+    /// Where NBD clients find it.
+    pub nbd: Vec<String>,
+    /// Its mode.
+    pub mode: ModeWord,
+    /// Bytes of the volume.
+    pub size_bytes: u64,
+    /// Bytes in the cache.
+    pub cached_bytes: u64,
+    /// Bytes that the origin does not have.
+    pub dirty_bytes: u64,
+    /// Bytes that the origin has but has not flushed.
+    pub unflushed_bytes: u64,
+    /// Fill window in bytes.
+    pub fill_window_bytes: u64,
+    /// Requests in flight.
+    pub requests_in_flight: u64,
+    /// Counters.
+    pub counters: VolumeCounters,
+}
+
+/// What a report says about a volume beside the engine's numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeNames {
+    /// Its id in the engine.
+    pub id: VolumeId,
+    /// Its name.
+    pub name: String,
+    /// Path of the origin.
+    pub origin: String,
+    /// Where NBD clients find it.
+    pub nbd: Vec<String>,
+}
+
+impl CacheReport {
+    /// The report on one engine; volumes without names are left out.
+    pub fn new(device: &Path, status: &stats::Status, names: &[VolumeNames]) -> CacheReport {
+        let volume = |status: &stats::VolumeStatus| {
+            names.iter().find(|names| names.id == status.volume).map(|names| VolumeReport::new(status, names))
+        };
+        CacheReport {
+            device: device.display().to_string(),
+            health: status.health.into(),
+            capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
+            segments: status.segments,
+            free_segments: status.free_segments,
+            probation_bytes: status.probation_blocks * BLOCK_SIZE,
+            probation_target_bytes: status.probation_target * BLOCK_SIZE,
+            main_bytes: status.main_blocks * BLOCK_SIZE,
+            memory_bytes: status.memory_bytes,
+            counters: status.counters.into(),
+            volumes: status.volumes.iter().filter_map(volume).collect(),
+        }
+    }
+}
+
+impl VolumeReport {
+    fn new(status: &stats::VolumeStatus, names: &VolumeNames) -> VolumeReport {
+        VolumeReport {
+            name: names.name.clone(),
+            origin: names.origin.clone(),
+            nbd: names.nbd.clone(),
+            mode: status.mode.into(),
+            size_bytes: status.size,
+            cached_bytes: status.cached_blocks * BLOCK_SIZE,
+            dirty_bytes: status.dirty_blocks * BLOCK_SIZE,
+            unflushed_bytes: status.unflushed_blocks * BLOCK_SIZE,
+            fill_window_bytes: status.fill_window,
+            requests_in_flight: status.requests_in_flight,
+            counters: status.counters.into(),
+        }
+    }
+}
+
+impl From<CacheHealth> for HealthWord {
+    fn from(health: CacheHealth) -> HealthWord {
+        match health {
+            CacheHealth::Good => HealthWord::Good,
+            CacheHealth::OutOfService => HealthWord::OutOfService,
+        }
+    }
+}
+
+macro_rules! counters {
+    ($(#[$doc:meta])* $name:ident { $($field:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $name {
+            $(
+                #[doc = concat!("See [`stats::", stringify!($name), "::", stringify!($field), "`].")]
+                pub $field: u64,
+            )*
+        }
+
+        impl From<stats::$name> for $name {
+            fn from(counters: stats::$name) -> $name {
+                let stats::$name { $($field),* } = counters;
+                $name { $($field),* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Counters of a volume since the daemon opened it.
+    VolumeCounters {
+        reads, writes, flushes, discards, read_bytes, write_bytes, hit_blocks, miss_blocks, shared_blocks,
+        bypass_blocks, promoted_blocks, prefetched_blocks, prefetch_hit_blocks, logged_blocks, writeback_blocks,
+        origin_reads, origin_read_bytes, origin_writes, origin_write_bytes, origin_flushes, origin_errors,
+        healed_blocks, damaged_blocks, failed_requests,
+    }
+}
+
+counters! {
+    /// Counters of a cache device since the daemon opened it.
+    CacheCounters {
+        reads, read_bytes, writes, write_bytes, batches, flushes, reinserted_blocks, demoted_blocks,
+        reclaimed_segments, kept_segments, checkpoints, journal_records, errors,
+    }
+}

@@ -1,0 +1,208 @@
+//! The control socket, both ends over a real socket in a temporary folder.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::client::{Client, ClientError};
+use super::report::{CacheReport, HealthWord, Report, VolumeReport};
+use super::server::{ControlServer, ServerError};
+use super::{ControlError, ControlTarget};
+use crate::words::ModeWord;
+
+/// A daemon with one volume `vm1` that writes down what it is told.
+#[derive(Default)]
+struct Daemon {
+    told: Mutex<Vec<String>>,
+}
+
+impl Daemon {
+    fn note(&self, what: String) {
+        self.told.lock().unwrap().push(what);
+    }
+
+    fn find(volume: &str) -> Result<(), ControlError> {
+        match volume {
+            "vm1" => Ok(()),
+            name => Err(ControlError::NoVolume { name: name.into(), known: vec!["vm1".into()] }),
+        }
+    }
+}
+
+impl ControlTarget for Daemon {
+    fn status(&self) -> Result<Report, ControlError> {
+        Ok(report())
+    }
+
+    fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
+        Daemon::find(volume)?;
+        self.note(format!("mode {volume} {}", mode.as_str()));
+        Ok(())
+    }
+
+    fn drain(&self, volume: &str) -> Result<(), ControlError> {
+        Daemon::find(volume)?;
+        self.note(format!("drain {volume}"));
+        Ok(())
+    }
+
+    fn stop(&self) -> Result<(), ControlError> {
+        self.note("stop".into());
+        Ok(())
+    }
+}
+
+fn report() -> Report {
+    let volume = VolumeReport {
+        name: "vm1".into(),
+        origin: "/dev/sdb".into(),
+        nbd: vec!["unix:/run/vm1.sock".into()],
+        mode: ModeWord::WriteBack,
+        size_bytes: 1 << 40,
+        cached_bytes: 12 << 30,
+        dirty_bytes: 1 << 20,
+        unflushed_bytes: 0,
+        fill_window_bytes: 64 << 10,
+        requests_in_flight: 3,
+        counters: super::report::VolumeCounters { reads: 7, hit_blocks: 5, ..Default::default() },
+    };
+    let cache = CacheReport {
+        device: "/dev/nvme0n1p4".into(),
+        health: HealthWord::Good,
+        capacity_bytes: 100 << 30,
+        segments: 25_600,
+        free_segments: 100,
+        probation_bytes: 1 << 30,
+        probation_target_bytes: 2 << 30,
+        main_bytes: 11 << 30,
+        memory_bytes: 500 << 20,
+        counters: Default::default(),
+        volumes: vec![volume],
+    };
+    Report {
+        version: "0.1.0".into(),
+        pid: 5,
+        uptime_seconds: 1.5,
+        io_engine: "io_uring".into(),
+        caches: vec![cache],
+    }
+}
+
+struct Room {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn room() -> Room {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/control.sock");
+    Room { _folder: folder, path }
+}
+
+fn start(path: &Path) -> (Arc<Daemon>, Result<ControlServer, ServerError>) {
+    let daemon = Arc::new(Daemon::default());
+    let server = ControlServer::start(path, daemon.clone());
+    (daemon, server)
+}
+
+#[test]
+fn every_command_goes_there_and_back() {
+    let room = room();
+    let (daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let client = Client::new(&room.path);
+    assert_eq!(client.status().unwrap(), report());
+    client.set_mode("vm1", ModeWord::WriteAround).unwrap();
+    client.drain("vm1").unwrap();
+    client.stop().unwrap();
+    assert_eq!(*daemon.told.lock().unwrap(), ["mode vm1 write-around", "drain vm1", "stop"]);
+}
+
+#[test]
+fn an_unknown_volume_is_refused_with_the_names_that_there_are() {
+    let room = room();
+    let (_daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let error = Client::new(&room.path).drain("vm2").unwrap_err();
+    assert_eq!(error.to_string(), "there is no volume `vm2` here; there is vm1");
+}
+
+#[test]
+fn only_the_owner_can_open_the_socket() {
+    let room = room();
+    let (_daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&room.path), 0o600);
+    assert_eq!(mode(room.path.parent().unwrap()), 0o700);
+}
+
+#[test]
+fn the_socket_goes_away_with_the_server() {
+    let room = room();
+    let (_daemon, server) = start(&room.path);
+    drop(server.unwrap());
+    assert!(!room.path.exists());
+    assert!(matches!(Client::new(&room.path).status(), Err(ClientError::NoDaemon(_))));
+}
+
+#[test]
+fn a_stale_socket_is_replaced() {
+    let room = room();
+    std::fs::create_dir_all(room.path.parent().unwrap()).unwrap();
+    drop(UnixListener::bind(&room.path).unwrap());
+    let (_daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    Client::new(&room.path).status().unwrap();
+}
+
+#[test]
+fn a_live_socket_is_left_alone() {
+    let room = room();
+    let (_first, server) = start(&room.path);
+    let _server = server.unwrap();
+    let (_second, refused) = start(&room.path);
+    assert!(matches!(refused, Err(ServerError::Live(_))));
+    Client::new(&room.path).status().unwrap();
+}
+
+#[test]
+fn what_is_no_socket_is_left_alone() {
+    let room = room();
+    std::fs::create_dir_all(room.path.parent().unwrap()).unwrap();
+    std::fs::write(&room.path, "precious").unwrap();
+    let (_daemon, refused) = start(&room.path);
+    assert!(matches!(refused, Err(ServerError::NotASocket(_))));
+    assert_eq!(std::fs::read_to_string(&room.path).unwrap(), "precious");
+}
+
+#[test]
+fn a_path_that_is_too_long_is_refused_by_both_ends() {
+    let path = Path::new("/").join("x".repeat(107));
+    let (_daemon, refused) = start(&path);
+    assert!(matches!(refused, Err(ServerError::Path(_))));
+    assert!(matches!(Client::new(&path).status(), Err(ClientError::Path(_))));
+}
+
+#[test]
+fn nonsense_is_answered_with_a_sentence() {
+    let room = room();
+    let (_daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let long = format!("\"{}\n", "x".repeat(8 << 10));
+    for nonsense in
+        ["\n", "{}\n", "[]\n", "{\"command\":\"fly\"}\n", "{\"command\":\"stop\",\"x\":1}\n", &long]
+    {
+        let mut stream = UnixStream::connect(&room.path).unwrap();
+        let _ = stream.write_all(nonsense.as_bytes());
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(
+            answer.starts_with("{\"reply\":\"error\",\"message\":\"this is not a request: "),
+            "{nonsense}: {answer}"
+        );
+    }
+    Client::new(&room.path).status().unwrap();
+}

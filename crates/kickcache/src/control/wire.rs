@@ -1,0 +1,78 @@
+//! Requests and replies as lines of JSON.
+
+use std::io::{self, BufRead, Read, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::control::report::Report;
+use crate::words::ModeWord;
+
+/// Longest request line in bytes.
+pub const REQUEST_LINE_MAX: u64 = 4 << 10;
+/// Longest reply line in bytes.
+pub const REPLY_LINE_MAX: u64 = 4 << 20;
+
+/// What a daemon is asked or told.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// State and counters.
+    Status {},
+    /// Change a volume's mode.
+    Mode {
+        /// The volume's name.
+        volume: String,
+        /// Its new mode.
+        mode: ModeWord,
+    },
+    /// Write a volume's dirty blocks back.
+    Drain {
+        /// The volume's name.
+        volume: String,
+    },
+    /// Stop cleanly.
+    Stop {},
+}
+
+/// What the daemon says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// It was begun.
+    Done,
+    /// It was refused.
+    Error {
+        /// A sentence.
+        message: String,
+    },
+    /// State and counters.
+    Status(Box<Report>),
+}
+
+/// Reads one line; nothing at the end of the stream.
+///
+/// # Errors
+/// I/O, a line longer than `length_max`, or one that is no JSON of this kind.
+pub fn read_line<T: DeserializeOwned>(stream: &mut impl BufRead, length_max: u64) -> io::Result<Option<T>> {
+    let mut line = Vec::new();
+    let count = stream.take(length_max).read_until(b'\n', &mut line)?;
+    if count == 0 {
+        return Ok(None);
+    }
+    if line.last() != Some(&b'\n') {
+        let what = format!("the line is longer than {length_max} bytes or has no end");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    serde_json::from_slice(&line).map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Writes one line.
+///
+/// # Errors
+/// I/O.
+pub fn write_line<T: Serialize>(stream: &mut impl Write, value: &T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}

@@ -1,0 +1,76 @@
+//! What the driver needs from the kernel: plain I/O and readiness of sockets, both without blocking.
+
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::time::Duration;
+
+/// An open device, as a backend knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Target {
+    pub(crate) fd: RawFd,
+    /// Index in the ring's table of registered files, if it has one.
+    pub(crate) fixed: Option<u32>,
+}
+
+/// One system call's worth of work. Memory that it names stays in place until its event came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Io {
+    pub(crate) target: Target,
+    pub(crate) offset: u64,
+    pub(crate) kind: IoKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum IoKind {
+    Read { iovecs: *const libc::iovec, count: u32 },
+    Write { iovecs: *const libc::iovec, count: u32, dsync: bool },
+    DataSync,
+    Allocate { mode: i32, length: u64 },
+    BlockDiscard { length: u64 },
+}
+
+// SAFETY: the memory named by an `Io` stays in place and is left alone until its event came back.
+unsafe impl Send for Io {}
+
+/// Which readiness of a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interest {
+    /// Bytes, a connection or the end of the stream can be taken.
+    Readable,
+    /// Bytes can be sent.
+    Writable,
+}
+
+/// What a backend reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// An [`Io`] ended: bytes moved, or a negative errno.
+    Io { token: u32, result: i32 },
+    /// A watched descriptor is ready; the watch is over.
+    Ready { key: u64, interest: Interest },
+}
+
+/// Largest key of a watch.
+pub(crate) const WATCH_KEY_MAX: u64 = (1 << 60) - 1;
+
+/// Executes I/O and waits. One thread owns it.
+pub(crate) trait Backend {
+    /// Makes devices known, so that the kernel need not look them up each time.
+    fn register(&mut self, fds: &[RawFd]) -> Vec<Target>;
+
+    /// Starts an I/O; its event comes from [`Backend::wait`].
+    fn start(&mut self, token: u32, io: Io);
+
+    /// Reports once when the descriptor is ready. A key has at most one watch for each interest.
+    fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest);
+
+    /// Ends the watches of a key; to be called before the descriptor is closed. An event may still come.
+    fn unwatch(&mut self, fd: BorrowedFd<'_>, key: u64);
+
+    /// Hands the kernel what was started, without waiting.
+    fn submit(&mut self) -> io::Result<()>;
+
+    /// Hands the kernel what was started, waits for an event or the timeout (`None`: as long as it takes), and
+    /// gives all events there are.
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+}

@@ -1,0 +1,207 @@
+//! The memory of requests and the engine's pool of pages.
+//!
+//! A request's payload lies so that its address and its place on the volume agree modulo 4096: whole blocks and
+//! sectors of it can be read and written directly.
+
+use std::io;
+
+use kickcache_engine::device::{Memory, Piece};
+use kickcache_engine::request::RequestId;
+use kickcache_engine::units::{BLOCK_BYTES, ByteExtent};
+
+use crate::driver::memory::{Allocator, Chunk, Mapping};
+
+/// Payloads of requests and pages of the engine.
+pub struct Buffers {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    pub(crate) allocator: Allocator,
+    pool: Mapping,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+/// Whether a request may pass the bound of all requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// No.
+    Kept,
+    /// Yes: each client may have one request in flight, so that others cannot keep it out.
+    Ignored,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Free,
+    Empty,
+    Payload { chunk: Chunk, shift: usize, length: usize },
+}
+
+impl Buffers {
+    /// Buffers with a bound on the payload bytes in use, and a pool of 4 KiB pages.
+    ///
+    /// # Errors
+    /// If the system has no memory.
+    pub fn new(bytes_max: usize, pool_pages: u32) -> io::Result<Buffers> {
+        let pages = usize::try_from(pool_pages).expect("usize has at least 32 bits");
+        let pool = Mapping::new(pages.max(1) * BLOCK_BYTES)?;
+        let allocator = Allocator::default();
+        Ok(Buffers { slots: Vec::new(), free: Vec::new(), allocator, pool, bytes: 0, bytes_max })
+    }
+
+    /// A request with memory for the bytes of an extent, or `None` if that would pass the bound. A request larger
+    /// than the bound is let through when nothing else is in use.
+    ///
+    /// # Errors
+    /// If the system has no memory.
+    pub fn allocate(&mut self, extent: ByteExtent, bound: Bound) -> io::Result<Option<RequestId>> {
+        let shift = usize::try_from(extent.start % 4096).expect("below 4096");
+        let length = usize::try_from(extent.length).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        if bound == Bound::Kept && self.bytes != 0 && self.bytes + length > self.bytes_max {
+            return Ok(None);
+        }
+        let chunk = self.allocator.allocate(shift + length)?;
+        self.bytes += length;
+        Ok(Some(self.place(Slot::Payload { chunk, shift, length })))
+    }
+
+    /// A request without memory.
+    pub fn allocate_empty(&mut self) -> RequestId {
+        self.place(Slot::Empty)
+    }
+
+    /// Takes a request's memory back.
+    ///
+    /// # Panics
+    /// If the request is not in use.
+    pub fn release(&mut self, id: RequestId) {
+        let slot = std::mem::replace(&mut self.slots[index(id)], Slot::Free);
+        match slot {
+            Slot::Free => panic!("request {id:?} was released twice"),
+            Slot::Empty => {}
+            Slot::Payload { chunk, length, .. } => {
+                self.bytes -= length;
+                self.allocator.release(chunk);
+            }
+        }
+        self.free.push(id.get());
+    }
+
+    /// A request's payload; empty if it has none.
+    ///
+    /// To be called when no submission that names the request is in flight.
+    pub fn payload(&self, id: RequestId) -> &[u8] {
+        let (address, length) = self.whole(id);
+        // SAFETY: `whole` gives memory of the slot, which is mapped and initialised; the kernel does not write to
+        // it, because no submission that names the request is in flight.
+        unsafe { std::slice::from_raw_parts(address, length) }
+    }
+
+    /// A request's payload for writing; empty if it has none.
+    ///
+    /// To be called before the request is handed to the engine.
+    pub fn payload_mut(&mut self, id: RequestId) -> &mut [u8] {
+        let (address, length) = self.whole(id);
+        // SAFETY: as for `payload`, and the borrow of `self` is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(address, length) }
+    }
+
+    /// Payload bytes in use.
+    pub fn bytes_in_use(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where a piece lies.
+    ///
+    /// # Panics
+    /// If the piece does not lie within its request's payload, or the pool: that is a defect of the engine, and
+    /// going on would overwrite foreign memory.
+    pub(crate) fn address(&self, piece: Piece) -> *mut u8 {
+        let length = usize::try_from(piece.length).expect("usize has at least 32 bits");
+        match piece.memory {
+            Memory::Request { id, offset } => {
+                let offset = usize::try_from(offset).expect("usize has at least 32 bits");
+                let (address, available) = self.whole(id);
+                assert!(
+                    offset <= available && length <= available - offset,
+                    "piece outside of request {id:?}"
+                );
+                address.wrapping_add(offset)
+            }
+            Memory::Pool { page, offset } => {
+                let start = page.byte_offset() + u64::from(offset);
+                self.pool.address(usize::try_from(start).expect("the pool lies in memory"), length)
+            }
+        }
+    }
+
+    fn whole(&self, id: RequestId) -> (*mut u8, usize) {
+        match &self.slots[index(id)] {
+            Slot::Payload { chunk, shift, length } => (chunk.base().wrapping_add(*shift), *length),
+            Slot::Free => panic!("request {id:?} is not in use"),
+            Slot::Empty => (std::ptr::NonNull::dangling().as_ptr(), 0),
+        }
+    }
+
+    fn place(&mut self, slot: Slot) -> RequestId {
+        if let Some(free) = self.free.pop() {
+            self.slots[index(RequestId::new(free))] = slot;
+            return RequestId::new(free);
+        }
+        self.slots.push(slot);
+        RequestId::new(u32::try_from(self.slots.len() - 1).expect("requests in flight are bounded"))
+    }
+}
+
+fn index(id: RequestId) -> usize {
+    usize::try_from(id.get()).expect("usize has at least 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::units::PageIndex;
+
+    use super::*;
+
+    fn extent(start: u64, length: u64) -> ByteExtent {
+        ByteExtent { start, length }
+    }
+
+    #[test]
+    fn payload_lies_like_the_volume() {
+        let mut buffers = Buffers::new(1 << 20, 4).unwrap();
+        for start in [0, 1, 512, 4095, 8192] {
+            let id = buffers.allocate(extent(start, 5000), Bound::Kept).unwrap().unwrap();
+            assert_eq!(buffers.payload(id).as_ptr().addr() as u64 % 4096, start % 4096);
+            assert_eq!(buffers.payload_mut(id).len(), 5000);
+            buffers.release(id);
+        }
+        assert_eq!(buffers.bytes_in_use(), 0);
+    }
+
+    #[test]
+    fn the_bound_holds_but_never_blocks_the_only_request() {
+        let mut buffers = Buffers::new(8192, 1).unwrap();
+        let large = buffers.allocate(extent(0, 1 << 20), Bound::Kept).unwrap().unwrap();
+        assert!(buffers.allocate(extent(0, 1), Bound::Kept).unwrap().is_none());
+        buffers.release(large);
+        assert!(buffers.allocate(extent(0, 4096), Bound::Kept).unwrap().is_some());
+        assert!(buffers.allocate(extent(0, 4096), Bound::Kept).unwrap().is_some());
+        assert!(buffers.allocate(extent(0, 1), Bound::Kept).unwrap().is_none());
+    }
+
+    #[test]
+    fn pool_pieces_run_on_into_the_next_page() {
+        let buffers = Buffers::new(0, 2).unwrap();
+        let first = Piece { memory: Memory::Pool { page: PageIndex::new(0), offset: 4095 }, length: 4097 };
+        let second = Piece { memory: Memory::Pool { page: PageIndex::new(1), offset: 0 }, length: 4096 };
+        assert_eq!(buffers.address(first).wrapping_add(1), buffers.address(second));
+    }
+
+    #[test]
+    #[should_panic(expected = "outside")]
+    fn pieces_outside_of_the_pool_are_refused() {
+        let buffers = Buffers::new(0, 2).unwrap();
+        buffers.address(Piece { memory: Memory::Pool { page: PageIndex::new(1), offset: 1 }, length: 4096 });
+    }
+}

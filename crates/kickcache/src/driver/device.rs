@@ -1,0 +1,341 @@
+//! Opens files and block devices as cache devices and origins.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::units::SECTOR_SIZE;
+
+use crate::driver::ioctl;
+
+/// What a device is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reading; others may have it open too.
+    ReadOnly,
+    /// Reading and writing; nobody else may have it open.
+    ReadWrite,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A block device.
+    Block,
+}
+
+/// Why a device cannot be used. The sentences name the path.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The system refused.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Neither file nor block device.
+    #[error("{path} is a {found}; give a regular file or a block device")]
+    Type {
+        /// Which device.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// Not writable.
+    #[error("{path} cannot be written ({source}); make it writable, or serve it read-only")]
+    ReadOnly {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody else has it.
+    #[error(
+        "{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)"
+    )]
+    Busy {
+        /// Which device.
+        path: PathBuf,
+        /// How that was found.
+        detail: &'static str,
+    },
+    /// No bytes.
+    #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
+    Empty {
+        /// Which device.
+        path: PathBuf,
+        /// Its size.
+        found: u64,
+    },
+    /// Cache device and origin are one.
+    #[error("{first} and {second} are the same device; the cache needs a device of its own")]
+    Same {
+        /// One name.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+}
+
+/// An open and locked device.
+#[derive(Debug)]
+pub struct BlockFile {
+    file: File,
+    path: PathBuf,
+    kind: Kind,
+    access: Access,
+    size: u64,
+    direct: Direct,
+    zeroes: ZeroSpeed,
+}
+
+/// Whether the page cache is passed by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direct {
+    /// O_DIRECT.
+    Yes,
+    /// Through the page cache, because the file system or the sector size asks for it.
+    No,
+}
+
+/// Whether a device stores zeroes without being sent them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ZeroSpeed {
+    /// Yes.
+    Fast,
+    /// No: zeroes are written like data.
+    Slow,
+}
+
+/// Whether an empty device is acceptable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Emptiness {
+    /// A new cache file has no bytes yet.
+    Allowed,
+    /// The device must have a sector at least.
+    Refused,
+}
+
+impl BlockFile {
+    /// Opens and locks a device.
+    ///
+    /// # Errors
+    /// [`OpenError`] as its sentences say.
+    pub fn open(path: &Path, access: Access, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
+        let metadata = std::fs::metadata(path).map_err(|source| open_error(path, source))?;
+        let kind = kind(path, &metadata)?;
+        let (file, direct) = open_direct(path, access, kind)?;
+        lock(&file, path, access)?;
+        let bytes = size(&file, kind).map_err(|source| open_error(path, source))?;
+        if bytes < SECTOR_SIZE && emptiness == Emptiness::Refused {
+            return Err(OpenError::Empty { path: path.into(), found: bytes });
+        }
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        let zeroes = zero_speed(&file, kind, access, bytes);
+        let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
+        Ok(BlockFile { file, path, kind, access, size, direct, zeroes })
+    }
+
+    /// Bytes, rounded down to whole sectors.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Asks for the size again, after the file was extended.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn refresh_size(&mut self) -> io::Result<()> {
+        self.size = size(&self.file, self.kind)? / SECTOR_SIZE * SECTOR_SIZE;
+        Ok(())
+    }
+
+    /// The canonical path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// File or block device.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What it was opened for.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Whether the page cache is passed by.
+    pub fn direct(&self) -> Direct {
+        self.direct
+    }
+
+    /// Whether zeroes are cheap.
+    pub fn zeroes(&self) -> ZeroSpeed {
+        self.zeroes
+    }
+
+    /// The open file. Reads and writes through it must be aligned to 4096 bytes.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What a cache device recognises an origin by: `file:/path`, or the device's stable name.
+    pub fn identity(&self) -> String {
+        match self.kind {
+            Kind::File => format!("file:{}", self.path.display()),
+            Kind::Block => match stable_name(&self.path) {
+                Some(name) => format!("block:{}", name.display()),
+                None => format!("block:{}", self.path.display()),
+            },
+        }
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+/// Refuses two names of one device: also by link, and a loop device on the other's file.
+///
+/// # Errors
+/// [`OpenError::Same`].
+pub fn check_different(first: &BlockFile, second: &BlockFile) -> Result<(), OpenError> {
+    if !same_device(first, second) {
+        return Ok(());
+    }
+    Err(OpenError::Same { first: first.path.clone(), second: second.path.clone() })
+}
+
+/// Whether two open devices are one: the same inode, the same device number, or a loop device and its file.
+pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
+    let keys = [first, second].map(storage_key);
+    matches!(keys, [Some(first), Some(second)] if first == second)
+}
+
+/// What the bytes of a device lie on.
+#[derive(PartialEq, Eq)]
+enum StorageKey {
+    Inode { device: u64, inode: u64 },
+    Block(u64),
+}
+
+fn storage_key(device: &BlockFile) -> Option<StorageKey> {
+    let metadata = device.file.metadata().ok()?;
+    match device.kind {
+        Kind::File => Some(StorageKey::Inode { device: metadata.dev(), inode: metadata.ino() }),
+        Kind::Block => match ioctl::loop_backing(&device.file) {
+            Some((device, inode)) => Some(StorageKey::Inode { device, inode }),
+            None => Some(StorageKey::Block(metadata.rdev())),
+        },
+    }
+}
+
+fn open_error(path: &Path, source: io::Error) -> OpenError {
+    OpenError::Open { path: path.into(), source }
+}
+
+fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
+    let kind = metadata.file_type();
+    let found = match () {
+        () if kind.is_file() => return Ok(Kind::File),
+        () if kind.is_block_device() => return Ok(Kind::Block),
+        () if kind.is_dir() => "directory",
+        () if kind.is_fifo() => "pipe",
+        () if kind.is_char_device() => "character device",
+        () if kind.is_socket() => "socket",
+        () => "file of an unknown type",
+    };
+    Err(OpenError::Type { path: path.into(), found })
+}
+
+fn open_direct(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct), OpenError> {
+    let exclusive = if kind == Kind::Block && access == Access::ReadWrite { libc::O_EXCL } else { 0 };
+    match open_with(path, access, libc::O_DIRECT | exclusive) {
+        Ok(file) if ioctl::direct_alignment(&file, kind) <= SECTOR_SIZE => return Ok((file, Direct::Yes)),
+        Ok(_) => tracing::warn!(
+            "{} has sectors of more than 512 bytes: it is used through the page cache",
+            path.display()
+        ),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => tracing::warn!(
+            "the file system of {} does not take O_DIRECT: it is used through the page cache",
+            path.display()
+        ),
+        Err(error) => return Err(refused(path, access, error)),
+    }
+    let file = open_with(path, access, exclusive).map_err(|error| refused(path, access, error))?;
+    Ok((file, Direct::No))
+}
+
+fn open_with(path: &Path, access: Access, flags: i32) -> io::Result<File> {
+    let write = access == Access::ReadWrite;
+    OpenOptions::new().read(true).write(write).custom_flags(flags | libc::O_CLOEXEC).open(path)
+}
+
+fn refused(path: &Path, access: Access, source: io::Error) -> OpenError {
+    let path = path.into();
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => OpenError::Busy { path, detail: "it is mounted or opened exclusively" },
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) if access == Access::ReadWrite => {
+            OpenError::ReadOnly { path, source }
+        }
+        _ => OpenError::Open { path, source },
+    }
+}
+
+fn lock(file: &File, path: &Path, access: Access) -> Result<(), OpenError> {
+    let lock = match access {
+        Access::ReadWrite => file.try_lock(),
+        Access::ReadOnly => file.try_lock_shared(),
+    };
+    match lock {
+        Ok(()) => Ok(()),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(OpenError::Busy { path: path.into(), detail: "it holds a lock on it" })
+        }
+        // Some file systems have no locks; serving without one is better than not serving.
+        Err(std::fs::TryLockError::Error(error)) => {
+            tracing::warn!("{} cannot be locked ({error}): take care to open it once only", path.display());
+            Ok(())
+        }
+    }
+}
+
+fn size(file: &File, kind: Kind) -> io::Result<u64> {
+    match kind {
+        Kind::File => Ok(file.metadata()?.len()),
+        Kind::Block => ioctl::block_size(file),
+    }
+}
+
+fn zero_speed(file: &File, kind: Kind, access: Access, size: u64) -> ZeroSpeed {
+    let fast = match kind {
+        Kind::File => access == Access::ReadWrite && ioctl::can_punch(file, size),
+        Kind::Block => queue_limit(file, "write_zeroes_max_bytes").is_some_and(|limit| limit > 0),
+    };
+    if fast { ZeroSpeed::Fast } else { ZeroSpeed::Slow }
+}
+
+fn queue_limit(file: &File, name: &str) -> Option<u64> {
+    let number = file.metadata().ok()?.rdev();
+    let (major, minor) = (libc::major(number), libc::minor(number));
+    let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/{name}")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// The first name under /dev/disk/by-id, in alphabetical order, that points to the device.
+fn stable_name(path: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir("/dev/disk/by-id").ok()?;
+    let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    names.sort();
+    names.into_iter().find(|name| std::fs::canonicalize(name).is_ok_and(|target| target == path))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,538 @@
+//! The driver: executes the engine's submissions on devices, and watches sockets beside them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use kickcache_engine::device::{
+    Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Piece, Pieces, Submission,
+    SubmissionId,
+};
+use kickcache_engine::request::{Durability, Unmap};
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, PageIndex};
+
+use crate::driver::backend::{Backend, Event, Interest, Target};
+use crate::driver::buffers::Buffers;
+use crate::driver::checksum::checksum;
+use crate::driver::clock::span;
+use crate::driver::device::{BlockFile, Kind};
+use crate::driver::memory::Mapping;
+use crate::driver::operation::{self, DiscardKind, Next, Operation, Work};
+use crate::driver::ring::Ring;
+use crate::driver::threads::Threads;
+use crate::driver::virtual_device::{VirtualDevice, VirtualOperation};
+
+/// Which way to the devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IoEngine {
+    /// io_uring if it is permitted, else threads.
+    #[default]
+    Auto,
+    /// io_uring or nothing.
+    IoUring,
+    /// A pool of threads.
+    Threads,
+}
+
+/// What a device of the engine is.
+pub enum Medium {
+    /// A file or block device.
+    File(BlockFile),
+    /// A device in this process.
+    Virtual(Box<dyn VirtualDevice>),
+}
+
+/// How a driver is set up.
+pub struct DriverSettings {
+    /// Which way to the devices.
+    pub io_engine: IoEngine,
+    /// Bound on payload bytes in flight.
+    pub request_bytes_max: usize,
+    /// Pages of the engine's pool.
+    pub pool_pages: u32,
+    /// The devices.
+    pub media: Vec<(Device, Medium)>,
+}
+
+/// Executes submissions. Stays on the thread that opened it.
+pub struct Driver {
+    backend: Box<dyn Backend>,
+    media: Vec<Option<OpenMedium>>,
+    virtual_media: Vec<usize>,
+    operations: Vec<Operation>,
+    free: Vec<u32>,
+    /// Events of the last wait, and how many of them were looked at.
+    events: Vec<Event>,
+    seen: usize,
+    ready: VecDeque<(u64, Interest)>,
+    ended: VecDeque<Ended>,
+    /// The operation whose completion is out with the engine.
+    held: Option<u32>,
+    checksums: Vec<Checksum>,
+    zeroes: Option<Mapping>,
+    /// Payloads and pool; put last, so that the backend is gone before its memory.
+    buffers: Buffers,
+}
+
+enum OpenMedium {
+    File(BlockFile, Target),
+    Virtual(Box<dyn VirtualDevice>),
+}
+
+enum Ended {
+    Memory(SubmissionId, Checksum),
+    Operation(u32, Result<(), DeviceError>),
+}
+
+/// Zeroes written at once where a device cannot store them by itself.
+const ZEROES_BYTES: usize = 1 << 20;
+
+impl Driver {
+    /// Sets a driver up on this thread.
+    ///
+    /// # Errors
+    /// If io_uring was asked for and is not permitted, or memory or descriptors are short.
+    pub fn open(settings: DriverSettings) -> io::Result<Driver> {
+        let mut backend = open_backend(settings.io_engine)?;
+        let buffers = Buffers::new(settings.request_bytes_max, settings.pool_pages)?;
+        let (media, virtual_media) = open_media(backend.as_mut(), settings.media);
+        Ok(Driver {
+            backend,
+            media,
+            virtual_media,
+            operations: Vec::new(),
+            free: Vec::new(),
+            events: Vec::new(),
+            seen: 0,
+            ready: VecDeque::new(),
+            ended: VecDeque::new(),
+            held: None,
+            checksums: Vec::new(),
+            zeroes: None,
+            buffers,
+        })
+    }
+
+    /// Payloads of requests.
+    pub fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
+
+    /// The file or block device behind a device of the engine, if it is one.
+    pub fn file(&self, device: Device) -> Option<&BlockFile> {
+        match self.media.get(slot(device))? {
+            Some(OpenMedium::File(file, _)) => Some(file),
+            Some(OpenMedium::Virtual(_)) | None => None,
+        }
+    }
+
+    /// Executes a submission; its completion comes out of [`Driver::poll_completion`].
+    ///
+    /// # Panics
+    /// If the submission names a device or memory that does not exist: a defect of the engine.
+    pub fn submit(&mut self, now: Instant, submission: Submission) {
+        let Submission { id, operation } = submission;
+        match operation {
+            DeviceOperation::Read { device, offset, pieces, checksums } => {
+                let token = self.begin(id, device, Work::Read, offset);
+                self.operation(token).checksums = checksums;
+                self.add_pieces(token, &pieces);
+                self.start(now, token);
+            }
+            DeviceOperation::Write { device, offset, pieces, durability } => {
+                let dsync = durability == Durability::Durable;
+                let token = self.begin(id, device, Work::Write { dsync }, offset);
+                self.add_pieces(token, &pieces);
+                self.start(now, token);
+            }
+            DeviceOperation::WriteMetadata { offset, bytes, pieces, durability } => {
+                let dsync = durability == Durability::Durable;
+                let token = self.begin(id, Device::Cache, Work::Write { dsync }, offset);
+                self.start_metadata(now, token, bytes.len(), Some(&bytes), pieces);
+            }
+            DeviceOperation::ReadMetadata { extent } => {
+                let token = self.begin(id, Device::Cache, Work::ReadMetadata, extent.start);
+                let length = usize::try_from(extent.length).expect("metadata fits into memory");
+                self.start_metadata(now, token, length, None, Vec::new());
+            }
+            DeviceOperation::Flush { device } => {
+                let token = self.begin(id, device, Work::Flush, 0);
+                self.start(now, token);
+            }
+            DeviceOperation::Discard { device, extent } => {
+                let kind = self.discard_kind(device);
+                let token = self.begin(id, device, Work::Discard(kind), extent.start);
+                self.operation(token).length = extent.length;
+                self.start(now, token);
+            }
+            DeviceOperation::WriteZeroes { device, extent, unmap, durability } => {
+                let work = zero_work(unmap, durability);
+                let token = self.begin(id, device, work, extent.start);
+                self.operation(token).length = extent.length;
+                self.start(now, token);
+            }
+            DeviceOperation::Copy { from, to, length, checksums } => {
+                self.copy(id, from, to, length, checksums)
+            }
+            DeviceOperation::Zero { to, length, checksums } => self.zero(id, to, length, checksums),
+        }
+    }
+
+    /// The next submission that ended.
+    pub fn poll_completion(&mut self, now: Instant) -> Option<Completion<'_>> {
+        self.release_held();
+        self.take_events(now);
+        let (id, result) = match self.ended.pop_front()? {
+            Ended::Memory(id, sum) => {
+                self.checksums.clear();
+                self.checksums.push(sum);
+                return Some(Completion { id, result: Ok(Data { checksums: &self.checksums, bytes: &[] }) });
+            }
+            Ended::Operation(token, result) => (token, result),
+        };
+        self.held = Some(id);
+        let operation = &mut self.operations[usize::try_from(id).expect("usize has at least 32 bits")];
+        if let Err(error) = result {
+            return Some(Completion { id: operation.id, result: Err(error) });
+        }
+        self.checksums.clear();
+        if operation.checksums == Checksums::Compute {
+            operation.compute_checksums(&mut self.checksums);
+        }
+        let length = usize::try_from(operation.length).unwrap_or(0);
+        let (id, read) = (operation.id, operation.work == Work::ReadMetadata);
+        let bytes: &[u8] = match operation.bounce.as_mut().filter(|_| read) {
+            Some(bounce) => bounce.bytes_mut(length),
+            None => &[],
+        };
+        Some(Completion { id, result: Ok(Data { checksums: &self.checksums, bytes }) })
+    }
+
+    /// The next descriptor that became ready, by the key of its watch.
+    pub fn poll_ready(&mut self) -> Option<(u64, Interest)> {
+        self.ready.pop_front()
+    }
+
+    /// Reports once, by [`Driver::poll_ready`], when a descriptor is ready.
+    pub fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest) {
+        self.backend.watch(fd, key, interest);
+    }
+
+    /// Ends the watches of a key; to be called before the descriptor is closed.
+    pub fn unwatch(&mut self, fd: BorrowedFd<'_>, key: u64) {
+        self.backend.unwatch(fd, key);
+    }
+
+    /// Hands what was submitted to the system without waiting.
+    ///
+    /// # Errors
+    /// If the ring is broken.
+    pub fn kick(&mut self) -> io::Result<()> {
+        self.backend.submit()
+    }
+
+    /// Hands what was submitted to the system and waits until something ends or becomes ready, at most until
+    /// `until`.
+    ///
+    /// # Errors
+    /// If the ring is broken.
+    pub fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
+        let wakeups = self.virtual_media.iter().filter_map(|&slot| self.media[slot].as_ref()?.next_wakeup());
+        let until = wakeups.chain(until).min();
+        let until = if self.ended.is_empty() { until } else { Some(now) };
+        self.backend.wait(until.map(|until| span(now, until)), &mut self.events)
+    }
+
+    /// Submissions in flight.
+    pub fn in_flight(&self) -> usize {
+        self.operations.len() - self.free.len()
+    }
+
+    fn begin(&mut self, id: SubmissionId, device: Device, work: Work, offset: u64) -> u32 {
+        let token = self.free.pop().unwrap_or_else(|| {
+            self.operations.push(Operation::new());
+            u32::try_from(self.operations.len() - 1).expect("operations in flight are bounded")
+        });
+        let operation = self.operation(token);
+        operation.begin(id, device, work);
+        operation.offset = offset;
+        token
+    }
+
+    fn operation(&mut self, token: u32) -> &mut Operation {
+        &mut self.operations[usize::try_from(token).expect("usize has at least 32 bits")]
+    }
+
+    fn add_pieces(&mut self, token: u32, pieces: &Pieces) {
+        for &piece in pieces.as_slice() {
+            let address = self.buffers.address(piece);
+            self.operation(token).add(address, piece.length);
+        }
+    }
+
+    fn start_metadata(
+        &mut self,
+        now: Instant,
+        token: u32,
+        length: usize,
+        bytes: Option<&[u8]>,
+        pieces: Vec<Piece>,
+    ) {
+        let Ok(mut bounce) = self.buffers.allocator.allocate(length) else {
+            return self.ended.push_back(Ended::Operation(token, Err(DeviceError::Io)));
+        };
+        if let Some(bytes) = bytes {
+            bounce.bytes_mut(length).copy_from_slice(bytes);
+        }
+        let operation = self.operation(token);
+        operation.add(bounce.base(), u32::try_from(length).expect("metadata is small"));
+        operation.bounce = Some(bounce);
+        self.add_pieces(token, &Pieces::Many(pieces));
+        self.start(now, token);
+    }
+
+    /// Asks the system, or the virtual device, for what is left of an operation.
+    fn start(&mut self, now: Instant, token: u32) {
+        let operation = &mut self.operations[usize::try_from(token).expect("usize has at least 32 bits")];
+        let medium = self.media.get_mut(slot(operation.device)).and_then(Option::as_mut);
+        match medium {
+            Some(OpenMedium::File(_, target)) => {
+                let io = operation.next_io(*target);
+                self.backend.start(token, io);
+            }
+            Some(OpenMedium::Virtual(device)) => {
+                match start_virtual(device.as_mut(), now, token, operation) {
+                    Ok(()) => {}
+                    Err(error) => self.ended.push_back(Ended::Operation(token, Err(error))),
+                }
+            }
+            None => self.ended.push_back(Ended::Operation(token, Err(DeviceError::Gone))),
+        }
+    }
+
+    fn take_events(&mut self, now: Instant) {
+        while let Some(&event) = self.events.get(self.seen) {
+            self.seen += 1;
+            match event {
+                Event::Io { token, result } => self.advance(now, token, result),
+                Event::Ready { key, interest } => self.ready.push_back((key, interest)),
+            }
+            if !self.ended.is_empty() {
+                return;
+            }
+        }
+        self.events.clear();
+        self.seen = 0;
+        for index in 0..self.virtual_media.len() {
+            self.take_virtual(now, self.virtual_media[index]);
+        }
+    }
+
+    fn advance(&mut self, now: Instant, token: u32, result: i32) {
+        match self.operation(token).advance(result) {
+            Next::Continue => self.start(now, token),
+            Next::WriteZeroes { dsync } => self.write_zeroes(now, token, dsync),
+            Next::End(result) => self.ended.push_back(Ended::Operation(token, result)),
+        }
+    }
+
+    fn write_zeroes(&mut self, now: Instant, token: u32, dsync: bool) {
+        let Ok(address) = self.zeroes() else {
+            return self.ended.push_back(Ended::Operation(token, Err(DeviceError::Io)));
+        };
+        let operation = self.operation(token);
+        let mut left = std::mem::take(&mut operation.length);
+        operation.work = Work::Write { dsync };
+        while left > 0 {
+            let part = left.min(u64::try_from(ZEROES_BYTES).expect("1 MiB"));
+            operation.add(address, u32::try_from(part).expect("at most 1 MiB"));
+            left -= part;
+        }
+        self.start(now, token);
+    }
+
+    fn zeroes(&mut self) -> io::Result<*mut u8> {
+        let zeroes = match self.zeroes.take() {
+            Some(zeroes) => zeroes,
+            None => Mapping::new(ZEROES_BYTES)?,
+        };
+        Ok(self.zeroes.insert(zeroes).base())
+    }
+
+    fn take_virtual(&mut self, now: Instant, slot: usize) {
+        let Some(Some(OpenMedium::Virtual(device))) = self.media.get_mut(slot) else { return };
+        while let Some(completion) = device.poll(now) {
+            let token = u32::try_from(completion.token).expect("virtual devices give tokens back unchanged");
+            let index = usize::try_from(token).expect("usize has at least 32 bits");
+            let operation = &mut self.operations[index];
+            let result = completion.result.and_then(|()| finish_virtual(device.as_mut(), operation));
+            self.ended.push_back(Ended::Operation(token, result));
+        }
+    }
+
+    fn release_held(&mut self) {
+        let Some(token) = self.held.take() else { return };
+        if let Some(bounce) = self.operation(token).bounce.take() {
+            self.buffers.allocator.release(bounce);
+        }
+        self.free.push(token);
+    }
+
+    fn copy(&mut self, id: SubmissionId, from: Memory, to: Memory, length: u32, checksums: Checksums) {
+        let source = self.buffers.address(Piece { memory: from, length });
+        let target = self.buffers.address(Piece { memory: to, length });
+        let count = usize::try_from(length).expect("usize has at least 32 bits");
+        // SAFETY: both addresses were checked to have that many bytes, and `copy` allows them to overlap.
+        unsafe { std::ptr::copy(source, target, count) };
+        self.end_in_memory(id, to, checksums);
+    }
+
+    fn zero(&mut self, id: SubmissionId, to: Memory, length: u32, checksums: Checksums) {
+        let target = self.buffers.address(Piece { memory: to, length });
+        let count = usize::try_from(length).expect("usize has at least 32 bits");
+        // SAFETY: the address was checked to have that many bytes.
+        unsafe { std::ptr::write_bytes(target, 0, count) };
+        self.end_in_memory(id, to, checksums);
+    }
+
+    fn end_in_memory(&mut self, id: SubmissionId, to: Memory, checksums: Checksums) {
+        if checksums == Checksums::Skip {
+            return;
+        }
+        let sum = checksum(self.page(to));
+        self.ended.push_back(Ended::Memory(id, sum));
+    }
+
+    /// The pool page that a place lies in.
+    fn page(&self, place: Memory) -> &[u8] {
+        let Memory::Pool { page, offset } = place else { panic!("only pool pages have checksums of copies") };
+        let page = PageIndex::new(page.get() + offset / 4096);
+        let whole = Piece { memory: Memory::Pool { page, offset: 0 }, length: 4096 };
+        // SAFETY: the address was checked to have 4096 bytes, and no device writes to a page that is copied to.
+        unsafe { std::slice::from_raw_parts(self.buffers.address(whole), BLOCK_BYTES) }
+    }
+
+    fn discard_kind(&self, device: Device) -> DiscardKind {
+        match self.file(device).map(BlockFile::kind) {
+            Some(Kind::Block) => DiscardKind::Block,
+            Some(Kind::File) | None => DiscardKind::Punch,
+        }
+    }
+}
+
+impl OpenMedium {
+    fn next_wakeup(&self) -> Option<Instant> {
+        match self {
+            OpenMedium::Virtual(device) => device.next_wakeup(),
+            OpenMedium::File(..) => None,
+        }
+    }
+}
+
+fn zero_work(unmap: Unmap, durability: Durability) -> Work {
+    let kind = match unmap {
+        Unmap::Allow => libc::FALLOC_FL_PUNCH_HOLE,
+        Unmap::Forbid => libc::FALLOC_FL_ZERO_RANGE,
+    };
+    Work::Zero { mode: kind | libc::FALLOC_FL_KEEP_SIZE, then_sync: durability == Durability::Durable }
+}
+
+fn slot(device: Device) -> usize {
+    match device {
+        Device::Cache => 0,
+        Device::Origin(volume) => 1 + usize::from(volume.get()),
+    }
+}
+
+fn open_backend(io_engine: IoEngine) -> io::Result<Box<dyn Backend>> {
+    match io_engine {
+        IoEngine::IoUring => Ok(Box::new(Ring::new()?)),
+        IoEngine::Threads => Ok(Box::new(Threads::new()?)),
+        IoEngine::Auto => match Ring::new() {
+            Ok(ring) => {
+                tracing::info!("devices and sockets are driven by io_uring");
+                Ok(Box::new(ring))
+            }
+            Err(error) => {
+                tracing::warn!("io_uring is not available ({error}): using threads, which is slower");
+                Ok(Box::new(Threads::new()?))
+            }
+        },
+    }
+}
+
+fn open_media(
+    backend: &mut dyn Backend,
+    media: Vec<(Device, Medium)>,
+) -> (Vec<Option<OpenMedium>>, Vec<usize>) {
+    let fds: Vec<_> = media
+        .iter()
+        .filter_map(|(_, medium)| match medium {
+            Medium::File(file) => Some(file.fd()),
+            Medium::Virtual(_) => None,
+        })
+        .collect();
+    let mut targets = backend.register(&fds).into_iter();
+    let (mut open, mut virtual_media) = (Vec::new(), Vec::new());
+    for (device, medium) in media {
+        let slot = slot(device);
+        if open.len() <= slot {
+            open.resize_with(slot + 1, || None);
+        }
+        open[slot] = match medium {
+            Medium::File(file) => {
+                Some(OpenMedium::File(file, targets.next().expect("one target for each file")))
+            }
+            Medium::Virtual(device) => {
+                virtual_media.push(slot);
+                Some(OpenMedium::Virtual(device))
+            }
+        };
+    }
+    (open, virtual_media)
+}
+
+fn start_virtual(
+    device: &mut dyn VirtualDevice,
+    now: Instant,
+    token: u32,
+    operation: &mut Operation,
+) -> Result<(), DeviceError> {
+    let extent = ByteExtent { start: operation.offset, length: operation.length };
+    let work = match operation.work {
+        Work::Read | Work::ReadMetadata => VirtualOperation::Read(extent),
+        Work::Flush => VirtualOperation::Flush,
+        Work::Write { .. } => {
+            let mut offset = extent.start;
+            for stretch in &operation.stretches {
+                let bytes = operation::bytes(stretch);
+                device.write(offset, bytes)?;
+                offset += u64::try_from(bytes.len()).expect("fits");
+            }
+            VirtualOperation::Write(extent)
+        }
+        Work::Discard(_) | Work::Zero { .. } => {
+            device.zero(extent)?;
+            VirtualOperation::Zero(extent)
+        }
+    };
+    device.submit(now, u64::from(token), work);
+    Ok(())
+}
+
+fn finish_virtual(device: &mut dyn VirtualDevice, operation: &mut Operation) -> Result<(), DeviceError> {
+    if operation.work != Work::Read && operation.work != Work::ReadMetadata {
+        return Ok(());
+    }
+    let mut offset = operation.offset;
+    for stretch in &mut operation.stretches {
+        let bytes = operation::bytes_mut(stretch);
+        device.read(offset, bytes)?;
+        offset += u64::try_from(bytes.len()).expect("fits");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! What only ioctl and statx tell about a device.
+
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+
+use crate::driver::device::Kind;
+
+const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
+const BLKSSZGET: libc::Ioctl = 0x1268;
+const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
+const LOOP_INFO_BYTES: usize = 232;
+const STATX_DIOALIGN: u32 = 0x2000;
+
+/// Bytes of a block device.
+pub(crate) fn block_size(file: &File) -> io::Result<u64> {
+    let mut bytes: u64 = 0;
+    // SAFETY: BLKGETSIZE64 writes one 64-bit number.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes) }
+}
+
+/// The alignment that O_DIRECT needs, in bytes; 512 if the kernel does not tell.
+pub(crate) fn direct_alignment(file: &File, kind: Kind) -> u64 {
+    match kind {
+        Kind::File => file_alignment(file).unwrap_or(512),
+        Kind::Block => sector_size(file).unwrap_or(512),
+    }
+}
+
+fn sector_size(file: &File) -> Option<u64> {
+    let mut bytes: i32 = 0;
+    // SAFETY: BLKSSZGET writes one int.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKSSZGET, &raw mut bytes) };
+    if result < 0 { None } else { u64::try_from(bytes).ok() }
+}
+
+fn file_alignment(file: &File) -> Option<u64> {
+    let mut found = MaybeUninit::<libc::statx>::zeroed();
+    let flags = libc::AT_EMPTY_PATH;
+    // SAFETY: statx writes the struct, and the path is an empty C string.
+    let result =
+        unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, STATX_DIOALIGN, found.as_mut_ptr()) };
+    if result < 0 {
+        return None;
+    }
+    // SAFETY: all zeroes are a valid statx, and the call has filled it.
+    let found = unsafe { found.assume_init() };
+    let told = found.stx_mask & STATX_DIOALIGN != 0 && found.stx_dio_offset_align != 0;
+    told.then_some(u64::from(found.stx_dio_offset_align))
+}
+
+/// Device and inode number of the file behind a loop device; `None` if it is not one.
+pub(crate) fn loop_backing(file: &File) -> Option<(u64, u64)> {
+    let mut info = [0_u8; LOOP_INFO_BYTES];
+    // SAFETY: LOOP_GET_STATUS64 writes a struct of 232 bytes.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
+    if result < 0 {
+        return None;
+    }
+    let number = |offset: usize| info[offset..offset + 8].try_into().map(from_kernel).ok();
+    Some((number(0)?, number(8)?))
+}
+
+#[expect(clippy::host_endian_bytes, reason = "the kernel's structs are in the host's byte order")]
+fn from_kernel(bytes: [u8; 8]) -> u64 {
+    u64::from_ne_bytes(bytes)
+}
+
+/// Whether holes can be punched: tried behind the end of the file, where nothing is.
+pub(crate) fn can_punch(file: &File, size: u64) -> bool {
+    let Ok(offset) = i64::try_from(size.next_multiple_of(4096)) else { return false };
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: fallocate takes no memory.
+    unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, 4096) == 0 }
+}

@@ -1,0 +1,20 @@
+//! The way to devices: opening them, aligned memory, checksums, io_uring and its stand-in.
+//!
+//! All `unsafe` code of serving lives here.
+
+mod backend;
+pub mod buffers;
+pub mod checksum;
+pub mod clock;
+pub mod device;
+pub mod executor;
+mod ioctl;
+pub(crate) mod memory;
+mod operation;
+mod ring;
+mod threads;
+pub mod virtual_device;
+pub mod wakeup;
+mod workers;
+
+pub use backend::Interest;

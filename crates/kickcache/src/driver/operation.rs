@@ -1,0 +1,233 @@
+//! A submission in flight: its memory, how far it got, and what to ask the system for next.
+
+use kickcache_engine::device::{Checksums, Device, DeviceError, SubmissionId};
+use kickcache_engine::units::{BLOCK_BYTES, Checksum};
+
+use crate::driver::backend::{Io, IoKind, Target};
+use crate::driver::checksum::{RunningChecksum, checksum};
+use crate::driver::memory::Chunk;
+
+/// Stretches that one system call takes.
+const STRETCHES_MAX: usize = 1024;
+/// Times that an interrupted call is repeated.
+const REPEATS_MAX: u32 = 1000;
+
+/// A submission in flight. Slots are reused, so that their lists need no new memory.
+pub(crate) struct Operation {
+    pub(crate) id: SubmissionId,
+    pub(crate) device: Device,
+    pub(crate) work: Work,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) stretches: Vec<libc::iovec>,
+    pub(crate) checksums: Checksums,
+    pub(crate) bounce: Option<Chunk>,
+    done: u64,
+    repeats: u32,
+    rest: Vec<libc::iovec>,
+}
+
+/// What an operation does at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    Read,
+    ReadMetadata,
+    Write { dsync: bool },
+    Flush,
+    Discard(DiscardKind),
+    Zero { mode: i32, then_sync: bool },
+}
+
+/// How space is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DiscardKind {
+    Punch,
+    Block,
+}
+
+/// What follows the end of a system call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// Ask the system again.
+    Continue,
+    /// The device cannot store zeroes by itself: write them.
+    WriteZeroes { dsync: bool },
+    /// The submission ended.
+    End(Result<(), DeviceError>),
+}
+
+impl Operation {
+    pub(crate) fn new() -> Operation {
+        Operation {
+            id: SubmissionId::from_u64(0),
+            device: Device::Cache,
+            work: Work::Flush,
+            offset: 0,
+            length: 0,
+            stretches: Vec::new(),
+            checksums: Checksums::Skip,
+            bounce: None,
+            done: 0,
+            repeats: 0,
+            rest: Vec::new(),
+        }
+    }
+
+    /// Starts the slot's life with a submission; the stretches are added by the caller.
+    pub(crate) fn begin(&mut self, id: SubmissionId, device: Device, work: Work) {
+        (self.id, self.device, self.work) = (id, device, work);
+        (self.offset, self.length, self.done, self.repeats) = (0, 0, 0, 0);
+        self.checksums = Checksums::Skip;
+        self.stretches.clear();
+    }
+
+    /// Adds memory behind what is there; memory that follows on directly makes one longer stretch.
+    pub(crate) fn add(&mut self, address: *mut u8, length: u32) {
+        self.length += u64::from(length);
+        let length = usize::try_from(length).expect("usize has at least 32 bits");
+        if let Some(last) = self.stretches.last_mut() {
+            let end = last.iov_base.cast::<u8>().wrapping_add(last.iov_len);
+            // One stretch stays below what a 32-bit length can say.
+            if end == address && last.iov_len + length < 1 << 30 {
+                last.iov_len += length;
+                return;
+            }
+        }
+        self.stretches.push(libc::iovec { iov_base: address.cast(), iov_len: length });
+    }
+
+    /// The next system call. Its memory is that of the slot and stays until the call ended.
+    pub(crate) fn next_io(&mut self, target: Target) -> Io {
+        let offset = self.offset + self.done;
+        let kind = match self.work {
+            Work::Read | Work::ReadMetadata => {
+                let (iovecs, count) = self.remaining();
+                IoKind::Read { iovecs, count }
+            }
+            Work::Write { dsync } => {
+                let (iovecs, count) = self.remaining();
+                IoKind::Write { iovecs, count, dsync }
+            }
+            Work::Flush => IoKind::DataSync,
+            Work::Discard(DiscardKind::Punch) => {
+                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                IoKind::Allocate { mode, length: self.length }
+            }
+            Work::Discard(DiscardKind::Block) => IoKind::BlockDiscard { length: self.length },
+            Work::Zero { mode, .. } => IoKind::Allocate { mode, length: self.length },
+        };
+        Io { target, offset, kind }
+    }
+
+    /// Takes the end of a system call in.
+    pub(crate) fn advance(&mut self, result: i32) -> Next {
+        match u64::try_from(result) {
+            Ok(moved) => self.advance_by(moved),
+            Err(_) => self.fail(-result),
+        }
+    }
+
+    fn advance_by(&mut self, moved: u64) -> Next {
+        match self.work {
+            Work::Read | Work::ReadMetadata | Work::Write { .. } => {
+                self.done += moved;
+                match self.done.cmp(&self.length) {
+                    std::cmp::Ordering::Less if moved > 0 => Next::Continue,
+                    // The end of a device that was cut short behind our back, or a kernel that counts wrong.
+                    std::cmp::Ordering::Less | std::cmp::Ordering::Greater => Next::End(Err(DeviceError::Io)),
+                    std::cmp::Ordering::Equal => Next::End(Ok(())),
+                }
+            }
+            Work::Zero { then_sync: true, .. } => {
+                self.work = Work::Flush;
+                Next::Continue
+            }
+            Work::Flush | Work::Discard(_) | Work::Zero { .. } => Next::End(Ok(())),
+        }
+    }
+
+    fn fail(&mut self, errno: i32) -> Next {
+        if matches!(errno, libc::EINTR | libc::EAGAIN) && self.repeats < REPEATS_MAX {
+            self.repeats += 1;
+            return Next::Continue;
+        }
+        let error = device_error(errno);
+        match self.work {
+            Work::Zero { then_sync, .. } if error == DeviceError::Unsupported => {
+                Next::WriteZeroes { dsync: then_sync }
+            }
+            _ => Next::End(Err(error)),
+        }
+    }
+
+    fn remaining(&mut self) -> (*const libc::iovec, u32) {
+        let list: &[libc::iovec] = if self.done == 0 {
+            &self.stretches
+        } else {
+            skip(&self.stretches, self.done, &mut self.rest);
+            &self.rest
+        };
+        let count = list.len().min(STRETCHES_MAX);
+        (list.as_ptr(), u32::try_from(count).expect("at most 1024"))
+    }
+
+    /// One checksum for each 4096 bytes of the stretches taken together.
+    pub(crate) fn compute_checksums(&self, into: &mut Vec<Checksum>) {
+        let (mut running, mut filled) = (RunningChecksum::new(), 0);
+        for stretch in &self.stretches {
+            let mut bytes = bytes(stretch);
+            while !bytes.is_empty() {
+                if filled == 0 && bytes.len() >= BLOCK_BYTES {
+                    let (block, rest) = bytes.split_at(BLOCK_BYTES);
+                    into.push(checksum(block));
+                    bytes = rest;
+                    continue;
+                }
+                let (part, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - filled));
+                running.update(part);
+                filled += part.len();
+                bytes = rest;
+                if filled == BLOCK_BYTES {
+                    into.push(running.finish());
+                    (running, filled) = (RunningChecksum::new(), 0);
+                }
+            }
+        }
+    }
+}
+
+/// The bytes of a stretch of an operation that has ended, or has not begun.
+pub(crate) fn bytes(stretch: &libc::iovec) -> &[u8] {
+    // SAFETY: stretches are made from memory of the driver's buffers, which outlives the operation; the kernel does
+    // not write to it, because the operation has ended or has not begun.
+    unsafe { std::slice::from_raw_parts(stretch.iov_base.cast::<u8>(), stretch.iov_len) }
+}
+
+/// The same for writing.
+pub(crate) fn bytes_mut(stretch: &mut libc::iovec) -> &mut [u8] {
+    // SAFETY: as for `bytes`; the engine does not let two operations in flight write to the same memory.
+    unsafe { std::slice::from_raw_parts_mut(stretch.iov_base.cast::<u8>(), stretch.iov_len) }
+}
+
+fn skip(list: &[libc::iovec], done: u64, into: &mut Vec<libc::iovec>) {
+    into.clear();
+    let mut left = usize::try_from(done).expect("operations lie in memory");
+    for stretch in list {
+        let skipped = left.min(stretch.iov_len);
+        left -= skipped;
+        if skipped < stretch.iov_len {
+            let start = stretch.iov_base.cast::<u8>().wrapping_add(skipped);
+            into.push(libc::iovec { iov_base: start.cast(), iov_len: stretch.iov_len - skipped });
+        }
+    }
+}
+
+/// The engine's word for an errno.
+pub(crate) fn device_error(errno: i32) -> DeviceError {
+    match errno {
+        libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM => DeviceError::Gone,
+        libc::ENOSPC | libc::EDQUOT => DeviceError::NoSpace,
+        libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY => DeviceError::Unsupported,
+        _ => DeviceError::Io,
+    }
+}

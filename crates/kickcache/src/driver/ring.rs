@@ -1,0 +1,221 @@
+//! The backend on io_uring: one ring for devices and sockets.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
+
+use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+
+use crate::driver::backend::{Backend, Event, Interest, Io, IoKind, Target, WATCH_KEY_MAX};
+use crate::driver::workers::Workers;
+
+/// Entries of the submission queue; a full queue is handed over early.
+const SUBMISSIONS: u32 = 1024;
+/// Entries of the completion queue; the kernel keeps what does not fit.
+const COMPLETIONS: u32 = 8192;
+/// Threads for what io_uring cannot do.
+const WORKER_COUNT: usize = 2;
+
+const TAG_SHIFT: u32 = 62;
+const TAG_IO: u64 = 0;
+const TAG_READABLE: u64 = 1;
+const TAG_WRITABLE: u64 = 2;
+const TAG_IGNORED: u64 = 3;
+/// The key under which the ring watches its own workers.
+const WORKERS_KEY: u64 = WATCH_KEY_MAX;
+
+/// io_uring, used by the thread that made it.
+pub(crate) struct Ring {
+    ring: IoUring,
+    workers: Option<Workers>,
+}
+
+impl Ring {
+    /// A ring of this thread.
+    ///
+    /// # Errors
+    /// If io_uring is switched off, not permitted, or older than Linux 6.1.
+    pub(crate) fn new() -> io::Result<Ring> {
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_clamp()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS)
+            .build(SUBMISSIONS)?;
+        Ok(Ring { ring, workers: None })
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        loop {
+            // SAFETY: memory that the entry names stays in place until its event came; `Io` and `watch` say so.
+            let pushed = unsafe { self.ring.submission().push(entry) };
+            if pushed.is_ok() {
+                return;
+            }
+            // A full queue empties when the kernel takes it; an error here comes back from the next wait.
+            let _ = self.ring.submit();
+        }
+    }
+
+    fn start_on_workers(&mut self, token: u32, io: Io) {
+        if self.workers.is_none() {
+            match Workers::new(WORKER_COUNT) {
+                Ok(workers) => self.workers = Some(workers),
+                Err(_) => return self.refuse(token),
+            }
+            self.watch_workers();
+        }
+        if let Some(workers) = &self.workers {
+            workers.push(token, io);
+        }
+    }
+
+    /// Lets an I/O fail with EIO by way of the ring, so that its event comes as all events do.
+    fn refuse(&mut self, token: u32) {
+        let entry = opcode::Fsync::new(Fd(-1)).build().user_data(u64::from(token));
+        self.push(&entry);
+    }
+
+    fn watch_workers(&mut self) {
+        let Some(workers) = &self.workers else { return };
+        let fd = workers.wakeup().as_raw_fd();
+        self.push(&poll_entry(fd, WORKERS_KEY, Interest::Readable));
+    }
+
+    fn collect(&mut self, events: &mut Vec<Event>) {
+        let mut workers_rang = false;
+        for entry in self.ring.completion() {
+            match event(&entry) {
+                Some(Event::Ready { key: WORKERS_KEY, .. }) => workers_rang = true,
+                Some(event) => events.push(event),
+                None => {}
+            }
+        }
+        if let Some(workers) = self.workers.as_ref().filter(|_| workers_rang) {
+            workers.drain(events);
+            self.watch_workers();
+        }
+    }
+}
+
+impl Backend for Ring {
+    fn register(&mut self, fds: &[RawFd]) -> Vec<Target> {
+        let registered = self.ring.submitter().register_files(fds).is_ok();
+        let fixed = |index: usize| u32::try_from(index).ok().filter(|_| registered);
+        fds.iter().enumerate().map(|(index, &fd)| Target { fd, fixed: fixed(index) }).collect()
+    }
+
+    fn start(&mut self, token: u32, io: Io) {
+        match entry(&io) {
+            Some(entry) => self.push(&entry.user_data(u64::from(token))),
+            None => self.start_on_workers(token, io),
+        }
+    }
+
+    fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest) {
+        assert!(key < WATCH_KEY_MAX);
+        self.push(&poll_entry(fd.as_raw_fd(), key, interest));
+    }
+
+    fn unwatch(&mut self, _fd: BorrowedFd<'_>, key: u64) {
+        for tag in [TAG_READABLE, TAG_WRITABLE] {
+            let remove = opcode::PollRemove::new((tag << TAG_SHIFT) | key).build();
+            self.push(&remove.user_data(TAG_IGNORED << TAG_SHIFT));
+        }
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        tolerate(self.ring.submit())
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let result = match timeout {
+            None => self.ring.submit_and_wait(1),
+            Some(timeout) => {
+                let span = Timespec::from(timeout);
+                let arguments = SubmitArgs::new().timespec(&span);
+                self.ring.submitter().submit_with_args(1, &arguments)
+            }
+        };
+        tolerate(result)?;
+        self.collect(events);
+        Ok(())
+    }
+}
+
+/// A timeout, a signal and a full completion queue are all answered by looking at the completions.
+fn tolerate(result: io::Result<usize>) -> io::Result<()> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+            _ => Err(error),
+        },
+    }
+}
+
+fn event(entry: &cqueue::Entry) -> Option<Event> {
+    let data = entry.user_data();
+    let key = data & WATCH_KEY_MAX;
+    match data >> TAG_SHIFT {
+        TAG_IO => {
+            let token = u32::try_from(data).expect("tokens have 32 bits");
+            Some(Event::Io { token, result: entry.result() })
+        }
+        TAG_READABLE => Some(Event::Ready { key, interest: Interest::Readable }),
+        TAG_WRITABLE => Some(Event::Ready { key, interest: Interest::Writable }),
+        _ => None,
+    }
+}
+
+fn poll_entry(fd: RawFd, key: u64, interest: Interest) -> squeue::Entry {
+    let (mask, tag) = match interest {
+        Interest::Readable => (libc::POLLIN, TAG_READABLE),
+        Interest::Writable => (libc::POLLOUT, TAG_WRITABLE),
+    };
+    let mask = u32::from(mask.unsigned_abs());
+    opcode::PollAdd::new(Fd(fd), mask).build().user_data((tag << TAG_SHIFT) | key)
+}
+
+/// The ring's entry for an I/O, or `None` if io_uring has none.
+fn entry(io: &Io) -> Option<squeue::Entry> {
+    let Some(index) = io.target.fixed else { return build(io, Fd(io.target.fd)) };
+    let index = i32::try_from(index).expect("few devices");
+    Some(build(io, Fd(index))?.flags(squeue::Flags::FIXED_FILE))
+}
+
+fn build(io: &Io, fd: Fd) -> Option<squeue::Entry> {
+    Some(match io.kind {
+        IoKind::Read { iovecs, count: 1 } => {
+            // SAFETY: the driver keeps the stretch in place until the event came.
+            let only = unsafe { *iovecs };
+            opcode::Read::new(fd, only.iov_base.cast(), length(only)).offset(io.offset).build()
+        }
+        IoKind::Read { iovecs, count } => opcode::Readv::new(fd, iovecs, count).offset(io.offset).build(),
+        IoKind::Write { iovecs, count: 1, dsync } => {
+            // SAFETY: as above.
+            let only = unsafe { *iovecs };
+            let write = opcode::Write::new(fd, only.iov_base.cast_const().cast(), length(only));
+            write.offset(io.offset).rw_flags(write_flags(dsync)).build()
+        }
+        IoKind::Write { iovecs, count, dsync } => {
+            let write = opcode::Writev::new(fd, iovecs, count);
+            write.offset(io.offset).rw_flags(write_flags(dsync)).build()
+        }
+        IoKind::DataSync => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
+        IoKind::Allocate { mode, length } => {
+            opcode::Fallocate::new(fd, length).offset(io.offset).mode(mode).build()
+        }
+        IoKind::BlockDiscard { .. } => return None,
+    })
+}
+
+fn length(stretch: libc::iovec) -> u32 {
+    u32::try_from(stretch.iov_len).expect("pieces have 32-bit lengths")
+}
+
+fn write_flags(dsync: bool) -> i32 {
+    if dsync { libc::RWF_DSYNC } else { 0 }
+}

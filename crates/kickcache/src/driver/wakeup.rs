@@ -1,0 +1,40 @@
+//! Wakes the loop's thread from another one.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// An eventfd: rung from any thread, readable until it is cleared.
+#[derive(Debug)]
+pub struct Wakeup(OwnedFd);
+
+impl Wakeup {
+    /// A silent one.
+    ///
+    /// # Errors
+    /// If the process has no descriptors left.
+    pub fn new() -> io::Result<Wakeup> {
+        Ok(Wakeup(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// Makes it readable.
+    pub fn ring(&self) {
+        #[expect(clippy::host_endian_bytes, reason = "an eventfd takes the host's byte order")]
+        let one = 1_u64.to_ne_bytes();
+        // The only failure is a full counter, and then it is readable already.
+        let _ = rustix::io::write(&self.0, &one);
+    }
+
+    /// Makes it silent again.
+    pub fn clear(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.0, &mut count);
+    }
+}
+
+impl AsFd for Wakeup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,3 @@
+//! The ways a volume is served to its users.
+
+pub mod nbd;

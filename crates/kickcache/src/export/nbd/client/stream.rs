@@ -1,0 +1,94 @@
+//! The socket under a client, shared by its two halves.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+#[derive(Debug)]
+pub(super) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// Whether a call may sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wait {
+    Yes,
+    No,
+}
+
+impl Stream {
+    /// Sends some of the bytes; 0 if it would have to wait.
+    pub(super) fn send_some(&self, bytes: &[u8], wait: Wait) -> io::Result<usize> {
+        let flags = match wait {
+            Wait::Yes => SendFlags::NOSIGNAL,
+            Wait::No => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        };
+        none_if_would_wait(retry(|| send(self.as_fd(), bytes, flags)), wait).map(|count| count.unwrap_or(0))
+    }
+
+    /// Receives some bytes; `None` if it would have to wait.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the peer has closed the connection.
+    pub(super) fn receive_some(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Option<usize>> {
+        let flags = match wait {
+            Wait::Yes => RecvFlags::empty(),
+            Wait::No => RecvFlags::DONTWAIT,
+        };
+        let received = retry(|| recv(self.as_fd(), &mut *buffer, flags).map(|(count, _)| count));
+        let count = none_if_would_wait(received, wait)?;
+        match count {
+            Some(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
+            count => Ok(count),
+        }
+    }
+
+    pub(super) fn send_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let count = self.send_some(bytes, Wait::Yes)?;
+            bytes = &bytes[count..];
+        }
+        Ok(())
+    }
+
+    pub(super) fn receive_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let count = self.receive_some(buffer, Wait::Yes)?.unwrap_or(0);
+            buffer = &mut buffer[count..];
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Unix(socket) => socket.as_fd(),
+            Stream::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+fn retry(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// "Would block" is a time-out where waiting was allowed, and no news where it was not.
+fn none_if_would_wait(result: io::Result<usize>, wait: Wait) -> io::Result<Option<usize>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => match wait {
+            Wait::No => Ok(None),
+            Wait::Yes => Err(io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time")),
+        },
+        other => other.map(Some),
+    }
+}

@@ -1,0 +1,120 @@
+//! What a session makes of the bytes of a connection.
+
+use thiserror::Error;
+
+/// What the bytes at the front of the stream mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decoded {
+    /// More bytes are needed before anything can be said; bytes may have been consumed all the same.
+    NeedMore,
+    /// A valid command. The data of a write, [`Command::length`] bytes, follows in the stream behind the consumed
+    /// bytes and is the caller's to take; it must not be fed to the session, which goes on behind it.
+    Command(Command),
+    /// The command was refused (the reply is queued) and this many bytes of its data follow in the stream: the
+    /// caller throws them away and does not feed them to the session.
+    SkipPayload(u64),
+    /// The connection must be closed once the commands in flight are answered and the queued output is sent.
+    Close(CloseReason),
+}
+
+/// A command which has passed every check that needs no I/O: its range lies within the export, the export may be
+/// written if it writes, and the length is not 0 unless it is a flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// The client's number for the command; not necessarily unique.
+    pub cookie: u64,
+    /// What to do.
+    pub kind: CommandKind,
+    /// First byte on the export; 0 for a flush.
+    pub offset: u64,
+    /// Number of bytes; 0 for a flush, at most [`super::PAYLOAD_MAX`] for reads and writes.
+    pub length: u64,
+    /// Index of the export among those the session was made with.
+    pub export: usize,
+}
+
+/// What a command wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommandKind {
+    /// Send the data.
+    Read {
+        /// The client wants one piece; replies are always one piece, so nothing is to be done.
+        dont_fragment: bool,
+    },
+    /// Store the data that follows in the stream.
+    Write {
+        /// Durable before the reply.
+        fua: bool,
+    },
+    /// Make everything durable that was acknowledged, on any connection.
+    Flush,
+    /// The data is no longer needed.
+    Trim {
+        /// Durable before the reply.
+        fua: bool,
+    },
+    /// Store zeroes.
+    WriteZeroes {
+        /// Durable before the reply.
+        fua: bool,
+        /// The space must stay allocated.
+        no_hole: bool,
+        /// Fail at once with [`super::NbdErrno::NotSupported`], nothing changed, if it is no faster than a write.
+        fast: bool,
+    },
+    /// The data will be read soon.
+    Cache,
+    /// Which parts are holes, which read as zeroes?
+    BlockStatus {
+        /// Only the first extent is asked for.
+        one: bool,
+    },
+}
+
+/// Why a connection ends; for the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum CloseReason {
+    /// The client said good-bye in the transmission phase.
+    #[error("the client disconnected")]
+    Disconnect,
+    /// The client gave the handshake up.
+    #[error("the client ended the handshake")]
+    Abort,
+    /// Handshake flags that mean nothing to this server.
+    #[error(
+        "the client answered the greeting with flags {0:#010x}, known are 0x1 and 0x2: not an NBD client?"
+    )]
+    ClientFlags(u32),
+    /// The bytes are no option.
+    #[error("the client sent {0:#018x} where an option starts with 0x49484156454f5054")]
+    OptionMagic(u64),
+    /// An option carries too much data.
+    #[error("the client sent option {option} with {length} bytes of data, at most 65536 are accepted")]
+    OptionLength {
+        /// The option's number.
+        option: u32,
+        /// The bytes it announced.
+        length: u32,
+    },
+    /// The handshake does not come to an end.
+    #[error("the client sent more than 1000 options")]
+    OptionCount,
+    /// An option other than EXPORT_NAME from a client that cannot read the reply.
+    #[error("the client sent option {0} without having agreed to the fixed newstyle handshake")]
+    NotFixedNewstyle(u32),
+    /// EXPORT_NAME for an export that does not exist, which has no other answer.
+    #[error("the client asked by EXPORT_NAME for an export that does not exist")]
+    UnknownExport,
+    /// EXPORT_NAME is forbidden once extended headers were agreed on.
+    #[error("the client sent EXPORT_NAME after it had asked for extended headers")]
+    ExportNameAfterExtendedHeaders,
+    /// The bytes are no request.
+    #[error("the client sent {0:#010x} where a request starts: the stream is out of step")]
+    RequestMagic(u32),
+    /// A refused command with more data than is worth reading.
+    #[error("the client announced {0} bytes of data for one command, at most 33554432 are accepted")]
+    PayloadLength(u64),
+    /// Replies of the session pile up.
+    #[error("the client has more than 1 MiB of replies waiting for refused commands or options")]
+    OutputFlood,
+}

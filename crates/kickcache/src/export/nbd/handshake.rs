@@ -1,0 +1,322 @@
+//! The handshake: from the greeting to the choice of an export.
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+use std::mem;
+use std::sync::Arc;
+
+use super::command::CloseReason;
+use super::option::{ContextQuery, InfoQuery, Refusal, check_empty, parse_name};
+use super::reply::HeaderForm;
+use super::session::ExportInfo;
+use super::transmission::Transmission;
+use super::wire::{
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, BLOCK_SIZE_PREFERRED, CONTEXT_ALLOCATION, CONTEXT_ALLOCATION_ID,
+    FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, MAGIC_OPTION, MAGIC_OPTION_REPLY, MAGIC_SERVER, OPTION_COUNT_MAX,
+    OPTION_DATA_MAX, OPTION_HEADER_BYTES, OUTPUT_MAX, Put, Reader, STRING_MAX, export_flag, info, length_u32,
+    opt, rep,
+};
+
+/// What the next bytes of the client must be.
+#[derive(Debug)]
+enum Stage {
+    ClientFlags,
+    OptionHeader,
+    OptionData(PartialOption),
+}
+
+/// An option whose data is still to come, or part of it.
+#[derive(Debug)]
+struct PartialOption {
+    option: u32,
+    length: usize,
+    gathered: Vec<u8>,
+}
+
+/// How the handshake goes on.
+#[derive(Debug)]
+pub(super) enum Progress {
+    NeedMore,
+    Continue,
+    Enter(Transmission),
+    Close(CloseReason),
+}
+
+/// What has been agreed on so far.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    exports: Arc<[ExportInfo]>,
+    stage: Stage,
+    fixed_newstyle: bool,
+    no_zeroes: bool,
+    form: HeaderForm,
+    /// The export for which base:allocation was selected.
+    context: Option<usize>,
+    option_count: u32,
+}
+
+impl Handshake {
+    pub(super) fn new(exports: Arc<[ExportInfo]>, output: &mut Vec<u8>) -> Handshake {
+        output.put_u64(MAGIC_SERVER);
+        output.put_u64(MAGIC_OPTION);
+        output.put_u16(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
+        Handshake {
+            exports,
+            stage: Stage::ClientFlags,
+            fixed_newstyle: false,
+            no_zeroes: false,
+            form: HeaderForm::Simple,
+            context: None,
+            option_count: 0,
+        }
+    }
+
+    /// Takes one step: returns the number of bytes consumed and how it goes on.
+    pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> (usize, Progress) {
+        match mem::replace(&mut self.stage, Stage::OptionHeader) {
+            Stage::ClientFlags => self.decode_client_flags(input),
+            Stage::OptionHeader => self.decode_option_header(input),
+            Stage::OptionData(partial) => self.decode_option_data(partial, input, output),
+        }
+    }
+
+    fn decode_client_flags(&mut self, input: &[u8]) -> (usize, Progress) {
+        let Some(flags) = Reader::new(input).u32() else {
+            self.stage = Stage::ClientFlags;
+            return (0, Progress::NeedMore);
+        };
+        let fixed = u32::from(FLAG_FIXED_NEWSTYLE);
+        let no_zeroes = u32::from(FLAG_NO_ZEROES);
+        if flags & !(fixed | no_zeroes) != 0 {
+            return (4, Progress::Close(CloseReason::ClientFlags(flags)));
+        }
+        self.fixed_newstyle = flags & fixed != 0;
+        self.no_zeroes = flags & no_zeroes != 0;
+        (4, Progress::Continue)
+    }
+
+    fn decode_option_header(&mut self, input: &[u8]) -> (usize, Progress) {
+        let mut reader = Reader::new(input);
+        let (Some(magic), Some(option), Some(length)) = (reader.u64(), reader.u32(), reader.u32()) else {
+            return (0, Progress::NeedMore);
+        };
+        if let Err(reason) = self.check_option_header(magic, option, length) {
+            return (OPTION_HEADER_BYTES, Progress::Close(reason));
+        }
+        let length = usize::try_from(length).expect("checked against OPTION_DATA_MAX");
+        self.stage = Stage::OptionData(PartialOption { option, length, gathered: Vec::new() });
+        (OPTION_HEADER_BYTES, Progress::Continue)
+    }
+
+    fn check_option_header(&mut self, magic: u64, option: u32, length: u32) -> Result<(), CloseReason> {
+        self.option_count = self.option_count.saturating_add(1);
+        if magic != MAGIC_OPTION {
+            Err(CloseReason::OptionMagic(magic))
+        } else if length > OPTION_DATA_MAX {
+            Err(CloseReason::OptionLength { option, length })
+        } else if self.option_count > OPTION_COUNT_MAX {
+            Err(CloseReason::OptionCount)
+        } else if !self.fixed_newstyle && option != opt::EXPORT_NAME {
+            Err(CloseReason::NotFixedNewstyle(option))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn decode_option_data(
+        &mut self,
+        mut partial: PartialOption,
+        input: &[u8],
+        output: &mut Vec<u8>,
+    ) -> (usize, Progress) {
+        let missing = partial.length.saturating_sub(partial.gathered.len());
+        let Some((data, _)) = input.split_at_checked(missing) else {
+            partial.gathered.extend_from_slice(input);
+            self.stage = Stage::OptionData(partial);
+            return (input.len(), Progress::NeedMore);
+        };
+        if output.len() > OUTPUT_MAX {
+            return (missing, Progress::Close(CloseReason::OutputFlood));
+        }
+        if partial.gathered.is_empty() {
+            return (missing, self.handle_option(partial.option, data, output));
+        }
+        partial.gathered.extend_from_slice(data);
+        (missing, self.handle_option(partial.option, &partial.gathered, output))
+    }
+
+    fn handle_option(&mut self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Progress {
+        if option == opt::EXPORT_NAME {
+            return self.on_export_name(data, output);
+        }
+        match self.on_option(option, data, output) {
+            Ok(progress) => progress,
+            Err(refusal) => {
+                put_option_reply(output, option, refusal.reply, &[refusal.text.as_bytes()]);
+                Progress::Continue
+            }
+        }
+    }
+
+    fn on_option(&mut self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Result<Progress, Refusal> {
+        let mut progress = Progress::Continue;
+        match option {
+            opt::ABORT => progress = Progress::Close(CloseReason::Abort),
+            opt::LIST => self.on_list(data, output)?,
+            opt::INFO => _ = self.on_info(option, data, output)?,
+            opt::GO => progress = Progress::Enter(self.on_info(option, data, output)?),
+            opt::STRUCTURED_REPLY => self.on_structured_reply(data)?,
+            opt::EXTENDED_HEADERS => self.on_extended_headers(data)?,
+            opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => self.on_meta_context(option, data, output)?,
+            opt::STARTTLS => {
+                check_empty(data)?;
+                return Err(Refusal::new(rep::ERR_POLICY, "TLS is not set up on this server"));
+            }
+            _ => return Err(Refusal::new(rep::ERR_UNSUP, "the server does not know this option")),
+        }
+        put_option_reply(output, option, rep::ACK, &[]);
+        Ok(progress)
+    }
+
+    fn on_export_name(&mut self, data: &[u8], output: &mut Vec<u8>) -> Progress {
+        if self.form == HeaderForm::Extended {
+            return Progress::Close(CloseReason::ExportNameAfterExtendedHeaders);
+        }
+        let Some((index, export)) = parse_name(data).ok().and_then(|name| self.find(name)) else {
+            return Progress::Close(CloseReason::UnknownExport);
+        };
+        output.put_u64(export.size);
+        output.put_u16(self.export_flags(export));
+        if !self.no_zeroes {
+            output.put(&[0; 124]);
+        }
+        Progress::Enter(self.transmission(index, export))
+    }
+
+    fn on_list(&self, data: &[u8], output: &mut Vec<u8>) -> Result<(), Refusal> {
+        check_empty(data)?;
+        for export in self.exports.iter() {
+            let length = length_u32(export.name.len()).to_be_bytes();
+            let parts = [&length, export.name.as_bytes(), bounded(&export.description)];
+            put_option_reply(output, opt::LIST, rep::SERVER, &parts);
+        }
+        Ok(())
+    }
+
+    fn on_info(&self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Result<Transmission, Refusal> {
+        let query = InfoQuery::parse(data)?;
+        let (index, export) = self.find_or_refuse(query.name)?;
+        let size = export.size.to_be_bytes();
+        let flags = self.export_flags(export).to_be_bytes();
+        put_info(output, option, info::EXPORT, &[&size, &flags]);
+        let sizes = [BLOCK_SIZE_MIN, BLOCK_SIZE_PREFERRED, BLOCK_SIZE_MAX].map(u32::to_be_bytes);
+        put_info(output, option, info::BLOCK_SIZE, &[sizes.as_flattened()]);
+        if query.wants_name {
+            put_info(output, option, info::NAME, &[export.name.as_bytes()]);
+        }
+        if query.wants_description && !export.description.is_empty() {
+            put_info(output, option, info::DESCRIPTION, &[bounded(&export.description)]);
+        }
+        Ok(self.transmission(index, export))
+    }
+
+    fn on_structured_reply(&mut self, data: &[u8]) -> Result<(), Refusal> {
+        check_empty(data)?;
+        if self.form == HeaderForm::Extended {
+            return Err(Refusal::new(rep::ERR_EXT_HEADER_REQD, "extended headers are agreed on already"));
+        }
+        self.form = HeaderForm::Structured;
+        Ok(())
+    }
+
+    fn on_extended_headers(&mut self, data: &[u8]) -> Result<(), Refusal> {
+        check_empty(data)?;
+        self.form = HeaderForm::Extended;
+        self.context = None;
+        Ok(())
+    }
+
+    fn on_meta_context(&mut self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Result<(), Refusal> {
+        let setting = option == opt::SET_META_CONTEXT;
+        if setting {
+            self.context = None;
+        }
+        if self.form == HeaderForm::Simple {
+            return Err(Refusal::new(rep::ERR_INVALID, "metadata contexts need structured replies first"));
+        }
+        let query = ContextQuery::parse(option, data)?;
+        let (index, _) = self.find_or_refuse(query.name)?;
+        if !query.allocation {
+            return Ok(());
+        }
+        let mut id = 0;
+        if setting {
+            self.context = Some(index);
+            id = CONTEXT_ALLOCATION_ID;
+        }
+        let parts = [&id.to_be_bytes(), CONTEXT_ALLOCATION.as_bytes()];
+        put_option_reply(output, option, rep::META_CONTEXT, &parts);
+        Ok(())
+    }
+
+    /// The export of that name; the empty name means the first export.
+    fn find(&self, name: &str) -> Option<(usize, &ExportInfo)> {
+        let mut exports = self.exports.iter().enumerate();
+        let named = exports.clone().find(|(_, export)| export.name == name);
+        named.or_else(|| if name.is_empty() { exports.next() } else { None })
+    }
+
+    fn find_or_refuse(&self, name: &str) -> Result<(usize, &ExportInfo), Refusal> {
+        self.find(name).ok_or(Refusal::new(rep::ERR_UNKNOWN, "the server has no export of this name"))
+    }
+
+    fn export_flags(&self, export: &ExportInfo) -> u16 {
+        let mut flags = export_flag::HAS_FLAGS
+            | export_flag::FLUSH
+            | export_flag::FUA
+            | export_flag::MULTI_CONN
+            | export_flag::CACHE;
+        if export.read_only {
+            flags |= export_flag::READ_ONLY;
+        } else {
+            flags |= export_flag::TRIM | export_flag::WRITE_ZEROES | export_flag::FAST_ZERO;
+        }
+        if export.rotational {
+            flags |= export_flag::ROTATIONAL;
+        }
+        if self.form != HeaderForm::Simple {
+            flags |= export_flag::DF;
+        }
+        flags
+    }
+
+    fn transmission(&self, index: usize, export: &ExportInfo) -> Transmission {
+        Transmission {
+            form: self.form,
+            export: index,
+            size: export.size,
+            read_only: export.read_only,
+            allocation: self.context == Some(index),
+        }
+    }
+}
+
+/// As much of a description as a string of the protocol may be long.
+fn bounded(description: &str) -> &[u8] {
+    let end = (0..=STRING_MAX).rev().find(|&end| description.is_char_boundary(end));
+    end.and_then(|end| description.as_bytes().get(..end)).unwrap_or_default()
+}
+
+fn put_option_reply(output: &mut Vec<u8>, option: u32, reply: u32, parts: &[&[u8]]) {
+    output.put_u64(MAGIC_OPTION_REPLY);
+    output.put_u32(option);
+    output.put_u32(reply);
+    output.put_u32(length_u32(parts.iter().map(|part| part.len()).sum()));
+    for part in parts {
+        output.put(part);
+    }
+}
+
+fn put_info(output: &mut Vec<u8>, option: u32, item: u16, parts: &[&[u8]]) {
+    let data = [&item.to_be_bytes(), parts.concat().as_slice()].concat();
+    put_option_reply(output, option, rep::INFO, &[&data]);
+}

@@ -1,0 +1,174 @@
+//! One connection's server side: bytes in, commands and replies out; no sockets, no clock, no buffers of data.
+//!
+//! Invariants:
+//! - N-1: a command reaches the caller only when everything that can be checked without I/O was checked.
+//! - N-2: every request that was not handed out is answered in the queued output, or ends the connection.
+//! - N-3: a valid command and its reply cost no allocation.
+
+use std::sync::Arc;
+
+use super::command::{CloseReason, Command, Decoded};
+use super::handshake::{Handshake, Progress};
+use super::reply::{
+    Answers, NbdErrno, ReplyHead, ReplyTo, StatusExtent, put_block_status, put_done, put_error,
+    put_read_header,
+};
+use super::transmission::Transmission;
+use super::wire::STRING_MAX;
+
+/// What clients are told of an export.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExportInfo {
+    /// The name clients ask for; at most 4096 bytes. The first export also answers to the empty name.
+    pub name: String,
+    /// A text for the client's user.
+    pub description: String,
+    /// Bytes.
+    pub size: u64,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// Clients should treat it as a disk whose head moves.
+    pub rotational: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Handshake(Handshake),
+    Transmission(Transmission),
+    Closed(CloseReason, Option<Transmission>),
+}
+
+/// One connection's server side.
+#[derive(Debug)]
+pub struct Session {
+    phase: Phase,
+    output: Vec<u8>,
+}
+
+impl Session {
+    /// Starts a connection: the greeting is queued as output.
+    ///
+    /// # Panics
+    /// If a name is longer than 4096 bytes.
+    pub fn new(exports: Arc<[ExportInfo]>) -> Session {
+        assert!(
+            exports.iter().all(|export| export.name.len() <= STRING_MAX),
+            "checked with the configuration"
+        );
+        let mut output = Vec::new();
+        let phase = Phase::Handshake(Handshake::new(exports, &mut output));
+        Session { phase, output }
+    }
+
+    /// Looks at unread bytes of the stream: returns how many were consumed, to be dropped by the caller, and what
+    /// they mean. The work of a call is bounded by the length of the input; output may have been queued.
+    pub fn decode(&mut self, input: &[u8]) -> (usize, Decoded) {
+        let mut consumed = 0;
+        loop {
+            let rest = input.get(consumed..).unwrap_or_default();
+            let (taken, decoded) = self.step(rest);
+            consumed += taken;
+            if let Some(decoded) = decoded {
+                return (consumed, decoded);
+            }
+        }
+    }
+
+    /// Moves the queued output to the end of `into`.
+    pub fn take_output(&mut self, into: &mut Vec<u8>) {
+        into.append(&mut self.output);
+    }
+
+    /// Whether output is queued.
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Whether the handshake is over and commands may come.
+    pub fn is_transmission(&self) -> bool {
+        matches!(self.phase, Phase::Transmission(_))
+    }
+
+    /// Index of the export the client has chosen, also after the end of the connection.
+    pub fn export(&self) -> Option<usize> {
+        self.agreed().map(|transmission| transmission.export)
+    }
+
+    /// Appends the bytes that precede the [`Command::length`] bytes of a successful read; the reply is complete with
+    /// the data.
+    ///
+    /// # Panics
+    /// If `into` still holds another reply, or the session never entered the transmission phase.
+    pub fn encode_read_header(&self, command: &Command, into: &mut ReplyHead) {
+        put_read_header(self.reply_to(command), command.length, into);
+    }
+
+    /// Appends the success of a command without payload.
+    ///
+    /// # Panics
+    /// As [`Session::encode_read_header`].
+    pub fn encode_done(&self, command: &Command, into: &mut ReplyHead) {
+        put_done(self.reply_to(command), Answers::of(command.kind), into);
+    }
+
+    /// Appends the failure of a command, with a text if structured replies were agreed on.
+    ///
+    /// # Panics
+    /// If the session never entered the transmission phase.
+    pub fn encode_error(&self, command: &Command, errno: NbdErrno, into: &mut Vec<u8>) {
+        put_error(self.reply_to(command), errno, errno.text(), into);
+    }
+
+    /// Appends the answer to a block status command: `extents` from the command's offset on. They may cover less
+    /// than was asked for; what goes beyond is cut off, and no extents at all mean "all of it is data".
+    ///
+    /// # Panics
+    /// If the session never entered the transmission phase.
+    pub fn encode_block_status(&self, command: &Command, extents: &[StatusExtent], into: &mut Vec<u8>) {
+        put_block_status(self.reply_to(command).form, command, extents, into);
+    }
+
+    fn step(&mut self, input: &[u8]) -> (usize, Option<Decoded>) {
+        let (consumed, decoded) = match &mut self.phase {
+            Phase::Transmission(transmission) => transmission.decode(input, &mut self.output),
+            Phase::Handshake(handshake) => {
+                let (consumed, progress) = handshake.decode(input, &mut self.output);
+                (consumed, self.on_progress(&progress))
+            }
+            Phase::Closed(reason, _) => (0, Some(Decoded::Close(*reason))),
+        };
+        if let Some(Decoded::Close(reason)) = decoded {
+            self.phase = Phase::Closed(reason, self.agreed().copied());
+        }
+        (consumed, decoded)
+    }
+
+    fn on_progress(&mut self, progress: &Progress) -> Option<Decoded> {
+        match *progress {
+            Progress::NeedMore => Some(Decoded::NeedMore),
+            Progress::Continue => None,
+            Progress::Enter(transmission) => {
+                self.phase = Phase::Transmission(transmission);
+                None
+            }
+            Progress::Close(reason) => Some(Decoded::Close(reason)),
+        }
+    }
+
+    /// What the handshake agreed on, once it is over.
+    fn agreed(&self) -> Option<&Transmission> {
+        match &self.phase {
+            Phase::Handshake(_) => None,
+            Phase::Transmission(transmission) => Some(transmission),
+            Phase::Closed(_, transmission) => transmission.as_ref(),
+        }
+    }
+
+    fn reply_to(&self, command: &Command) -> ReplyTo {
+        let agreed = self.agreed().expect("only the transmission phase hands out commands");
+        ReplyTo::new(agreed.form, command)
+    }
+}
+
+#[cfg(test)]
+mod tests;

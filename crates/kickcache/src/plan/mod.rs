@@ -1,0 +1,191 @@
+//! What a daemon shall serve: the one form that flags and configuration files turn into, and its checks.
+
+pub mod address;
+mod check;
+
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::config::{FILL_WINDOW_MAX, FILL_WINDOW_MIN};
+
+use crate::plan::address::NbdAddress;
+use crate::units::Size;
+use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
+
+pub use crate::plan::check::PlanError;
+pub(crate) use crate::plan::check::check_cache_size;
+
+/// Everything that `kickcache serve` was told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServePlan {
+    /// Path of the control socket.
+    pub control: PathBuf,
+    /// How devices are read and written.
+    pub io_engine: IoEngineWord,
+    /// Whether NBD may be offered to other machines, without encryption and without a password.
+    pub exposure: Exposure,
+    /// The cache devices.
+    pub caches: Vec<CachePlan>,
+}
+
+/// A cache device and its volumes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CachePlan {
+    /// File or block device.
+    pub device: PathBuf,
+    /// Size of the file, if it must be made.
+    pub size: Option<Size>,
+    /// The volumes.
+    pub volumes: Vec<VolumePlan>,
+}
+
+/// A volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumePlan {
+    /// Its name, unique in the daemon; NBD clients ask for it.
+    pub name: String,
+    /// The origin: file or block device.
+    pub origin: PathBuf,
+    /// Write mode.
+    pub mode: ModeWord,
+    /// Which misses are promoted.
+    pub admission: AdmissionWord,
+    /// Sequential streams longer than this are bypassed.
+    pub sequential_cutoff: Cutoff,
+    /// Upper bound of the fill window.
+    pub fill_window_max: Size,
+    /// Whether clients may write.
+    pub access: Access,
+    /// What the user says about the origin.
+    pub origin_state: OriginState,
+    /// Where NBD clients find it.
+    pub nbd: Vec<NbdAddress>,
+}
+
+impl VolumePlan {
+    /// A volume with the defaults.
+    pub fn new(name: &str, origin: &Path) -> VolumePlan {
+        VolumePlan {
+            name: name.into(),
+            origin: origin.into(),
+            mode: ModeWord::default(),
+            admission: AdmissionWord::default(),
+            sequential_cutoff: Cutoff::default(),
+            fill_window_max: Size::from_bytes(FILL_WINDOW_MAX),
+            access: Access::default(),
+            origin_state: OriginState::default(),
+            nbd: Vec::new(),
+        }
+    }
+}
+
+/// Who may reach a TCP address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Exposure {
+    /// This machine.
+    #[default]
+    LocalOnly,
+    /// Everybody who can reach the port.
+    InsecureTcp,
+}
+
+/// Whether clients may write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Access {
+    /// They may.
+    #[default]
+    ReadWrite,
+    /// They may not.
+    ReadOnly,
+}
+
+/// What the user says about an origin that the cache device knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OriginState {
+    /// The same data under another path or on another device.
+    pub moved: bool,
+    /// Somebody wrote to it while it was detached: clean blocks are worthless.
+    pub changed: bool,
+}
+
+/// Above which length a sequential stream is bypassed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cutoff {
+    /// Streams are cached like everything else.
+    Off,
+    /// Above this many bytes.
+    Above(Size),
+}
+
+impl Default for Cutoff {
+    fn default() -> Cutoff {
+        Cutoff::Above(Size::from_bytes(4 << 20))
+    }
+}
+
+impl Cutoff {
+    /// The length, or nothing if streams are cached too.
+    pub fn bytes(self) -> Option<u64> {
+        match self {
+            Cutoff::Off => None,
+            Cutoff::Above(size) => Some(size.bytes()),
+        }
+    }
+}
+
+impl std::str::FromStr for Cutoff {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cutoff, String> {
+        if text == "off" {
+            return Ok(Cutoff::Off);
+        }
+        match text.parse::<Size>() {
+            Ok(size) if size.bytes() == 0 => {
+                Err("a cut-off of 0 would bypass every read; write `off` to cache streams too".into())
+            }
+            Ok(size) => Ok(Cutoff::Above(size)),
+            Err(error) => Err(format!("{error}, or `off`")),
+        }
+    }
+}
+
+/// Reads the upper bound of the fill window.
+///
+/// # Errors
+/// If it is not a power of two from 4 KiB to 1 MiB.
+pub fn parse_fill_window(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error| format!("{error}"))?;
+    check_fill_window(size)?;
+    Ok(size)
+}
+
+fn check_fill_window(size: Size) -> Result<(), String> {
+    let bytes = size.bytes();
+    if bytes.is_power_of_two() && (FILL_WINDOW_MIN..=FILL_WINDOW_MAX).contains(&bytes) {
+        return Ok(());
+    }
+    Err(format!(
+        "a fill window of {bytes} bytes is not possible; write a power of two from 4K to 1M, such as 64K"
+    ))
+}
+
+/// The control socket of a daemon that the system started.
+pub const SYSTEM_CONTROL: &str = "/run/kickcache/control.sock";
+
+/// Where sockets go when nobody names a place: `$XDG_RUNTIME_DIR/kickcache`, or `/run/kickcache`.
+pub fn runtime_dir() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
+        Some(dir) if dir.is_absolute() => dir.join("kickcache"),
+        _ => PathBuf::from("/run/kickcache"),
+    }
+}
+
+/// The control socket when nobody names one.
+pub fn default_control() -> PathBuf {
+    runtime_dir().join("control.sock")
+}
+
+/// The NBD socket of a volume when nobody names one.
+pub fn default_nbd(name: &str) -> NbdAddress {
+    NbdAddress::Unix(runtime_dir().join(format!("{name}.nbd.sock")))
+}

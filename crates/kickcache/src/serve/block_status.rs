@@ -1,0 +1,109 @@
+//! Which parts of a volume are holes: what neither the cache nor the origin's file has.
+
+use kickcache_engine::device::Device;
+use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
+use rustix::fs::{SeekFrom, seek};
+
+use crate::driver::device::{BlockFile, Kind};
+use crate::driver::executor::Driver;
+use crate::export::nbd::StatusExtent;
+use crate::serve::cache_engine::CacheEngine;
+
+/// Bytes of holes that one reply looks the cache up for: 65536 blocks.
+const HOLE_BYTES_MAX: u64 = 256 << 20;
+/// Extents of one reply.
+const EXTENT_COUNT_MAX: usize = 4096;
+
+/// The status of an extent from its start on; it may end early.
+pub(crate) fn block_status(
+    engine: &impl CacheEngine,
+    driver: &Driver,
+    volume: VolumeId,
+    extent: ByteExtent,
+) -> Vec<StatusExtent> {
+    match driver.file(Device::Origin(volume)).filter(|file| file.kind() == Kind::File) {
+        Some(file) => merged(file, extent, |block| engine.is_cached(volume, block)),
+        None => vec![data(extent.length)],
+    }
+}
+
+fn merged(file: &BlockFile, extent: ByteExtent, is_cached: impl Fn(BlockIndex) -> bool) -> Vec<StatusExtent> {
+    let mut extents: Vec<StatusExtent> = Vec::new();
+    let (mut offset, mut looked_up) = (extent.start, 0);
+    while offset < extent.end() && extents.len() < EXTENT_COUNT_MAX && looked_up < HOLE_BYTES_MAX {
+        let (end, hole) = origin_run(file, offset, extent.end());
+        if !hole {
+            push(&mut extents, data(end - offset));
+            offset = end;
+            continue;
+        }
+        let end = end.min(offset + (HOLE_BYTES_MAX - looked_up));
+        looked_up += end - offset;
+        while offset < end && extents.len() < EXTENT_COUNT_MAX {
+            let next = ((offset / BLOCK_SIZE + 1) * BLOCK_SIZE).min(end);
+            let cached = is_cached(BlockIndex::containing(offset));
+            let status = if cached { data(next - offset) } else { hole_of(next - offset) };
+            push(&mut extents, status);
+            offset = next;
+        }
+    }
+    extents
+}
+
+/// How far the origin's file goes on as it is at `offset`, and whether that is a hole.
+fn origin_run(file: &BlockFile, offset: u64, end: u64) -> (u64, bool) {
+    let position = seek(file.file(), SeekFrom::Data(offset));
+    match position {
+        Ok(position) if position > offset => (position.min(end), true),
+        Ok(_) => {
+            let hole = seek(file.file(), SeekFrom::Hole(offset)).unwrap_or(end);
+            (if hole > offset { hole.min(end) } else { end }, false)
+        }
+        Err(rustix::io::Errno::NXIO) => (end, true),
+        // A file system that does not tell: everything is data.
+        Err(_) => (end, false),
+    }
+}
+
+fn push(extents: &mut Vec<StatusExtent>, next: StatusExtent) {
+    match extents.last_mut() {
+        Some(last) if last.hole == next.hole => last.length += next.length,
+        _ => extents.push(next),
+    }
+}
+
+fn data(length: u64) -> StatusExtent {
+    StatusExtent { length, hole: false, zero: false }
+}
+
+fn hole_of(length: u64) -> StatusExtent {
+    StatusExtent { length, hole: true, zero: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::driver::device::{Access, Emptiness};
+
+    #[test]
+    fn cached_blocks_are_data_also_where_the_origin_has_a_hole() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = directory.path().join("origin");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        file.write_all_at(&[1; 65536], 65536).unwrap();
+        file.sync_all().unwrap();
+        drop(file);
+        let file = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+        let whole = ByteExtent { start: 0, length: 1 << 20 };
+        let found = merged(&file, whole, |block| block == BlockIndex::new(2));
+        let lengths: Vec<(u64, bool)> = found.iter().map(|extent| (extent.length, extent.hole)).collect();
+        let rest = (1 << 20) - 131_072;
+        assert_eq!(
+            lengths,
+            [(8192, true), (4096, false), (65536 - 12288, true), (65536, false), (rest, true)]
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! What to serve, where, and within which limits.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kickcache_engine::config::{EngineSettings, VolumeSettings};
+
+use crate::driver::executor::IoEngine;
+use crate::driver::virtual_device::VirtualDevice;
+
+/// Everything that a server needs to start.
+pub struct ServerConfig {
+    /// The cache device.
+    pub cache: CacheConfig,
+    /// The volumes, at least one.
+    pub volumes: Vec<VolumeConfig>,
+    /// Which way to the devices.
+    pub io_engine: IoEngine,
+    /// Memory and timing of the engine.
+    pub engine: EngineSettings,
+    /// Limits on clients.
+    pub limits: Limits,
+    /// Whether TCP addresses other than loopback are accepted.
+    pub tcp: TcpPolicy,
+    /// Whether SIGTERM and SIGINT stop the server.
+    pub signals: SignalPolicy,
+}
+
+/// Where the cache lies.
+pub struct CacheConfig {
+    /// File or block device.
+    pub path: PathBuf,
+    /// Bytes of a file that does not exist yet or is empty.
+    pub size: Option<u64>,
+}
+
+/// One volume.
+pub struct VolumeConfig {
+    /// Its name on the cache device and as an export.
+    pub name: String,
+    /// The slow device.
+    pub origin: OriginSource,
+    /// Mode and policies; the id in it is overwritten.
+    pub settings: VolumeSettings,
+    /// Where it is served; one address may serve several volumes.
+    pub exports: Vec<NbdAddress>,
+    /// Whether clients may write.
+    pub write_access: WriteAccess,
+    /// Whether an origin of another name, but of the same size, is accepted from now on.
+    pub origin_move: OriginMove,
+}
+
+/// What the origin is.
+pub enum OriginSource {
+    /// A file or block device.
+    Path(PathBuf),
+    /// A device in this process.
+    Virtual(Box<dyn VirtualDevice>),
+}
+
+/// Where NBD is served.
+#[derive(Debug)]
+pub enum NbdAddress {
+    /// A unix socket, made with mode 0600.
+    Unix(PathBuf),
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A listening socket that the process was started with; see [`inherited_sockets`].
+    Inherited(OwnedFd),
+}
+
+/// Whether clients may write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WriteAccess {
+    /// Yes.
+    #[default]
+    ReadWrite,
+    /// No; the origin is opened read-only.
+    ReadOnly,
+}
+
+/// Whether an origin may have moved to another path or device name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OriginMove {
+    /// An origin of another name is refused.
+    #[default]
+    Refuse,
+    /// It is accepted if its size is that of the known one.
+    Accept,
+}
+
+/// Which TCP addresses are accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TcpPolicy {
+    /// Loopback.
+    #[default]
+    LoopbackOnly,
+    /// Any: there is neither encryption nor authentication.
+    Insecure,
+}
+
+/// Who stops the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SignalPolicy {
+    /// Its handle alone.
+    #[default]
+    Ignore,
+    /// SIGTERM and SIGINT too.
+    StopOnSignals,
+}
+
+/// Limits on clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Requests of one connection in flight.
+    pub requests_max: u32,
+    /// Payload bytes of one connection in flight.
+    pub connection_bytes_max: u64,
+    /// Payload bytes of all connections in flight; each may have one request beyond it.
+    pub total_bytes_max: usize,
+    /// Time that a client has for its handshake.
+    pub handshake_max: Duration,
+    /// Time that clients have to take their last replies when the server stops.
+    pub goodbye_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections_max: 128,
+            requests_max: 256,
+            connection_bytes_max: 32 << 20,
+            total_bytes_max: 256 << 20,
+            handshake_max: Duration::from_secs(10),
+            goodbye_max: Duration::from_secs(1),
+        }
+    }
+}

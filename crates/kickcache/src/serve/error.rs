@@ -1,0 +1,73 @@
+//! Why a server cannot start, or ended.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::driver::device::OpenError;
+
+/// An error of serving: a sentence that says what was found, what was expected and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A device cannot be opened.
+    #[error(transparent)]
+    Device(#[from] OpenError),
+    /// The engine refuses the cache device or a volume.
+    #[error("{path}: {source}")]
+    Engine {
+        /// The cache device.
+        path: PathBuf,
+        /// Why.
+        source: kickcache_engine::error::Error,
+    },
+    /// The cache device cannot be used as one.
+    #[error("{path}: {what}")]
+    Cache {
+        /// The cache device.
+        path: PathBuf,
+        /// What was found and what to do.
+        what: String,
+    },
+    /// The cache device cannot be read or written.
+    #[error("{path}: cannot {action}: {source}")]
+    CacheIo {
+        /// The cache device.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A volume does not fit to its origin or its name.
+    #[error("volume {name}: {what}")]
+    Volume {
+        /// Its name.
+        name: String,
+        /// What was found, expected and what to do.
+        what: String,
+    },
+    /// An address cannot be served.
+    #[error("cannot serve on {address}: {what}")]
+    Address {
+        /// Which one.
+        address: String,
+        /// Why, and what to do.
+        what: String,
+    },
+    /// The system refused something that the server cannot do without.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The server has ended.
+    #[error("the server has stopped")]
+    Stopped,
+}
+
+impl ServeError {
+    pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> ServeError {
+        move |source| ServeError::System { action, source }
+    }
+}

@@ -1,0 +1,690 @@
+//! The loop: completions in, bytes of clients in; submissions and replies out; then one wait for all.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use kickcache_engine::engine::Phase;
+use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId, Unmap};
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
+
+use crate::driver::Interest;
+use crate::driver::buffers::Bound;
+use crate::driver::checksum::checksum;
+use crate::driver::clock::Clock;
+use crate::driver::device::ZeroSpeed;
+use crate::driver::executor::Driver;
+use crate::driver::wakeup::Wakeup;
+use crate::export::nbd::{Command, CommandKind, ExportInfo, NbdErrno, Session};
+use crate::serve::block_status::block_status;
+use crate::serve::cache_engine::CacheEngine;
+use crate::serve::config::Limits;
+use crate::serve::connection::{Connection, Step, payload_length};
+use crate::serve::control::{Control, ServerStatus, VolumeInfo};
+use crate::serve::error::ServeError;
+use crate::serve::input::Received;
+use crate::serve::listener::Listener;
+use crate::serve::outbox::Sent;
+use crate::serve::requests::{ConnectionId, InFlight, Requests, Then};
+
+/// Receives of one connection before the others get their turn.
+const RECEIVES_MAX: usize = 4;
+/// Connections accepted at once.
+const ACCEPTS_MAX: usize = 16;
+/// How long no connection is accepted after the process ran out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Everything that serving needs, on one thread.
+pub(crate) struct EventLoop<E> {
+    pub(crate) clock: Clock,
+    pub(crate) engine: E,
+    pub(crate) driver: Driver,
+    pub(crate) cache: PathBuf,
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) listeners: Vec<ServedListener>,
+    pub(crate) limits: Limits,
+    pub(crate) control: Receiver<Control>,
+    pub(crate) wakeup: Arc<Wakeup>,
+    pub(crate) signals: Option<UnixStream>,
+    pub(crate) clients: Clients,
+    pub(crate) requests: Requests,
+    pub(crate) stage: Stage,
+    pub(crate) checksums: Vec<Checksum>,
+    pub(crate) accept_again: Option<Instant>,
+}
+
+/// A volume that is served.
+pub(crate) struct Volume {
+    pub(crate) info: VolumeInfo,
+    pub(crate) zeroes: ZeroSpeed,
+}
+
+/// A listener and what it offers.
+pub(crate) struct ServedListener {
+    pub(crate) listener: Listener,
+    pub(crate) exports: Arc<[ExportInfo]>,
+    /// Index into the volumes for each export.
+    pub(crate) volumes: Arc<[usize]>,
+}
+
+/// How far the end is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Serving.
+    Serving,
+    /// Requests in flight come to their end.
+    Finishing,
+    /// The engine stops.
+    Stopping,
+    /// Clients take their last replies, until then.
+    Goodbye(Instant),
+}
+
+/// The connections, and those that something is to be done for.
+#[derive(Default)]
+pub(crate) struct Clients {
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    count: usize,
+    touched: Vec<u16>,
+    stalled: VecDeque<u16>,
+    handshakes: usize,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+}
+
+/// What a watch was for, packed into its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Watched {
+    Control,
+    Signals,
+    Listener(u16),
+    Client(ConnectionId),
+}
+
+impl Watched {
+    fn key(self) -> u64 {
+        match self {
+            Watched::Control => 0,
+            Watched::Signals => 1 << 56,
+            Watched::Listener(index) => 2 << 56 | u64::from(index),
+            Watched::Client(id) => 3 << 56 | u64::from(id.generation) << 16 | u64::from(id.index),
+        }
+    }
+
+    fn from_key(key: u64) -> Watched {
+        let index = u16::try_from(key & 0xffff).expect("masked");
+        match key >> 56 {
+            0 => Watched::Control,
+            1 => Watched::Signals,
+            2 => Watched::Listener(index),
+            _ => {
+                let generation = u32::try_from(key >> 16 & 0xffff_ffff).expect("masked");
+                Watched::Client(ConnectionId { index, generation })
+            }
+        }
+    }
+}
+
+impl<E: CacheEngine> EventLoop<E> {
+    /// Runs until the server was stopped and everything acknowledged is safe.
+    pub(crate) fn run(&mut self) -> Result<(), ServeError> {
+        self.watch_all();
+        loop {
+            let now = self.clock.now();
+            self.pump(now);
+            self.retry_stalled(now);
+            self.send_all(now);
+            if self.advance_stage(now) {
+                return Ok(());
+            }
+            let until = self.next_deadline();
+            let now = self.clock.now();
+            self.driver.wait(now, until).map_err(ServeError::system("wait for events"))?;
+            self.take_events();
+        }
+    }
+
+    fn watch_all(&mut self) {
+        self.driver.watch(self.wakeup.as_fd(), Watched::Control.key(), Interest::Readable);
+        if let Some(signals) = &self.signals {
+            self.driver.watch(signals.as_fd(), Watched::Signals.key(), Interest::Readable);
+        }
+        for index in 0..self.listeners.len() {
+            self.watch_listener(index);
+        }
+    }
+
+    fn watch_listener(&mut self, index: usize) {
+        let key = Watched::Listener(u16::try_from(index).expect("few listeners")).key();
+        self.driver.watch(self.listeners[index].listener.as_fd(), key, Interest::Readable);
+    }
+
+    /// Moves submissions, completions and replies until none is left.
+    pub(crate) fn pump(&mut self, now: Instant) {
+        loop {
+            while let Some(submission) = self.engine.poll_submission() {
+                self.driver.submit(now, submission);
+            }
+            while let Some(reply) = self.engine.poll_reply() {
+                self.handle_reply(now, reply);
+            }
+            let mut ended = false;
+            while let Some(completion) = self.driver.poll_completion(now) {
+                self.engine.handle_completion(now, completion);
+                ended = true;
+            }
+            if !ended {
+                return;
+            }
+        }
+    }
+
+    fn take_events(&mut self) {
+        let now = self.clock.now();
+        while let Some(completion) = self.driver.poll_completion(now) {
+            self.engine.handle_completion(now, completion);
+        }
+        while let Some((key, interest)) = self.driver.poll_ready() {
+            match Watched::from_key(key) {
+                Watched::Control => self.take_controls(now),
+                Watched::Signals => self.take_signal(),
+                Watched::Listener(index) => self.accept(now, usize::from(index)),
+                Watched::Client(id) => self.client_ready(now, id, interest),
+            }
+        }
+        if self.engine.poll_timeout().is_some_and(|due| due <= now) {
+            self.engine.handle_timeout(now);
+        }
+        if self.accept_again.is_some_and(|due| due <= now) {
+            self.accept_again = None;
+            (0..self.listeners.len()).for_each(|index| self.watch_listener(index));
+        }
+        if self.clients.handshakes > 0 {
+            self.end_late_handshakes(now);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let goodbye = match self.stage {
+            Stage::Goodbye(until) => Some(until),
+            Stage::Serving | Stage::Finishing | Stage::Stopping => None,
+        };
+        let handshake = if self.clients.handshakes > 0 { self.clients.first_deadline() } else { None };
+        [self.engine.poll_timeout(), goodbye, handshake, self.accept_again].into_iter().flatten().min()
+    }
+
+    // Clients.
+
+    fn accept(&mut self, now: Instant, index: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(served) = self.listeners.get(index) else { return };
+            match served.listener.accept() {
+                Ok(None) => break,
+                Ok(Some(socket)) => {
+                    if self.clients.count >= self.limits.connections_max {
+                        tracing::warn!(
+                            "a client was turned away: {} are connected, which is the limit",
+                            self.clients.count
+                        );
+                        continue;
+                    }
+                    let session = Session::new(Arc::clone(&served.exports));
+                    let deadline = now.plus(engine_span(self.limits.handshake_max));
+                    let volumes = Arc::clone(&served.volumes);
+                    let id = self.clients.insert(Connection::new(socket, session, deadline, volumes));
+                    self.process(now, id.index);
+                }
+                Err(error) => {
+                    tracing::warn!("a connection could not be accepted: {error}");
+                    self.accept_again = Some(now.plus(ACCEPT_PAUSE));
+                    return;
+                }
+            }
+        }
+        self.watch_listener(index);
+    }
+
+    fn client_ready(&mut self, now: Instant, id: ConnectionId, interest: Interest) {
+        let Some(connection) = self.clients.get_mut(id) else { return };
+        match interest {
+            Interest::Writable => {
+                connection.watching_output = false;
+                self.clients.touch(id.index);
+            }
+            Interest::Readable => {
+                connection.watching_input = false;
+                self.receive(now, id);
+            }
+        }
+    }
+
+    fn receive(&mut self, now: Instant, id: ConnectionId) {
+        for round in 1..=RECEIVES_MAX {
+            let Some(connection) = self.clients.get_mut(id) else { return };
+            let received = connection.receive(self.driver.buffers());
+            if received == Received::End {
+                return self.close(id.index);
+            }
+            self.process(now, id.index);
+            let Some(connection) = self.clients.get_mut(id) else { return };
+            if connection.stalled {
+                return;
+            }
+            if received == Received::Drained || round == RECEIVES_MAX {
+                return self.watch_input(id);
+            }
+        }
+    }
+
+    fn watch_input(&mut self, id: ConnectionId) {
+        let Some(connection) = self.clients.get_mut(id) else { return };
+        if !connection.watching_input {
+            connection.watching_input = true;
+            self.driver.watch(connection.as_fd(), Watched::Client(id).key(), Interest::Readable);
+        }
+    }
+
+    /// Takes the commands that a client's bytes hold, until bytes, memory or patience are used up.
+    fn process(&mut self, now: Instant, index: u16) {
+        loop {
+            let Some(connection) = self.clients.at(index) else { return };
+            let step = connection.step(self.driver.buffers(), &self.limits);
+            let begins = connection.handshaking && connection.is_transmission();
+            connection.handshaking &= !begins;
+            let owes = connection.owes();
+            if begins {
+                self.clients.handshakes -= 1;
+            }
+            if owes {
+                self.clients.touch(index);
+            }
+            match step {
+                Step::NeedInput => return self.go_on(index),
+                Step::Closed => return self.clients.touch(index),
+                Step::Stalled => return self.clients.stall(index),
+                Step::Write(command, id) => self.begin_write(now, index, command, id),
+                Step::Admit(command) => {
+                    if !self.admit(now, index, command) {
+                        return self.clients.stall(index);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A connection that was stalled is read from again.
+    fn go_on(&mut self, index: u16) {
+        let id = self.clients.id(index);
+        self.watch_input(id);
+    }
+
+    /// Admits, answers or refuses a command; `false` if there is no memory for it yet.
+    fn admit(&mut self, now: Instant, index: u16, command: Command) -> bool {
+        let Some(connection) = self.clients.at(index) else { return true };
+        let volume = connection.volumes[command.export];
+        if self.stage != Stage::Serving {
+            connection.refuse(command, NbdErrno::Shutdown);
+            return true;
+        }
+        let length = payload_length(&command);
+        if !connection.has_room(length, &self.limits) {
+            return false;
+        }
+        match command.kind {
+            CommandKind::BlockStatus { .. } => {
+                let id = self.volumes[volume].info.id;
+                let extents = block_status(&self.engine, &self.driver, id, extent(&command));
+                connection.answer_status(command, &extents);
+                return true;
+            }
+            CommandKind::WriteZeroes { fast: true, .. } if self.volumes[volume].zeroes == ZeroSpeed::Slow => {
+                connection.refuse(command, NbdErrno::NotSupported);
+                return true;
+            }
+            _ => {}
+        }
+        let idle = connection.is_idle();
+        let id = match allocate(&mut self.driver, &command, idle) {
+            Ok(Some(id)) => id,
+            Ok(None) => return false,
+            Err(error) => {
+                tracing::error!("a request of {length} bytes failed: no memory ({error})");
+                connection.refuse(command, NbdErrno::Io);
+                return true;
+            }
+        };
+        connection.admit(command, id);
+        if !matches!(command.kind, CommandKind::Write { .. }) {
+            self.begin(now, index, command, id);
+        }
+        true
+    }
+
+    fn begin_write(&mut self, now: Instant, index: u16, command: Command, id: RequestId) {
+        self.checksums.clear();
+        let payload = self.driver.buffers().payload(id);
+        let start =
+            usize::try_from(command.offset.next_multiple_of(4096) - command.offset).expect("below 4096");
+        let blocks = payload.get(start..).unwrap_or_default().chunks_exact(BLOCK_BYTES);
+        self.checksums.extend(blocks.map(checksum));
+        self.begin(now, index, command, id);
+    }
+
+    fn begin(&mut self, now: Instant, index: u16, command: Command, id: RequestId) {
+        let connection = self.clients.id(index);
+        let Some(served) = self.clients.at(index) else { return };
+        let volume = self.volumes[served.volumes[command.export]].info.id;
+        let (operation, then) = operation(command.kind);
+        self.requests.insert(id, InFlight { connection, command, volume, then });
+        let checksums: &[Checksum] = match operation {
+            Operation::Write(_) => &self.checksums,
+            Operation::Read
+            | Operation::Flush
+            | Operation::Discard
+            | Operation::WriteZeroes { .. }
+            | Operation::Promote => &[],
+        };
+        let request = Request { id, volume, operation, extent: extent(&command), checksums };
+        self.engine.handle_request(now, request);
+    }
+
+    fn handle_reply(&mut self, now: Instant, reply: Reply) {
+        let Reply { id, result } = reply;
+        let request = self.requests.remove(id);
+        if request.then == Then::Flush && result.is_ok() {
+            self.requests.insert(id, InFlight { then: Then::Reply, ..request });
+            let extent = ByteExtent { start: 0, length: 0 };
+            let volume = request.volume;
+            let flush = Request { id, volume, operation: Operation::Flush, extent, checksums: &[] };
+            return self.engine.handle_request(now, flush);
+        }
+        match self.clients.get_mut(request.connection) {
+            Some(connection) => {
+                connection.reply(self.driver.buffers(), &request.command, id, result);
+                self.clients.touch(request.connection.index);
+            }
+            None => self.driver.buffers().release(id),
+        }
+    }
+
+    fn send_all(&mut self, now: Instant) {
+        while let Some(index) = self.clients.touched.pop() {
+            let Some(connection) = self.clients.at(index) else { continue };
+            connection.touched = false;
+            let sent = connection.send(self.driver.buffers());
+            let (finished, stalled) = (connection.is_finished(), connection.stalled);
+            match sent {
+                Sent::Broken => self.close(index),
+                Sent::All if finished => self.close(index),
+                Sent::All if stalled => self.process(now, index),
+                Sent::All => {}
+                Sent::Blocked => self.watch_output(index),
+            }
+        }
+    }
+
+    fn watch_output(&mut self, index: u16) {
+        let id = self.clients.id(index);
+        let Some(connection) = self.clients.at(index) else { return };
+        if !connection.watching_output {
+            connection.watching_output = true;
+            self.driver.watch(connection.as_fd(), Watched::Client(id).key(), Interest::Writable);
+        }
+    }
+
+    /// Lets connections that wait for memory try again.
+    fn retry_stalled(&mut self, now: Instant) {
+        for _ in 0..self.clients.stalled.len() {
+            let Some(index) = self.clients.stalled.pop_front() else { return };
+            let Some(connection) = self.clients.at(index) else { continue };
+            if std::mem::take(&mut connection.stalled) {
+                self.process(now, index);
+            }
+        }
+        self.pump(now);
+    }
+
+    fn end_late_handshakes(&mut self, now: Instant) {
+        for index in 0..self.clients.slots.len() {
+            let index = u16::try_from(index).expect("connections are bounded");
+            let Some(connection) = self.clients.at(index) else { continue };
+            if connection.handshaking && connection.deadline <= now {
+                tracing::info!("a client did not finish its handshake in time and was disconnected");
+                self.close(index);
+            }
+        }
+    }
+
+    fn close(&mut self, index: u16) {
+        let id = self.clients.id(index);
+        let Some(mut connection) = self.clients.remove(index) else { return };
+        self.driver.unwatch(connection.as_fd(), Watched::Client(id).key());
+        connection.abandon(self.driver.buffers());
+        let _ = rustix::net::shutdown(connection.as_fd(), rustix::net::Shutdown::Both);
+    }
+
+    // Control.
+
+    fn take_controls(&mut self, now: Instant) {
+        self.wakeup.clear();
+        loop {
+            match self.control.try_recv() {
+                Ok(control) => self.take_control(now, control),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    self.begin_stop("nobody holds its handle any more");
+                    break;
+                }
+            }
+        }
+        self.driver.watch(self.wakeup.as_fd(), Watched::Control.key(), Interest::Readable);
+    }
+
+    /// An asker that is gone needs no answer.
+    fn take_control(&mut self, now: Instant, control: Control) {
+        match control {
+            Control::Stop => self.begin_stop("it was asked to"),
+            Control::Status(answer) => drop(answer.send(self.status())),
+            Control::SetMode(name, mode, answer) => {
+                let done = self.volume_id(&name).map(|id| self.engine.set_mode(now, id, mode));
+                drop(answer.send(done));
+            }
+            Control::Drain(name, answer) => {
+                let done = self.volume_id(&name).map(|id| self.engine.drain(now, id));
+                drop(answer.send(done));
+            }
+        }
+    }
+
+    fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {
+        let found = self.volumes.iter().find(|volume| volume.info.name == name);
+        found.map(|volume| volume.info.id).ok_or_else(|| {
+            let names: Vec<&str> = self.volumes.iter().map(|volume| volume.info.name.as_str()).collect();
+            let what = format!("it is not served here; served are: {}", names.join(", "));
+            ServeError::Volume { name: name.into(), what }
+        })
+    }
+
+    fn status(&self) -> ServerStatus {
+        ServerStatus {
+            cache: self.cache.clone(),
+            engine: self.engine.status(),
+            volumes: self.volumes.iter().map(|volume| volume.info.clone()).collect(),
+            connections: self.clients.count,
+            addresses: self.listeners.iter().map(|served| served.listener.address.clone()).collect(),
+        }
+    }
+
+    fn take_signal(&mut self) {
+        let Some(signals) = &self.signals else { return };
+        let mut bytes = [0; 16];
+        let _ = io::Read::read(&mut &*signals, &mut bytes);
+        self.driver.watch(signals.as_fd(), Watched::Signals.key(), Interest::Readable);
+        self.begin_stop("it got a signal");
+    }
+
+    fn begin_stop(&mut self, why: &str) {
+        if self.stage != Stage::Serving {
+            return tracing::info!("the server is stopping already");
+        }
+        tracing::info!("the server stops, because {why}");
+        self.stage = Stage::Finishing;
+        for (index, served) in self.listeners.iter().enumerate() {
+            let key = Watched::Listener(u16::try_from(index).expect("few listeners")).key();
+            self.driver.unwatch(served.listener.as_fd(), key);
+        }
+        self.listeners.clear();
+        self.accept_again = None;
+        for index in 0..self.clients.slots.len() {
+            let index = u16::try_from(index).expect("connections are bounded");
+            let Some(connection) = self.clients.at(index) else { continue };
+            if connection.handshaking {
+                self.close(index);
+                continue;
+            }
+            connection.abandon_input(self.driver.buffers());
+            self.clients.touch(index);
+        }
+    }
+
+    /// Goes towards the end; `true` when it is reached.
+    fn advance_stage(&mut self, now: Instant) -> bool {
+        if self.stage == Stage::Finishing && self.requests.is_empty() {
+            self.engine.stop(now);
+            self.stage = Stage::Stopping;
+            self.pump(now);
+        }
+        if self.stage == Stage::Stopping && self.engine.phase() == Phase::Stopped {
+            self.stage = Stage::Goodbye(now.plus(engine_span(self.limits.goodbye_max)));
+        }
+        let Stage::Goodbye(until) = self.stage else { return false };
+        if until > now && !self.clients.all_quiet() {
+            return false;
+        }
+        for index in 0..self.clients.slots.len() {
+            self.close(u16::try_from(index).expect("connections are bounded"));
+        }
+        tracing::info!(
+            "the server has stopped; everything acknowledged is on the cache device or the origin"
+        );
+        true
+    }
+}
+
+impl Clients {
+    fn insert(&mut self, connection: Connection) -> ConnectionId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u16::try_from(self.slots.len() - 1).expect("connections are bounded")
+        });
+        let slot = &mut self.slots[usize::from(index)];
+        slot.connection = Some(Box::new(connection));
+        self.count += 1;
+        self.handshakes += 1;
+        ConnectionId { index, generation: slot.generation }
+    }
+
+    fn remove(&mut self, index: u16) -> Option<Box<Connection>> {
+        let slot = self.slots.get_mut(usize::from(index))?;
+        let connection = slot.connection.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        self.count -= 1;
+        if connection.handshaking {
+            self.handshakes -= 1;
+        }
+        Some(connection)
+    }
+
+    fn at(&mut self, index: u16) -> Option<&mut Connection> {
+        self.slots.get_mut(usize::from(index))?.connection.as_deref_mut()
+    }
+
+    fn id(&self, index: u16) -> ConnectionId {
+        ConnectionId { index, generation: self.slots[usize::from(index)].generation }
+    }
+
+    fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let slot = self.slots.get_mut(usize::from(id.index))?;
+        if slot.generation == id.generation { slot.connection.as_deref_mut() } else { None }
+    }
+
+    fn touch(&mut self, index: u16) {
+        let Some(connection) = self.at(index) else { return };
+        if !std::mem::replace(&mut connection.touched, true) {
+            self.touched.push(index);
+        }
+    }
+
+    fn stall(&mut self, index: u16) {
+        let Some(connection) = self.at(index) else { return };
+        if !std::mem::replace(&mut connection.stalled, true) {
+            self.stalled.push_back(index);
+        }
+    }
+
+    fn first_deadline(&self) -> Option<Instant> {
+        let waiting = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
+        waiting.filter(|connection| connection.handshaking).map(|connection| connection.deadline).min()
+    }
+
+    fn all_quiet(&self) -> bool {
+        self.slots.iter().filter_map(|slot| slot.connection.as_deref()).all(Connection::is_quiet)
+    }
+}
+
+fn allocate(driver: &mut Driver, command: &Command, idle: bool) -> io::Result<Option<RequestId>> {
+    match command.kind {
+        CommandKind::Read { .. } | CommandKind::Write { .. } => {
+            let bound = if idle { Bound::Ignored } else { Bound::Kept };
+            driver.buffers().allocate(extent(command), bound)
+        }
+        CommandKind::Flush
+        | CommandKind::Trim { .. }
+        | CommandKind::WriteZeroes { .. }
+        | CommandKind::Cache
+        | CommandKind::BlockStatus { .. } => Ok(Some(driver.buffers().allocate_empty())),
+    }
+}
+
+fn extent(command: &Command) -> ByteExtent {
+    ByteExtent { start: command.offset, length: command.length }
+}
+
+fn operation(kind: CommandKind) -> (Operation, Then) {
+    let operation = match kind {
+        CommandKind::Read { .. } => Operation::Read,
+        CommandKind::Write { fua } => Operation::Write(durability(fua)),
+        CommandKind::Flush => Operation::Flush,
+        CommandKind::Trim { fua: true } => return (Operation::Discard, Then::Flush),
+        CommandKind::Trim { fua: false } => Operation::Discard,
+        CommandKind::WriteZeroes { fua, no_hole, .. } => {
+            let unmap = if no_hole { Unmap::Forbid } else { Unmap::Allow };
+            Operation::WriteZeroes { unmap, durability: durability(fua) }
+        }
+        CommandKind::Cache => Operation::Promote,
+        CommandKind::BlockStatus { .. } => unreachable!("answered when it was admitted"),
+    };
+    (operation, Then::Reply)
+}
+
+fn durability(fua: bool) -> Durability {
+    if fua { Durability::Durable } else { Durability::Volatile }
+}
+
+fn engine_span(span: std::time::Duration) -> Duration {
+    Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Bytes that a client sent and nobody has looked at yet.
+
+use std::io::IoSliceMut;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvFlags};
+
+/// Room for what one receive may bring; the pages of it that stay unused cost nothing.
+const ROOM: usize = 256 << 10;
+/// With less room than this behind the unread bytes, they are moved to the front.
+const ROOM_MIN: usize = 64 << 10;
+
+/// A receive buffer.
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+/// What a receive brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Received {
+    /// Bytes, and maybe there are more.
+    More,
+    /// All there were, for the time being.
+    Drained,
+    /// The client is gone.
+    End,
+}
+
+impl Input {
+    pub(crate) fn new() -> Input {
+        Input { bytes: vec![0; ROOM], start: 0, end: 0 }
+    }
+
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        assert!(count <= self.end - self.start);
+        self.start += count;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Receives without blocking, `first` before the buffer, and says how much of `first` was filled.
+    pub(crate) fn receive(&mut self, socket: impl AsFd, first: &mut [u8]) -> (usize, Received) {
+        self.make_room();
+        let wanted = first.len() + self.bytes.len() - self.end;
+        let result = if first.is_empty() {
+            rustix::net::recv(socket, &mut self.bytes[self.end..], RecvFlags::DONTWAIT)
+                .map(|(count, _)| count)
+        } else {
+            assert!(self.start == self.end, "bytes in the buffer come before those on the way");
+            let mut slices = [IoSliceMut::new(first), IoSliceMut::new(&mut self.bytes[self.end..])];
+            let mut ancillary = RecvAncillaryBuffer::default();
+            rustix::net::recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::DONTWAIT)
+                .map(|message| message.bytes)
+        };
+        match result {
+            Ok(0) => (0, Received::End),
+            Ok(count) => {
+                let taken = count.min(first.len());
+                self.end += count - taken;
+                (taken, if count < wanted { Received::Drained } else { Received::More })
+            }
+            Err(Errno::AGAIN) => (0, Received::Drained),
+            Err(Errno::INTR) => (0, Received::More),
+            Err(_) => (0, Received::End),
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.bytes.len() - self.end < ROOM_MIN && self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+    }
+}

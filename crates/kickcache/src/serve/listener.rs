@@ -1,0 +1,260 @@
+//! Listening sockets: made with care, removed when the server stops.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::umask;
+
+use crate::serve::config::{NbdAddress, TcpPolicy};
+use crate::serve::error::ServeError;
+
+/// Longest path of a unix socket: the kernel's 108 bytes less the final zero.
+const UNIX_PATH_MAX: usize = 107;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// A socket that accepts connections.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: OwnedFd,
+    /// For the log.
+    pub(crate) address: String,
+    /// A unix socket's path with the device and inode that were made.
+    made: Option<(PathBuf, (u64, u64))>,
+    kind: SocketKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SocketKind {
+    Unix,
+    Tcp,
+}
+
+impl Listener {
+    pub(crate) fn open(address: NbdAddress, policy: TcpPolicy) -> Result<Listener, ServeError> {
+        match address {
+            NbdAddress::Unix(path) => open_unix(path),
+            NbdAddress::Tcp(address) => open_tcp(address, policy),
+            NbdAddress::Inherited(socket) => inherit(socket),
+        }
+    }
+
+    /// The next waiting connection, not blocking; `None` if there is none.
+    pub(crate) fn accept(&self) -> io::Result<Option<OwnedFd>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match rustix::net::accept_with(&self.socket, flags) {
+            Ok(socket) => {
+                self.tune(&socket);
+                Ok(Some(socket))
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Failures cost speed only.
+    fn tune(&self, socket: &OwnedFd) {
+        match self.kind {
+            SocketKind::Tcp => {
+                let _ = rustix::net::sockopt::set_tcp_nodelay(socket, true);
+                let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
+            }
+            SocketKind::Unix => {
+                let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER);
+            }
+        }
+    }
+}
+
+/// Room for replies of a unix socket; the kernel caps it at net.core.wmem_max.
+const SEND_BUFFER: usize = 2 << 20;
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let Some((path, made)) = &self.made else { return };
+        // Somebody may have put another socket in its place.
+        if identity(path).ok() == Some(*made) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Refuses what can be refused before anything is opened.
+pub(crate) fn check(address: &NbdAddress, policy: TcpPolicy) -> Result<(), ServeError> {
+    match address {
+        NbdAddress::Unix(path) => check_length(path),
+        NbdAddress::Tcp(address) => check_policy(*address, policy),
+        NbdAddress::Inherited(_) => Ok(()),
+    }
+}
+
+fn check_length(path: &Path) -> Result<(), ServeError> {
+    let length = path.as_os_str().len();
+    if length <= UNIX_PATH_MAX {
+        return Ok(());
+    }
+    let what = format!(
+        "the path of the socket has {length} bytes, at most {UNIX_PATH_MAX} are possible; choose a shorter one"
+    );
+    Err(error(&path.display().to_string(), what))
+}
+
+fn check_policy(address: SocketAddr, policy: TcpPolicy) -> Result<(), ServeError> {
+    if address.ip().is_loopback() || policy == TcpPolicy::Insecure {
+        return Ok(());
+    }
+    let what = "it can be reached from other machines, and NBD here has neither encryption nor authentication; \
+                use a unix socket or a loopback address, or allow insecure TCP";
+    Err(error(&address.to_string(), what))
+}
+
+fn open_unix(path: PathBuf) -> Result<Listener, ServeError> {
+    check_length(&path)?;
+    let name = path.display().to_string();
+    make_room(&path, &name)?;
+    let failed = |source: io::Error| error(&name, source);
+    let socket = bind_unix(&path).map_err(failed)?;
+    let made = identity(&path).map_err(|source| error(&name, source))?;
+    Ok(Listener { socket, address: name, made: Some((path, made)), kind: SocketKind::Unix })
+}
+
+/// Removes a socket that nobody serves; refuses everything else that is in the way.
+fn make_room(path: &Path, name: &str) -> Result<(), ServeError> {
+    let metadata = match std::fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(found) if found.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(found) => return Err(error(name, found)),
+    };
+    if !metadata.file_type().is_socket() {
+        return Err(error(
+            name,
+            "something that is not a socket has this name; move it away or choose another path",
+        ));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(error(name, "another process serves on this socket; stop it or choose another path")),
+        Err(found) if found.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(|source| error(name, source))
+        }
+        Err(found) => Err(error(name, format!("a socket is there and cannot be tried ({found}); remove it"))),
+    }
+}
+
+fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    let before = umask(Mode::from_raw_mode(0o177));
+    let bound = rustix::net::bind(&socket, &address);
+    umask(before);
+    bound?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+fn open_tcp(address: SocketAddr, policy: TcpPolicy) -> Result<Listener, ServeError> {
+    check_policy(address, policy)?;
+    let failed = |source: io::Error| error(&address.to_string(), source);
+    let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(|source| error(&address.to_string(), source))?;
+    let address = listener.local_addr().map_or_else(|_| address.to_string(), |bound| bound.to_string());
+    Ok(Listener { socket: listener.into(), address, made: None, kind: SocketKind::Tcp })
+}
+
+fn inherit(socket: OwnedFd) -> Result<Listener, ServeError> {
+    let name = "the inherited socket";
+    let listening = rustix::net::sockopt::socket_acceptconn(&socket).map_err(|found| error(name, found))?;
+    if !listening {
+        return Err(error(name, "it does not listen; pass a listening socket (LISTEN_FDS)"));
+    }
+    rustix::io::ioctl_fionbio(&socket, true).map_err(|found| error(name, found))?;
+    let domain = rustix::net::sockopt::socket_domain(&socket).map_err(|found| error(name, found))?;
+    let kind = if domain == AddressFamily::UNIX { SocketKind::Unix } else { SocketKind::Tcp };
+    Ok(Listener { socket, address: name.into(), made: None, kind })
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+fn error(address: &str, what: impl ToString) -> ServeError {
+    ServeError::Address { address: address.into(), what: what.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn open(path: &Path) -> Result<Listener, ServeError> {
+        Listener::open(NbdAddress::Unix(path.into()), TcpPolicy::LoopbackOnly)
+    }
+
+    #[test]
+    fn a_socket_is_private_and_removed_in_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let listener = open(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(listener.accept().unwrap().is_none());
+        let _client = UnixStream::connect(&path).unwrap();
+        assert!(listener.accept().unwrap().is_some());
+        drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_one_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        drop(UnixListener::bind(&path).unwrap());
+        let live = open(&path).unwrap();
+        let refused = open(&path).unwrap_err().to_string();
+        assert!(refused.contains("another process serves"), "{refused}");
+        drop(live);
+    }
+
+    #[test]
+    fn what_is_not_a_socket_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        std::fs::write(&path, "precious").unwrap();
+        let refused = open(&path).unwrap_err().to_string();
+        assert!(refused.contains("not a socket"), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_long_path_is_refused_with_its_length() {
+        let path = PathBuf::from(format!("/tmp/{}", "x".repeat(103)));
+        let refused = open(&path).unwrap_err().to_string();
+        assert!(refused.contains("108 bytes"), "{refused}");
+    }
+
+    #[test]
+    fn tcp_is_for_loopback_unless_told_otherwise() {
+        let everywhere = "0.0.0.0:0".parse().unwrap();
+        let refused = Listener::open(NbdAddress::Tcp(everywhere), TcpPolicy::LoopbackOnly).unwrap_err();
+        assert!(refused.to_string().contains("insecure"), "{refused}");
+        let local = "127.0.0.1:0".parse().unwrap();
+        Listener::open(NbdAddress::Tcp(local), TcpPolicy::LoopbackOnly).unwrap();
+    }
+}

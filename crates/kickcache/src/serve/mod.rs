@@ -1,0 +1,18 @@
+//! Serving: one thread with engine, driver and the connections of clients.
+
+mod block_status;
+pub mod cache_device;
+mod cache_engine;
+pub mod config;
+mod connection;
+mod control;
+pub mod error;
+mod event_loop;
+mod input;
+mod listener;
+mod outbox;
+mod requests;
+pub mod server;
+mod startup;
+#[cfg(test)]
+mod toy;

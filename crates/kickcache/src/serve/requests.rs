@@ -1,0 +1,66 @@
+//! Requests in flight in the engine, and whose they are.
+
+use kickcache_engine::request::RequestId;
+use kickcache_engine::units::VolumeId;
+
+use crate::export::nbd::Command;
+
+/// Names a connection, and none that comes later in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ConnectionId {
+    pub(crate) index: u16,
+    pub(crate) generation: u32,
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) connection: ConnectionId,
+    pub(crate) command: Command,
+    pub(crate) volume: VolumeId,
+    pub(crate) then: Then,
+}
+
+/// What follows when the engine has answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    /// The reply to the client.
+    Reply,
+    /// A flush: the engine's discard is never durable by itself.
+    Flush,
+}
+
+/// The requests in flight, by the number that the buffers gave them.
+#[derive(Default)]
+pub(crate) struct Requests {
+    slots: Vec<Option<InFlight>>,
+    count: usize,
+}
+
+impl Requests {
+    pub(crate) fn insert(&mut self, id: RequestId, request: InFlight) {
+        let index = index(id);
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, None);
+        }
+        let before = self.slots[index].replace(request);
+        assert!(before.is_none(), "request {id:?} is in flight already");
+        self.count += 1;
+    }
+
+    /// # Panics
+    /// If the engine answers a request twice, or one that nobody sent.
+    pub(crate) fn remove(&mut self, id: RequestId) -> InFlight {
+        let request = self.slots.get_mut(index(id)).and_then(Option::take);
+        self.count -= 1;
+        request.expect("the engine answers each request once")
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+fn index(id: RequestId) -> usize {
+    usize::try_from(id.get()).expect("usize has at least 32 bits")
+}

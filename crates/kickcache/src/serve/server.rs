@@ -1,0 +1,143 @@
+//! A server as the rest of the program sees it: started, asked, stopped.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use kickcache_engine::config::Mode;
+
+use crate::driver::wakeup::Wakeup;
+use crate::serve::config::ServerConfig;
+use crate::serve::control::Control;
+pub use crate::serve::control::{ServerStatus, VolumeInfo};
+use crate::serve::error::ServeError;
+use crate::serve::startup;
+
+/// Starts servers.
+#[derive(Debug)]
+pub struct Server;
+
+impl Server {
+    /// Starts a server on a thread of its own; returns when it listens.
+    ///
+    /// # Errors
+    /// [`ServeError`], whose sentence says what to do.
+    pub fn start(config: ServerConfig) -> Result<ServerHandle, ServeError> {
+        let wakeup = Arc::new(Wakeup::new().map_err(ServeError::system("make an event descriptor"))?);
+        let (sender, control) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let rung = Arc::clone(&wakeup);
+        let thread = thread::Builder::new()
+            .name("kickcache".into())
+            .spawn(move || run(config, control, rung, &tell))
+            .map_err(ServeError::system("start a thread"))?;
+        match told.recv() {
+            Ok(()) => {
+                let link = Mutex::new(Link { sender, thread: Some(thread) });
+                Ok(ServerHandle { shared: Arc::new(Shared { link, wakeup }) })
+            }
+            Err(_) => {
+                Err(thread.join().unwrap_or(Err(ServeError::Stopped)).err().unwrap_or(ServeError::Stopped))
+            }
+        }
+    }
+}
+
+fn run(
+    config: ServerConfig,
+    control: Receiver<Control>,
+    wakeup: Arc<Wakeup>,
+    tell: &Sender<()>,
+) -> Result<(), ServeError> {
+    let mut event_loop = startup::start(config, control, wakeup)?;
+    // The starter waits for this; if it does not, nothing is lost.
+    let _ = tell.send(());
+    event_loop.run()
+}
+
+/// A running server. Clones speak to the same one; it stops when the last is dropped.
+#[derive(Clone, Debug)]
+pub struct ServerHandle {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    link: Mutex<Link>,
+    wakeup: Arc<Wakeup>,
+}
+
+#[derive(Debug)]
+struct Link {
+    sender: Sender<Control>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+impl ServerHandle {
+    /// State and counters.
+    ///
+    /// # Errors
+    /// [`ServeError::Stopped`].
+    pub fn status(&self) -> Result<ServerStatus, ServeError> {
+        self.ask(Control::Status)
+    }
+
+    /// Changes the mode of a volume. Leaving write-back drains first, which takes longer than this call.
+    ///
+    /// # Errors
+    /// If no volume has the name, or [`ServeError::Stopped`].
+    pub fn set_mode(&self, volume: &str, mode: Mode) -> Result<(), ServeError> {
+        self.ask(|answer| Control::SetMode(volume.into(), mode, answer))?
+    }
+
+    /// Begins to write all dirty data of a volume back; done when its status says 0 dirty and 0 unflushed blocks.
+    ///
+    /// # Errors
+    /// If no volume has the name, or [`ServeError::Stopped`].
+    pub fn drain(&self, volume: &str) -> Result<(), ServeError> {
+        self.ask(|answer| Control::Drain(volume.into(), answer))?
+    }
+
+    /// Begins a clean stop; may be called again. See [`ServerHandle::join`].
+    pub fn stop(&self) {
+        // A server that has stopped needs no second command.
+        let _ = self.send(Control::Stop);
+    }
+
+    /// Waits for the end, however it comes. Only the first to call learns of an error.
+    ///
+    /// # Errors
+    /// What ended the server, if it was not a stop.
+    ///
+    /// # Panics
+    /// If the server's thread panicked.
+    pub fn join(&self) -> Result<(), ServeError> {
+        let thread = self.shared.link.lock().unwrap_or_else(PoisonError::into_inner).thread.take();
+        match thread.map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    fn ask<T>(&self, control: impl FnOnce(Sender<T>) -> Control) -> Result<T, ServeError> {
+        let (answer, answered) = mpsc::channel();
+        self.send(control(answer))?;
+        answered.recv().map_err(|_| ServeError::Stopped)
+    }
+
+    fn send(&self, control: Control) -> Result<(), ServeError> {
+        let link = self.shared.link.lock().unwrap_or_else(PoisonError::into_inner);
+        link.sender.send(control).map_err(|_| ServeError::Stopped)?;
+        self.shared.wakeup.ring();
+        Ok(())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let link = self.link.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = link.sender.send(Control::Stop);
+        self.wakeup.ring();
+    }
+}

@@ -1,0 +1,292 @@
+//! From a configuration to a loop that serves: devices, superblock, recovery, listeners.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::device::Device;
+use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::units::VolumeId;
+
+use crate::driver::clock::Clock;
+use crate::driver::device::{Access, BlockFile, Emptiness, ZeroSpeed, check_different};
+use crate::driver::executor::{Driver, DriverSettings, Medium};
+use crate::driver::wakeup::Wakeup;
+use crate::export::nbd::ExportInfo;
+use crate::serve::cache_device::{CacheDevice, OriginFacts};
+use crate::serve::cache_engine::CacheEngine;
+use crate::serve::config::{
+    NbdAddress, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig, WriteAccess,
+};
+use crate::serve::control::{Control, VolumeInfo};
+use crate::serve::error::ServeError;
+use crate::serve::event_loop::{Clients, EventLoop, ServedListener, Stage, Volume};
+use crate::serve::listener::{self, Listener};
+use crate::serve::requests::Requests;
+
+/// An origin that was opened, with what was said about it.
+struct OpenVolume {
+    name: String,
+    medium: Medium,
+    size: u64,
+    identity: String,
+    settings: VolumeSettings,
+    write_access: WriteAccess,
+    origin_move: OriginMove,
+    zeroes: ZeroSpeed,
+}
+
+/// A loop that is ready to run: recovered, and listening.
+pub(crate) fn start(
+    config: ServerConfig,
+    control: Receiver<Control>,
+    wakeup: Arc<Wakeup>,
+) -> Result<EventLoop<Engine>, ServeError> {
+    check(&config)?;
+    let signals = match config.signals {
+        SignalPolicy::Ignore => None,
+        SignalPolicy::StopOnSignals => Some(catch_signals().map_err(ServeError::system("catch signals"))?),
+    };
+    let mut cache = CacheDevice::open(&config.cache.path, config.cache.size)?;
+    let (configured, exports) = split(config.volumes);
+    let mut volumes = open_volumes(configured, &cache.file)?;
+    for volume in &mut volumes {
+        volume.settings.volume = cache.attach(facts(volume))?;
+    }
+    cache.store()?;
+    let path = cache.file.path().to_path_buf();
+    let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
+    let (infos, mut media) = describe(volumes);
+    let superblock = cache.superblock;
+    media.push((Device::Cache, Medium::File(cache.file)));
+    let driver = Driver::open(DriverSettings {
+        io_engine: config.io_engine,
+        request_bytes_max: config.limits.total_bytes_max,
+        pool_pages: config.engine.pool_pages,
+        media,
+    })
+    .map_err(ServeError::system("set up input and output"))?;
+    let clock = Clock::start();
+    let engine = Engine::open(clock.now(), &superblock, config.engine, &settings)
+        .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
+    let mut event_loop = EventLoop {
+        clock,
+        engine,
+        driver,
+        cache: path,
+        volumes: infos,
+        listeners: Vec::new(),
+        limits: config.limits,
+        control,
+        wakeup,
+        signals,
+        clients: Clients::default(),
+        requests: Requests::default(),
+        stage: Stage::Serving,
+        checksums: Vec::new(),
+        accept_again: None,
+    };
+    event_loop.recover()?;
+    event_loop.check_read_only()?;
+    event_loop.listeners = open_listeners(exports, &event_loop.volumes, config.tcp)?;
+    Ok(event_loop)
+}
+
+impl<E: CacheEngine> EventLoop<E> {
+    /// Lets the engine read its log back.
+    fn recover(&mut self) -> Result<(), ServeError> {
+        let began = self.clock.now();
+        while self.engine.phase() == Phase::Recovering {
+            let now = self.clock.now();
+            self.pump(now);
+            if self.engine.phase() != Phase::Recovering {
+                break;
+            }
+            let until = self.engine.poll_timeout();
+            self.driver.wait(now, until).map_err(ServeError::system("wait for the cache device"))?;
+            let now = self.clock.now();
+            if self.engine.poll_timeout().is_some_and(|due| due <= now) {
+                self.engine.handle_timeout(now);
+            }
+        }
+        if let Phase::Failed(source) = self.engine.phase() {
+            return Err(ServeError::Engine { path: self.cache.clone(), source });
+        }
+        let took = self.clock.now().since(began).as_nanos() / 1_000_000;
+        let blocks: u64 = self.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
+        tracing::info!(
+            "the log of {} was read in {took} ms: {blocks} blocks are cached",
+            self.cache.display()
+        );
+        Ok(())
+    }
+
+    /// A read-only origin cannot take what the cache holds for it.
+    fn check_read_only(&self) -> Result<(), ServeError> {
+        let status = self.engine.status();
+        for volume in self.volumes.iter().filter(|volume| volume.info.read_only) {
+            let found = status.volumes.iter().find(|found| found.volume == volume.info.id);
+            let dirty = found.map_or(0, |found| found.dirty_blocks);
+            if dirty > 0 {
+                let what = format!(
+                    "the cache holds {dirty} dirty blocks that its origin does not have; serve it writable and \
+                     drain it before serving it read-only"
+                );
+                return Err(ServeError::Volume { name: volume.info.name.clone(), what });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what can be refused before any device is touched.
+fn check(config: &ServerConfig) -> Result<(), ServeError> {
+    let Some(first) = config.volumes.first() else {
+        let what = "no volume is configured; name an origin at least".into();
+        return Err(ServeError::Volume { name: "(none)".into(), what });
+    };
+    if config.volumes.iter().all(|volume| volume.exports.is_empty()) {
+        let what = "no address is configured to serve it on".into();
+        return Err(ServeError::Volume { name: first.name.clone(), what });
+    }
+    for (index, volume) in config.volumes.iter().enumerate() {
+        if config.volumes[..index].iter().any(|other| other.name == volume.name) {
+            let what = "two volumes have this name; choose another".into();
+            return Err(ServeError::Volume { name: volume.name.clone(), what });
+        }
+        for address in &volume.exports {
+            listener::check(address, config.tcp)?;
+        }
+    }
+    Ok(())
+}
+
+fn catch_signals() -> std::io::Result<std::os::unix::net::UnixStream> {
+    let (read, write) = std::os::unix::net::UnixStream::pair()?;
+    read.set_nonblocking(true)?;
+    write.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(libc::SIGTERM, write.try_clone()?)?;
+    signal_hook::low_level::pipe::register(libc::SIGINT, write)?;
+    Ok(read)
+}
+
+type Exports = Vec<(NbdAddress, usize)>;
+
+/// Takes the addresses out of the volumes, each with the volume's place.
+fn split(volumes: Vec<VolumeConfig>) -> (Vec<VolumeConfig>, Exports) {
+    let mut exports = Vec::new();
+    let configured = volumes.into_iter().enumerate().map(|(index, mut volume)| {
+        exports.extend(volume.exports.drain(..).map(|address| (address, index)));
+        volume
+    });
+    let configured = configured.collect();
+    (configured, exports)
+}
+
+fn open_volumes(configured: Vec<VolumeConfig>, cache: &BlockFile) -> Result<Vec<OpenVolume>, ServeError> {
+    let mut volumes: Vec<OpenVolume> = Vec::new();
+    for volume in configured {
+        let opened = open_volume(volume)?;
+        if let Medium::File(origin) = &opened.medium {
+            check_different(cache, origin)?;
+            for other in &volumes {
+                if let Medium::File(other) = &other.medium {
+                    check_different(other, origin)?;
+                }
+            }
+        }
+        volumes.push(opened);
+    }
+    Ok(volumes)
+}
+
+fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
+    let VolumeConfig { name, origin, settings, write_access, origin_move, .. } = config;
+    let (medium, size, identity, zeroes) = match origin {
+        OriginSource::Path(path) => {
+            let access = match write_access {
+                WriteAccess::ReadWrite => Access::ReadWrite,
+                WriteAccess::ReadOnly => Access::ReadOnly,
+            };
+            let file = BlockFile::open(&path, access, Emptiness::Refused)?;
+            let (size, identity, zeroes) = (file.size(), file.identity(), file.zeroes());
+            (Medium::File(file), size, identity, zeroes)
+        }
+        OriginSource::Virtual(device) => {
+            let (size, identity) = (device.size(), device.identity());
+            (Medium::Virtual(device), size, identity, ZeroSpeed::Slow)
+        }
+    };
+    Ok(OpenVolume { name, medium, size, identity, settings, write_access, origin_move, zeroes })
+}
+
+fn facts(volume: &OpenVolume) -> OriginFacts<'_> {
+    OriginFacts {
+        name: &volume.name,
+        size: volume.size,
+        identity: &volume.identity,
+        origin_move: volume.origin_move,
+    }
+}
+
+fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {
+    let described = volumes.into_iter().map(|volume| {
+        let id: VolumeId = volume.settings.volume;
+        let info = VolumeInfo {
+            name: volume.name,
+            id,
+            size: volume.size,
+            origin: volume.identity,
+            read_only: volume.write_access == WriteAccess::ReadOnly,
+        };
+        (Volume { info, zeroes: volume.zeroes }, (Device::Origin(id), volume.medium))
+    });
+    described.unzip()
+}
+
+/// One listener for each address; an address that several volumes name serves them all.
+fn open_listeners(
+    exports: Exports,
+    volumes: &[Volume],
+    tcp: TcpPolicy,
+) -> Result<Vec<ServedListener>, ServeError> {
+    let mut grouped: Vec<(NbdAddress, Vec<usize>)> = Vec::new();
+    for (address, volume) in exports {
+        match grouped.iter_mut().find(|(known, _)| same_address(known, &address)) {
+            Some((_, members)) => members.push(volume),
+            None => grouped.push((address, vec![volume])),
+        }
+    }
+    grouped.into_iter().map(|(address, members)| open_listener(address, &members, volumes, tcp)).collect()
+}
+
+fn same_address(first: &NbdAddress, second: &NbdAddress) -> bool {
+    match (first, second) {
+        (NbdAddress::Unix(first), NbdAddress::Unix(second)) => first == second,
+        (NbdAddress::Tcp(first), NbdAddress::Tcp(second)) => first == second && first.port() != 0,
+        _ => false,
+    }
+}
+
+fn open_listener(
+    address: NbdAddress,
+    members: &[usize],
+    volumes: &[Volume],
+    tcp: TcpPolicy,
+) -> Result<ServedListener, ServeError> {
+    let listener = Listener::open(address, tcp)?;
+    let exports: Vec<ExportInfo> = members.iter().map(|&index| export(&volumes[index])).collect();
+    let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+    tracing::info!("NBD is served on {} for {}", listener.address, names.join(", "));
+    Ok(ServedListener { listener, exports: exports.into(), volumes: members.into() })
+}
+
+fn export(volume: &Volume) -> ExportInfo {
+    ExportInfo {
+        name: volume.info.name.clone(),
+        description: format!("{} behind a kickcache", volume.info.origin),
+        size: volume.info.size,
+        read_only: volume.info.read_only,
+        rotational: false,
+    }
+}

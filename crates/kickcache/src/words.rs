@@ -1,0 +1,90 @@
+//! The words of the engine's settings, as flags, files and the control socket spell them.
+
+use kickcache_engine::config::{Admission, Mode};
+use serde::{Deserialize, Serialize};
+
+/// A mode, spelled out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModeWord {
+    /// Writes reach cache and origin before they are acknowledged
+    #[default]
+    WriteThrough,
+    /// Writes are acknowledged from the cache and copied to the origin later
+    WriteBack,
+    /// Writes go to the origin alone; reads are cached
+    WriteAround,
+    /// Nothing new is cached; what is cached is still served
+    Bypass,
+}
+
+impl ModeWord {
+    /// The word itself.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ModeWord::WriteThrough => "write-through",
+            ModeWord::WriteBack => "write-back",
+            ModeWord::WriteAround => "write-around",
+            ModeWord::Bypass => "bypass",
+        }
+    }
+}
+
+impl From<ModeWord> for Mode {
+    fn from(word: ModeWord) -> Mode {
+        match word {
+            ModeWord::WriteThrough => Mode::WriteThrough,
+            ModeWord::WriteBack => Mode::WriteBack,
+            ModeWord::WriteAround => Mode::WriteAround,
+            ModeWord::Bypass => Mode::Bypass,
+        }
+    }
+}
+
+impl From<Mode> for ModeWord {
+    fn from(mode: Mode) -> ModeWord {
+        match mode {
+            Mode::WriteThrough => ModeWord::WriteThrough,
+            Mode::WriteBack => ModeWord::WriteBack,
+            Mode::WriteAround => ModeWord::WriteAround,
+            Mode::Bypass => ModeWord::Bypass,
+        }
+    }
+}
+
+/// Which misses are promoted, spelled out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdmissionWord {
+    /// Everything, but under pressure only blocks that were asked for before
+    #[default]
+    Pressure,
+    /// Everything, always
+    Always,
+    /// Only blocks that were asked for before: fewer writes to the cache device
+    SecondTouch,
+}
+
+impl From<AdmissionWord> for Admission {
+    fn from(word: AdmissionWord) -> Admission {
+        match word {
+            AdmissionWord::Pressure => Admission::Pressure,
+            AdmissionWord::Always => Admission::Always,
+            AdmissionWord::SecondTouch => Admission::SecondTouch,
+        }
+    }
+}
+
+/// How the devices are read and written, spelled out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum IoEngineWord {
+    /// io_uring if the kernel permits it, otherwise threads
+    #[default]
+    Auto,
+    /// io_uring or nothing
+    IoUring,
+    /// A pool of threads with pread and pwrite
+    Threads,
+}
