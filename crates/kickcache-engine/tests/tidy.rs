@@ -165,7 +165,8 @@ fn begins_word(text: &str, word: &str) -> bool {
 }
 
 fn long_file(source: &Source) -> Option<String> {
-    let count = source.product_lines().len();
+    let count =
+        source.product_lines().iter().rposition(|(_, line)| !line.is_empty()).map_or(0, |last| last + 1);
     let excused = source.text.lines().any(|line| line.starts_with("//!") && line.contains(LONG_FILE_REASON));
     let what = format!(
         "{count} lines without tests, {FILE_LINES_MAX} are the limit; split it, or say `//! {LONG_FILE_REASON}...`"

@@ -1,10 +1,11 @@
 //! A cache device that nobody serves, read without changing it: its superblock, and its books as the engine recovers
 //! them.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::device::{Completion, Data, DeviceError, DeviceOperation, Submission};
@@ -14,6 +15,9 @@ use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, 
 use kickcache_engine::stats::Status;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
+
+/// How long a lock may take to go away.
+const LOCK_WAIT: Duration = Duration::from_millis(1_000);
 
 /// Why a cache device cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +82,6 @@ pub fn read(path: &Path) -> Result<Contents, OfflineError> {
 }
 
 fn open(path: &Path) -> Result<File, OfflineError> {
-    use std::os::unix::fs::FileTypeExt;
     let fail = |source| OfflineError::Io { path: path.into(), source };
     // Looked at before it is opened: opening a pipe would wait for its other end.
     let kind = std::fs::metadata(path).map_err(fail)?.file_type();
@@ -86,10 +89,17 @@ fn open(path: &Path) -> Result<File, OfflineError> {
         return Err(OfflineError::Type(path.into()));
     }
     let file = File::open(path).map_err(fail)?;
-    match file.try_lock_shared() {
-        Err(std::fs::TryLockError::WouldBlock) => Err(OfflineError::Busy(path.into())),
-        // Some file systems have no locks.
-        Ok(()) | Err(std::fs::TryLockError::Error(_)) => Ok(file),
+    let began = std::time::Instant::now();
+    loop {
+        match file.try_lock_shared() {
+            // Some file systems have no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+            // The kernel lets go of the files of an io_uring a moment after their process ended.
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => {
+                std::thread::sleep(LOCK_WAIT / 20)
+            }
+            Err(TryLockError::WouldBlock) => return Err(OfflineError::Busy(path.into())),
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl FromStr for Size {
         if text.is_empty() {
             return Err(SizeError::Empty);
         }
-        if text.starts_with('-') {
+        if text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
             return Err(SizeError::Negative(text.into()));
         }
         if text.chars().any(char::is_whitespace) {
@@ -234,6 +234,7 @@ mod tests {
             "",
             "-1",
             "-1G",
+            "--force",
             "1e3",
             "10 gb",
             " 10G",
@@ -259,6 +260,7 @@ mod tests {
             "": the size is empty; write a number with K, M, G or T, such as 512M or 10G
             "-1": `-1` is negative; a size is a number of bytes, such as 512M or 10G
             "-1G": `-1G` is negative; a size is a number of bytes, such as 512M or 10G
+            "--force": `--force` is not a size; write a number with K, M, G or T, such as 512M or 10G
             "1e3": `1e3` is not a size; write a number with K, M, G or T, such as 512M or 10G
             "10 gb": `10 gb` has a space in it; write the number and its unit together, such as 10GB
             " 10G": ` 10G` has a space in it; write the number and its unit together, such as 10GB

@@ -88,3 +88,14 @@ pub enum IoEngineWord {
     /// A pool of threads with pread and pwrite
     Threads,
 }
+
+impl IoEngineWord {
+    /// The word itself.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            IoEngineWord::Auto => "auto",
+            IoEngineWord::IoUring => "io_uring",
+            IoEngineWord::Threads => "threads",
+        }
+    }
+}

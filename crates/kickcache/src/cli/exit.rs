@@ -39,6 +39,15 @@ impl Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }
 
+    /// The error and its causes as one sentence; a cause that it already names is not repeated.
+    pub(crate) fn sentence(&self) -> String {
+        self.error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+            "" => cause,
+            said if said.contains(&cause) => text,
+            said => format!("{said}: {cause}"),
+        })
+    }
+
     /// Whether standard output was closed by its reader, as `head` does.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         let io = self.error.downcast_ref::<io::Error>();
@@ -91,5 +100,27 @@ impl From<ClientError> for Failure {
             | ClientError::Answer(_) => Exit::Failed,
         };
         Failure { exit, error: error.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let plain = anyhow!("no space left").context("cannot write c");
+        assert_eq!(Failure::from(plain).sentence(), "cannot write c: no space left");
+        let named: anyhow::Result<()> =
+            Err(anyhow!("no space left")).context("c: cannot write (no space left)");
+        assert_eq!(Failure::from(named.unwrap_err()).sentence(), "c: cannot write (no space left)");
+    }
+
+    #[test]
+    fn a_closed_pipe_is_known() {
+        assert!(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)).is_closed_pipe());
+        assert!(!Failure::usage("x").is_closed_pipe());
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::parse_cache_size;
+use crate::serve::cache_device::{CacheDevice, Overwrite};
 use crate::units::{Size, show_bytes};
 
 const EXAMPLES: &str = "\
@@ -32,7 +33,12 @@ pub(crate) struct FormatArgs {
 
 impl FormatArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let _ = (show_bytes(self.size.map_or(0, Size::bytes)), self.force, out);
-        Err(Failure::usage(format!("{}: formatting is not part of this build", self.cache.display())))
+        let overwrite = if self.force { Overwrite::Allow } else { Overwrite::Refuse };
+        let size = self.size.map(Size::bytes);
+        let made = CacheDevice::format(&self.cache, size, overwrite).map_err(anyhow::Error::from)?;
+        let geometry = &made.superblock.geometry;
+        let (bytes, segment) = (show_bytes(geometry.device_size), show_bytes(geometry.segment_size));
+        let count = geometry.segment_count;
+        Ok(writeln!(out, "{}: a cache of {bytes}, {count} segments of {segment}", self.cache.display())?)
     }
 }

@@ -1,6 +1,7 @@
 //! The command line: one file a command. Standard output is written here and nowhere else.
 
 mod completions;
+mod daemon;
 mod demo;
 mod drain;
 mod exit;
@@ -86,7 +87,7 @@ pub fn main() -> ExitCode {
         Ok(()) => Exit::Success.into(),
         Err(failure) if failure.is_closed_pipe() => Exit::Success.into(),
         Err(failure) => {
-            eprintln!("kickcache: {:#}", failure.error);
+            eprintln!("kickcache: {}", failure.sentence());
             failure.exit.into()
         }
     }

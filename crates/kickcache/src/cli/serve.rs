@@ -102,7 +102,7 @@ pub(crate) struct ServeArgs {
     /// Say that somebody wrote to the origin while it was detached: drops its clean blocks, refuses if any is dirty
     ///
     /// With several volumes say which: --origin-changed=vm1
-    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "", hide = true)]
     origin_changed: Vec<String>,
     /// Offer NBD to other machines although it has neither encryption nor a password
     #[arg(long)]
@@ -140,9 +140,7 @@ fn address_error(
 
 impl ServeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let plan = self.plan()?;
-        writeln!(out, "control socket: {}", plan.control.display())?;
-        Err(anyhow::anyhow!("serving is not part of this build").into())
+        Ok(super::daemon::run(self.plan()?, out)?)
     }
 
     /// The checked plan of these arguments.

@@ -29,7 +29,6 @@ nbd = ["unix:/run/kickcache/vm1.sock", "tcp:0.0.0.0:10809"]
 [[cache.volume]]
 name = "vm2"
 origin = "/dev/sdc"
-nbd = []
 
 [[cache]]
 device = "/var/cache/k.img"
@@ -61,7 +60,6 @@ fn the_example_in_contrib_is_right() {
 #[test]
 fn what_is_left_out_has_its_default() {
     let plan = parse(Path::new("k.toml"), WHOLE).unwrap();
-    assert!(plan.caches[0].volumes[1].nbd.is_empty(), "an empty list is no address at all");
     let vm3 = &plan.caches[1].volumes[0];
     assert_eq!(vm3.mode, ModeWord::WriteThrough);
     assert_eq!(vm3.sequential_cutoff.bytes(), Some(4 << 20));
@@ -115,6 +113,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "fill-window-max = '48K'"),
         with("", "fill-window-max = '2M'"),
         with("", "nbd = 'unix:/x'"),
+        with("", "nbd = []"),
         with("", "nbd = ['/x']"),
         with("", "nbd = ['tcp:0.0.0.0:10809']"),
         with("", "nbd = ['unix:/x', 'unix:/x']"),
@@ -166,6 +165,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: volume `v`: a fill window of 49152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a fill window of 2097152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml, line 7: invalid type: string "unix:/x", expected a sequence
+        k.toml: the volume `v` has no address; give it one, such as nbd = ["unix:/run/kickcache/v.sock"]
         k.toml, line 7: `/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
         k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)
         k.toml: the volume `v` listens on unix:/x twice; once is enough

@@ -39,10 +39,6 @@ impl Mapping {
         self.base.as_ptr()
     }
 
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-
     /// The address of a byte of the mapping.
     pub(crate) fn address(&self, offset: usize, length: usize) -> *mut u8 {
         assert!(offset <= self.length && length <= self.length - offset, "memory outside of its mapping");
@@ -114,6 +110,7 @@ impl Allocator {
     }
 
     /// Takes memory back.
+    #[expect(clippy::needless_pass_by_value, reason = "who gives memory back must not keep it")]
     pub(crate) fn release(&mut self, chunk: Chunk) {
         let length = chunk.length();
         if length <= CARVED_MAX {

@@ -156,7 +156,12 @@ impl Operation {
             Work::Zero { then_sync, .. } if error == DeviceError::Unsupported => {
                 Next::WriteZeroes { dsync: then_sync }
             }
-            _ => Next::End(Err(error)),
+            Work::Read
+            | Work::ReadMetadata
+            | Work::Write { .. }
+            | Work::Flush
+            | Work::Discard(_)
+            | Work::Zero { .. } => Next::End(Err(error)),
         }
     }
 

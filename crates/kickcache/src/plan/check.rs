@@ -22,6 +22,9 @@ pub enum PlanError {
     /// A cache device without volumes.
     #[error("the cache device {} has no volume; add a [[cache.volume]] with its name and origin", .0.display())]
     NoVolume(PathBuf),
+    /// A volume that nobody can reach.
+    #[error("the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"]")]
+    NoAddress(String),
     /// More than the superblock can hold.
     #[error("the cache device {} has {found} volumes, it can serve at most {VOLUME_COUNT_MAX}", .device.display())]
     TooManyVolumes {
@@ -238,6 +241,9 @@ fn check_volume(volume: &VolumePlan) -> Result<(), PlanError> {
     let name = volume.name.clone();
     if let Some(what) = name_fault(&name) {
         return Err(PlanError::Name { name, what });
+    }
+    if volume.nbd.is_empty() {
+        return Err(PlanError::NoAddress(name));
     }
     check_fill_window(volume.fill_window_max).map_err(|what| PlanError::FillWindow { name, what })
 }

@@ -181,29 +181,14 @@ impl Connection {
     pub(crate) fn admit(&mut self, command: Command, id: RequestId) {
         self.requests += 1;
         self.bytes += payload_length(&command);
-        self.stage = match command.kind {
-            CommandKind::Write { .. } => Stage::Payload { id, command, filled: 0 },
-            CommandKind::Read { .. }
-            | CommandKind::Flush
-            | CommandKind::Trim { .. }
-            | CommandKind::WriteZeroes { .. }
-            | CommandKind::Cache
-            | CommandKind::BlockStatus { .. } => Stage::Decode,
-        };
+        self.stage =
+            if is_write(&command) { Stage::Payload { id, command, filled: 0 } } else { Stage::Decode };
     }
 
     /// Refuses a command that was not admitted.
     pub(crate) fn refuse(&mut self, command: Command, errno: NbdErrno) {
         self.push_error(&command, errno);
-        self.stage = match command.kind {
-            CommandKind::Write { .. } => Stage::Skip(command.length),
-            CommandKind::Read { .. }
-            | CommandKind::Flush
-            | CommandKind::Trim { .. }
-            | CommandKind::WriteZeroes { .. }
-            | CommandKind::Cache
-            | CommandKind::BlockStatus { .. } => Stage::Decode,
-        };
+        self.stage = if is_write(&command) { Stage::Skip(command.length) } else { Stage::Decode };
     }
 
     /// Answers a block status command that was not admitted.
@@ -300,6 +285,10 @@ impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+fn is_write(command: &Command) -> bool {
+    matches!(command.kind, CommandKind::Write { .. })
 }
 
 /// Bytes of memory that a command needs.

@@ -193,6 +193,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "sentences and errors come as values")]
 fn error(address: &str, what: impl ToString) -> ServeError {
     ServeError::Address { address: address.into(), what: what.to_string() }
 }

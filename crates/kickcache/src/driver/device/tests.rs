@@ -1,1 +1,128 @@
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
+use super::*;
+
+fn refusal(path: &Path) -> String {
+    BlockFile::open(path, Access::ReadWrite, Emptiness::Refused).unwrap_err().to_string()
+}
+
+fn file(directory: &tempfile::TempDir, name: &str) -> PathBuf {
+    let path = directory.path().join(name);
+    std::fs::write(&path, vec![1; 10_000]).unwrap();
+    path
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
+#[test]
+fn a_file_has_whole_sectors_and_an_identity() {
+    let directory = directory();
+    let path = file(&directory, "a");
+    let device = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+    assert_eq!(device.size(), 10_000 / 512 * 512);
+    assert_eq!(device.kind(), Kind::File);
+    let canonical = std::fs::canonicalize(&path).unwrap();
+    assert_eq!(device.identity(), format!("file:{}", canonical.display()));
+}
+
+#[test]
+fn what_is_no_device_is_refused_by_its_name() {
+    let directory = directory();
+    let fifo = directory.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let circle = directory.path().join("circle");
+    std::os::unix::fs::symlink(&circle, &circle).unwrap();
+    let empty = directory.path().join("empty");
+    std::fs::write(&empty, [0; 511]).unwrap();
+    let cases = [
+        (directory.path().to_path_buf(), "is a directory"),
+        (fifo, "is a pipe"),
+        ("/dev/null".into(), "is a character device"),
+        (circle, "symbolic links"),
+        (directory.path().join("none"), "No such file"),
+        (empty, "511 bytes"),
+    ];
+    for (path, expected) in cases {
+        let found = refusal(&path);
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
+#[test]
+fn a_second_opening_is_refused() {
+    let directory = directory();
+    let path = file(&directory, "a");
+    let first = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+    assert!(refusal(&path).contains("in use"), "{}", refusal(&path));
+    assert!(BlockFile::open(&path, Access::ReadOnly, Emptiness::Refused).is_err());
+    drop(first);
+    let reader = BlockFile::open(&path, Access::ReadOnly, Emptiness::Refused).unwrap();
+    let other = BlockFile::open(&path, Access::ReadOnly, Emptiness::Refused).unwrap();
+    assert!(same_device(&reader, &other));
+}
+
+#[test]
+fn a_lock_of_another_process_counts() {
+    let directory = directory();
+    let path = file(&directory, "a");
+    let mut holder = Command::new("flock")
+        .arg(&path)
+        .args(["sh", "-c", "echo held; read line"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 4];
+    io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
+    assert!(refusal(&path).contains("in use by another process"));
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_for_writing() {
+    if rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: root may write to everything");
+    }
+    let directory = directory();
+    let path = file(&directory, "a");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
+    assert!(refusal(&path).contains("cannot be written"));
+}
+
+#[test]
+fn links_to_one_file_are_the_same_device() {
+    let directory = directory();
+    let (first, second) = (file(&directory, "a"), file(&directory, "b"));
+    let link = directory.path().join("link");
+    std::fs::hard_link(&first, &link).unwrap();
+    let open = |path: &Path| BlockFile::open(path, Access::ReadOnly, Emptiness::Refused).unwrap();
+    assert!(same_device(&open(&first), &open(&link)));
+    assert!(check_different(&open(&first), &open(&second)).is_ok());
+    let found = check_different(&open(&first), &open(&link)).unwrap_err().to_string();
+    assert!(found.contains("same device"), "{found}");
+}
+
+#[test]
+fn a_loop_device_is_the_same_as_its_file() {
+    let directory = directory();
+    let path = directory.path().join("image");
+    std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+    let made = Command::new("losetup").args(["--show", "-f"]).arg(&path).output();
+    let Some(made) = made.ok().filter(|made| made.status.success()) else {
+        return eprintln!("skipped: loop devices cannot be made here (not root?)");
+    };
+    let device = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
+    let block = BlockFile::open(&device, Access::ReadWrite, Emptiness::Refused).unwrap();
+    let image = BlockFile::open(&path, Access::ReadOnly, Emptiness::Refused).unwrap();
+    let again = refusal(&device);
+    let facts = (block.size(), block.kind(), same_device(&block, &image));
+    drop(block);
+    assert!(Command::new("losetup").arg("-d").arg(&device).status().unwrap().success());
+    assert_eq!(facts, (1 << 20, Kind::Block, true));
+    assert!(again.contains("in use"), "{again}");
+}

@@ -1,1 +1,372 @@
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
+use kickcache_engine::request::RequestId;
+use kickcache_engine::units::{ByteExtent, VolumeId};
+
+use super::*;
+use crate::driver::buffers::Bound;
+use crate::driver::clock::Clock;
+use crate::driver::device::{Access, Emptiness};
+use crate::driver::virtual_device::{VirtualCompletion, VirtualOperation};
+
+const ORIGIN: Device = Device::Origin(VolumeId::new(0));
+const SIZE: u64 = 4 << 20;
+
+struct Fixture {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+    driver: Driver,
+    clock: Clock,
+    next: u64,
+}
+
+/// What a completion carried, taken out of the driver's hands.
+#[derive(PartialEq, Eq, Debug)]
+struct Outcome {
+    id: u64,
+    result: Result<(Vec<Checksum>, Vec<u8>), DeviceError>,
+}
+
+impl Fixture {
+    fn new(io_engine: IoEngine) -> Fixture {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = directory.path().join("device");
+        std::fs::write(&path, pattern(SIZE)).unwrap();
+        let driver = open(&path, io_engine);
+        Fixture { _directory: directory, path, driver, clock: Clock::start(), next: 0 }
+    }
+
+    fn submit(&mut self, operation: DeviceOperation) -> u64 {
+        self.next += 1;
+        let id = SubmissionId::from_u64(self.next);
+        self.driver.submit(self.clock.now(), Submission { id, operation });
+        self.next
+    }
+
+    fn wait(&mut self) -> Outcome {
+        loop {
+            let now = self.clock.now();
+            if let Some(completion) = self.driver.poll_completion(now) {
+                let id = completion.id.as_u64();
+                let result = completion.result.map(|data| (data.checksums.to_vec(), data.bytes.to_vec()));
+                return Outcome { id, result };
+            }
+            self.driver.wait(now, None).unwrap();
+        }
+    }
+
+    fn run(&mut self, operation: DeviceOperation) -> Outcome {
+        let id = self.submit(operation);
+        let outcome = self.wait();
+        assert_eq!(outcome.id, id);
+        outcome
+    }
+
+    fn request(&mut self, start: u64, length: u64) -> RequestId {
+        self.driver.buffers().allocate(ByteExtent { start, length }, Bound::Kept).unwrap().unwrap()
+    }
+
+    fn content(&self, offset: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        std::fs::File::open(&self.path).unwrap().read_exact_at(&mut bytes, offset).unwrap();
+        bytes
+    }
+}
+
+fn open(path: &Path, io_engine: IoEngine) -> Driver {
+    let file = BlockFile::open(path, Access::ReadWrite, Emptiness::Refused).unwrap();
+    let media = vec![(ORIGIN, Medium::File(file))];
+    Driver::open(DriverSettings { io_engine, request_bytes_max: 16 << 20, pool_pages: 64, media }).unwrap()
+}
+
+fn pattern(length: u64) -> Vec<u8> {
+    (0..length).map(|byte| u8::try_from((byte / 7 + byte / 4096) % 251).unwrap()).collect()
+}
+
+fn on_both(test: impl Fn(Fixture)) {
+    test(Fixture::new(IoEngine::Threads));
+    if Ring::new().is_err() {
+        return eprintln!("skipped: io_uring is not permitted here");
+    }
+    test(Fixture::new(IoEngine::IoUring));
+}
+
+fn of_request(id: RequestId, offset: u32, length: u32) -> Piece {
+    Piece { memory: Memory::Request { id, offset }, length }
+}
+
+fn of_pool(page: u32, length: u32) -> Piece {
+    Piece { memory: Memory::Pool { page: PageIndex::new(page), offset: 0 }, length }
+}
+
+fn read(offset: u64, pieces: Pieces, checksums: Checksums) -> DeviceOperation {
+    DeviceOperation::Read { device: ORIGIN, offset, pieces, checksums }
+}
+
+fn write(offset: u64, pieces: Pieces, durability: Durability) -> DeviceOperation {
+    DeviceOperation::Write { device: ORIGIN, offset, pieces, durability }
+}
+
+#[test]
+fn reads_bring_bytes_and_checksums() {
+    on_both(|mut fixture| {
+        let id = fixture.request(8192, 8192);
+        let outcome = fixture.run(read(8192, Pieces::One(of_request(id, 0, 8192)), Checksums::Compute));
+        let expected = &pattern(SIZE)[8192..16384];
+        assert_eq!(fixture.driver.buffers().payload(id), expected);
+        let sums = expected.chunks(4096).map(checksum).collect();
+        assert_eq!(outcome.result, Ok((sums, Vec::new())));
+    });
+}
+
+#[test]
+fn scattered_pieces_have_checksums_across_their_borders() {
+    on_both(|mut fixture| {
+        let id = fixture.request(512, 4096);
+        let pieces = vec![of_pool(3, 1024), of_request(id, 0, 2048), of_pool(9, 1024), of_pool(5, 4096)];
+        let outcome = fixture.run(read(512, Pieces::Many(pieces), Checksums::Compute));
+        let expected = &pattern(SIZE)[512..512 + 8192];
+        let sums = expected.chunks(4096).map(checksum).collect();
+        assert_eq!(outcome.result, Ok((sums, Vec::new())));
+        assert_eq!(&fixture.driver.buffers().payload(id)[..2048], &expected[1024..3072]);
+    });
+}
+
+#[test]
+fn writes_store_all_pieces_in_order() {
+    on_both(|mut fixture| {
+        let id = fixture.request(4096, 4096);
+        fixture.driver.buffers().payload_mut(id).fill(0xaa);
+        let zero =
+            DeviceOperation::Zero { to: of_pool(0, 0).memory, length: 4096, checksums: Checksums::Skip };
+        fixture.submit(zero);
+        let pieces = Pieces::Many(vec![of_request(id, 0, 4096), of_pool(0, 4096)]);
+        assert!(fixture.run(write(4096, pieces, Durability::Durable)).result.is_ok());
+        let mut expected = pattern(SIZE)[..16384].to_vec();
+        expected[4096..8192].fill(0xaa);
+        expected[8192..12288].fill(0);
+        assert_eq!(fixture.content(0, 16384), expected);
+    });
+}
+
+#[test]
+fn many_operations_at_once_all_end() {
+    on_both(|mut fixture| {
+        let mut open: Vec<u64> = (0..3000_u64)
+            .map(|round| {
+                let page = u32::try_from(round % 64).unwrap();
+                let pieces = Pieces::One(of_pool(page, 4096));
+                fixture.submit(read(round % 1000 * 4096, pieces, Checksums::Skip))
+            })
+            .collect();
+        while !open.is_empty() {
+            let outcome = fixture.wait();
+            assert!(outcome.result.is_ok());
+            let position = open.iter().position(|&id| id == outcome.id).unwrap();
+            open.swap_remove(position);
+        }
+        assert!(fixture.driver.poll_completion(Instant::ZERO).is_none());
+        assert_eq!(fixture.driver.in_flight(), 0);
+    });
+}
+
+#[test]
+fn metadata_goes_out_with_its_payload_and_comes_back() {
+    for io_engine in [IoEngine::Threads, IoEngine::IoUring] {
+        if io_engine == IoEngine::IoUring && Ring::new().is_err() {
+            return eprintln!("skipped: io_uring is not permitted here");
+        }
+        let mut fixture = Fixture::new(IoEngine::Threads);
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = directory.path().join("cache");
+        std::fs::write(&path, pattern(SIZE)).unwrap();
+        let file = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+        let media = vec![(Device::Cache, Medium::File(file))];
+        let settings = DriverSettings { io_engine, request_bytes_max: 1 << 20, pool_pages: 4, media };
+        fixture.driver = Driver::open(settings).unwrap();
+        let zero =
+            DeviceOperation::Zero { to: of_pool(0, 0).memory, length: 4096, checksums: Checksums::Compute };
+        assert_eq!(fixture.run(zero).result, Ok((vec![checksum(&[0; 4096])], Vec::new())));
+        let out = DeviceOperation::WriteMetadata {
+            offset: 8192,
+            bytes: vec![7; 4096].into(),
+            pieces: vec![of_pool(0, 4096)],
+            durability: Durability::Volatile,
+        };
+        assert!(fixture.run(out).result.is_ok());
+        let back = DeviceOperation::ReadMetadata { extent: ByteExtent { start: 4096, length: 12288 } };
+        let mut expected = pattern(SIZE)[4096..16384].to_vec();
+        expected[4096..8192].fill(7);
+        expected[8192..].fill(0);
+        assert_eq!(fixture.run(back).result, Ok((Vec::new(), expected)));
+    }
+}
+
+#[test]
+fn discard_and_write_zeroes_leave_zeroes() {
+    on_both(|mut fixture| {
+        let extent = |block: u64| ByteExtent { start: block * 4096, length: 8192 };
+        let zeroes = |block, unmap, durability| DeviceOperation::WriteZeroes {
+            device: ORIGIN,
+            extent: extent(block),
+            unmap,
+            durability,
+        };
+        let discard = DeviceOperation::Discard { device: ORIGIN, extent: extent(1) };
+        assert!(fixture.run(discard).result.is_ok());
+        assert!(fixture.run(zeroes(4, Unmap::Allow, Durability::Durable)).result.is_ok());
+        assert!(fixture.run(zeroes(8, Unmap::Forbid, Durability::Volatile)).result.is_ok());
+        assert!(fixture.run(DeviceOperation::Flush { device: ORIGIN }).result.is_ok());
+        let mut expected = pattern(SIZE)[..65536].to_vec();
+        for block in [1, 4, 8] {
+            expected[block * 4096..block * 4096 + 8192].fill(0);
+        }
+        assert_eq!(fixture.content(0, 65536), expected);
+    });
+}
+
+#[test]
+fn zeroes_are_written_where_the_device_cannot_make_them() {
+    on_both(|mut fixture| {
+        let token = fixture.driver.begin(SubmissionId::from_u64(9), ORIGIN, Work::Flush, 4096);
+        let length = 3 << 20;
+        let operation = fixture.driver.operation(token);
+        operation.work = Work::Zero { mode: 0, then_sync: true };
+        operation.length = length;
+        fixture.driver.advance(Instant::ZERO, token, -libc::EOPNOTSUPP);
+        assert_eq!(fixture.wait().result, Ok((Vec::new(), Vec::new())));
+        let length = usize::try_from(length).unwrap();
+        assert!(fixture.content(4096, length).iter().all(|&byte| byte == 0));
+        assert_eq!(fixture.content(4096 + length as u64, 512), pattern(SIZE)[4096 + length..][..512]);
+    });
+}
+
+#[test]
+fn reading_past_a_file_that_was_cut_is_an_error() {
+    on_both(|mut fixture| {
+        std::fs::OpenOptions::new().write(true).open(&fixture.path).unwrap().set_len(6144).unwrap();
+        let whole = fixture.run(read(0, Pieces::One(of_pool(0, 16384)), Checksums::Skip));
+        assert_eq!(whole.result, Err(DeviceError::Io));
+    });
+}
+
+#[test]
+fn a_device_that_does_not_exist_is_gone() {
+    on_both(|mut fixture| {
+        let flush = DeviceOperation::Flush { device: Device::Cache };
+        assert_eq!(fixture.run(flush).result, Err(DeviceError::Gone));
+    });
+}
+
+#[test]
+fn short_transfers_are_continued() {
+    let mut operation = Operation::new();
+    operation.begin(SubmissionId::from_u64(1), ORIGIN, Work::Read);
+    let mut memory = vec![0_u8; 4 * 4096];
+    let base = memory.as_mut_ptr();
+    operation.add(base, 4096);
+    operation.add(base.wrapping_add(4096), 4096);
+    operation.add(base.wrapping_add(3 * 4096), 4096);
+    assert_eq!(operation.stretches.len(), 2, "neighbours are joined");
+    assert_eq!(operation.advance(8192 + 512), Next::Continue);
+    let io = operation.next_io(Target { fd: -1, fixed: None });
+    assert_eq!(io.offset, 8704);
+    assert!(matches!(io.kind, crate::driver::backend::IoKind::Read { count: 1, .. }));
+    assert_eq!(operation.advance(-libc::EINTR), Next::Continue);
+    assert_eq!(operation.advance(4096 - 512), Next::End(Ok(())));
+}
+
+#[test]
+fn sockets_become_ready_beside_the_devices() {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    on_both(|mut fixture| {
+        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        fixture.driver.watch(theirs.as_fd(), 77, Interest::Readable);
+        fixture.driver.watch(theirs.as_fd(), 77, Interest::Writable);
+        let mut seen = Vec::new();
+        while seen.is_empty() {
+            fixture.driver.wait(Instant::ZERO, None).unwrap();
+            assert!(fixture.driver.poll_completion(Instant::ZERO).is_none());
+            seen.extend(fixture.driver.poll_ready());
+        }
+        assert_eq!(seen, [(77, Interest::Writable)]);
+        ours.write_all(b"x").unwrap();
+        while seen.len() < 2 {
+            fixture.driver.wait(Instant::ZERO, None).unwrap();
+            assert!(fixture.driver.poll_completion(Instant::ZERO).is_none());
+            seen.extend(fixture.driver.poll_ready());
+        }
+        assert_eq!(seen[1], (77, Interest::Readable));
+        let later = fixture.clock.now().plus(kickcache_engine::time::Duration::from_millis(5));
+        fixture.driver.wait(fixture.clock.now(), Some(later)).unwrap();
+        assert!(fixture.clock.now() >= later, "a timeout is kept");
+        fixture.driver.unwatch(theirs.as_fd(), 77);
+    });
+}
+
+/// A disk in memory on which everything takes 3 ms.
+struct Slow {
+    bytes: Vec<u8>,
+    ends: VecDeque<(Instant, u64)>,
+}
+
+impl VirtualDevice for Slow {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn identity(&self) -> String {
+        "simulated:slow".into()
+    }
+
+    fn submit(&mut self, now: Instant, token: u64, _operation: VirtualOperation) {
+        self.ends.push_back((now.plus(kickcache_engine::time::Duration::from_millis(3)), token));
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<VirtualCompletion> {
+        let (_, token) = self.ends.pop_front_if(|(end, _)| *end <= now)?;
+        Some(VirtualCompletion { token, result: Ok(()) })
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.ends.front().map(|(end, _)| *end)
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        let start = usize::try_from(offset).unwrap();
+        into.copy_from_slice(&self.bytes[start..start + into.len()]);
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, from: &[u8]) -> Result<(), DeviceError> {
+        let start = usize::try_from(offset).unwrap();
+        self.bytes[start..start + from.len()].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn zero(&mut self, extent: ByteExtent) -> Result<(), DeviceError> {
+        let start = usize::try_from(extent.start).unwrap();
+        self.bytes[start..start + usize::try_from(extent.length).unwrap()].fill(0);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_virtual_device_takes_its_time_and_moves_the_bytes() {
+    on_both(|mut fixture| {
+        let slow = Slow { bytes: pattern(65536), ends: VecDeque::new() };
+        fixture.driver.media.clear();
+        fixture.driver.media.resize_with(2, || None);
+        fixture.driver.media[1] = Some(OpenMedium::Virtual(Box::new(slow)));
+        fixture.driver.virtual_media.push(1);
+        let began = fixture.clock.now();
+        let outcome = fixture.run(read(4096, Pieces::One(of_pool(0, 4096)), Checksums::Compute));
+        assert_eq!(outcome.result, Ok((vec![checksum(&pattern(65536)[4096..8192])], Vec::new())));
+        assert!(fixture.clock.now().since(began).as_nanos() >= 3_000_000);
+        assert!(fixture.run(write(0, Pieces::One(of_pool(0, 4096)), Durability::Volatile)).result.is_ok());
+        let back = fixture.run(read(0, Pieces::One(of_pool(1, 4096)), Checksums::Compute));
+        assert_eq!(back.result, outcome.result);
+    });
+}

@@ -1,1 +1,110 @@
+use super::*;
 
+fn path(directory: &tempfile::TempDir) -> PathBuf {
+    directory.path().join("cache")
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
+fn origin<'a>(name: &'a str, size: u64, identity: &'a str) -> OriginFacts<'a> {
+    OriginFacts { name, size, identity, origin_move: OriginMove::Refuse }
+}
+
+fn refusal(result: Result<CacheDevice, ServeError>) -> String {
+    result.err().expect("this must be refused").to_string()
+}
+
+const SIZE: Option<u64> = Some(16 << 20);
+
+#[test]
+fn a_new_file_is_formatted_and_known_again() {
+    let directory = directory();
+    let made = CacheDevice::open(&path(&directory), SIZE).unwrap();
+    assert!(made.is_new);
+    let superblock = made.superblock.clone();
+    drop(made);
+    let again = CacheDevice::open(&path(&directory), SIZE).unwrap();
+    assert!(!again.is_new);
+    assert_eq!(again.superblock, superblock);
+    drop(again);
+    assert_eq!(CacheDevice::inspect(&path(&directory)).unwrap().superblock, superblock);
+}
+
+#[test]
+fn a_new_file_needs_a_sensible_size() {
+    let directory = directory();
+    assert!(refusal(CacheDevice::open(&path(&directory), None)).contains("--size"));
+    assert!(refusal(CacheDevice::open(&path(&directory), Some(4096))).contains("4096"));
+    assert!(refusal(CacheDevice::open(&path(&directory), Some(u64::MAX))).contains("needs"));
+    assert!(!path(&directory).exists(), "a refused file is not left behind");
+}
+
+#[test]
+fn foreign_data_is_never_formatted() {
+    let directory = directory();
+    for place in [0_u64, 1024, 700_000, (16 << 20) - 512] {
+        let file = File::create(path(&directory)).unwrap();
+        file.set_len(16 << 20).unwrap();
+        file.write_all_at(b"precious", place).unwrap();
+        drop(file);
+        let before = std::fs::read(path(&directory)).unwrap();
+        assert!(refusal(CacheDevice::open(&path(&directory), SIZE)).contains("not a kickcache"), "{place}");
+        let forced = CacheDevice::format(&path(&directory), SIZE, Overwrite::Refuse);
+        assert!(refusal(forced).contains("holds data"), "{place}");
+        assert!(std::fs::read(path(&directory)).unwrap() == before, "{place}");
+    }
+}
+
+#[test]
+fn a_forced_format_wins_over_the_old_superblock() {
+    let directory = directory();
+    let mut old = CacheDevice::open(&path(&directory), SIZE).unwrap();
+    old.attach(origin("a", 4096, "file:/a")).unwrap();
+    old.store().unwrap();
+    drop(old);
+    let refused = CacheDevice::format(&path(&directory), None, Overwrite::Refuse);
+    assert!(refusal(refused).contains("already"));
+    let new = CacheDevice::format(&path(&directory), None, Overwrite::Allow).unwrap().superblock;
+    let found = CacheDevice::open(&path(&directory), None).unwrap().superblock;
+    assert_eq!(found, new);
+    assert!(found.volumes.is_empty());
+}
+
+#[test]
+fn origins_are_recognised() {
+    let directory = directory();
+    let mut device = CacheDevice::open(&path(&directory), SIZE).unwrap();
+    let id = device.attach(origin("a", 8192, "file:/a")).unwrap();
+    device.store().unwrap();
+    drop(device);
+    let mut device = CacheDevice::open(&path(&directory), SIZE).unwrap();
+    assert_eq!(device.attach(origin("a", 8192, "file:/a")).unwrap(), id);
+    let shrunk = device.attach(origin("a", 4096, "file:/a")).unwrap_err().to_string();
+    assert!(shrunk.contains("4096") && shrunk.contains("8192"), "{shrunk}");
+    let moved = device.attach(origin("a", 8192, "file:/b")).unwrap_err().to_string();
+    assert!(moved.contains("file:/a") && moved.contains("--origin-moved"), "{moved}");
+    let renamed = device.attach(origin("b", 8192, "file:/a")).unwrap_err().to_string();
+    assert!(renamed.contains("belongs to the volume a"), "{renamed}");
+    let told = OriginFacts { origin_move: OriginMove::Accept, ..origin("a", 8192, "file:/b") };
+    assert_eq!(device.attach(told).unwrap(), id);
+    device.store().unwrap();
+    assert_eq!(device.superblock.volume("a").unwrap().origin_identity, "file:/b");
+}
+
+#[test]
+fn one_damaged_copy_does_no_harm() {
+    let directory = directory();
+    for copy in SUPERBLOCK_OFFSETS {
+        let mut device = CacheDevice::format(&path(&directory), SIZE, Overwrite::Allow).unwrap();
+        device.attach(origin("a", 8192, "file:/a")).unwrap();
+        device.store().unwrap();
+        let expected = device.superblock.clone();
+        drop(device);
+        let file = OpenOptions::new().write(true).open(path(&directory)).unwrap();
+        file.write_all_at(&[0xff; 100], copy + 40).unwrap();
+        drop(file);
+        assert_eq!(CacheDevice::open(&path(&directory), SIZE).unwrap().superblock, expected);
+    }
+}

@@ -1,14 +1,19 @@
 //! The loop with the toy engine and real sockets.
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
+use std::time::Duration as Span;
 
 use kickcache_engine::device::Device;
+
+use kickcache_engine::units::VolumeId;
 
 use super::*;
 use crate::driver::device::{Access, BlockFile, Emptiness};
 use crate::driver::executor::{DriverSettings, IoEngine, Medium};
+use crate::export::nbd::client::{Client, ConnectOptions};
 use crate::serve::config::{NbdAddress, TcpPolicy};
 use crate::serve::toy::ToyEngine;
 
@@ -93,6 +98,217 @@ fn serve_a_file_for_measurements() {
     };
     let (file, socket) = (std::env::var("TOY_FILE").unwrap(), std::env::var("TOY_SOCKET").unwrap());
     let toy = Toy::start(Path::new(&file), Path::new(&socket), io_engine, Limits::default());
-    let _ = std::io::stdin().lines().count();
+    let _ = io::stdin().lines().count();
     toy.stop();
+}
+
+/// A toy server on a file of 8 MiB, and a directory for both.
+struct Served {
+    directory: tempfile::TempDir,
+    toy: Toy,
+}
+
+impl Served {
+    fn new(limits: Limits) -> Served {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let origin = directory.path().join("origin");
+        std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
+        let toy = Toy::start(&origin, &directory.path().join("s"), IoEngine::Auto, limits);
+        Served { directory, toy }
+    }
+
+    fn connect(&self) -> Client {
+        let path = self.directory.path().join("s");
+        Client::connect_unix(path, &ConnectOptions::default()).unwrap()
+    }
+
+    fn raw(&self) -> UnixStream {
+        let socket = UnixStream::connect(self.directory.path().join("s")).unwrap();
+        socket.set_read_timeout(Some(Span::from_secs(10))).unwrap();
+        socket
+    }
+
+    /// A connection in the transmission phase, by EXPORT_NAME.
+    fn raw_transmission(&self) -> UnixStream {
+        let mut socket = self.raw();
+        let mut greeting = [0; 18];
+        socket.read_exact(&mut greeting).unwrap();
+        socket.write_all(&[0, 0, 0, 3]).unwrap();
+        socket.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\x03toy").unwrap();
+        let mut size_and_flags = [0; 10];
+        socket.read_exact(&mut size_and_flags).unwrap();
+        socket
+    }
+
+    fn stop(self) {
+        self.toy.stop();
+        assert!(!self.directory.path().join("s").exists());
+    }
+}
+
+fn request(kind: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
+    bytes.extend([0, 0]);
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend(cookie.to_be_bytes());
+    bytes.extend(offset.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn a_client_reads_back_what_another_wrote() {
+    let served = Served::new(Limits::default());
+    let (mut first, mut second) = (served.connect(), served.connect());
+    for (offset, length) in [(0, 512), (4096, 4096), (65536, 1 << 20), (3 << 20, 4 << 20)] {
+        let bytes: Vec<u8> = (0..length).map(|byte| u8::try_from(byte % 253).unwrap()).collect();
+        first.write_at(offset, &bytes).unwrap();
+        let mut back = vec![0; length];
+        second.read_at(offset, &mut back).unwrap();
+        assert!(back == bytes);
+    }
+    first.flush().unwrap();
+    second.trim(0, 1 << 20).unwrap();
+    second.write_zeroes(1 << 20, 1 << 20).unwrap();
+    let mut back = vec![1; 2 << 20];
+    first.read_at(0, &mut back).unwrap();
+    assert!(back.iter().all(|&byte| byte == 0));
+    served.stop();
+}
+
+#[test]
+fn a_half_received_write_is_not_applied() {
+    let served = Served::new(Limits::default());
+    for length in [4096_u32, 1 << 20] {
+        let mut socket = served.raw_transmission();
+        socket.write_all(&request(1, 1, 0, length)).unwrap();
+        socket.write_all(&vec![9; usize::try_from(length).unwrap() - 1]).unwrap();
+        drop(socket);
+    }
+    let mut back = vec![0; 1 << 20];
+    served.connect().read_at(0, &mut back).unwrap();
+    assert!(back.iter().all(|&byte| byte == 1));
+    served.stop();
+}
+
+#[test]
+fn who_never_reads_replies_stalls_only_itself() {
+    let limits = Limits { total_bytes_max: 2 << 20, connection_bytes_max: 1 << 20, ..Limits::default() };
+    let served = Served::new(limits);
+    let mut stuck: Vec<UnixStream> = (0..4).map(|_| served.raw_transmission()).collect();
+    for socket in &mut stuck {
+        socket.set_nonblocking(true).unwrap();
+        for cookie in 0..2000 {
+            if socket.write_all(&request(0, cookie, 0, 65536)).is_err() {
+                break;
+            }
+        }
+    }
+    let mut client = served.connect();
+    let mut back = vec![0; 1 << 20];
+    for _ in 0..20 {
+        client.read_at(0, &mut back).unwrap();
+    }
+    drop(stuck);
+    client.read_at(0, &mut back).unwrap();
+    served.stop();
+}
+
+#[test]
+fn many_clients_with_little_memory_all_come_to_their_end() {
+    let limits = Limits { total_bytes_max: 64 << 10, connection_bytes_max: 32 << 10, ..Limits::default() };
+    let served = Served::new(limits);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mut socket = served.raw_transmission();
+                let requests: Vec<u8> = (0..300).flat_map(|cookie| request(0, cookie, 4096, 16384)).collect();
+                let mut writer = socket.try_clone().unwrap();
+                scope.spawn(move || writer.write_all(&requests).unwrap());
+                let mut replies = vec![0; 300 * (16 + 16384)];
+                socket.read_exact(&mut replies).unwrap();
+            });
+        }
+    });
+    served.stop();
+}
+
+#[test]
+fn a_late_handshake_is_cut_off() {
+    let served = Served::new(Limits { handshake_max: Span::from_millis(100), ..Limits::default() });
+    let mut socket = served.raw();
+    let mut client = served.connect();
+    let mut bytes = Vec::new();
+    socket.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len(), 18, "the greeting and the end");
+    client.read_at(0, &mut [0; 512]).unwrap();
+    served.stop();
+}
+
+#[test]
+fn there_is_a_limit_on_connections() {
+    let served = Served::new(Limits { connections_max: 2, ..Limits::default() });
+    let clients = [served.connect(), served.connect()];
+    let mut third = served.raw();
+    assert_eq!(third.read(&mut [0; 18]).unwrap(), 0);
+    drop(clients);
+    std::thread::sleep(Span::from_millis(50));
+    drop(served.connect());
+    served.stop();
+}
+
+#[test]
+fn rubbish_ends_its_connection_only() {
+    let served = Served::new(Limits::default());
+    for rubbish in [&[0xff; 4096][..], b"GET / HTTP/1.1\r\n\r\n", &[0; 5]] {
+        let mut socket = served.raw();
+        socket.write_all(rubbish).unwrap();
+        drop(socket);
+    }
+    let mut socket = served.raw_transmission();
+    socket.write_all(&[0xee; 28]).unwrap();
+    assert_eq!(socket.read(&mut [0; 18]).unwrap_or(0), 0);
+    served.connect().read_at(0, &mut [0; 512]).unwrap();
+    served.stop();
+}
+
+#[test]
+fn requests_in_flight_are_answered_before_the_stop_and_later_ones_refused() {
+    let served = Served::new(Limits::default());
+    let mut socket = served.raw_transmission();
+    let requests: Vec<u8> = (0..100).flat_map(|cookie| request(0, cookie, 0, 4096)).collect();
+    socket.write_all(&requests).unwrap();
+    let mut first = [0; 16 + 4096];
+    socket.read_exact(&mut first).unwrap();
+    served.toy.control.send(Control::Stop).unwrap();
+    served.toy.control.send(Control::Stop).unwrap();
+    served.toy.wakeup.ring();
+    let mut rest = Vec::new();
+    socket.read_to_end(&mut rest).unwrap();
+    let mut answered = 1;
+    let mut rest = &rest[..];
+    while !rest.is_empty() {
+        assert_eq!(rest[..4], 0x6744_6698_u32.to_be_bytes());
+        let payload = if rest[4..8] == [0; 4] { 4096 } else { 0 };
+        assert!(payload > 0 || rest[4..8] == [0, 0, 0, 108]);
+        rest = &rest[16 + payload..];
+        answered += 1;
+    }
+    assert_eq!(answered, 100);
+    served.toy.thread.join().unwrap().unwrap();
+}
+
+#[test]
+fn the_server_can_be_asked_and_stops_with_its_last_handle() {
+    let served = Served::new(Limits::default());
+    let _client = served.connect();
+    let (answer, answered) = mpsc::channel();
+    served.toy.control.send(Control::Status(answer)).unwrap();
+    served.toy.wakeup.ring();
+    let status = answered.recv().unwrap();
+    assert_eq!((status.connections, status.volumes.len()), (1, 1));
+    let Toy { control, wakeup, thread } = served.toy;
+    drop(control);
+    wakeup.ring();
+    thread.join().unwrap().unwrap();
 }

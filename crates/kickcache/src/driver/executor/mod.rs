@@ -1,5 +1,7 @@
 //! The driver: executes the engine's submissions on devices, and watches sockets beside them.
 
+mod simulated;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,7 +12,7 @@ use kickcache_engine::device::{
 };
 use kickcache_engine::request::{Durability, Unmap};
 use kickcache_engine::time::Instant;
-use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, PageIndex};
+use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex};
 
 use crate::driver::backend::{Backend, Event, Interest, Target};
 use crate::driver::buffers::Buffers;
@@ -18,10 +20,10 @@ use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
 use crate::driver::device::{BlockFile, Kind};
 use crate::driver::memory::Mapping;
-use crate::driver::operation::{self, DiscardKind, Next, Operation, Work};
+use crate::driver::operation::{DiscardKind, Next, Operation, Work};
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
-use crate::driver::virtual_device::{VirtualDevice, VirtualOperation};
+use crate::driver::virtual_device::VirtualDevice;
 
 /// Which way to the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -83,6 +85,13 @@ enum OpenMedium {
 enum Ended {
     Memory(SubmissionId, Checksum),
     Operation(u32, Result<(), DeviceError>),
+}
+
+/// Bytes of the engine's own on their way to or from the cache device.
+#[derive(Clone, Copy)]
+enum Metadata<'a> {
+    Out(&'a [u8]),
+    In(usize),
 }
 
 /// Zeroes written at once where a device cannot store them by itself.
@@ -149,12 +158,12 @@ impl Driver {
             DeviceOperation::WriteMetadata { offset, bytes, pieces, durability } => {
                 let dsync = durability == Durability::Durable;
                 let token = self.begin(id, Device::Cache, Work::Write { dsync }, offset);
-                self.start_metadata(now, token, bytes.len(), Some(&bytes), pieces);
+                self.start_metadata(now, token, Metadata::Out(&bytes), pieces);
             }
             DeviceOperation::ReadMetadata { extent } => {
                 let token = self.begin(id, Device::Cache, Work::ReadMetadata, extent.start);
                 let length = usize::try_from(extent.length).expect("metadata fits into memory");
-                self.start_metadata(now, token, length, None, Vec::new());
+                self.start_metadata(now, token, Metadata::In(length), Vec::new());
             }
             DeviceOperation::Flush { device } => {
                 let token = self.begin(id, device, Work::Flush, 0);
@@ -173,7 +182,7 @@ impl Driver {
                 self.start(now, token);
             }
             DeviceOperation::Copy { from, to, length, checksums } => {
-                self.copy(id, from, to, length, checksums)
+                self.copy(id, (from, to), length, checksums);
             }
             DeviceOperation::Zero { to, length, checksums } => self.zero(id, to, length, checksums),
         }
@@ -271,18 +280,15 @@ impl Driver {
         }
     }
 
-    fn start_metadata(
-        &mut self,
-        now: Instant,
-        token: u32,
-        length: usize,
-        bytes: Option<&[u8]>,
-        pieces: Vec<Piece>,
-    ) {
+    fn start_metadata(&mut self, now: Instant, token: u32, metadata: Metadata<'_>, pieces: Vec<Piece>) {
+        let length = match metadata {
+            Metadata::Out(bytes) => bytes.len(),
+            Metadata::In(length) => length,
+        };
         let Ok(mut bounce) = self.buffers.allocator.allocate(length) else {
             return self.ended.push_back(Ended::Operation(token, Err(DeviceError::Io)));
         };
-        if let Some(bytes) = bytes {
+        if let Metadata::Out(bytes) = metadata {
             bounce.bytes_mut(length).copy_from_slice(bytes);
         }
         let operation = self.operation(token);
@@ -302,7 +308,7 @@ impl Driver {
                 self.backend.start(token, io);
             }
             Some(OpenMedium::Virtual(device)) => {
-                match start_virtual(device.as_mut(), now, token, operation) {
+                match simulated::start(device.as_mut(), now, token, operation) {
                     Ok(()) => {}
                     Err(error) => self.ended.push_back(Ended::Operation(token, Err(error))),
                 }
@@ -366,7 +372,7 @@ impl Driver {
             let token = u32::try_from(completion.token).expect("virtual devices give tokens back unchanged");
             let index = usize::try_from(token).expect("usize has at least 32 bits");
             let operation = &mut self.operations[index];
-            let result = completion.result.and_then(|()| finish_virtual(device.as_mut(), operation));
+            let result = completion.result.and_then(|()| simulated::finish(device.as_mut(), operation));
             self.ended.push_back(Ended::Operation(token, result));
         }
     }
@@ -379,7 +385,7 @@ impl Driver {
         self.free.push(token);
     }
 
-    fn copy(&mut self, id: SubmissionId, from: Memory, to: Memory, length: u32, checksums: Checksums) {
+    fn copy(&mut self, id: SubmissionId, (from, to): (Memory, Memory), length: u32, checksums: Checksums) {
         let source = self.buffers.address(Piece { memory: from, length });
         let target = self.buffers.address(Piece { memory: to, length });
         let count = usize::try_from(length).expect("usize has at least 32 bits");
@@ -491,47 +497,6 @@ fn open_media(
         };
     }
     (open, virtual_media)
-}
-
-fn start_virtual(
-    device: &mut dyn VirtualDevice,
-    now: Instant,
-    token: u32,
-    operation: &mut Operation,
-) -> Result<(), DeviceError> {
-    let extent = ByteExtent { start: operation.offset, length: operation.length };
-    let work = match operation.work {
-        Work::Read | Work::ReadMetadata => VirtualOperation::Read(extent),
-        Work::Flush => VirtualOperation::Flush,
-        Work::Write { .. } => {
-            let mut offset = extent.start;
-            for stretch in &operation.stretches {
-                let bytes = operation::bytes(stretch);
-                device.write(offset, bytes)?;
-                offset += u64::try_from(bytes.len()).expect("fits");
-            }
-            VirtualOperation::Write(extent)
-        }
-        Work::Discard(_) | Work::Zero { .. } => {
-            device.zero(extent)?;
-            VirtualOperation::Zero(extent)
-        }
-    };
-    device.submit(now, u64::from(token), work);
-    Ok(())
-}
-
-fn finish_virtual(device: &mut dyn VirtualDevice, operation: &mut Operation) -> Result<(), DeviceError> {
-    if operation.work != Work::Read && operation.work != Work::ReadMetadata {
-        return Ok(());
-    }
-    let mut offset = operation.offset;
-    for stretch in &mut operation.stretches {
-        let bytes = operation::bytes_mut(stretch);
-        device.read(offset, bytes)?;
-        offset += u64::try_from(bytes.len()).expect("fits");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

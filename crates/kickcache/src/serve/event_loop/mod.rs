@@ -1,18 +1,23 @@
 //! The loop: completions in, bytes of clients in; submissions and replies out; then one wait for all.
 
-use std::collections::VecDeque;
+mod clients;
+mod controls;
+mod watched;
+
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::Receiver;
 
 use kickcache_engine::engine::Phase;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId, Unmap};
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
+use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum};
 
+pub(crate) use self::clients::Clients;
+use self::watched::Watched;
 use crate::driver::Interest;
 use crate::driver::buffers::Bound;
 use crate::driver::checksum::checksum;
@@ -25,7 +30,7 @@ use crate::serve::block_status::block_status;
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::Limits;
 use crate::serve::connection::{Connection, Step, payload_length};
-use crate::serve::control::{Control, ServerStatus, VolumeInfo};
+use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
 use crate::serve::input::Received;
 use crate::serve::listener::Listener;
@@ -72,6 +77,13 @@ pub(crate) struct ServedListener {
     pub(crate) volumes: Arc<[usize]>,
 }
 
+/// What follows when everything was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum After {
+    GoOn,
+    Sleep,
+}
+
 /// How far the end is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
@@ -85,56 +97,6 @@ pub(crate) enum Stage {
     Goodbye(Instant),
 }
 
-/// The connections, and those that something is to be done for.
-#[derive(Default)]
-pub(crate) struct Clients {
-    slots: Vec<Slot>,
-    free: Vec<u16>,
-    count: usize,
-    touched: Vec<u16>,
-    stalled: VecDeque<u16>,
-    handshakes: usize,
-}
-
-#[derive(Default)]
-struct Slot {
-    generation: u32,
-    connection: Option<Box<Connection>>,
-}
-
-/// What a watch was for, packed into its key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Watched {
-    Control,
-    Signals,
-    Listener(u16),
-    Client(ConnectionId),
-}
-
-impl Watched {
-    fn key(self) -> u64 {
-        match self {
-            Watched::Control => 0,
-            Watched::Signals => 1 << 56,
-            Watched::Listener(index) => 2 << 56 | u64::from(index),
-            Watched::Client(id) => 3 << 56 | u64::from(id.generation) << 16 | u64::from(id.index),
-        }
-    }
-
-    fn from_key(key: u64) -> Watched {
-        let index = u16::try_from(key & 0xffff).expect("masked");
-        match key >> 56 {
-            0 => Watched::Control,
-            1 => Watched::Signals,
-            2 => Watched::Listener(index),
-            _ => {
-                let generation = u32::try_from(key >> 16 & 0xffff_ffff).expect("masked");
-                Watched::Client(ConnectionId { index, generation })
-            }
-        }
-    }
-}
-
 impl<E: CacheEngine> EventLoop<E> {
     /// Runs until the server was stopped and everything acknowledged is safe.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
@@ -143,7 +105,9 @@ impl<E: CacheEngine> EventLoop<E> {
             let now = self.clock.now();
             self.pump(now);
             self.retry_stalled(now);
-            self.send_all(now);
+            if self.send_all(now) == After::GoOn {
+                continue;
+            }
             if self.advance_stage(now) {
                 return Ok(());
             }
@@ -222,8 +186,6 @@ impl<E: CacheEngine> EventLoop<E> {
         let handshake = if self.clients.handshakes > 0 { self.clients.first_deadline() } else { None };
         [self.engine.poll_timeout(), goodbye, handshake, self.accept_again].into_iter().flatten().min()
     }
-
-    // Clients.
 
     fn accept(&mut self, now: Instant, index: usize) {
         for _ in 0..ACCEPTS_MAX {
@@ -351,7 +313,12 @@ impl<E: CacheEngine> EventLoop<E> {
                 connection.refuse(command, NbdErrno::NotSupported);
                 return true;
             }
-            _ => {}
+            CommandKind::Read { .. }
+            | CommandKind::Write { .. }
+            | CommandKind::Flush
+            | CommandKind::Trim { .. }
+            | CommandKind::WriteZeroes { .. }
+            | CommandKind::Cache => {}
         }
         let idle = connection.is_idle();
         let id = match allocate(&mut self.driver, &command, idle) {
@@ -417,7 +384,11 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    fn send_all(&mut self, now: Instant) {
+    /// Sends what is owed. What left may make room for clients that wait: then the loop must go on before it
+    /// sleeps.
+    fn send_all(&mut self, now: Instant) -> After {
+        let before = self.driver.buffers().bytes_in_use();
+        let mut resumed = false;
         while let Some(index) = self.clients.touched.pop() {
             let Some(connection) = self.clients.at(index) else { continue };
             connection.touched = false;
@@ -426,11 +397,16 @@ impl<E: CacheEngine> EventLoop<E> {
             match sent {
                 Sent::Broken => self.close(index),
                 Sent::All if finished => self.close(index),
-                Sent::All if stalled => self.process(now, index),
+                Sent::All if stalled => {
+                    self.process(now, index);
+                    resumed = true;
+                }
                 Sent::All => {}
                 Sent::Blocked => self.watch_output(index),
             }
         }
+        let freed = self.driver.buffers().bytes_in_use() < before;
+        if resumed || freed && !self.clients.stalled.is_empty() { After::GoOn } else { After::Sleep }
     }
 
     fn watch_output(&mut self, index: u16) {
@@ -455,8 +431,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn end_late_handshakes(&mut self, now: Instant) {
-        for index in 0..self.clients.slots.len() {
-            let index = u16::try_from(index).expect("connections are bounded");
+        for index in self.clients.indices() {
             let Some(connection) = self.clients.at(index) else { continue };
             if connection.handshaking && connection.deadline <= now {
                 tracing::info!("a client did not finish its handshake in time and was disconnected");
@@ -473,90 +448,6 @@ impl<E: CacheEngine> EventLoop<E> {
         let _ = rustix::net::shutdown(connection.as_fd(), rustix::net::Shutdown::Both);
     }
 
-    // Control.
-
-    fn take_controls(&mut self, now: Instant) {
-        self.wakeup.clear();
-        loop {
-            match self.control.try_recv() {
-                Ok(control) => self.take_control(now, control),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => {
-                    self.begin_stop("nobody holds its handle any more");
-                    break;
-                }
-            }
-        }
-        self.driver.watch(self.wakeup.as_fd(), Watched::Control.key(), Interest::Readable);
-    }
-
-    /// An asker that is gone needs no answer.
-    fn take_control(&mut self, now: Instant, control: Control) {
-        match control {
-            Control::Stop => self.begin_stop("it was asked to"),
-            Control::Status(answer) => drop(answer.send(self.status())),
-            Control::SetMode(name, mode, answer) => {
-                let done = self.volume_id(&name).map(|id| self.engine.set_mode(now, id, mode));
-                drop(answer.send(done));
-            }
-            Control::Drain(name, answer) => {
-                let done = self.volume_id(&name).map(|id| self.engine.drain(now, id));
-                drop(answer.send(done));
-            }
-        }
-    }
-
-    fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {
-        let found = self.volumes.iter().find(|volume| volume.info.name == name);
-        found.map(|volume| volume.info.id).ok_or_else(|| {
-            let names: Vec<&str> = self.volumes.iter().map(|volume| volume.info.name.as_str()).collect();
-            let what = format!("it is not served here; served are: {}", names.join(", "));
-            ServeError::Volume { name: name.into(), what }
-        })
-    }
-
-    fn status(&self) -> ServerStatus {
-        ServerStatus {
-            cache: self.cache.clone(),
-            engine: self.engine.status(),
-            volumes: self.volumes.iter().map(|volume| volume.info.clone()).collect(),
-            connections: self.clients.count,
-            addresses: self.listeners.iter().map(|served| served.listener.address.clone()).collect(),
-        }
-    }
-
-    fn take_signal(&mut self) {
-        let Some(signals) = &self.signals else { return };
-        let mut bytes = [0; 16];
-        let _ = io::Read::read(&mut &*signals, &mut bytes);
-        self.driver.watch(signals.as_fd(), Watched::Signals.key(), Interest::Readable);
-        self.begin_stop("it got a signal");
-    }
-
-    fn begin_stop(&mut self, why: &str) {
-        if self.stage != Stage::Serving {
-            return tracing::info!("the server is stopping already");
-        }
-        tracing::info!("the server stops, because {why}");
-        self.stage = Stage::Finishing;
-        for (index, served) in self.listeners.iter().enumerate() {
-            let key = Watched::Listener(u16::try_from(index).expect("few listeners")).key();
-            self.driver.unwatch(served.listener.as_fd(), key);
-        }
-        self.listeners.clear();
-        self.accept_again = None;
-        for index in 0..self.clients.slots.len() {
-            let index = u16::try_from(index).expect("connections are bounded");
-            let Some(connection) = self.clients.at(index) else { continue };
-            if connection.handshaking {
-                self.close(index);
-                continue;
-            }
-            connection.abandon_input(self.driver.buffers());
-            self.clients.touch(index);
-        }
-    }
-
     /// Goes towards the end; `true` when it is reached.
     fn advance_stage(&mut self, now: Instant) -> bool {
         if self.stage == Stage::Finishing && self.requests.is_empty() {
@@ -571,75 +462,13 @@ impl<E: CacheEngine> EventLoop<E> {
         if until > now && !self.clients.all_quiet() {
             return false;
         }
-        for index in 0..self.clients.slots.len() {
-            self.close(u16::try_from(index).expect("connections are bounded"));
+        for index in self.clients.indices() {
+            self.close(index);
         }
         tracing::info!(
             "the server has stopped; everything acknowledged is on the cache device or the origin"
         );
         true
-    }
-}
-
-impl Clients {
-    fn insert(&mut self, connection: Connection) -> ConnectionId {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            u16::try_from(self.slots.len() - 1).expect("connections are bounded")
-        });
-        let slot = &mut self.slots[usize::from(index)];
-        slot.connection = Some(Box::new(connection));
-        self.count += 1;
-        self.handshakes += 1;
-        ConnectionId { index, generation: slot.generation }
-    }
-
-    fn remove(&mut self, index: u16) -> Option<Box<Connection>> {
-        let slot = self.slots.get_mut(usize::from(index))?;
-        let connection = slot.connection.take()?;
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(index);
-        self.count -= 1;
-        if connection.handshaking {
-            self.handshakes -= 1;
-        }
-        Some(connection)
-    }
-
-    fn at(&mut self, index: u16) -> Option<&mut Connection> {
-        self.slots.get_mut(usize::from(index))?.connection.as_deref_mut()
-    }
-
-    fn id(&self, index: u16) -> ConnectionId {
-        ConnectionId { index, generation: self.slots[usize::from(index)].generation }
-    }
-
-    fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        let slot = self.slots.get_mut(usize::from(id.index))?;
-        if slot.generation == id.generation { slot.connection.as_deref_mut() } else { None }
-    }
-
-    fn touch(&mut self, index: u16) {
-        let Some(connection) = self.at(index) else { return };
-        if !std::mem::replace(&mut connection.touched, true) {
-            self.touched.push(index);
-        }
-    }
-
-    fn stall(&mut self, index: u16) {
-        let Some(connection) = self.at(index) else { return };
-        if !std::mem::replace(&mut connection.stalled, true) {
-            self.stalled.push_back(index);
-        }
-    }
-
-    fn first_deadline(&self) -> Option<Instant> {
-        let waiting = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
-        waiting.filter(|connection| connection.handshaking).map(|connection| connection.deadline).min()
-    }
-
-    fn all_quiet(&self) -> bool {
-        self.slots.iter().filter_map(|slot| slot.connection.as_deref()).all(Connection::is_quiet)
     }
 }
 

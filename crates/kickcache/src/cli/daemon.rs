@@ -1,0 +1,335 @@
+//! Runs what a plan says: one server a cache device, and the control socket in front of them.
+
+use std::io::{IsTerminal, Write};
+use std::net::ToSocketAddrs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use kickcache_engine::config::{EngineSettings, VolumeSettings};
+use kickcache_engine::units::VolumeId;
+
+use crate::control::report::{CacheReport, Report, VolumeNames};
+use crate::control::server::ControlServer;
+use crate::control::{ControlError, ControlTarget};
+use crate::driver::executor::IoEngine;
+use crate::plan::address::NbdAddress;
+use crate::plan::{Access, CachePlan, Exposure, ServePlan, VolumePlan, runtime_dir};
+use crate::serve::config::{self, CacheConfig, Limits, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig};
+use crate::serve::error::ServeError;
+use crate::serve::server::{Server, ServerHandle, ServerStatus};
+use crate::words::{IoEngineWord, ModeWord};
+
+/// How long somebody who asks waits for a daemon that is starting.
+const START_MAX: Duration = Duration::from_secs(8);
+
+/// Serves a plan until it is stopped.
+pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
+    start_log();
+    make_runtime_dir(&plan)?;
+    let daemon = Arc::new(Daemon::new(plan.io_engine));
+    // Listens before the volumes do: whoever can reach a volume can reach its daemon.
+    let control = ControlServer::start(&plan.control, daemon.clone())?;
+    let servers = start_servers(plan)?;
+    greet(out, control.path(), &servers);
+    daemon.started(servers.clone());
+    let ends: Vec<_> = servers.iter().map(wait).collect();
+    drop(control);
+    ends.into_iter().collect()
+}
+
+/// A server and its part of the plan.
+#[derive(Clone)]
+struct Served {
+    handle: ServerHandle,
+    cache: CachePlan,
+}
+
+fn wait(served: &Served) -> anyhow::Result<()> {
+    let device = served.cache.device.display();
+    let end = served.handle.join();
+    if let Err(error) = &end {
+        tracing::error!("the server of the cache device {device} ended: {error}");
+    }
+    end.with_context(|| format!("the server of the cache device {device} ended"))
+}
+
+fn start_log() {
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+    // The journal has times of its own.
+    let _ = match std::env::var_os("JOURNAL_STREAM") {
+        Some(_) => log.without_time().try_init(),
+        None => log.try_init(),
+    };
+}
+
+/// Makes the folder for the sockets that got no path from the user.
+fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
+    let dir = runtime_dir();
+    let mut addresses = plan.caches.iter().flat_map(|cache| &cache.volumes).flat_map(|volume| &volume.nbd);
+    if !addresses.any(|address| matches!(address, NbdAddress::Unix(path) if path.parent() == Some(&dir))) {
+        return Ok(());
+    }
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+    made.with_context(|| {
+        format!("cannot make the folder {} for sockets; name a place with --nbd", dir.display())
+    })
+}
+
+/// Says where everything is. A reader that went away is no reason to stop.
+fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
+    let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
+    for volume in servers.iter().flat_map(|served| &served.cache.volumes) {
+        for address in &volume.nbd {
+            text +=
+                &format!("volume {}, {}: {}\n", volume.name, volume.mode.as_str(), address.uri(&volume.name));
+        }
+    }
+    for served in servers.iter().filter(|served| chooses_port(&served.cache)) {
+        let addresses = served.handle.status().map(|status| status.addresses.join(", ")).unwrap_or_default();
+        text += &format!("listening on: {addresses}\n");
+    }
+    text += &format!("control socket: {}\n", control.display());
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Whether the system chooses a port for one of the volumes.
+fn chooses_port(cache: &CachePlan) -> bool {
+    let any_port = |address: &NbdAddress| matches!(address, NbdAddress::Tcp { port: 0, .. });
+    cache.volumes.iter().flat_map(|volume| &volume.nbd).any(any_port)
+}
+
+fn start_servers(plan: ServePlan) -> anyhow::Result<Vec<Served>> {
+    let mut servers: Vec<Served> = Vec::new();
+    for cache in plan.caches {
+        let started = server_config(&cache, plan.io_engine, plan.exposure)
+            .and_then(|config| Ok(Server::start(config)?))
+            .map(|handle| Served { handle, cache });
+        match started {
+            Ok(served) => servers.push(served),
+            Err(error) => {
+                servers.iter().for_each(|served| served.handle.stop());
+                let _: Vec<_> = servers.iter().map(wait).collect();
+                return Err(error);
+            }
+        }
+    }
+    Ok(servers)
+}
+
+fn server_config(
+    cache: &CachePlan,
+    io_engine: IoEngineWord,
+    exposure: Exposure,
+) -> anyhow::Result<ServerConfig> {
+    Ok(ServerConfig {
+        cache: CacheConfig { path: cache.device.clone(), size: cache.size.map(|size| size.bytes()) },
+        volumes: cache.volumes.iter().map(volume_config).collect::<Result<_, _>>()?,
+        io_engine: match io_engine {
+            IoEngineWord::Auto => IoEngine::Auto,
+            IoEngineWord::IoUring => IoEngine::IoUring,
+            IoEngineWord::Threads => IoEngine::Threads,
+        },
+        engine: EngineSettings::default(),
+        limits: Limits::default(),
+        tcp: match exposure {
+            Exposure::LocalOnly => TcpPolicy::LoopbackOnly,
+            Exposure::InsecureTcp => TcpPolicy::Insecure,
+        },
+        signals: SignalPolicy::StopOnSignals,
+    })
+}
+
+fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
+    if volume.origin_state.changed {
+        bail!(
+            "--origin-changed is not possible yet: if nothing is dirty (kickcache inspect), format the cache device \
+             again instead"
+        );
+    }
+    Ok(VolumeConfig {
+        name: volume.name.clone(),
+        origin: config::OriginSource::Path(volume.origin.clone()),
+        settings: VolumeSettings {
+            mode: volume.mode.into(),
+            admission: volume.admission.into(),
+            sequential_cutoff: volume.sequential_cutoff.bytes(),
+            fill_window_max: volume.fill_window_max.bytes(),
+            ..VolumeSettings::new(VolumeId::new(0))
+        },
+        exports: volume.nbd.iter().map(address).collect::<Result<_, _>>()?,
+        write_access: match volume.access {
+            Access::ReadWrite => config::WriteAccess::ReadWrite,
+            Access::ReadOnly => config::WriteAccess::ReadOnly,
+        },
+        origin_move: match volume.origin_state.moved {
+            true => config::OriginMove::Accept,
+            false => config::OriginMove::Refuse,
+        },
+    })
+}
+
+/// An address as the server takes it; of a host name its first IPv4 address, or else its first.
+fn address(address: &NbdAddress) -> anyhow::Result<config::NbdAddress> {
+    let (host, port) = match address {
+        NbdAddress::Unix(path) => return Ok(config::NbdAddress::Unix(path.clone())),
+        NbdAddress::Tcp { host, port } => (host, *port),
+    };
+    let found = (host.as_str(), port).to_socket_addrs();
+    let found: Vec<_> = found.with_context(|| format!("cannot find the host of {address}"))?.collect();
+    let chosen = found.iter().find(|found| found.is_ipv4()).or(found.first());
+    let chosen = chosen.ok_or_else(|| anyhow!("the host of {address} has no address"))?;
+    Ok(config::NbdAddress::Tcp(*chosen))
+}
+
+/// What the control socket speaks for.
+struct Daemon {
+    began: Instant,
+    io_engine: IoEngineWord,
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+#[derive(Clone)]
+enum Stage {
+    Starting,
+    /// Told to stop before it had started.
+    Unwanted,
+    Serving(Vec<Served>),
+}
+
+impl Daemon {
+    fn new(io_engine: IoEngineWord) -> Daemon {
+        Daemon {
+            began: Instant::now(),
+            io_engine,
+            stage: Mutex::new(Stage::Starting),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn started(&self, servers: Vec<Served>) {
+        let mut stage = self.lock();
+        if matches!(*stage, Stage::Unwanted) {
+            servers.iter().for_each(|served| served.handle.stop());
+        }
+        *stage = Stage::Serving(servers);
+        self.changed.notify_all();
+    }
+
+    /// The servers; waits for them a while if they are starting.
+    fn servers(&self) -> Result<Vec<Served>, ControlError> {
+        let is_starting = |stage: &mut Stage| !matches!(stage, Stage::Serving(_));
+        let waited = self.changed.wait_timeout_while(self.lock(), START_MAX, is_starting);
+        let (stage, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &*stage {
+            Stage::Serving(servers) => Ok(servers.clone()),
+            Stage::Starting | Stage::Unwanted => {
+                Err(ControlError::Refused("the daemon is still starting; ask again later".into()))
+            }
+        }
+    }
+
+    fn server_of(&self, volume: &str) -> Result<Served, ControlError> {
+        let servers = self.servers()?;
+        let serves = |served: &Served| served.cache.volumes.iter().any(|plan| plan.name == volume);
+        if let Some(found) = servers.iter().find(|served| serves(served)) {
+            return Ok(found.clone());
+        }
+        let known =
+            servers.iter().flat_map(|served| &served.cache.volumes).map(|plan| plan.name.clone()).collect();
+        Err(ControlError::NoVolume { name: volume.into(), known })
+    }
+}
+
+impl ControlTarget for Daemon {
+    fn status(&self) -> Result<Report, ControlError> {
+        let servers = self.servers()?;
+        // One that ended on its own has nothing to tell; the log says why.
+        let report = |served: &Served| Some(cache_report(served, &served.handle.status().ok()?));
+        let caches: Vec<CacheReport> = servers.iter().filter_map(report).collect();
+        if caches.is_empty() {
+            return Err(ControlError::Stopped);
+        }
+        Ok(Report {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            uptime_seconds: self.began.elapsed().as_secs_f64(),
+            io_engine: self.io_engine.as_str().into(),
+            caches,
+        })
+    }
+
+    fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
+        self.server_of(volume)?.handle.set_mode(volume, mode.into()).map_err(control_error)
+    }
+
+    fn drain(&self, volume: &str) -> Result<(), ControlError> {
+        self.server_of(volume)?.handle.drain(volume).map_err(control_error)
+    }
+
+    fn stop(&self) -> Result<(), ControlError> {
+        let mut stage = self.lock();
+        match &*stage {
+            Stage::Serving(servers) => servers.iter().for_each(|served| served.handle.stop()),
+            Stage::Starting | Stage::Unwanted => *stage = Stage::Unwanted,
+        }
+        Ok(())
+    }
+}
+
+fn cache_report(served: &Served, status: &ServerStatus) -> CacheReport {
+    let names = status.volumes.iter().map(|info| {
+        let plan = served.cache.volumes.iter().find(|plan| plan.name == info.name);
+        let nbd = plan.map(|plan| plan.nbd.iter().map(|address| address.uri(&plan.name)).collect());
+        VolumeNames {
+            id: info.id,
+            name: info.name.clone(),
+            origin: info.origin.clone(),
+            nbd: nbd.unwrap_or_default(),
+        }
+    });
+    CacheReport::new(&status.cache, &status.engine, &names.collect::<Vec<_>>())
+}
+
+fn control_error(error: ServeError) -> ControlError {
+    match error {
+        ServeError::Stopped => ControlError::Stopped,
+        error => ControlError::Refused(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_by_name_becomes_one_by_number() {
+        let localhost = NbdAddress::Tcp { host: "localhost".into(), port: 10809 };
+        let config::NbdAddress::Tcp(found) = address(&localhost).unwrap() else { panic!("not TCP") };
+        assert!(found.ip().is_loopback() && found.port() == 10809);
+    }
+
+    #[test]
+    fn a_daemon_told_to_stop_while_it_starts_remembers() {
+        let daemon = Daemon::new(IoEngineWord::Auto);
+        daemon.stop().unwrap();
+        assert!(matches!(*daemon.lock(), Stage::Unwanted));
+    }
+
+    #[test]
+    fn an_unknown_volume_is_refused() {
+        let daemon = Daemon::new(IoEngineWord::Auto);
+        daemon.started(Vec::new());
+        assert!(matches!(daemon.drain("x"), Err(ControlError::NoVolume { .. })));
+    }
+}
