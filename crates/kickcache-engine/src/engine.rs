@@ -1,15 +1,24 @@
-//! The switchboard: `handle_*` takes events in, `poll_*` gives effects out.
+//! The switchboard: `handle_*` takes events in, `poll_*` gives effects out. Only this file knows the paths.
 
+use alloc::format;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use crate::config::{EngineSettings, Mode, VolumeSettings};
+use crate::cache::segments::{Queue, SegmentState};
+use crate::config::{EngineSettings, FILL_WINDOW_MAX, FILL_WINDOW_MIN, Mode, VolumeSettings};
 use crate::device::{Completion, Submission};
 use crate::error::Error;
 use crate::format::superblock::Superblock;
-use crate::request::{Reply, Request};
-use crate::stats::Status;
+use crate::inflight::requests::{RequestSlot, Stage, Writing};
+use crate::inflight::submissions::Purpose;
+use crate::order::DurableWaiter;
+use crate::path::{checkpoint, discard, fill, flush, land, merge, read, reclaim, recover, write, writeback};
+use crate::request::{Errno, Operation, Reply, Request};
+use crate::state::{State, Task};
+use crate::stats::{Status, VolumeStatus};
 use crate::time::Instant;
-use crate::units::{BlockIndex, VolumeId};
+use crate::units::{BlockIndex, BlockKey, VolumeId};
+use crate::volume::Volume;
 
 /// Where an engine is in its life.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,12 +35,29 @@ pub enum Phase {
     Failed(Error),
 }
 
+/// How far the end of an engine has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    No,
+    /// Requests, fills and writebacks run to their end.
+    Draining,
+    /// The origins are flushed, so that what they have is recorded as clean.
+    FlushingOrigins,
+    /// The last records and batches become durable.
+    Settling,
+    Done,
+}
+
 /// A cache device with its volumes.
 ///
 /// Drive it in a loop: hand in what happened ([`Engine::handle_request`], [`Engine::handle_completion`],
 /// [`Engine::handle_timeout`]); then drain [`Engine::poll_submission`], then [`Engine::poll_reply`]; then sleep
 /// until [`Engine::poll_timeout`] or the next event.
-pub struct Engine {}
+#[derive(Debug)]
+pub struct Engine {
+    state: State,
+    ending: Ending,
+}
 
 impl Engine {
     /// Opens a cache device whose superblock was read; the first submissions are those of recovery. `volumes` must
@@ -45,82 +71,369 @@ impl Engine {
         settings: EngineSettings,
         volumes: &[VolumeSettings],
     ) -> Result<Engine, Error> {
-        let _ = (now, superblock, settings, volumes);
-        todo!()
+        let mut state = State::new(now, superblock.uuid, superblock.geometry, settings);
+        for settings in volumes {
+            state.add_volume(Volume::new(*settings, check_settings(superblock, settings)?, now));
+        }
+        recover::begin(&mut state);
+        Ok(Engine { state, ending: Ending::No })
     }
 
     /// Where the engine is in its life.
     pub fn phase(&self) -> Phase {
-        todo!()
+        match (&self.state.recovery, self.ending) {
+            (Some(recovery), _) => match &recovery.failed {
+                Some(error) => Phase::Failed(error.clone()),
+                None => Phase::Recovering,
+            },
+            (None, Ending::No) => Phase::Running,
+            (None, Ending::Draining | Ending::FlushingOrigins | Ending::Settling) => Phase::Stopping,
+            (None, Ending::Done) => Phase::Stopped,
+        }
     }
 
     /// Takes a request of a client; its reply comes out of [`Engine::poll_reply`].
+    ///
+    /// # Panics
+    /// While the engine is recovering, or for a volume that it does not serve.
     pub fn handle_request(&mut self, now: Instant, request: Request<'_>) {
-        let _ = (now, request);
-        todo!()
+        assert!(self.state.recovery.is_none(), "requests wait until recovery is over");
+        self.state.now = now;
+        let volume = self.state.volume_mut(request.volume);
+        volume.last_request = now;
+        count_request(volume, &request);
+        let is_inside =
+            request.extent.start.checked_add(request.extent.length).is_some_and(|end| end <= volume.size);
+        let has_extent = request.operation != Operation::Flush;
+        if has_extent && (!is_inside || request.extent.length == 0) {
+            let result = if is_inside { Ok(()) } else { Err(Errno::Invalid) };
+            self.state.replies.push_back(Reply { id: request.id, result });
+            return;
+        }
+        let slot = self.state.requests.insert(&request);
+        if request.operation == Operation::Read {
+            read::begin(&mut self.state, slot);
+        } else {
+            self.prepare(slot, &request);
+            self.state.agenda.push_back(Task::Begin(slot));
+        }
+        self.run_agenda();
+    }
+
+    fn prepare(&mut self, slot: RequestSlot, request: &Request<'_>) {
+        let stage = match request.operation {
+            Operation::Read | Operation::Flush => Stage::Simple,
+            Operation::Discard | Operation::Promote => {
+                Stage::Cursor { next: request.extent.start, ticket: None }
+            }
+            Operation::Write(_) | Operation::WriteZeroes { .. } => {
+                let writing = Writing::new(request.operation, request.extent, request.checksums);
+                writing.map_or(Stage::Simple, |writing| Stage::Write(writing.into()))
+            }
+        };
+        self.state.requests.get_mut(slot).stage = stage;
     }
 
     /// Takes the end of a submission.
+    ///
+    /// # Panics
+    /// For a submission that was never given, or that was completed before.
     pub fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
-        let _ = (now, completion);
-        todo!()
+        self.state.now = now;
+        let purpose = self.state.submissions.remove(completion.id);
+        self.dispatch(purpose, completion);
+        self.run_agenda();
+    }
+
+    fn dispatch(&mut self, purpose: Purpose, completion: Completion<'_>) {
+        let state = &mut self.state;
+        let result = completion.result;
+        let done = result.map(|_| ());
+        match purpose {
+            Purpose::Hit { request, first, location, count } => {
+                read::on_hit(state, request, (first, location, count), result);
+            }
+            Purpose::HitPart { request, key, location, page, extent } => {
+                read::on_hit_part(state, request, (key, location, page, extent), result);
+            }
+            Purpose::Direct { request, ticket } => read::on_direct(state, request, ticket, result),
+            Purpose::Fill { fill } => fill::on_filled(state, fill, result),
+            Purpose::MergeCached { request, key, location, page } => {
+                merge::on_cached(state, request, (key, location, page), result);
+            }
+            Purpose::MergeOrigin { request, block, page, ticket } => {
+                merge::on_origin(state, request, (block, page, ticket), done);
+            }
+            Purpose::Merged { request, block, page } => merge::on_merged(state, request, block, page, result),
+            Purpose::RequestWrite { request } => write::on_origin(state, request, done),
+            Purpose::Discard { request } => discard::on_origin(state, request, done),
+            Purpose::Batch { batch } => land::on_batch(state, batch, done),
+            Purpose::Journal { sequences } => land::on_journal(state, &sequences, done),
+            Purpose::Summary { segment } => land::on_summary(state, segment, done),
+            Purpose::CacheFlush => land::on_cache_flush(state, done),
+            Purpose::OriginFlush { volume } => flush::on_origin_flush(state, volume, done),
+            Purpose::WritebackRead { writeback, first, count } => {
+                writeback::on_read(state, writeback, (first, count), result);
+            }
+            Purpose::WritebackWrite { writeback } => writeback::on_written(state, writeback, done),
+            Purpose::Reinsert { first, pages } => reclaim::on_read(state, first, &pages, result),
+            Purpose::Checkpoint => checkpoint::on_written(state, done),
+            Purpose::Recovery(step) => recover::on_step(state, step, result),
+        }
+    }
+
+    fn run_agenda(&mut self) {
+        while let Some(task) = self.state.agenda.pop_front() {
+            self.run(task);
+        }
+    }
+
+    fn run(&mut self, task: Task) {
+        let state = &mut self.state;
+        match task {
+            Task::Begin(slot) => self.begin(slot),
+            Task::Merge(slot) => {
+                if !merge::begin(state, slot) {
+                    state.stalled.push_back(slot);
+                }
+            }
+            Task::Append => write::go_on_appending(state),
+            Task::ReadOrigin(slot, extent) => read::retry(state, slot, extent),
+            Task::Settled(slot) => self.settle(slot),
+            Task::Barrier(waiter) => {
+                land::write_all(state);
+                state.wait_durable(waiter);
+            }
+            Task::Durable(waiter) => self.on_durable(waiter),
+            Task::NotDurable(waiter) => self.on_not_durable(waiter),
+            Task::Reclaim => reclaim::go_on(state),
+            Task::Writeback(volume) => writeback::go_on(state, volume),
+            Task::Checkpoint => checkpoint::begin(state),
+        }
+    }
+
+    fn begin(&mut self, slot: RequestSlot) {
+        let state = &mut self.state;
+        match state.requests.get(slot).operation {
+            Operation::Read => read::begin(state, slot),
+            Operation::Write(_) | Operation::WriteZeroes { .. } => write::begin(state, slot),
+            Operation::Flush => flush::begin(state, slot),
+            Operation::Discard => discard::go_on(state, slot),
+            Operation::Promote => read::promote(state, slot),
+        }
+    }
+
+    fn settle(&mut self, slot: RequestSlot) {
+        let state = &mut self.state;
+        match state.requests.get(slot).operation {
+            Operation::Read | Operation::Flush => state.end_request(slot),
+            Operation::Write(_) | Operation::WriteZeroes { .. } => write::on_settled(state, slot),
+            Operation::Discard => discard::go_on(state, slot),
+            Operation::Promote => read::promote(state, slot),
+        }
+    }
+
+    fn on_durable(&mut self, waiter: DurableWaiter) {
+        let state = &mut self.state;
+        match waiter {
+            DurableWaiter::Flush(slot) => state.release(slot),
+            DurableWaiter::Around(slot) => match state.requests.get(slot).operation {
+                Operation::Discard => discard::on_gone_durable(state, slot, true),
+                _ => write::on_gone_durable(state, slot, true),
+            },
+            DurableWaiter::Opening(segments) => reclaim::on_opened(state, &segments),
+            DurableWaiter::Checkpoint => checkpoint::on_durable(state),
+            DurableWaiter::Writeback => {
+                state.writeback_waits = false;
+                state.agenda.extend(state.volume_ids().map(Task::Writeback));
+            }
+            DurableWaiter::Stop => self.ending = Ending::Done,
+        }
+    }
+
+    fn on_not_durable(&mut self, waiter: DurableWaiter) {
+        let state = &mut self.state;
+        match waiter {
+            DurableWaiter::Flush(slot) => state.release_with(slot, Err(Errno::Io)),
+            DurableWaiter::Around(slot) => match state.requests.get(slot).operation {
+                Operation::Discard => discard::on_gone_durable(state, slot, false),
+                _ => write::on_gone_durable(state, slot, false),
+            },
+            DurableWaiter::Opening(segments) => reclaim::on_not_opened(state, &segments),
+            DurableWaiter::Checkpoint => checkpoint::on_not_durable(state),
+            DurableWaiter::Writeback => state.writeback_waits = false,
+            DurableWaiter::Stop => self.ending = Ending::Done,
+        }
     }
 
     /// Lets time pass; call when [`Engine::poll_timeout`] is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
-        todo!()
+        self.state.now = now;
+        if self.state.recovery.is_none() {
+            self.state.agenda.extend(self.state.volume_ids().map(Task::Writeback));
+        }
+        self.run_agenda();
     }
 
     /// The next thing to do for the driver. Drain this first.
     pub fn poll_submission(&mut self) -> Option<Submission> {
-        todo!()
+        if self.state.outbox.is_empty() {
+            self.pump();
+        }
+        self.state.outbox.pop_front()
+    }
+
+    /// Turns what has gathered since the last poll into submissions.
+    fn pump(&mut self) {
+        if self.state.recovery.is_some() {
+            return;
+        }
+        loop {
+            let state = &mut self.state;
+            land::write_due(state);
+            state.write_journal(false);
+            flush::submit_due(state);
+            for volume in state.volume_ids() {
+                while let Some((operation, purpose)) = state.volume_mut(volume).queue.take_startable() {
+                    state.submit(purpose, operation);
+                }
+            }
+            self.advance_ending();
+            if self.state.agenda.is_empty() {
+                return;
+            }
+            self.run_agenda();
+        }
     }
 
     /// The next request that ended. Drain this second.
     pub fn poll_reply(&mut self) -> Option<Reply> {
-        todo!()
+        self.state.replies.pop_front()
     }
 
     /// When [`Engine::handle_timeout`] must be called, if nothing else happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        todo!()
+        let state = &self.state;
+        if state.recovery.is_some() || self.ending == Ending::Done {
+            return None;
+        }
+        let after = state.settings.origin_flush_after;
+        let volumes = state.volume_ids().flat_map(|volume| {
+            let flush = state.volume(volume).flush.due().map(|since| since.plus(after));
+            [flush, writeback::poll_timeout(state, volume)]
+        });
+        volumes.chain([state.log.poll_timeout()]).flatten().min()
     }
 
     /// Changes a volume's mode; leaving write-back drains first, and the new mode holds for new writes at once.
     pub fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
-        let _ = (now, volume, mode);
-        todo!()
+        self.state.now = now;
+        let found = self.state.volume_mut(volume);
+        let leaves_write_back = found.settings.mode == Mode::WriteBack && mode != Mode::WriteBack;
+        found.settings.mode = mode;
+        if leaves_write_back {
+            self.drain(now, volume);
+        }
     }
 
     /// Writes all dirty data of a volume back at full speed; done when its status says 0 dirty and 0 unflushed.
     pub fn drain(&mut self, now: Instant, volume: VolumeId) {
-        let _ = (now, volume);
-        todo!()
+        self.state.now = now;
+        self.state.volume_mut(volume).draining = true;
+        self.state.agenda.push_back(Task::Writeback(volume));
+        self.run_agenda();
     }
 
     /// Ends the engine: lands what is gathering, writes the journal, flushes; see [`Phase::Stopped`]. Dirty blocks
     /// stay dirty on the cache device.
     pub fn stop(&mut self, now: Instant) {
-        let _ = now;
-        todo!()
+        self.state.now = now;
+        if self.ending == Ending::No {
+            self.ending = Ending::Draining;
+        }
+    }
+
+    /// Whether nothing is in flight but what stopping itself asks for.
+    fn is_quiet(&self) -> bool {
+        let state = &self.state;
+        let no_origin_work = state.volume_ids().all(|volume| state.volume(volume).queue.is_empty());
+        state.requests.is_empty() && state.submissions.is_empty() && no_origin_work
+    }
+
+    fn advance_ending(&mut self) {
+        if !matches!(self.ending, Ending::Draining | Ending::FlushingOrigins) {
+            return;
+        }
+        land::write_all(&mut self.state);
+        if !self.is_quiet() || !self.state.outbox.is_empty() || !self.state.agenda.is_empty() {
+            return;
+        }
+        let unsettled: Vec<VolumeId> = self
+            .state
+            .volume_ids()
+            .filter(|volume| self.state.volume(*volume).flush.is_unsettled())
+            .collect();
+        if self.ending == Ending::Draining && !unsettled.is_empty() {
+            self.ending = Ending::FlushingOrigins;
+            for volume in unsettled {
+                self.state.volume_mut(volume).flush.want();
+            }
+            flush::submit_due(&mut self.state);
+            return;
+        }
+        self.ending = Ending::Settling;
+        self.state.agenda.push_back(Task::Barrier(DurableWaiter::Stop));
     }
 
     /// State and counters.
     pub fn status(&self) -> Status {
-        todo!()
+        let state = &self.state;
+        let segments = state.cache.segments();
+        let geometry = state.cache.geometry();
+        let free = segments.count_in(SegmentState::Free)
+            + segments.count_in(SegmentState::Ready)
+            + segments.count_in(SegmentState::Opening);
+        Status {
+            health: state.health,
+            segments: u64::from(geometry.segment_count),
+            free_segments: free,
+            capacity_blocks: u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count),
+            probation_blocks: segments.live_blocks(Queue::Probation),
+            main_blocks: segments.live_blocks(Queue::Main),
+            probation_target: state.retention.target(),
+            memory_bytes: state.cache.memory_bytes() + state.retention.memory_bytes(),
+            counters: state.counters,
+            volumes: state.volume_ids().map(|volume| self.volume_status(volume)).collect(),
+        }
+    }
+
+    fn volume_status(&self, volume: VolumeId) -> VolumeStatus {
+        let found = self.state.volume(volume);
+        let blocks = self.state.cache.volume(volume);
+        VolumeStatus {
+            volume,
+            mode: found.settings.mode,
+            size: found.size,
+            cached_blocks: blocks.cached,
+            dirty_blocks: blocks.dirty,
+            unflushed_blocks: blocks.unflushed,
+            fill_window: found.window.bytes(),
+            requests_in_flight: self.state.requests.count_for(volume),
+            counters: found.counters,
+        }
     }
 
     /// Whether the newest data of a block is in the cache, at any place of the log.
     pub fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool {
-        let _ = (volume, block);
-        todo!()
+        self.state.cache.find(BlockKey::new(volume, block)).is_some()
     }
 
-    /// The dirty blocks of a volume, ascending. Walks the whole table: for tools, not for serving.
+    /// The blocks of a volume whose newest data the origin does not have, or has not flushed, ascending. Walks the
+    /// whole table: for tools, not for serving.
     pub fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
-        let _ = volume;
-        todo!()
+        let mut blocks: Vec<_> = self.state.cache.kept_blocks(volume).collect();
+        blocks.sort_unstable();
+        blocks
     }
 
     /// Whether the books agree with each other, recomputed from scratch.
@@ -128,6 +441,47 @@ impl Engine {
     /// # Panics
     /// If they do not.
     pub fn check(&self) {
-        todo!()
+        self.state.cache.check();
     }
+
+    /// Pages of the pool in use.
+    pub fn pool_pages_used(&self) -> u32 {
+        self.state.pool.used()
+    }
+}
+
+fn count_request(volume: &mut Volume, request: &Request<'_>) {
+    let counters = &mut volume.counters;
+    match request.operation {
+        Operation::Read => {
+            counters.reads += 1;
+            counters.read_bytes += request.extent.length;
+        }
+        Operation::Write(_) => {
+            counters.writes += 1;
+            counters.write_bytes += request.extent.length;
+        }
+        Operation::Flush => counters.flushes += 1,
+        Operation::Discard | Operation::WriteZeroes { .. } => counters.discards += 1,
+        Operation::Promote => {}
+    }
+}
+
+/// Checks a volume's settings against the superblock; gives the origin's size.
+fn check_settings(superblock: &Superblock, settings: &VolumeSettings) -> Result<u64, Error> {
+    let id = settings.volume;
+    let Some(record) = superblock.volumes.iter().find(|volume| volume.id == id) else {
+        let what = "the cache device has no volume of this number".to_string();
+        return Err(Error::Volume { name: format!("number {}", id.get()), what });
+    };
+    let refuse = |what: &str| Err(Error::Volume { name: record.name.clone(), what: what.to_string() });
+    let window = settings.fill_window_max;
+    if !window.is_power_of_two() || !(FILL_WINDOW_MIN..=FILL_WINDOW_MAX).contains(&window) {
+        return refuse("the largest fill window must be a power of two from 4 KiB to 1 MiB");
+    }
+    let marks = [settings.dirty_low, settings.dirty_high, settings.dirty_limit, 1024];
+    if !marks.is_sorted() {
+        return refuse("the dirty marks must rise from low to high to limit, at most 1024");
+    }
+    Ok(record.origin_size)
 }

@@ -56,6 +56,11 @@ impl Pool {
         self.free.push(page);
     }
 
+    /// Pages that are free.
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
+    }
+
     /// Pages in use.
     pub(crate) fn used(&self) -> u32 {
         self.count - 1 - u32::try_from(self.free.len()).expect("at most the pool")

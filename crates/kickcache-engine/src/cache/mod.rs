@@ -93,10 +93,6 @@ impl Cache {
         &self.volumes[usize::from(volume.get())]
     }
 
-    pub(crate) fn len(&self) -> u64 {
-        self.index.len()
-    }
-
     pub(crate) fn memory_bytes(&self) -> u64 {
         let slots = u64::from(self.slots.count()) * SLOT_BYTES as u64;
         slots + self.index.memory_bytes() + self.segments.memory_bytes()

@@ -8,7 +8,7 @@ use crate::config::{VOLUME_COUNT_MAX, VOLUME_NAME_MAX};
 use crate::error::Error;
 use crate::format::bytes::{Reader, Writer};
 use crate::format::geometry::Geometry;
-use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, SECTOR_SIZE, VolumeId};
+use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, VolumeId};
 
 /// Bytes of one copy.
 pub const SUPERBLOCK_SIZE: usize = 16_384;
@@ -151,8 +151,9 @@ impl Superblock {
 }
 
 fn check_size(origin_size: u64) -> Result<(), String> {
-    if origin_size == 0 || !origin_size.is_multiple_of(SECTOR_SIZE) {
-        return Err(format!("an origin has a multiple of 512 bytes, this one {origin_size}"));
+    if origin_size == 0 || !origin_size.is_multiple_of(BLOCK_SIZE) {
+        let what = "an origin needs a multiple of 4096 bytes";
+        return Err(format!("{what}, this one has {origin_size}; extend a file with truncate -s %4096"));
     }
     if origin_size / BLOCK_SIZE >= BLOCK_INDEX_LIMIT {
         return Err(format!("an origin has at most 4 PiB, this one {origin_size} bytes"));

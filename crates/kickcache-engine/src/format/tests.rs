@@ -30,7 +30,7 @@ fn key(block: u64) -> BlockKey {
 fn superblock() -> Superblock {
     let mut superblock = Superblock::new(UUID, 8 << 20).unwrap();
     superblock.add_volume("vm1", 1 << 30, "file:/srv/vm1.img").unwrap();
-    superblock.add_volume("vm2", 512, "block:/dev/sdb").unwrap();
+    superblock.add_volume("vm2", 4096, "block:/dev/sdb").unwrap();
     superblock
 }
 
@@ -151,7 +151,7 @@ fn superblock_errors_are_sentences() {
 #[test]
 fn volumes_are_checked_when_added() {
     let mut superblock = superblock();
-    for (name, size) in [("", 512), ("vm1", 512), ("x", 0), ("x", 513), ("x", u64::MAX / 512 * 512)] {
+    for (name, size) in [("", 4096), ("vm1", 4096), ("x", 0), ("x", 512), ("x", u64::MAX / 4096 * 4096)] {
         assert!(matches!(superblock.add_volume(name, size, ""), Err(Error::Volume { .. })), "{name} {size}");
     }
     for number in 2..16 {
@@ -184,7 +184,7 @@ fn golden_bytes_match_the_document() {
         .map(|(name, bytes)| alloc::format!("{name}: {} bytes, crc {:08x}", bytes.len(), crc32c(bytes).get()))
         .collect();
     expect![[r#"
-        superblock: 16384 bytes, crc 4c21060e
+        superblock: 16384 bytes, crc 478b431c
         batch header: 4096 bytes, crc bc294319
         summary: 4096 bytes, crc 4f83aeec
         records: 4096 bytes, crc a0d5d305

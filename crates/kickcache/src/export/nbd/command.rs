@@ -118,3 +118,10 @@ pub enum CloseReason {
     #[error("the client has more than 1 MiB of replies waiting for refused commands or options")]
     OutputFlood,
 }
+
+impl CloseReason {
+    /// Whether the client ended the connection in the way the protocol foresees: nothing to warn about.
+    pub fn is_orderly(self) -> bool {
+        matches!(self, CloseReason::Disconnect | CloseReason::Abort)
+    }
+}

@@ -150,7 +150,7 @@ impl Client {
         Client::over(Stream::Tcp(socket), options)
     }
 
-    /// Starts on a connected socket, for example one half of a pair.
+    /// Starts on a connected socket, for example one half of a pair; its time-outs stay as they are.
     ///
     /// # Errors
     /// As [`Client::connect_unix`].
@@ -233,6 +233,16 @@ impl Client {
     pub fn write_zeroes(&mut self, offset: u64, length: u64) -> Result<(), ClientError> {
         let cookie = self.next_cookie();
         self.sender.send_write_zeroes(cookie, offset, length, Fua::No)?;
+        self.receiver.expect(cookie).map(|_| ())
+    }
+
+    /// Brings data into the server's cache; `length` may be up to 4 GiB - 1.
+    ///
+    /// # Errors
+    /// If the connection or the request fails.
+    pub fn cache(&mut self, offset: u64, length: u64) -> Result<(), ClientError> {
+        let cookie = self.next_cookie();
+        self.sender.send_cache(cookie, offset, length)?;
         self.receiver.expect(cookie).map(|_| ())
     }
 

@@ -7,7 +7,8 @@ use super::sender::{Gathered, InFlight, Pending};
 use super::stream::{Stream, Wait};
 use super::{ClientError, NbdErrno, RemoteExport, StatusExtent};
 use crate::export::nbd::wire::{
-    MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY, PAYLOAD_MAX, Reader, STATE_HOLE, STATE_ZERO, chunk,
+    EXTENT_COUNT_MAX, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY, PAYLOAD_MAX, Reader, STATE_HOLE,
+    STATE_ZERO, chunk,
 };
 
 /// Bytes the buffer starts with; it grows to the longest reply.
@@ -307,6 +308,9 @@ fn take_extents(
 ) -> Result<(), ClientError> {
     if reader.u32().ok_or_else(short)? != allocation.ok_or_else(short)? {
         return Err(protocol("a block status chunk is of a context that was not asked for"));
+    }
+    if request.gathered.extents.len() + reader.rest().len() / 8 > EXTENT_COUNT_MAX {
+        return Err(protocol("a block status reply has more than 65536 extents"));
     }
     while !reader.is_empty() {
         let (length, flags) = (reader.u32().ok_or_else(short)?, reader.u32().ok_or_else(short)?);

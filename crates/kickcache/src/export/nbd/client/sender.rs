@@ -250,6 +250,15 @@ impl Sender {
         self.send()
     }
 
+    /// Queues and sends a request to bring data into the server's cache.
+    ///
+    /// # Errors
+    /// As [`Sender::send_read`].
+    pub fn send_cache(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
+        self.queue_cache(cookie, offset, length)?;
+        self.send()
+    }
+
     /// Queues and sends a block status request.
     ///
     /// # Errors

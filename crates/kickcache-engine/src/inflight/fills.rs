@@ -1,0 +1,125 @@
+//! Fills in flight: what misses read from an origin, for whom, and what of it may be promoted.
+
+use alloc::vec::Vec;
+
+use crate::config::FILL_WINDOW_MAX;
+use crate::inflight::origin::Ticket;
+use crate::inflight::requests::RequestSlot;
+use crate::inflight::slab::Slab;
+use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, PageIndex, VolumeId};
+
+const BLOCKS_MAX: usize = (FILL_WINDOW_MAX / BLOCK_SIZE) as usize;
+
+/// A set of the blocks of one fill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct BlockSet([u64; BLOCKS_MAX / 64]);
+
+impl BlockSet {
+    pub(crate) fn insert(&mut self, offset: usize) {
+        self.0[offset / 64] |= 1 << (offset % 64);
+    }
+
+    pub(crate) fn contains(&self, offset: usize) -> bool {
+        self.0[offset / 64] & (1 << (offset % 64)) != 0
+    }
+}
+
+/// A request that waits for a part of a fill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FillWaiter {
+    pub(crate) request: RequestSlot,
+    /// Bytes of the volume that it wants.
+    pub(crate) extent: ByteExtent,
+    /// Whether the bytes go into its memory (a read) or only into the cache (a promote).
+    pub(crate) wants_data: bool,
+}
+
+/// An origin read into pages of the pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Fill {
+    pub(crate) volume: VolumeId,
+    /// Whole blocks of the volume.
+    pub(crate) extent: ByteExtent,
+    pub(crate) pages: Vec<PageIndex>,
+    /// Blocks that somebody asked for; the others are prefetched.
+    pub(crate) wanted: BlockSet,
+    /// Blocks that were changed since the fill began: not to be promoted, nor given to later requests.
+    pub(crate) stale: BlockSet,
+    /// Blocks that go to the main queue.
+    pub(crate) main: BlockSet,
+    pub(crate) promote: bool,
+    pub(crate) waiters: Vec<FillWaiter>,
+    pub(crate) ticket: Ticket,
+}
+
+impl Fill {
+    pub(crate) fn first_block(&self) -> BlockIndex {
+        BlockIndex::containing(self.extent.start)
+    }
+
+    fn will_bring(&self, volume: VolumeId, block: BlockIndex) -> bool {
+        self.volume == volume && self.offset_of(block).is_some_and(|offset| !self.stale.contains(offset))
+    }
+
+    /// The place of a block in the fill.
+    pub(crate) fn offset_of(&self, block: BlockIndex) -> Option<usize> {
+        let offset = block.get().checked_sub(self.first_block().get())?;
+        let offset = usize::try_from(offset).ok()?;
+        (offset < self.pages.len()).then_some(offset)
+    }
+}
+
+/// Number of a fill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FillSlot(u32);
+
+/// The fills in flight.
+#[derive(Debug)]
+pub(crate) struct Fills {
+    table: Slab<Fill>,
+}
+
+impl Fills {
+    pub(crate) const fn new() -> Fills {
+        Fills { table: Slab::new() }
+    }
+
+    pub(crate) fn insert(&mut self, fill: Fill) -> FillSlot {
+        FillSlot(self.table.insert(fill))
+    }
+
+    pub(crate) fn remove(&mut self, slot: FillSlot) -> Fill {
+        self.table.remove(slot.0).expect("a fill ends once")
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Whether a fill will bring the block as it is.
+    pub(crate) fn covers(&self, volume: VolumeId, block: BlockIndex) -> bool {
+        self.table.iter().any(|(_, fill)| fill.will_bring(volume, block))
+    }
+
+    /// The fill that will bring the block as it is.
+    pub(crate) fn covering(&mut self, volume: VolumeId, block: BlockIndex) -> Option<&mut Fill> {
+        self.table.iter_mut().map(|(_, fill)| fill).find(|fill| fill.will_bring(volume, block))
+    }
+
+    /// The data of an extent is about to change (I-5).
+    pub(crate) fn spoil(&mut self, volume: VolumeId, extent: ByteExtent) {
+        for (_, fill) in self.table.iter_mut() {
+            if fill.volume != volume || !fill.extent.overlaps(extent) {
+                continue;
+            }
+            let first = fill.first_block();
+            for offset in 0..fill.pages.len() {
+                let block = first.plus(offset as u64);
+                let bytes = ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE };
+                if bytes.overlaps(extent) {
+                    fill.stale.insert(offset);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Work of the engine's own that goes on in pieces: reclaim, checkpoint, recovery.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::error::Error;
+use crate::format::journal::{Record, SegmentImage};
+use crate::format::summary::Summary;
+use crate::units::{Location, SegmentIndex, Sequence};
+
+/// A segment that reclaim empties.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Emptying {
+    pub(crate) segment: SegmentIndex,
+    /// Reads of blocks to carry on that are in flight.
+    pub(crate) reads_in_flight: u32,
+}
+
+/// Reclaim's state.
+#[derive(Debug, Default)]
+pub(crate) struct Reclaim {
+    pub(crate) emptying: Vec<Emptying>,
+    /// Empty segments whose next opening is not yet on record.
+    pub(crate) emptied: Vec<SegmentIndex>,
+    /// Openings are on their way into the journal.
+    pub(crate) opening: usize,
+    /// Blocks to carry on for which there was no memory or no room.
+    pub(crate) postponed: Vec<Location>,
+    /// Reclaim goes on until the upper mark is reached.
+    pub(crate) active: bool,
+}
+
+/// A checkpoint under way.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    pub(crate) start: Sequence,
+    /// Number of the journal block at which it began.
+    pub(crate) ring: u64,
+    /// Next chunk to snap.
+    pub(crate) next: u32,
+    /// Chunks snapped and not written.
+    pub(crate) snapped: Vec<(u32, Vec<SegmentImage>)>,
+    pub(crate) writes_in_flight: u32,
+    /// All chunks are written; their flush is awaited.
+    pub(crate) finishing: bool,
+}
+
+/// What recovery knows so far.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    pub(crate) reads_in_flight: u32,
+    /// Next byte of the journal to read.
+    pub(crate) journal_at: u64,
+    /// Chunks of checkpoints found, by start and number, each with its journal block.
+    pub(crate) chunks: BTreeMap<(Sequence, u32), (u64, Vec<SegmentImage>)>,
+    /// All records found, each with its journal block.
+    pub(crate) records: Vec<(u64, Record)>,
+    /// Number of the newest journal block.
+    pub(crate) ring_newest: Option<u64>,
+    /// The newest sequence number seen.
+    pub(crate) newest: Sequence,
+    /// The segments as the newest whole checkpoint and the records tell them.
+    pub(crate) images: Vec<Option<SegmentImage>>,
+    /// Next segment to read.
+    pub(crate) next_segment: u32,
+    /// Sequence number of the copy at each location that is in the books.
+    pub(crate) sequences: Vec<Sequence>,
+    /// Segments without a summary, to be summed up at the end.
+    pub(crate) unsealed: Vec<Summary>,
+    /// Segments that hold batches, with the newest sequence number in each.
+    pub(crate) sealed: Vec<(Sequence, SegmentIndex)>,
+    /// Why it cannot go on.
+    pub(crate) failed: Option<Error>,
+}

@@ -1,0 +1,10 @@
+//! What is in flight: requests, submissions, origin accesses, fills, writebacks, and long jobs.
+
+pub(crate) mod fills;
+pub(crate) mod jobs;
+pub(crate) mod origin;
+pub(crate) mod origin_flush;
+pub(crate) mod requests;
+pub(crate) mod slab;
+pub(crate) mod submissions;
+pub(crate) mod writebacks;

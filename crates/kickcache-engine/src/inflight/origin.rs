@@ -1,0 +1,182 @@
+//! Accesses to one origin, in the order in which they were asked for where they overlap.
+//!
+//! Invariants:
+//! * I-6: two accesses to overlapping extents, one of them a write, are never in flight together.
+
+use alloc::vec::Vec;
+
+use crate::config::ORIGIN_DEPTH_MAX;
+use crate::device::DeviceOperation;
+use crate::inflight::submissions::Purpose;
+use crate::units::ByteExtent;
+
+/// Names an access until it is released.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Ticket(u64);
+
+/// Reading or changing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// On whose behalf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Priority {
+    /// A client waits for it.
+    Foreground,
+    /// Writeback.
+    Background,
+}
+
+/// What a caller asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AccessRequest {
+    pub(crate) extent: ByteExtent,
+    pub(crate) access: Access,
+    pub(crate) priority: Priority,
+}
+
+#[derive(Debug)]
+struct Entry {
+    ticket: Ticket,
+    request: AccessRequest,
+    /// Earlier entries that it must wait for.
+    blockers: u32,
+    /// What to submit once its turn comes; `None` until it is ready, and when it is in flight.
+    operation: Option<(DeviceOperation, Purpose)>,
+    in_flight: bool,
+}
+
+/// The accesses to one origin.
+#[derive(Debug)]
+pub(crate) struct OriginQueue {
+    entries: Vec<Entry>,
+    next: u64,
+    in_flight: usize,
+    foreground_reads: usize,
+    foreground: usize,
+}
+
+fn conflict(one: &AccessRequest, other: &AccessRequest) -> bool {
+    let both_read = one.access == Access::Read && other.access == Access::Read;
+    !both_read && one.extent.overlaps(other.extent)
+}
+
+impl OriginQueue {
+    pub(crate) const fn new() -> OriginQueue {
+        OriginQueue { entries: Vec::new(), next: 0, in_flight: 0, foreground_reads: 0, foreground: 0 }
+    }
+
+    /// Foreground reads that are queued or in flight.
+    pub(crate) fn foreground_reads(&self) -> usize {
+        self.foreground_reads
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Takes a place in the order; nothing is submitted before [`OriginQueue::set_ready`].
+    pub(crate) fn enqueue(&mut self, request: AccessRequest) -> Ticket {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        let blockers = self.entries.iter().filter(|entry| conflict(&entry.request, &request)).count();
+        let blockers = u32::try_from(blockers).expect("fewer than 2^32 accesses");
+        self.count(&request, 1);
+        self.entries.push(Entry { ticket, request, blockers, operation: None, in_flight: false });
+        ticket
+    }
+
+    fn count(&mut self, request: &AccessRequest, by: isize) {
+        if request.priority == Priority::Foreground {
+            self.foreground = self.foreground.strict_add_signed(by);
+            if request.access == Access::Read {
+                self.foreground_reads = self.foreground_reads.strict_add_signed(by);
+            }
+        }
+    }
+
+    fn position(&self, ticket: Ticket) -> usize {
+        self.entries.iter().position(|entry| entry.ticket == ticket).expect("a ticket is released once")
+    }
+
+    /// The access may be submitted when its turn comes.
+    pub(crate) fn set_ready(&mut self, ticket: Ticket, operation: DeviceOperation, purpose: Purpose) {
+        let at = self.position(ticket);
+        self.entries[at].operation = Some((operation, purpose));
+    }
+
+    /// The next access whose turn has come, if any; it is in flight from then on.
+    pub(crate) fn take_startable(&mut self) -> Option<(DeviceOperation, Purpose)> {
+        if self.in_flight >= ORIGIN_DEPTH_MAX {
+            return None;
+        }
+        let entry = self.entries.iter_mut().find(|entry| entry.blockers == 0 && entry.operation.is_some())?;
+        entry.in_flight = true;
+        self.in_flight += 1;
+        entry.operation.take()
+    }
+
+    /// The access ended, or is given up before it was submitted.
+    pub(crate) fn release(&mut self, ticket: Ticket) {
+        let at = self.position(ticket);
+        let gone = self.entries.remove(at);
+        self.in_flight -= usize::from(gone.in_flight);
+        self.count(&gone.request, -1);
+        for later in &mut self.entries[at..] {
+            later.blockers -= u32::from(conflict(&gone.request, &later.request));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::units::VolumeId;
+
+    fn ask(start: u64, access: Access) -> AccessRequest {
+        AccessRequest { extent: ByteExtent { start, length: 4096 }, access, priority: Priority::Foreground }
+    }
+
+    fn ready(queue: &mut OriginQueue, ticket: Ticket) {
+        let flush = DeviceOperation::Flush { device: Device::Origin(VolumeId::new(0)) };
+        queue.set_ready(ticket, flush, Purpose::CacheFlush);
+    }
+
+    #[test]
+    fn overlapping_accesses_keep_their_order() {
+        let mut queue = OriginQueue::new();
+        let read = queue.enqueue(ask(0, Access::Read));
+        let write = queue.enqueue(ask(0, Access::Write));
+        let late = queue.enqueue(ask(0, Access::Read));
+        let other = queue.enqueue(ask(8192, Access::Write));
+        for ticket in [read, write, late, other] {
+            ready(&mut queue, ticket);
+        }
+        assert!(queue.take_startable().is_some() && queue.take_startable().is_some());
+        assert!(queue.take_startable().is_none(), "write and late read wait for the first read");
+        queue.release(read);
+        assert!(queue.take_startable().is_some());
+        assert!(queue.take_startable().is_none());
+        queue.release(write);
+        assert!(queue.take_startable().is_some());
+        assert_eq!(queue.foreground_reads(), 1);
+        queue.release(late);
+        queue.release(other);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn an_access_that_is_not_ready_still_holds_its_place() {
+        let mut queue = OriginQueue::new();
+        let first = queue.enqueue(ask(0, Access::Write));
+        let second = queue.enqueue(ask(0, Access::Write));
+        ready(&mut queue, second);
+        assert!(queue.take_startable().is_none());
+        queue.release(first);
+        assert!(queue.take_startable().is_some());
+    }
+}

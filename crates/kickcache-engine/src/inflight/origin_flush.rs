@@ -1,0 +1,106 @@
+//! The flushes of one origin, and the blocks that one of them will make clean.
+//!
+//! Invariants:
+//! * I-3: a block becomes clean when a flush ended that was submitted after the origin's write of it had ended.
+
+use alloc::vec::Vec;
+
+use crate::inflight::requests::RequestSlot;
+use crate::time::Instant;
+use crate::units::{BlockKey, Location};
+
+/// Flush state of one origin.
+#[derive(Debug, Default)]
+pub(crate) struct OriginFlush {
+    /// A client was told of a write to the origin since the last flush was submitted.
+    acknowledged: bool,
+    /// Anything was written to the origin since the last flush was submitted.
+    written: bool,
+    in_flight: Option<Vec<RequestSlot>>,
+    waiting: Vec<RequestSlot>,
+    /// Blocks that the next flush makes clean.
+    gathering: Vec<(BlockKey, Location)>,
+    /// Blocks that the flush in flight makes clean.
+    flushing: Vec<(BlockKey, Location)>,
+    /// When the oldest write since the last flush ended.
+    since: Option<Instant>,
+    wanted: bool,
+}
+
+impl OriginFlush {
+    /// The origin ended a write that a client will be told of.
+    pub(crate) fn on_client_write(&mut self, now: Instant) {
+        self.acknowledged = true;
+        self.on_write(now);
+    }
+
+    /// The origin ended a write.
+    pub(crate) fn on_write(&mut self, now: Instant) {
+        self.written = true;
+        self.since.get_or_insert(now);
+    }
+
+    /// A block that the origin holds now, unflushed.
+    pub(crate) fn add(&mut self, key: BlockKey, location: Location) {
+        self.gathering.push((key, location));
+    }
+
+    /// Blocks that wait for a flush.
+    pub(crate) fn gathered(&self) -> usize {
+        self.gathering.len()
+    }
+
+    /// Whether the origin holds something that no flush has made durable.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.written || self.in_flight.is_some() || !self.gathering.is_empty()
+    }
+
+    /// Whether a flush request must wait for this origin.
+    pub(crate) fn concerns_clients(&self) -> bool {
+        self.acknowledged || self.in_flight.is_some()
+    }
+
+    /// A flush request waits for the next flush.
+    pub(crate) fn wait(&mut self, request: RequestSlot) {
+        self.waiting.push(request);
+    }
+
+    /// A flush should be submitted soon, whoever waits.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// When the oldest write since the last flush ended, unless a flush is in flight.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        if self.in_flight.is_some() { None } else { self.since }
+    }
+
+    /// Whether a flush should be submitted; if so, from then on it is in flight.
+    pub(crate) fn begin(&mut self) -> bool {
+        let has_reason = !self.waiting.is_empty() || (self.wanted && self.is_unsettled());
+        if self.in_flight.is_some() || !has_reason {
+            return false;
+        }
+        self.in_flight = Some(core::mem::take(&mut self.waiting));
+        self.flushing = core::mem::take(&mut self.gathering);
+        self.acknowledged = false;
+        self.written = false;
+        self.wanted = false;
+        self.since = None;
+        true
+    }
+
+    /// The flush ended well; gives who waited and what became clean.
+    pub(crate) fn end(&mut self) -> (Vec<RequestSlot>, Vec<(BlockKey, Location)>) {
+        let waiters = self.in_flight.take().expect("a flush is in flight");
+        (waiters, core::mem::take(&mut self.flushing))
+    }
+
+    /// The flush failed: what it would have made clean may never have reached the origin. Gives who waited, and the
+    /// blocks, which must be written again.
+    pub(crate) fn fail(&mut self, now: Instant) -> (Vec<RequestSlot>, Vec<(BlockKey, Location)>) {
+        self.acknowledged = true;
+        self.on_write(now);
+        self.end()
+    }
+}

@@ -1,0 +1,221 @@
+//! The requests in flight, each with what it waits for.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::inflight::origin::Ticket;
+use crate::inflight::slab::Slab;
+use crate::request::{Durability, Errno, Operation, Request, RequestId, Unmap};
+use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, Location, PageIndex, VolumeId};
+
+/// Number of a request in the table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct RequestSlot(u32);
+
+/// Where the data of a write comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// The request's memory.
+    Payload,
+    /// The zero page.
+    Zeroes,
+}
+
+/// A partial block on its way to becoming a whole one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Merged {
+    pub(crate) block: BlockIndex,
+    pub(crate) page: PageIndex,
+    pub(crate) checksum: Checksum,
+}
+
+/// Which way a write goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Route {
+    /// Into the log alone.
+    Log,
+    /// Into the log, then to the origin.
+    LogThrough,
+    /// To the origin alone, after what is cached of it is *gone*.
+    Around,
+    /// To the origin alone, partial blocks merged: the cache device is out of service.
+    Through,
+}
+
+/// How far a write has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Nothing is done yet.
+    Arrived,
+    /// Partial blocks are completed.
+    Merging,
+    /// Its blocks join the log, or wait for their batches to land.
+    Logging,
+    /// The origin writes it.
+    Origin,
+}
+
+/// State of a write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Writing {
+    pub(crate) step: Step,
+    pub(crate) route: Route,
+    pub(crate) source: Source,
+    pub(crate) durability: Durability,
+    pub(crate) unmap: Unmap,
+    /// The part of the request that is under way; the whole of it but for long write-zeroes.
+    pub(crate) extent: ByteExtent,
+    /// Checksums of the whole blocks of the request's payload.
+    pub(crate) checksums: Vec<Checksum>,
+    pub(crate) merged: Vec<Merged>,
+    /// Where its blocks stand in the log, in order.
+    pub(crate) locations: Vec<Location>,
+    pub(crate) ticket: Option<Ticket>,
+    /// The log could not take all of it: the origin must.
+    pub(crate) log_failed: bool,
+}
+
+impl Writing {
+    /// A write that just arrived.
+    pub(crate) fn new(operation: Operation, extent: ByteExtent, checksums: &[Checksum]) -> Option<Writing> {
+        let (source, durability, unmap) = match operation {
+            Operation::Write(durability) => (Source::Payload, durability, Unmap::Forbid),
+            Operation::WriteZeroes { unmap, durability } => (Source::Zeroes, durability, unmap),
+            Operation::Read | Operation::Flush | Operation::Discard | Operation::Promote => return None,
+        };
+        Some(Writing {
+            step: Step::Arrived,
+            route: Route::Around,
+            source,
+            durability,
+            unmap,
+            extent,
+            checksums: checksums.to_vec(),
+            merged: Vec::new(),
+            locations: Vec::new(),
+            ticket: None,
+            log_failed: false,
+        })
+    }
+
+    /// The completed block, if it was a partial one.
+    pub(crate) fn merged(&self, block: BlockIndex) -> Option<&Merged> {
+        self.merged.iter().find(|merged| merged.block == block)
+    }
+
+    /// Blocks that the part under way covers only partly: none, one or two.
+    pub(crate) fn partial_blocks(&self) -> impl Iterator<Item = BlockIndex> + use<> {
+        let extent = self.extent;
+        let first = BlockIndex::containing(extent.start);
+        let last = BlockIndex::containing(extent.end() - 1);
+        let is_partial =
+            move |block: &BlockIndex| intersection(extent, block_extent(*block)).length < BLOCK_SIZE;
+        [Some(first), (last != first).then_some(last)].into_iter().flatten().filter(is_partial)
+    }
+}
+
+/// What a request does at the moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Reads, flushes: only counts what is outstanding.
+    Simple,
+    /// A write or write-zeroes.
+    Write(Box<Writing>),
+    /// A long job (discard, promote): done up to this byte of the volume.
+    Cursor {
+        /// Next byte.
+        next: u64,
+        /// The origin access of the part under way.
+        ticket: Option<Ticket>,
+    },
+}
+
+/// A request in flight.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Pending {
+    pub(crate) id: RequestId,
+    pub(crate) volume: VolumeId,
+    pub(crate) operation: Operation,
+    pub(crate) extent: ByteExtent,
+    /// Things that must end before the request can go on.
+    pub(crate) outstanding: u32,
+    pub(crate) error: Option<Errno>,
+    pub(crate) stage: Stage,
+}
+
+impl Pending {
+    /// The write state.
+    ///
+    /// # Panics
+    /// If the request is not a write: only the write path asks.
+    pub(crate) fn writing(&mut self) -> &mut Writing {
+        let Stage::Write(writing) = &mut self.stage else { panic!("not a write: {:?}", self.operation) };
+        writing
+    }
+}
+
+/// The blocks that an extent touches.
+pub(crate) fn blocks_of(
+    extent: ByteExtent,
+) -> impl DoubleEndedIterator<Item = BlockIndex> + ExactSizeIterator {
+    let first = extent.start / BLOCK_SIZE;
+    let count = extent.end().div_ceil(BLOCK_SIZE) - first;
+    (0..usize::try_from(count).expect("fits the address space"))
+        .map(move |offset| BlockIndex::new(first + offset as u64))
+}
+
+/// The bytes of a block.
+pub(crate) const fn block_extent(block: BlockIndex) -> ByteExtent {
+    ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE }
+}
+
+/// What two extents have in common.
+pub(crate) fn intersection(one: ByteExtent, other: ByteExtent) -> ByteExtent {
+    let start = one.start.max(other.start);
+    let end = one.end().min(other.end());
+    ByteExtent { start, length: end.saturating_sub(start) }
+}
+
+/// The requests in flight.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    table: Slab<Pending>,
+}
+
+impl Requests {
+    pub(crate) const fn new() -> Requests {
+        Requests { table: Slab::new() }
+    }
+
+    pub(crate) fn insert(&mut self, request: &Request<'_>) -> RequestSlot {
+        RequestSlot(self.table.insert(Pending {
+            id: request.id,
+            volume: request.volume,
+            operation: request.operation,
+            extent: request.extent,
+            outstanding: 0,
+            error: None,
+            stage: Stage::Simple,
+        }))
+    }
+
+    pub(crate) fn remove(&mut self, slot: RequestSlot) -> Pending {
+        self.table.remove(slot.0).expect("a request ends once")
+    }
+
+    pub(crate) fn get(&self, slot: RequestSlot) -> &Pending {
+        self.table.get(slot.0).expect("a request in flight")
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: RequestSlot) -> &mut Pending {
+        self.table.get_mut(slot.0).expect("a request in flight")
+    }
+
+    pub(crate) fn count_for(&self, volume: VolumeId) -> u64 {
+        self.table.iter().filter(|(_, pending)| pending.volume == volume).count() as u64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+}

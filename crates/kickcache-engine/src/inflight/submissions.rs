@@ -1,0 +1,104 @@
+//! The submissions in flight, each with what its completion is for.
+
+use alloc::vec::Vec;
+
+use crate::device::SubmissionId;
+use crate::inflight::fills::FillSlot;
+use crate::inflight::origin::Ticket;
+use crate::inflight::requests::RequestSlot;
+use crate::inflight::slab::Slab;
+use crate::inflight::writebacks::WritebackSlot;
+use crate::log::BatchSlot;
+use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SegmentIndex, Sequence, VolumeId};
+
+/// What a completion is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Whole blocks for a read, straight into its memory.
+    Hit { request: RequestSlot, first: BlockKey, location: Location, count: u32 },
+    /// A block of which a read wants a part.
+    HitPart { request: RequestSlot, key: BlockKey, location: Location, page: PageIndex, extent: ByteExtent },
+    /// A read past the cache.
+    Direct { request: RequestSlot, ticket: Ticket },
+    /// The origin read of a fill.
+    Fill { fill: FillSlot },
+    /// The rest of a partial block, from the cache.
+    MergeCached { request: RequestSlot, key: BlockKey, location: Location, page: PageIndex },
+    /// The rest of a partial block, from the origin.
+    MergeOrigin { request: RequestSlot, block: BlockIndex, page: PageIndex, ticket: Ticket },
+    /// A partial block, completed.
+    Merged { request: RequestSlot, block: BlockIndex, page: PageIndex },
+    /// The origin's part of a write.
+    RequestWrite { request: RequestSlot },
+    /// The origin's part of a discard.
+    Discard { request: RequestSlot },
+    /// A batch.
+    Batch { batch: BatchSlot },
+    /// A journal block and the records in it.
+    Journal { sequences: Vec<Sequence> },
+    /// A summary.
+    Summary { segment: SegmentIndex },
+    /// A flush of the cache device.
+    CacheFlush,
+    /// A flush of an origin.
+    OriginFlush { volume: VolumeId },
+    /// Dirty blocks on their way to the origin: a read from the cache.
+    WritebackRead { writeback: WritebackSlot, first: u32, count: u32 },
+    /// The write to the origin.
+    WritebackWrite { writeback: WritebackSlot },
+    /// Live blocks of a segment that reclaim carries on.
+    Reinsert { first: Location, pages: Vec<PageIndex> },
+    /// Chunks of a checkpoint.
+    Checkpoint,
+    /// A step of recovery.
+    Recovery(RecoveryRead),
+}
+
+/// What recovery reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RecoveryRead {
+    /// Before anything: what a dead process left behind becomes durable.
+    Flush,
+    /// A stretch of the journal.
+    Journal,
+    /// The summary of a segment.
+    Summary(SegmentIndex),
+    /// A whole segment, for its headers and data.
+    Scan(SegmentIndex),
+    /// A summary that a dead process did not come to write.
+    Seal(SegmentIndex),
+}
+
+/// The submissions in flight.
+#[derive(Debug)]
+pub(crate) struct Submissions {
+    table: Slab<(u32, Purpose)>,
+    generation: u32,
+}
+
+impl Submissions {
+    pub(crate) const fn new() -> Submissions {
+        Submissions { table: Slab::new(), generation: 0 }
+    }
+
+    pub(crate) fn insert(&mut self, purpose: Purpose) -> SubmissionId {
+        self.generation = self.generation.wrapping_add(1);
+        let number = self.table.insert((self.generation, purpose));
+        SubmissionId::from_u64(u64::from(self.generation) << 32 | u64::from(number))
+    }
+
+    /// What the completion of `id` is for.
+    ///
+    /// # Panics
+    /// If the driver completes something twice, or something that it was never given.
+    pub(crate) fn remove(&mut self, id: SubmissionId) -> Purpose {
+        let number = u32::try_from(id.as_u64() & u64::from(u32::MAX)).expect("masked to 32 bits");
+        let (generation, purpose) = self.table.remove(number).expect("a submission completes once");
+        assert!(u64::from(generation) == id.as_u64() >> 32, "a submission completes once");
+        purpose
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+}

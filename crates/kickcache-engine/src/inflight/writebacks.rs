@@ -1,0 +1,76 @@
+//! Writebacks in flight, and the sweep that chooses the next ones in LBA order.
+
+use alloc::vec::Vec;
+
+use crate::inflight::origin::Ticket;
+use crate::inflight::slab::Slab;
+use crate::units::{BlockKey, ByteExtent, Location, PageIndex, VolumeId};
+
+/// One merged write of neighbouring blocks to an origin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Writeback {
+    pub(crate) volume: VolumeId,
+    pub(crate) extent: ByteExtent,
+    /// The blocks in order, with where each stood.
+    pub(crate) blocks: Vec<(BlockKey, Location)>,
+    pub(crate) pages: Vec<PageIndex>,
+    pub(crate) ticket: Ticket,
+    pub(crate) reads_in_flight: u32,
+    /// A block could not be read.
+    pub(crate) failed: bool,
+}
+
+/// Number of a writeback.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WritebackSlot(u32);
+
+/// The writebacks in flight.
+#[derive(Debug)]
+pub(crate) struct Writebacks {
+    table: Slab<Writeback>,
+}
+
+impl Writebacks {
+    pub(crate) const fn new() -> Writebacks {
+        Writebacks { table: Slab::new() }
+    }
+
+    pub(crate) fn insert(&mut self, writeback: Writeback) -> WritebackSlot {
+        WritebackSlot(self.table.insert(writeback))
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: WritebackSlot) -> &mut Writeback {
+        self.table.get_mut(slot.0).expect("a writeback in flight")
+    }
+
+    pub(crate) fn remove(&mut self, slot: WritebackSlot) -> Writeback {
+        self.table.remove(slot.0).expect("a writeback ends once")
+    }
+
+    pub(crate) fn count_for(&self, volume: VolumeId) -> usize {
+        self.table.iter().filter(|(_, writeback)| writeback.volume == volume).count()
+    }
+}
+
+/// The dirty blocks of one volume that writeback goes through next, in LBA order.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// Descending, so that the next one is popped off the end.
+    blocks: Vec<(BlockKey, Location)>,
+}
+
+impl Sweep {
+    /// Takes a new set of blocks, in any order.
+    pub(crate) fn fill(&mut self, mut blocks: Vec<(BlockKey, Location)>) {
+        blocks.sort_unstable_by(|one, other| other.cmp(one));
+        self.blocks = blocks;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(BlockKey, Location)> {
+        self.blocks.pop()
+    }
+}

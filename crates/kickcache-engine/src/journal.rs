@@ -1,0 +1,102 @@
+//! The journal: records gather into blocks of a ring on the cache device.
+//!
+//! Invariants:
+//! * J-1: a block is overwritten only when a whole checkpoint, younger than it, is durable.
+
+use alloc::vec::Vec;
+
+use crate::format::geometry::Geometry;
+use crate::format::journal::{Chunk, JournalBlock, JournalBody, RECORD_COUNT_MAX, Record, chunk_count};
+use crate::units::BLOCK_SIZE;
+
+/// A journal block ready for the device.
+#[derive(Debug)]
+pub(crate) struct JournalWrite {
+    /// Byte offset on the cache device.
+    pub(crate) offset: u64,
+    pub(crate) bytes: Vec<u8>,
+    /// The records in it.
+    pub(crate) records: Vec<Record>,
+}
+
+/// The ring and what gathers for it.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    uuid: [u8; 16],
+    geometry: Geometry,
+    gathering: Vec<Record>,
+    /// Number of the next block.
+    next: u64,
+    /// Number of the oldest block that recovery would need.
+    tail: u64,
+}
+
+impl Journal {
+    pub(crate) fn new(uuid: [u8; 16], geometry: Geometry, next: u64, tail: u64) -> Journal {
+        Journal { uuid, geometry, gathering: Vec::new(), next, tail }
+    }
+
+    pub(crate) fn add(&mut self, record: Record) {
+        self.gathering.push(record);
+    }
+
+    /// Number of the next block.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    fn used(&self) -> u64 {
+        self.next - self.tail
+    }
+
+    /// Blocks that a checkpoint takes.
+    fn checkpoint_blocks(&self) -> u64 {
+        u64::from(chunk_count(&self.geometry))
+    }
+
+    /// Whether it is time for a checkpoint.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.used() > self.geometry.journal_blocks() / 2
+    }
+
+    /// Whether work that makes many records may go on: half of what a checkpoint leaves stays free.
+    pub(crate) fn has_room(&self) -> bool {
+        let gathered = self.gathering.len().div_ceil(RECORD_COUNT_MAX) as u64;
+        self.used() + gathered + 2 * self.checkpoint_blocks() + 16 < self.geometry.journal_blocks()
+    }
+
+    /// The next block of records, if a full one has gathered, or any if `partial`.
+    ///
+    /// # Panics
+    /// J-1: if the ring is full; [`Journal::has_room`] is asked long before.
+    pub(crate) fn take_write(&mut self, partial: bool) -> Option<JournalWrite> {
+        let full = self.gathering.len() >= RECORD_COUNT_MAX;
+        if self.gathering.is_empty() || !(full || partial) {
+            return None;
+        }
+        let count = self.gathering.len().min(RECORD_COUNT_MAX);
+        let records: Vec<Record> = self.gathering.drain(..count).collect();
+        let body = JournalBody::Records(records.clone());
+        let (offset, bytes) = self.place(body);
+        Some(JournalWrite { offset, bytes, records })
+    }
+
+    /// A chunk of a checkpoint as a block.
+    pub(crate) fn place_chunk(&mut self, chunk: Chunk) -> (u64, Vec<u8>) {
+        self.place(JournalBody::Chunk(chunk))
+    }
+
+    fn place(&mut self, body: JournalBody) -> (u64, Vec<u8>) {
+        assert!(self.used() < self.geometry.journal_blocks(), "J-1: the journal is full");
+        let block = JournalBlock { uuid: self.uuid, ring: self.next, body };
+        let at = self.next % self.geometry.journal_blocks();
+        self.next += 1;
+        (self.geometry.journal().start + at * BLOCK_SIZE, block.encode())
+    }
+
+    /// A checkpoint that began at block `start` is durable.
+    pub(crate) fn forget_before(&mut self, start: u64) {
+        debug_assert!(start >= self.tail, "J-1: the tail only moves on");
+        self.tail = start;
+    }
+}

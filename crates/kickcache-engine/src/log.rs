@@ -1,0 +1,455 @@
+//! The heads of the log: blocks gather into batches, batches fill segments front to back.
+//!
+//! A block has its location from the moment it joins a batch; until the batch landed its data stands in memory.
+//!
+//! Invariants:
+//! * L-1: a batch's sequence number is given when it is submitted; an entry that died before is void in its header.
+//! * L-2: batches of one segment stand back to back, in the order in which they were begun.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::cache::segments::Queue;
+use crate::config::{BATCH_BLOCKS_MAX, BATCHES_IN_FLIGHT_MAX};
+use crate::device::{Memory, Piece};
+use crate::format::batch::{BatchEntry, BatchHeader};
+use crate::format::geometry::Geometry;
+use crate::format::summary::{Summary, SummaryEntry};
+use crate::inflight::requests::RequestSlot;
+use crate::inflight::slab::Slab;
+use crate::request::Durability;
+use crate::time::{Duration, Instant};
+use crate::units::{
+    BLOCK_BYTES, BlockKey, Checksum, Generation, Location, PageIndex, SegmentIndex, Sequence,
+};
+
+/// Blocks at which a batch is worth a write of its own while others are in flight.
+const WORTH_A_WRITE: usize = 64;
+/// A segment is sealed before its sequence numbers span this much; its summary stores 32-bit distances.
+const SEQUENCE_SPAN_MAX: u64 = 1 << 31;
+
+/// Number of a batch in flight.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct BatchSlot(u32);
+
+/// A block of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    /// `None` once it died.
+    pub(crate) key: Option<BlockKey>,
+    pub(crate) memory: Memory,
+    pub(crate) checksum: Checksum,
+    pub(crate) dirty: bool,
+    /// A page that is given back when the batch landed.
+    pub(crate) page: Option<PageIndex>,
+}
+
+/// Blocks that are written together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Batch {
+    pub(crate) queue: Queue,
+    pub(crate) segment: SegmentIndex,
+    /// Block of the segment where the header stands.
+    pub(crate) start: u32,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) waiters: Vec<RequestSlot>,
+    pub(crate) durability: Durability,
+    begun: Instant,
+    /// Given when the batch is submitted.
+    pub(crate) sequence: Option<Sequence>,
+}
+
+impl Batch {
+    /// Takes over what a new entry asks of its batch; whether a waiter was added.
+    fn join(&mut self, append: &Append) -> bool {
+        if append.durability == Durability::Durable {
+            self.durability = Durability::Durable;
+        }
+        match append.waiter {
+            Some(waiter) if self.waiters.last() != Some(&waiter) => {
+                self.waiters.push(waiter);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+}
+
+/// What a caller wants to append.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Append {
+    pub(crate) queue: Queue,
+    pub(crate) entry: Entry,
+    pub(crate) waiter: Option<RequestSlot>,
+    pub(crate) durability: Durability,
+}
+
+#[derive(Debug)]
+struct OpenSegment {
+    segment: SegmentIndex,
+    generation: Generation,
+    queue: Queue,
+    /// Next block that a batch may take.
+    position: u32,
+    full: bool,
+    summary: Vec<Option<SummaryEntry>>,
+    base: Option<Sequence>,
+    /// Batches begun and not landed.
+    pending: u32,
+    /// A batch failed: no summary, no reuse.
+    failed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Head {
+    segment: Option<SegmentIndex>,
+    gathering: Option<BatchSlot>,
+    closed: VecDeque<BatchSlot>,
+    in_flight: usize,
+}
+
+/// The two heads, their batches and the segments that they write.
+#[derive(Debug)]
+pub(crate) struct Log {
+    uuid: [u8; 16],
+    geometry: Geometry,
+    heads: [Head; 2],
+    batches: Slab<Batch>,
+    open: Vec<OpenSegment>,
+    ready: VecDeque<(SegmentIndex, Generation)>,
+    linger: Duration,
+}
+
+/// How many batches of a head may be in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Depth {
+    /// A few, so that the next ones gather.
+    Bounded,
+    /// All: somebody waits for everything to be durable.
+    All,
+}
+
+/// Where a block went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Appended {
+    pub(crate) location: Location,
+    /// A segment that the head took for it.
+    pub(crate) opened: Option<SegmentIndex>,
+    /// Whether the waiter waits for one batch more than before.
+    pub(crate) joined: bool,
+}
+
+/// A batch ready for the device.
+#[derive(Debug)]
+pub(crate) struct BatchWrite {
+    pub(crate) slot: BatchSlot,
+    pub(crate) offset: u64,
+    pub(crate) header: Vec<u8>,
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) durability: Durability,
+    pub(crate) segment: SegmentIndex,
+}
+
+impl Log {
+    pub(crate) fn new(uuid: [u8; 16], geometry: Geometry, linger: Duration) -> Log {
+        Log {
+            uuid,
+            geometry,
+            heads: [Head::default(), Head::default()],
+            batches: Slab::new(),
+            open: Vec::new(),
+            ready: VecDeque::new(),
+            linger,
+        }
+    }
+
+    /// A segment whose opening is durable.
+    pub(crate) fn add_ready(&mut self, segment: SegmentIndex, generation: Generation) {
+        self.ready.push_back((segment, generation));
+    }
+
+    pub(crate) fn ready_count(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Blocks that can be appended to a head before it needs another segment; at least.
+    pub(crate) fn room(&self, queue: Queue) -> u32 {
+        let Some(segment) = self.heads[queue.index()].segment else { return 0 };
+        let open = self.open_segment(segment);
+        let left = self.geometry.batch_blocks() - open.position;
+        left.saturating_sub(u32::from(self.heads[queue.index()].gathering.is_none()))
+    }
+
+    fn open_segment(&self, segment: SegmentIndex) -> &OpenSegment {
+        self.open.iter().find(|open| open.segment == segment).expect("the segment is open")
+    }
+
+    fn open_segment_mut(&mut self, segment: SegmentIndex) -> &mut OpenSegment {
+        self.open.iter_mut().find(|open| open.segment == segment).expect("the segment is open")
+    }
+
+    /// Appends a block; `None` if no segment is ready.
+    pub(crate) fn append(&mut self, now: Instant, append: Append) -> Option<Appended> {
+        let (slot, opened) = self.gathering(now, append.queue)?;
+        let batch = self.batches.get_mut(slot.0).expect("a gathering batch");
+        batch.entries.push(append.entry);
+        let joined = batch.join(&append);
+        let (segment, count) = (batch.segment, batch.entries.len());
+        let open = self.open_segment_mut(segment);
+        let offset = open.position;
+        open.position += 1;
+        let is_full = open.position == self.geometry.batch_blocks();
+        let location = self.geometry.first_location(segment).plus(offset);
+        if is_full || count == BATCH_BLOCKS_MAX as usize {
+            self.close(append.queue);
+        }
+        Some(Appended { location, opened, joined })
+    }
+
+    /// The gathering batch of a head; begins one, in a fresh segment if need be.
+    fn gathering(&mut self, now: Instant, queue: Queue) -> Option<(BatchSlot, Option<SegmentIndex>)> {
+        if let Some(slot) = self.heads[queue.index()].gathering {
+            return Some((slot, None));
+        }
+        let (segment, opened) = match self.heads[queue.index()].segment {
+            Some(segment) => (segment, None),
+            None => {
+                let segment = self.take_segment(queue)?;
+                (segment, Some(segment))
+            }
+        };
+        let open = self.open_segment_mut(segment);
+        let start = open.position;
+        open.position += 1;
+        open.pending += 1;
+        let slot = BatchSlot(self.batches.insert(Batch {
+            queue,
+            segment,
+            start,
+            entries: Vec::new(),
+            waiters: Vec::new(),
+            durability: Durability::Volatile,
+            begun: now,
+            sequence: None,
+        }));
+        self.heads[queue.index()].gathering = Some(slot);
+        Some((slot, opened))
+    }
+
+    fn take_segment(&mut self, queue: Queue) -> Option<SegmentIndex> {
+        let (segment, generation) = self.ready.pop_front()?;
+        self.heads[queue.index()].segment = Some(segment);
+        self.open.push(OpenSegment {
+            segment,
+            generation,
+            queue,
+            position: 0,
+            full: false,
+            summary: vec![None; self.geometry.batch_blocks() as usize],
+            base: None,
+            pending: 0,
+            failed: false,
+        });
+        Some(segment)
+    }
+
+    /// Ends the gathering batch of a head; it is written in its turn.
+    fn close(&mut self, queue: Queue) {
+        let head = &mut self.heads[queue.index()];
+        let Some(slot) = head.gathering.take() else { return };
+        head.closed.push_back(slot);
+        let Some(segment) = head.segment else { return };
+        let room_for_a_batch = self.open_segment(segment).position + 2 <= self.geometry.batch_blocks();
+        if !room_for_a_batch {
+            self.leave_segment(queue);
+        }
+    }
+
+    fn leave_segment(&mut self, queue: Queue) {
+        if let Some(segment) = self.heads[queue.index()].segment.take() {
+            self.open_segment_mut(segment).full = true;
+        }
+    }
+
+    /// Ends what is gathering, whoever waits for it or nobody.
+    pub(crate) fn close_all(&mut self) {
+        Queue::ALL.into_iter().for_each(|queue| self.close(queue));
+    }
+
+    /// Closes batches whose time has come: somebody waits and nothing is in flight, they are large, or old.
+    pub(crate) fn close_due(&mut self, now: Instant) {
+        for queue in Queue::ALL {
+            let head = &self.heads[queue.index()];
+            let Some(slot) = head.gathering else { continue };
+            let batch = self.batches.get(slot.0).expect("a gathering batch");
+            let is_idle = head.in_flight == 0 && head.closed.is_empty();
+            let is_wanted = !batch.waiters.is_empty() && (is_idle || batch.entries.len() >= WORTH_A_WRITE);
+            if is_wanted || now >= batch.begun.plus(self.linger) {
+                self.close(queue);
+            }
+        }
+    }
+
+    /// When the next batch will be old enough.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let begun = |head: &Head| Some(self.batches.get(head.gathering?.0)?.begun.plus(self.linger));
+        self.heads.iter().filter_map(begun).min()
+    }
+
+    /// The head whose closed batch may be written next.
+    pub(crate) fn next_write(&self, depth: Depth) -> Option<Queue> {
+        Queue::ALL.into_iter().find(|queue| {
+            let head = &self.heads[queue.index()];
+            !head.closed.is_empty() && (depth == Depth::All || head.in_flight < BATCHES_IN_FLIGHT_MAX)
+        })
+    }
+
+    /// The next block that a batch of an open segment may take.
+    pub(crate) fn position_of(&self, segment: SegmentIndex) -> Option<u32> {
+        let open = self.open.iter().find(|open| open.segment == segment)?;
+        Some(if open.full { self.geometry.batch_blocks() } else { open.position })
+    }
+
+    /// Takes the next closed batch of a head for writing, under its sequence number.
+    pub(crate) fn take_write(&mut self, queue: Queue, sequence: Sequence) -> BatchWrite {
+        let head = &mut self.heads[queue.index()];
+        let slot = head.closed.pop_front().expect("a closed batch");
+        head.in_flight += 1;
+        let batch = self.batches.get_mut(slot.0).expect("a closed batch");
+        batch.sequence = Some(sequence);
+        let (segment, start, durability) = (batch.segment, batch.start, batch.durability);
+        let entries: Vec<BatchEntry> = batch
+            .entries
+            .iter()
+            .map(|entry| BatchEntry { key: entry.key, dirty: entry.dirty, checksum: entry.checksum })
+            .collect();
+        let pieces = joined(batch.entries.iter().map(|entry| entry.memory));
+        let open = self.open_segment_mut(segment);
+        note(open, start, &entries, sequence);
+        let generation = open.generation;
+        let header =
+            BatchHeader { uuid: self.uuid, segment, generation, sequence, start, queue, entries }.encode();
+        let offset = self.geometry.byte_offset(self.geometry.first_location(segment).plus(start));
+        let base = self.open_segment(segment).base.unwrap_or(sequence);
+        if sequence.get() - base.get() > SEQUENCE_SPAN_MAX
+            && self.heads[queue.index()].segment == Some(segment)
+        {
+            self.close(queue);
+            self.leave_segment(queue);
+        }
+        BatchWrite { slot, offset, header, pieces, durability, segment }
+    }
+
+    /// A batch stands on the device.
+    pub(crate) fn land(&mut self, slot: BatchSlot) -> Batch {
+        let batch = self.batches.remove(slot.0).expect("a batch lands once");
+        self.heads[batch.queue.index()].in_flight -= 1;
+        self.open_segment_mut(batch.segment).pending -= 1;
+        batch
+    }
+
+    /// The write of a batch failed: its segment takes no more.
+    pub(crate) fn fail(&mut self, slot: BatchSlot) -> Batch {
+        let batch = self.land(slot);
+        self.open_segment_mut(batch.segment).failed = true;
+        if self.heads[batch.queue.index()].segment == Some(batch.segment) {
+            self.close(batch.queue);
+            self.leave_segment(batch.queue);
+        }
+        batch
+    }
+
+    /// Takes the summary of a full segment all of whose batches landed; `Err` names one that failed.
+    pub(crate) fn take_finished(&mut self) -> Option<Result<Summary, SegmentIndex>> {
+        let done = |open: &OpenSegment| open.full && open.pending == 0;
+        let at = self.open.iter().position(done)?;
+        let OpenSegment { segment, generation, queue, summary, failed, .. } = self.open.swap_remove(at);
+        if failed {
+            return Some(Err(segment));
+        }
+        Some(Ok(Summary { uuid: self.uuid, segment, generation, queue, entries: summary }))
+    }
+
+    fn pending_entry(&self, location: Location) -> Option<(u32, usize)> {
+        let segment = self.geometry.segment_of(location);
+        let offset = location.get() - self.geometry.first_location(segment).get();
+        self.batches.iter().find_map(|(number, batch)| {
+            let at = offset.checked_sub(batch.start + 1)? as usize;
+            (batch.segment == segment && at < batch.entries.len()).then_some((number, at))
+        })
+    }
+
+    /// Where the data of a location stands in memory, if its batch has not landed.
+    pub(crate) fn memory_of(&self, location: Location) -> Option<Memory> {
+        let (number, at) = self.pending_entry(location)?;
+        Some(self.batches.get(number)?.entries[at].memory)
+    }
+
+    /// The block at a location died; if its batch is not yet submitted, its entry becomes void (L-1).
+    pub(crate) fn void(&mut self, location: Location) {
+        let Some((number, at)) = self.pending_entry(location) else { return };
+        let batch = self.batches.get_mut(number).expect("just found");
+        if batch.sequence.is_none() {
+            batch.entries[at].key = None;
+        }
+    }
+
+    /// Replaces the data of a block whose batch is not yet submitted; `None` if that cannot be.
+    pub(crate) fn absorb(&mut self, location: Location, append: &Append) -> Option<Appended> {
+        let (number, at) = self.pending_entry(location)?;
+        let batch = self.batches.get_mut(number).expect("just found");
+        let entry = &mut batch.entries[at];
+        if batch.sequence.is_some() || entry.page.is_some() || append.entry.page.is_some() {
+            return None;
+        }
+        *entry = append.entry;
+        let joined = batch.join(append);
+        Some(Appended { location, opened: None, joined })
+    }
+
+    /// The sequence number under which a location of a segment not yet summed up was written; `None` if it was not.
+    pub(crate) fn sequence_of(&self, segment: SegmentIndex, location: Location) -> Option<Sequence> {
+        let open = self.open.iter().find(|open| open.segment == segment)?;
+        let offset = location.get() - self.geometry.first_location(segment).get();
+        open.summary.get(offset as usize)?.map(|entry| entry.sequence)
+    }
+
+    /// Whether a segment is being written.
+    pub(crate) fn is_open(&self, segment: SegmentIndex) -> bool {
+        self.open.iter().any(|open| open.segment == segment)
+    }
+}
+
+fn note(open: &mut OpenSegment, start: u32, entries: &[BatchEntry], sequence: Sequence) {
+    open.base.get_or_insert(sequence);
+    let places = open.summary.iter_mut().skip(start as usize + 1);
+    for (place, entry) in places.zip(entries) {
+        *place =
+            entry.key.map(|key| SummaryEntry { key, dirty: entry.dirty, checksum: entry.checksum, sequence });
+    }
+}
+
+/// One piece a block; neighbours in memory are joined.
+fn joined(memories: impl Iterator<Item = Memory>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for memory in memories {
+        match pieces.last_mut() {
+            Some(piece) if follows(piece, memory) => piece.length += BLOCK_BYTES as u32,
+            _ => pieces.push(Piece { memory, length: BLOCK_BYTES as u32 }),
+        }
+    }
+    pieces
+}
+
+fn follows(piece: &Piece, memory: Memory) -> bool {
+    match (piece.memory, memory) {
+        (Memory::Request { id, offset }, Memory::Request { id: next_id, offset: next }) => {
+            id == next_id && offset + piece.length == next
+        }
+        (Memory::Pool { page, offset: 0 }, Memory::Pool { page: next, offset: 0 }) => {
+            page.get() + piece.length / BLOCK_BYTES as u32 == next.get()
+        }
+        (Memory::Request { .. } | Memory::Pool { .. }, _) => false,
+    }
+}

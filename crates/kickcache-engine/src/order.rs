@@ -1,0 +1,165 @@
+//! The global order of batches and journal records, and how much of it is durable.
+//!
+//! Invariants:
+//! * O-1: `durable` never runs ahead of what landed: everything up to it completed before a flush was submitted
+//!   that completed.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use crate::inflight::requests::RequestSlot;
+use crate::units::{SegmentIndex, Sequence};
+
+/// Who waits for durability on the cache device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum DurableWaiter {
+    /// A flush request.
+    Flush(RequestSlot),
+    /// A request that overwrites the origin past the log: its *gone* records were on the way.
+    Around(RequestSlot),
+    /// Segments whose *opened* records were on the way.
+    Opening(Vec<SegmentIndex>),
+    /// The checkpoint: the chunks that were snapped may be written, or the last ones were.
+    Checkpoint,
+    /// The end of the engine.
+    Stop,
+    /// Writeback: what is in the log became durable.
+    Writeback,
+}
+
+/// From when on a flush serves a waiter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// Any flush submitted from now on: what the waiter cares for has landed.
+    NextFlush,
+    /// One submitted when everything up to this number has landed.
+    Through(Sequence),
+}
+
+/// Sequence numbers and durability.
+#[derive(Debug)]
+pub(crate) struct Order {
+    next: Sequence,
+    in_flight: BTreeSet<Sequence>,
+    durable: Sequence,
+    waiting: Vec<(Need, DurableWaiter)>,
+    /// What the flush in flight covers, and whom it serves.
+    flushing: Option<(Sequence, Vec<DurableWaiter>)>,
+    /// Something landed on the cache device since the last flush was submitted.
+    unflushed: bool,
+}
+
+impl Order {
+    pub(crate) fn new(next: Sequence) -> Order {
+        Order {
+            next,
+            in_flight: BTreeSet::new(),
+            durable: Sequence::new(next.get() - 1),
+            waiting: Vec::new(),
+            flushing: None,
+            unflushed: false,
+        }
+    }
+
+    /// The next sequence number.
+    pub(crate) fn assign(&mut self) -> Sequence {
+        let sequence = self.next;
+        self.next = sequence.next();
+        self.in_flight.insert(sequence);
+        sequence
+    }
+
+    /// The newest number given out.
+    pub(crate) fn newest(&self) -> Sequence {
+        Sequence::new(self.next.get() - 1)
+    }
+
+    /// What has this number stands on the cache device, durable or not.
+    pub(crate) fn land(&mut self, sequence: Sequence) {
+        let was_in_flight = self.in_flight.remove(&sequence);
+        debug_assert!(was_in_flight, "O-1: {sequence:?} landed twice");
+        self.unflushed = true;
+    }
+
+    /// Something without a number landed (a summary, a checkpoint chunk).
+    pub(crate) fn land_unnumbered(&mut self) {
+        self.unflushed = true;
+    }
+
+    fn landed(&self) -> Sequence {
+        self.in_flight.first().map_or_else(|| self.newest(), |first| Sequence::new(first.get() - 1))
+    }
+
+    pub(crate) fn is_durable(&self, sequence: Sequence) -> bool {
+        sequence <= self.durable
+    }
+
+    /// Whether a flush request has nothing to do.
+    pub(crate) fn is_flushed(&self) -> bool {
+        !self.unflushed && self.flushing.is_none()
+    }
+
+    pub(crate) fn wait(&mut self, need: Need, waiter: DurableWaiter) {
+        self.waiting.push((need, waiter));
+    }
+
+    /// Whether a flush should be submitted; if so, from then on it is in flight.
+    pub(crate) fn begin_flush(&mut self) -> bool {
+        if self.flushing.is_some() {
+            return false;
+        }
+        let landed = self.landed();
+        let is_served = |need: Need| match need {
+            Need::NextFlush => true,
+            Need::Through(sequence) => sequence <= landed,
+        };
+        let (served, left): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(|(need, _)| is_served(*need));
+        self.waiting = left;
+        if served.is_empty() {
+            return false;
+        }
+        self.flushing = Some((landed, served.into_iter().map(|(_, waiter)| waiter).collect()));
+        self.unflushed = false;
+        true
+    }
+
+    /// The flush in flight ended well; gives whom it served.
+    pub(crate) fn end_flush(&mut self) -> Vec<DurableWaiter> {
+        let (covered, served) = self.flushing.take().expect("a flush is in flight");
+        self.durable = self.durable.max(covered);
+        served
+    }
+
+    /// The flush in flight failed; gives whom it would have served. Nothing it covered may be trusted.
+    pub(crate) fn fail_flush(&mut self) -> Vec<DurableWaiter> {
+        self.unflushed = true;
+        let (_, served) = self.flushing.take().expect("a flush is in flight");
+        served
+    }
+
+    /// Takes all waiters: the cache device is out of service.
+    pub(crate) fn give_up(&mut self) -> Vec<DurableWaiter> {
+        self.waiting.drain(..).map(|(_, waiter)| waiter).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_covers_only_what_landed_before_it() {
+        let mut order = Order::new(Sequence::new(10));
+        let (first, second) = (order.assign(), order.assign());
+        order.wait(Need::Through(second), DurableWaiter::Checkpoint);
+        order.land(second);
+        assert!(!order.begin_flush(), "the first one is still in flight");
+        order.land(first);
+        assert!(order.begin_flush());
+        let late = order.assign();
+        order.land(late);
+        assert_eq!(order.end_flush(), [DurableWaiter::Checkpoint]);
+        assert!(order.is_durable(second) && !order.is_durable(late));
+        assert!(!order.is_flushed());
+    }
+}

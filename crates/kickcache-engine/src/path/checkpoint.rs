@@ -1,0 +1,146 @@
+//! A checkpoint: which blocks of each segment live, written chunk by chunk into the journal while work goes on.
+//!
+//! A chunk is written only when everything that happened before it was taken is durable: what it calls dead is then
+//! superseded or *gone* for good. A location that is dead stays dead until its segment is opened again, so that chunks
+//! taken at different times fit together.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::cache::segments::{Segment, SegmentState};
+use crate::device::{DeviceError, DeviceOperation};
+use crate::format::journal::{Chunk, SegmentImage, SegmentKind, chunk_count, segments_per_chunk};
+use crate::inflight::jobs::Checkpoint;
+use crate::inflight::submissions::Purpose;
+use crate::order::{DurableWaiter, Need};
+use crate::request::Durability;
+use crate::state::{State, Task};
+use crate::units::SegmentIndex;
+
+/// Chunks taken at a time.
+const GROUP: u32 = 32;
+
+/// Begins a checkpoint if it is time for one.
+pub(crate) fn begin(state: &mut State) {
+    if state.checkpoint.is_some() || state.is_out_of_service() || !state.journal.wants_checkpoint() {
+        return;
+    }
+    state.checkpoint = Some(Checkpoint {
+        start: state.order.newest(),
+        ring: state.journal.next(),
+        next: 0,
+        snapped: Vec::new(),
+        writes_in_flight: 0,
+        finishing: false,
+    });
+    snap(state);
+}
+
+/// Takes the next group of chunks; they are written once what they say is durable.
+fn snap(state: &mut State) {
+    let geometry = *state.cache.geometry();
+    let Some(checkpoint) = &state.checkpoint else { return };
+    let first = checkpoint.next;
+    let last = chunk_count(&geometry).min(first + GROUP);
+    let each = segments_per_chunk(&geometry);
+    let chunks: Vec<_> = (first..last)
+        .map(|number| {
+            let end = geometry.segment_count.min((number + 1) * each);
+            let images = (number * each..end).map(|index| image(state, SegmentIndex::new(index)));
+            (number, images.collect())
+        })
+        .collect();
+    if let Some(checkpoint) = &mut state.checkpoint {
+        checkpoint.next = last;
+        checkpoint.snapped = chunks;
+    }
+    state.agenda.push_back(Task::Barrier(DurableWaiter::Checkpoint));
+}
+
+/// A segment as it is. Places that may still be written count as live: their batches will tell.
+fn image(state: &State, segment: SegmentIndex) -> SegmentImage {
+    let geometry = state.cache.geometry();
+    let found: &Segment = state.cache.segments().get(segment);
+    let bytes = geometry.blocks_per_segment().div_ceil(8) as usize;
+    let (kind, known) = match found.state {
+        SegmentState::Free => (SegmentKind::Free, geometry.batch_blocks()),
+        SegmentState::Opening | SegmentState::Ready => (SegmentKind::InUse, 0),
+        SegmentState::Open => {
+            (SegmentKind::InUse, state.log.position_of(segment).unwrap_or(geometry.batch_blocks()))
+        }
+        SegmentState::Sealing | SegmentState::Sealed | SegmentState::Reclaiming => {
+            (SegmentKind::InUse, geometry.batch_blocks())
+        }
+        SegmentState::Retired => (SegmentKind::Retired, geometry.batch_blocks()),
+    };
+    let (mut live, mut kept) = (vec![0u8; bytes], vec![0u8; bytes]);
+    let set = |bits: &mut Vec<u8>, at: u32| bits[(at / 8) as usize] |= 1 << (at % 8);
+    for at in known..geometry.batch_blocks() {
+        set(&mut live, at);
+        set(&mut kept, at);
+    }
+    let first = geometry.first_location(segment);
+    for location in state.cache.live_in(segment) {
+        let at = location.get() - first.get();
+        set(&mut live, at);
+        if state.cache.slots().state(location).must_be_kept() {
+            set(&mut kept, at);
+        }
+    }
+    SegmentImage { generation: found.generation, kind, queue: found.queue, live, kept }
+}
+
+/// What the chunks say is durable, or the last chunks are.
+pub(crate) fn on_durable(state: &mut State) {
+    let Some(checkpoint) = &mut state.checkpoint else { return };
+    if checkpoint.finishing {
+        let ring = checkpoint.ring;
+        state.checkpoint = None;
+        state.journal.forget_before(ring);
+        state.counters.checkpoints += 1;
+        state.wake_stalled();
+        state.agenda.push_back(Task::Reclaim);
+        return;
+    }
+    let start = checkpoint.start;
+    let count = chunk_count(state.cache.geometry());
+    for (number, segments) in core::mem::take(&mut checkpoint.snapped) {
+        let (offset, bytes) = state.journal.place_chunk(Chunk { start, number, count, segments });
+        let operation = DeviceOperation::WriteMetadata {
+            offset,
+            bytes: bytes.into_boxed_slice(),
+            pieces: Vec::new(),
+            durability: Durability::Volatile,
+        };
+        if let Some(checkpoint) = &mut state.checkpoint {
+            checkpoint.writes_in_flight += 1;
+        }
+        state.submit(Purpose::Checkpoint, operation);
+    }
+}
+
+/// The checkpoint cannot be finished; the older one still counts.
+pub(crate) fn on_not_durable(state: &mut State) {
+    state.checkpoint = None;
+}
+
+/// A chunk came back.
+pub(crate) fn on_written(state: &mut State, result: Result<(), DeviceError>) {
+    state.order.land_unnumbered();
+    if result.is_err() {
+        state.counters.errors += 1;
+        state.take_out_of_service();
+    }
+    let count = chunk_count(state.cache.geometry());
+    let Some(checkpoint) = &mut state.checkpoint else { return };
+    checkpoint.writes_in_flight -= 1;
+    if checkpoint.writes_in_flight > 0 {
+        return;
+    }
+    if checkpoint.next < count {
+        snap(state);
+        return;
+    }
+    checkpoint.finishing = true;
+    state.order.wait(Need::NextFlush, DurableWaiter::Checkpoint);
+}

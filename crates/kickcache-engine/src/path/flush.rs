@@ -1,0 +1,85 @@
+//! A flush: of the cache device, and of the origin if clients were told of writes there.
+
+use crate::cache::slots::SlotState;
+use crate::config::UNFLUSHED_BLOCKS_MAX;
+use crate::device::{Device, DeviceError, DeviceOperation};
+use crate::format::journal::Fact;
+use crate::inflight::requests::RequestSlot;
+use crate::inflight::submissions::Purpose;
+use crate::order::{DurableWaiter, Need};
+use crate::request::Errno;
+use crate::state::{State, Task};
+use crate::units::VolumeId;
+
+/// Begins a flush request.
+pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
+    let volume = state.requests.get(slot).volume;
+    state.hold(slot);
+    if state.is_out_of_service() {
+        if state.cache.volume(volume).dirty > 0 {
+            // Acknowledged data stands only where nothing can be made durable any more.
+            state.requests.get_mut(slot).error = Some(Errno::Io);
+        }
+    } else if !state.order.is_flushed() {
+        state.hold(slot);
+        state.order.wait(Need::NextFlush, DurableWaiter::Flush(slot));
+    }
+    if state.volume(volume).flush.concerns_clients() {
+        state.hold(slot);
+        state.volume_mut(volume).flush.wait(slot);
+    }
+    state.release(slot);
+}
+
+/// Submits the flushes that are due.
+pub(crate) fn submit_due(state: &mut State) {
+    if !state.is_out_of_service() && state.order.begin_flush() {
+        state.submit(Purpose::CacheFlush, DeviceOperation::Flush { device: Device::Cache });
+    }
+    let (now, after) = (state.now, state.settings.origin_flush_after);
+    for volume in state.volume_ids() {
+        let is_drained = state.cache.volume(volume).dirty == 0;
+        let found = state.volume_mut(volume);
+        let is_old = found.flush.due().is_some_and(|since| now >= since.plus(after));
+        let is_full = found.flush.gathered() >= UNFLUSHED_BLOCKS_MAX;
+        if is_old || is_full || (found.draining && is_drained) {
+            found.flush.want();
+        }
+        if found.flush.begin() {
+            let operation = DeviceOperation::Flush { device: Device::Origin(volume) };
+            state.submit(Purpose::OriginFlush { volume }, operation);
+        }
+    }
+}
+
+/// The flush of an origin came back: what it covers is clean (I-3).
+pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
+    let now = state.now;
+    let found = state.volume_mut(volume);
+    let (waiters, blocks) = match result {
+        Ok(()) => found.flush.end(),
+        Err(_) => found.flush.fail(now),
+    };
+    found.counters.origin_errors += u64::from(result.is_err());
+    for (key, location) in blocks {
+        let is_current = state.cache.is_current(key, location);
+        if !is_current || state.cache.slots().state(location) != SlotState::Unflushed {
+            continue;
+        }
+        if result.is_ok() {
+            state.cache.set_state(location, SlotState::Clean);
+            state.record(Fact::Clean(key));
+        } else {
+            state.cache.set_state(location, SlotState::Dirty);
+        }
+    }
+    for waiter in waiters {
+        state.release_with(waiter, result.map_err(|_| Errno::Io));
+    }
+    let counts = *state.cache.volume(volume);
+    if counts.dirty == 0 && counts.unflushed == 0 {
+        state.volume_mut(volume).draining = false;
+    }
+    state.agenda.push_back(Task::Reclaim);
+    state.agenda.push_back(Task::Writeback(volume));
+}

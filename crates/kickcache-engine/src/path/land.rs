@@ -1,0 +1,141 @@
+//! Writes to the log come back: batches, journal blocks, summaries.
+
+use alloc::vec::Vec;
+
+use crate::cache::segments::SegmentState;
+use crate::cache::slots::SlotState;
+use crate::config::CACHE_WRITE_ERRORS_MAX;
+use crate::device::{DeviceError, DeviceOperation};
+use crate::format::summary::Summary;
+use crate::inflight::requests::Stage;
+use crate::inflight::submissions::Purpose;
+use crate::log::{Batch, BatchSlot, Depth};
+use crate::request::Durability;
+use crate::state::{State, Task};
+use crate::units::{SegmentIndex, Sequence};
+
+/// Writes the batches whose turn it is.
+pub(crate) fn write_due(state: &mut State) {
+    state.log.close_due(state.now);
+    write_closed(state, Depth::Bounded);
+}
+
+/// Writes everything that has gathered.
+pub(crate) fn write_all(state: &mut State) {
+    state.log.close_all();
+    write_closed(state, Depth::All);
+}
+
+fn write_closed(state: &mut State, depth: Depth) {
+    while let Some(queue) = state.log.next_write(depth) {
+        let sequence = state.order.assign();
+        let write = state.log.take_write(queue, sequence);
+        state.cache.segment_mut(write.segment).last_sequence = sequence;
+        state.counters.batches += 1;
+        let operation = DeviceOperation::WriteMetadata {
+            offset: write.offset,
+            bytes: write.header.into_boxed_slice(),
+            pieces: write.pieces,
+            durability: write.durability,
+        };
+        state.submit(Purpose::Batch { batch: write.slot }, operation);
+    }
+}
+
+/// A batch came back.
+pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), DeviceError>) {
+    let batch = match result {
+        Ok(()) => state.log.land(slot),
+        Err(_) => state.log.fail(slot),
+    };
+    state.order.land(batch.sequence.expect("a written batch has a sequence number"));
+    if result.is_err() {
+        on_failed(state, &batch);
+    }
+    for entry in &batch.entries {
+        if let Some(page) = entry.page {
+            state.pool.release(page);
+        }
+    }
+    batch.waiters.iter().for_each(|waiter| state.release(*waiter));
+    finish_segments(state);
+}
+
+/// The segment takes no more; what the batch held is written elsewhere or forgotten.
+fn on_failed(state: &mut State, batch: &Batch) {
+    state.counters.errors += 1;
+    if state.counters.errors >= u64::from(CACHE_WRITE_ERRORS_MAX) {
+        state.take_out_of_service();
+    }
+    let first = state.cache.geometry().first_location(batch.segment).plus(batch.start + 1);
+    for (location, entry) in (0..).map(|offset| first.plus(offset)).zip(&batch.entries) {
+        let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else { continue };
+        if entry.page.is_some() && state.cache.slots().state(location) == SlotState::Dirty {
+            // A dirty block on the move has no other copy that the books know.
+            state.cache.set_damaged(location);
+            state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+            continue;
+        }
+        state.forget(key);
+    }
+    for waiter in &batch.waiters {
+        if let Stage::Write(writing) = &mut state.requests.get_mut(*waiter).stage {
+            writing.log_failed = true;
+        }
+    }
+}
+
+/// Sums up the segments that are full and written.
+fn finish_segments(state: &mut State) {
+    while let Some(finished) = state.log.take_finished() {
+        match finished {
+            Ok(summary) => write_summary(state, &summary),
+            Err(segment) => state.cache.segment_mut(segment).state = SegmentState::Retired,
+        }
+    }
+}
+
+fn write_summary(state: &mut State, summary: &Summary) {
+    let segment = summary.segment;
+    let geometry = *state.cache.geometry();
+    let at = geometry.first_location(segment).plus(geometry.batch_blocks());
+    state.cache.segment_mut(segment).state = SegmentState::Sealing;
+    let operation = DeviceOperation::WriteMetadata {
+        offset: geometry.byte_offset(at),
+        bytes: summary.encode(&geometry).into_boxed_slice(),
+        pieces: Vec::new(),
+        durability: Durability::Volatile,
+    };
+    state.submit(Purpose::Summary { segment }, operation);
+}
+
+/// A summary came back. Without it recovery reads the whole segment, so that an error only costs time.
+pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
+    state.counters.errors += u64::from(result.is_err());
+    state.order.land_unnumbered();
+    state.cache.seal(segment);
+    state.agenda.push_back(Task::Reclaim);
+}
+
+/// A journal block came back.
+pub(crate) fn on_journal(state: &mut State, sequences: &[Sequence], result: Result<(), DeviceError>) {
+    sequences.iter().for_each(|sequence| state.order.land(*sequence));
+    if result.is_err() {
+        state.counters.errors += 1;
+        state.take_out_of_service();
+    }
+}
+
+/// The flush of the cache device came back. After an error nothing that it covered may be trusted, and nothing says
+/// what was lost: the cache takes nothing new.
+pub(crate) fn on_cache_flush(state: &mut State, result: Result<(), DeviceError>) {
+    if result.is_ok() {
+        let served = state.order.end_flush();
+        state.agenda.extend(served.into_iter().map(Task::Durable));
+        return;
+    }
+    state.counters.errors += 1;
+    let failed = state.order.fail_flush();
+    state.agenda.extend(failed.into_iter().map(Task::NotDurable));
+    state.take_out_of_service();
+}

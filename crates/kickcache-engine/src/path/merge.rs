@@ -1,0 +1,173 @@
+//! A partial block of a write becomes a whole one: the rest is read, the request's bytes are laid over it.
+//!
+//! Meanwhile other writes to the request's extent wait, so that none of them is undone.
+
+use crate::cache::slots::SlotState;
+use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
+use crate::inflight::origin::{Access, Ticket};
+use crate::inflight::requests::{Merged, RequestSlot, Source, Step, block_extent, intersection};
+use crate::inflight::submissions::Purpose;
+use crate::pool::{Share, page_memory, page_piece};
+use crate::request::Errno;
+use crate::state::State;
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, Location, PageIndex};
+
+/// Begins to complete the partial blocks of a write; `false` if there is no memory for it now.
+pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    let extent = writing.extent.widened_to_blocks();
+    let blocks: alloc::vec::Vec<BlockIndex> = writing.partial_blocks().collect();
+    let Some(pages) = state.pool.take(blocks.len(), Share::All) else { return false };
+    state.requests.get_mut(slot).writing().step = Step::Merging;
+    state.write_locks.push((slot, volume, extent));
+    state.hold(slot);
+    for (block, page) in blocks.into_iter().zip(pages) {
+        state.hold(slot);
+        read_rest(state, slot, BlockKey::new(volume, block), page);
+    }
+    state.release(slot);
+    true
+}
+
+/// Brings a block as it is into the page.
+fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
+    let found = state.cache.find(key);
+    let is_usable = |location: &Location| {
+        !(state.is_out_of_service() && state.cache.slots().state(*location) == SlotState::Clean)
+    };
+    match found.filter(is_usable) {
+        Some(location) if state.cache.slots().is_damaged(location) => give_up(state, slot, page),
+        Some(location) => match state.pending_memory(location) {
+            Some(from) => {
+                copy_in(state, from, page);
+                overlay(state, slot, key.block(), page);
+            }
+            None => read_cached(state, slot, key, location, page),
+        },
+        None => read_from_origin(state, slot, key, page),
+    }
+}
+
+fn give_up(state: &mut State, slot: RequestSlot, page: PageIndex) {
+    state.pool.release(page);
+    state.release_with(slot, Err(Errno::Io));
+}
+
+fn copy_in(state: &mut State, from: Memory, page: PageIndex) {
+    let (to, length) = (page_memory(page), BLOCK_BYTES as u32);
+    state.submit_memory(DeviceOperation::Copy { from, to, length, checksums: Checksums::Skip });
+}
+
+fn read_cached(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, page: PageIndex) {
+    state.enter_segment(location);
+    let operation = DeviceOperation::Read {
+        device: Device::Cache,
+        offset: state.cache.geometry().byte_offset(location),
+        pieces: Pieces::One(page_piece(page)),
+        checksums: Checksums::Compute,
+    };
+    state.submit(Purpose::MergeCached { request: slot, key, location, page }, operation);
+}
+
+fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
+    let volume = key.volume();
+    let ticket = state.enqueue(volume, block_extent(key.block()), Access::Read);
+    let operation = DeviceOperation::Read {
+        device: Device::Origin(volume),
+        offset: key.block().byte_offset(),
+        pieces: Pieces::One(page_piece(page)),
+        checksums: Checksums::Skip,
+    };
+    let purpose = Purpose::MergeOrigin { request: slot, block: key.block(), page, ticket };
+    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+}
+
+/// The rest came from the cache device.
+pub(crate) fn on_cached(
+    state: &mut State,
+    slot: RequestSlot,
+    block: (BlockKey, Location, PageIndex),
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let (key, location, page) = block;
+    let read = result.ok().and_then(|data| data.checksums.first().copied());
+    let is_right = read == Some(state.cache.slots().checksum(location));
+    let is_current = state.cache.is_current(key, location);
+    state.leave_segment(location);
+    state.counters.errors += u64::from(result.is_err());
+    if is_right {
+        overlay(state, slot, key.block(), page);
+    } else if !is_current {
+        read_rest(state, slot, key, page);
+    } else if state.cache.slots().state(location) == SlotState::Clean {
+        state.volume_mut(key.volume()).counters.healed_blocks += 1;
+        state.forget(key);
+        read_rest(state, slot, key, page);
+    } else {
+        state.cache.set_damaged(location);
+        state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+        give_up(state, slot, page);
+    }
+}
+
+/// The rest came from the origin.
+pub(crate) fn on_origin(
+    state: &mut State,
+    slot: RequestSlot,
+    block: (BlockIndex, PageIndex, Ticket),
+    result: Result<(), DeviceError>,
+) {
+    let (block, page, ticket) = block;
+    let volume = state.requests.get(slot).volume;
+    state.release_ticket(volume, ticket);
+    if result.is_err() {
+        state.volume_mut(volume).counters.origin_errors += 1;
+        give_up(state, slot, page);
+        return;
+    }
+    overlay(state, slot, block, page);
+}
+
+/// Lays the request's bytes over the page.
+fn overlay(state: &mut State, slot: RequestSlot, block: BlockIndex, page: PageIndex) {
+    let pending = state.requests.get_mut(slot);
+    let (id, start) = (pending.id, pending.extent.start);
+    let writing = pending.writing();
+    let source = writing.source;
+    let part = intersection(writing.extent, block_extent(block));
+    let skip = u32::try_from(part.start % BLOCK_SIZE).expect("below 4096");
+    let length = u32::try_from(part.length).expect("at most a block");
+    let to = Memory::Pool { page, offset: skip };
+    let operation = match source {
+        Source::Payload => {
+            let offset = u32::try_from(part.start - start).expect("requests have at most 32 MiB");
+            DeviceOperation::Copy {
+                from: Memory::Request { id, offset },
+                to,
+                length,
+                checksums: Checksums::Compute,
+            }
+        }
+        Source::Zeroes => DeviceOperation::Zero { to, length, checksums: Checksums::Compute },
+    };
+    state.submit(Purpose::Merged { request: slot, block, page }, operation);
+}
+
+/// A partial block is complete.
+pub(crate) fn on_merged(
+    state: &mut State,
+    slot: RequestSlot,
+    block: BlockIndex,
+    page: PageIndex,
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let checksum = result.ok().and_then(|data| data.checksums.first().copied());
+    let Some(checksum) = checksum else {
+        give_up(state, slot, page);
+        return;
+    };
+    state.requests.get_mut(slot).writing().merged.push(Merged { block, page, checksum });
+    state.release(slot);
+}

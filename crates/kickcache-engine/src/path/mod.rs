@@ -1,0 +1,13 @@
+//! Doers, one journey a file. None knows another: what one leaves for another is a task on the state's agenda.
+
+pub(crate) mod checkpoint;
+pub(crate) mod discard;
+pub(crate) mod fill;
+pub(crate) mod flush;
+pub(crate) mod land;
+pub(crate) mod merge;
+pub(crate) mod read;
+pub(crate) mod reclaim;
+pub(crate) mod recover;
+pub(crate) mod write;
+pub(crate) mod writeback;

@@ -1,0 +1,510 @@
+//! A read: hits straight from the cache device, misses from the origin.
+//!
+//! Invariants:
+//! * I-8: a block is handed out only if its checksum is right; a clean one that is not is read from the origin.
+
+use crate::cache::Touch;
+use crate::cache::slots::SlotState;
+use crate::config::{FILL_WINDOW_MAX, Mode};
+use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
+use crate::inflight::fills::{BlockSet, Fill, FillWaiter};
+use crate::inflight::origin::{Access, Ticket};
+use crate::inflight::requests::{RequestSlot, Stage, block_extent, blocks_of, intersection};
+use crate::inflight::submissions::Purpose;
+use crate::policy::admission;
+use crate::pool::{Share, page_memory, page_pieces};
+use crate::request::{Errno, Operation};
+use crate::state::State;
+use crate::units::{
+    BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SECTOR_SIZE, VolumeId,
+};
+
+const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
+/// Pages that a request with partial blocks may need.
+const PARTIAL_PAGES: usize = 2;
+
+/// Where a request's bytes for a place on its volume lie.
+fn payload(state: &State, slot: RequestSlot, at: u64) -> Memory {
+    let pending = state.requests.get(slot);
+    let offset = u32::try_from(at - pending.extent.start).expect("requests have at most 32 MiB");
+    Memory::Request { id: pending.id, offset }
+}
+
+const fn is_sector_aligned(extent: ByteExtent) -> bool {
+    extent.start.is_multiple_of(SECTOR_SIZE) && extent.end().is_multiple_of(SECTOR_SIZE)
+}
+
+/// Begins a read.
+pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
+    let extent = state.requests.get(slot).extent;
+    if extent != extent.widened_to_blocks() && state.pool.free() < PARTIAL_PAGES {
+        state.stalled.push_back(slot);
+        return;
+    }
+    state.hold(slot);
+    serve(state, slot, extent);
+    state.release(slot);
+}
+
+/// Brings the next stretch of an extent into the cache, if any is left.
+pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let end = pending.extent.end();
+    let Stage::Cursor { next, .. } = &mut pending.stage else { panic!("a promote has a cursor") };
+    if *next >= end || pending.error.is_some() {
+        state.end_request(slot);
+        return;
+    }
+    let part = ByteExtent { start: *next, length: (end - *next).min(FILL_WINDOW_MAX) };
+    *next = part.end();
+    state.hold(slot);
+    serve(state, slot, part);
+    state.release(slot);
+}
+
+/// Serves a part of a request.
+fn serve(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
+    let volume = state.requests.get(slot).volume;
+    let end = extent.end();
+    let mut at = extent.start;
+    while at < end {
+        let rest = whole_or_partial(ByteExtent { start: at, length: end - at });
+        let key = BlockKey::new(volume, BlockIndex::containing(at));
+        at = match find(state, key) {
+            Some(location) => serve_hit(state, slot, key, location, rest),
+            None => serve_miss(state, slot, volume, rest),
+        };
+    }
+}
+
+/// The first block if it is a partial one, else the whole blocks before a partial one.
+fn whole_or_partial(rest: ByteExtent) -> ByteExtent {
+    let into_block = rest.start % BLOCK_SIZE;
+    let length = if into_block != 0 {
+        rest.length.min(BLOCK_SIZE - into_block)
+    } else if rest.length > BLOCK_SIZE {
+        rest.length / BLOCK_SIZE * BLOCK_SIZE
+    } else {
+        rest.length
+    };
+    ByteExtent { start: rest.start, length }
+}
+
+/// Where a block stands, if it may be served from there.
+fn find(state: &State, key: BlockKey) -> Option<Location> {
+    let location = state.cache.find(key)?;
+    let is_clean = state.cache.slots().state(location) == SlotState::Clean;
+    (!(is_clean && state.is_out_of_service())).then_some(location)
+}
+
+/// Serves the blocks that stand together from `location` on; gives where the rest of the request begins.
+fn serve_hit(
+    state: &mut State,
+    slot: RequestSlot,
+    key: BlockKey,
+    location: Location,
+    rest: ByteExtent,
+) -> u64 {
+    let part = intersection(rest, block_extent(key.block()));
+    if matches!(state.requests.get(slot).operation, Operation::Promote) {
+        return part.end();
+    }
+    if state.cache.slots().is_damaged(location) {
+        state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        return part.end();
+    }
+    touch(state, key.volume(), location);
+    if let Some(memory) = state.pending_memory(location) {
+        copy_block(state, slot, memory, part);
+        return part.end();
+    }
+    if part.length < BLOCK_SIZE {
+        submit_part(state, slot, key, location, part);
+        return part.end();
+    }
+    let count = run_length(state, key, location, rest);
+    for offset in 1..count {
+        touch(state, key.volume(), location.plus(offset));
+    }
+    submit_run(state, slot, key, location, count);
+    part.start + u64::from(count) * BLOCK_SIZE
+}
+
+fn touch(state: &mut State, volume: VolumeId, location: Location) {
+    let touch = state.cache.touch(location);
+    let volume = state.volume_mut(volume);
+    volume.counters.hit_blocks += 1;
+    if touch == Touch::Prefetched {
+        volume.counters.prefetch_hit_blocks += 1;
+        volume.window.on_useful();
+    }
+}
+
+/// Copies a part of a block that stands in memory.
+fn copy_block(state: &mut State, slot: RequestSlot, block: Memory, part: ByteExtent) {
+    let skip = u32::try_from(part.start % BLOCK_SIZE).expect("below 4096");
+    let from = match block {
+        Memory::Request { id, offset } => Memory::Request { id, offset: offset + skip },
+        Memory::Pool { page, offset } => Memory::Pool { page, offset: offset + skip },
+    };
+    let to = payload(state, slot, part.start);
+    let length = u32::try_from(part.length).expect("at most a block");
+    state.submit_memory(DeviceOperation::Copy { from, to, length, checksums: Checksums::Skip });
+}
+
+/// How many whole blocks of the request stand one behind the other on the device.
+fn run_length(state: &State, key: BlockKey, location: Location, rest: ByteExtent) -> u32 {
+    let whole = u32::try_from(rest.length / BLOCK_SIZE).expect("requests have at most 32 MiB");
+    let segment = state.cache.segment_of(location);
+    let stands = |offset: u32| {
+        let next = BlockKey::new(key.volume(), key.block().plus(u64::from(offset)));
+        let place = location.plus(offset);
+        state.cache.segment_of(place) == segment
+            && state.cache.find(next) == Some(place)
+            && !state.cache.slots().is_damaged(place)
+            && state.pending_memory(place).is_none()
+    };
+    (1..whole.min(FILL_BLOCKS_MAX as u32))
+        .find(|offset| !stands(*offset))
+        .unwrap_or(whole.clamp(1, FILL_BLOCKS_MAX as u32))
+}
+
+fn submit_run(state: &mut State, slot: RequestSlot, first: BlockKey, location: Location, count: u32) {
+    state.hold(slot);
+    state.enter_segment(location);
+    let memory = payload(state, slot, first.block().byte_offset());
+    let operation = DeviceOperation::Read {
+        device: Device::Cache,
+        offset: state.cache.geometry().byte_offset(location),
+        pieces: Pieces::One(Piece { memory, length: count * BLOCK_BYTES as u32 }),
+        checksums: Checksums::Compute,
+    };
+    state.submit(Purpose::Hit { request: slot, first, location, count }, operation);
+}
+
+/// Reads a whole block of which the request wants a part.
+fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, part: ByteExtent) {
+    let Some(page) = state.pool.take_one() else {
+        state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        return;
+    };
+    state.hold(slot);
+    state.enter_segment(location);
+    let operation = DeviceOperation::Read {
+        device: Device::Cache,
+        offset: state.cache.geometry().byte_offset(location),
+        pieces: Pieces::One(Piece { memory: page_memory(page), length: BLOCK_BYTES as u32 }),
+        checksums: Checksums::Compute,
+    };
+    state.submit(Purpose::HitPart { request: slot, key, location, page, extent: part }, operation);
+}
+
+/// A run of hits came from the cache device.
+pub(crate) fn on_hit(
+    state: &mut State,
+    slot: RequestSlot,
+    run: (BlockKey, Location, u32),
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let (first, location, count) = run;
+    if result.is_err() {
+        state.counters.errors += 1;
+    }
+    for offset in 0..count {
+        let place = location.plus(offset);
+        let read = result.ok().and_then(|data| data.checksums.get(offset as usize).copied());
+        if read != Some(state.cache.slots().checksum(place)) {
+            let key = BlockKey::new(first.volume(), first.block().plus(u64::from(offset)));
+            heal(state, slot, key, place, block_extent(key.block()));
+        }
+    }
+    state.leave_segment(location);
+    state.release(slot);
+}
+
+/// A block of which a part is wanted came from the cache device.
+pub(crate) fn on_hit_part(
+    state: &mut State,
+    slot: RequestSlot,
+    block: (BlockKey, Location, PageIndex, ByteExtent),
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let (key, location, page, part) = block;
+    if result.is_err() {
+        state.counters.errors += 1;
+    }
+    let read = result.ok().and_then(|data| data.checksums.first().copied());
+    if read == Some(state.cache.slots().checksum(location)) {
+        copy_block(state, slot, page_memory(page), part);
+    } else {
+        heal(state, slot, key, location, part);
+    }
+    state.pool.release(page);
+    state.leave_segment(location);
+    state.release(slot);
+}
+
+/// A block could not be read from the cache device, or not as it was written (I-8).
+fn heal(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, part: ByteExtent) {
+    if !state.cache.is_current(key, location) {
+        serve(state, slot, part);
+        return;
+    }
+    match state.cache.slots().state(location) {
+        SlotState::Dirty => {
+            state.cache.set_damaged(location);
+            state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+            state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        }
+        SlotState::Unflushed => {
+            // The origin has it, but only its flush makes that certain: the entry stays until then.
+            state.volume_mut(key.volume()).counters.healed_blocks += 1;
+            read_origin(state, slot, part, Keep::Nothing);
+        }
+        SlotState::Clean | SlotState::Dead => {
+            state.volume_mut(key.volume()).counters.healed_blocks += 1;
+            state.forget(key);
+            serve(state, slot, part);
+        }
+    }
+}
+
+/// Whether what a miss reads is promoted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Keep {
+    Nothing,
+    /// With these blocks of the extent for main's head.
+    Promote(BlockSet),
+}
+
+/// Serves the blocks from the start of `rest` that are not cached; gives where the rest of the request begins.
+fn serve_miss(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteExtent) -> u64 {
+    let first = BlockIndex::containing(rest.start);
+    if !state.fills.is_empty()
+        && let Some(end) = join_fill(state, slot, volume, rest)
+    {
+        return end;
+    }
+    let is_open = |state: &State, block: BlockIndex| {
+        find(state, BlockKey::new(volume, block)).is_none()
+            && (state.fills.is_empty() || !state.fills.covers(volume, block))
+    };
+    let blocks = blocks_of(rest).take(FILL_BLOCKS_MAX as usize).skip(1);
+    let end = blocks.into_iter().find(|block| !is_open(state, *block));
+    let limit = end.map_or(first.plus(FILL_BLOCKS_MAX), |block| block).byte_offset();
+    let part = ByteExtent { start: rest.start, length: limit.min(rest.end()) - rest.start };
+    let count = blocks_of(part).len() as u64;
+    let counters = &mut state.volume_mut(volume).counters;
+    counters.miss_blocks += count;
+    let keep = choose(state, volume, part);
+    if keep == Keep::Nothing {
+        state.volume_mut(volume).counters.bypass_blocks += count;
+    }
+    if keep == Keep::Nothing && matches!(state.requests.get(slot).operation, Operation::Promote) {
+        return part.end();
+    }
+    read_origin(state, slot, part, keep);
+    part.end()
+}
+
+/// Waits for a fill in flight that brings the first blocks of the extent.
+fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteExtent) -> Option<u64> {
+    let wants_data = !matches!(state.requests.get(slot).operation, Operation::Promote);
+    let fill = state.fills.covering(volume, BlockIndex::containing(rest.start))?;
+    let part = intersection(rest, fill.extent);
+    let usable =
+        |block: &BlockIndex| fill.offset_of(*block).is_some_and(|offset| !fill.stale.contains(offset));
+    let blocks = blocks_of(part).take_while(usable).count() as u64;
+    let limit = BlockIndex::containing(rest.start).plus(blocks).byte_offset();
+    let end = limit.min(part.end());
+    let extent = ByteExtent { start: rest.start, length: end - rest.start };
+    for block in blocks_of(extent) {
+        let offset = fill.offset_of(block).expect("within the fill");
+        fill.wanted.insert(offset);
+    }
+    fill.waiters.push(FillWaiter { request: slot, extent, wants_data });
+    state.hold(slot);
+    let counters = &mut state.volume_mut(volume).counters;
+    counters.miss_blocks += blocks;
+    counters.shared_blocks += blocks;
+    Some(end)
+}
+
+/// Whether a miss is promoted, and to which queue.
+fn choose(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
+    let found = state.volume_mut(volume);
+    let settings = found.settings;
+    let stream = found.read_streams.observe(part);
+    let is_stream = settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
+    if is_stream || settings.mode == Mode::Bypass || state.is_out_of_service() {
+        return Keep::Nothing;
+    }
+    let mut main = BlockSet::default();
+    let mut is_known = false;
+    for (offset, block) in blocks_of(part).enumerate() {
+        if state.retention.place(BlockKey::new(volume, block)).is_some() {
+            main.insert(offset);
+            is_known = true;
+        }
+    }
+    match admission::choose(settings.admission, state.pressure(), is_known) {
+        admission::Choice::Promote => Keep::Promote(main),
+        admission::Choice::Remember => {
+            blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
+            Keep::Nothing
+        }
+    }
+}
+
+/// Reads an extent from the origin: through pages if it is promoted or not aligned to sectors, else directly.
+fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Keep) {
+    if let Keep::Promote(main) = keep
+        && begin_fill(state, slot, part, main)
+    {
+        return;
+    }
+    if is_sector_aligned(part) && !matches!(state.requests.get(slot).operation, Operation::Promote) {
+        read_directly(state, slot, part);
+        return;
+    }
+    let volume = state.requests.get(slot).volume;
+    let whole = part.widened_to_blocks();
+    let count = usize::try_from(whole.length / BLOCK_SIZE).expect("at most 256 blocks");
+    let Some(pages) = state.pool.take(count, Share::All) else {
+        state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        return;
+    };
+    let ticket = state.enqueue(volume, whole, Access::Read);
+    let fill = new_fill(state, slot, part, whole, pages, ticket);
+    submit_fill(state, fill);
+}
+
+/// Begins a fill around a miss; `false` if there are no pages for it.
+fn begin_fill(state: &mut State, slot: RequestSlot, part: ByteExtent, main: BlockSet) -> bool {
+    let volume = state.requests.get(slot).volume;
+    let window = choose_window(state, volume, part);
+    let mut chosen = window;
+    let count = |extent: ByteExtent| usize::try_from(extent.length / BLOCK_SIZE).expect("at most 256 blocks");
+    let mut pages = state.pool.take(count(window), Share::Fill);
+    if pages.is_none() {
+        chosen = part.widened_to_blocks();
+        pages = state.pool.take(count(chosen), Share::Fill);
+    }
+    let Some(pages) = pages else { return false };
+    let ticket = state.enqueue(volume, chosen, Access::Read);
+    let mut fill = new_fill(state, slot, part, chosen, pages, ticket);
+    fill.promote = true;
+    let skipped =
+        usize::try_from((part.widened_to_blocks().start - chosen.start) / BLOCK_SIZE).expect("small");
+    for offset in 0..blocks_of(part).len() {
+        if main.contains(offset) {
+            fill.main.insert(skipped + offset);
+        }
+    }
+    for (offset, block) in blocks_of(chosen).enumerate() {
+        if state.cache.state_of(BlockKey::new(volume, block)) == Some(SlotState::Dirty) {
+            fill.stale.insert(offset);
+        }
+    }
+    let prefetched = blocks_of(chosen).len() - blocks_of(part).len();
+    state.volume_mut(volume).counters.prefetched_blocks += prefetched as u64;
+    submit_fill(state, fill);
+    true
+}
+
+/// The extent that a miss reads.
+fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
+    let whole = part.widened_to_blocks();
+    let found = state.volume(volume);
+    let (bytes, size) = (found.window.bytes(), found.size);
+    let neighbour = BlockIndex::new(BlockIndex::containing(part.start).get() ^ (bytes / BLOCK_SIZE));
+    let is_near = state.cache.find(BlockKey::new(volume, neighbour)).is_some();
+    state.volume_mut(volume).window.on_miss(is_near);
+    if whole.length >= bytes {
+        return whole;
+    }
+    let start = whole.start / bytes * bytes;
+    let end = (whole.end().div_ceil(bytes) * bytes).min(size);
+    if end - start > FILL_WINDOW_MAX {
+        return whole;
+    }
+    ByteExtent { start, length: end - start }
+}
+
+fn new_fill(
+    state: &mut State,
+    slot: RequestSlot,
+    part: ByteExtent,
+    extent: ByteExtent,
+    pages: alloc::vec::Vec<PageIndex>,
+    ticket: Ticket,
+) -> Fill {
+    state.hold(slot);
+    let pending = state.requests.get(slot);
+    let wants_data = !matches!(pending.operation, Operation::Promote);
+    let mut fill = Fill {
+        volume: pending.volume,
+        extent,
+        pages,
+        wanted: BlockSet::default(),
+        stale: BlockSet::default(),
+        main: BlockSet::default(),
+        promote: false,
+        waiters: alloc::vec![FillWaiter { request: slot, extent: part, wants_data }],
+        ticket,
+    };
+    for block in blocks_of(part) {
+        let offset = fill.offset_of(block).expect("within the fill");
+        fill.wanted.insert(offset);
+    }
+    fill
+}
+
+fn submit_fill(state: &mut State, fill: Fill) {
+    let (volume, ticket) = (fill.volume, fill.ticket);
+    let operation = DeviceOperation::Read {
+        device: Device::Origin(volume),
+        offset: fill.extent.start,
+        pieces: Pieces::Many(page_pieces(&fill.pages)),
+        checksums: if fill.promote { Checksums::Compute } else { Checksums::Skip },
+    };
+    let slot = state.fills.insert(fill);
+    state.volume_mut(volume).queue.set_ready(ticket, operation, Purpose::Fill { fill: slot });
+}
+
+/// Reads from the origin straight into the request's memory.
+fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
+    state.hold(slot);
+    let volume = state.requests.get(slot).volume;
+    let memory = payload(state, slot, part.start);
+    let length = u32::try_from(part.length).expect("requests have at most 32 MiB");
+    let ticket = state.enqueue(volume, part, Access::Read);
+    let operation = DeviceOperation::Read {
+        device: Device::Origin(volume),
+        offset: part.start,
+        pieces: Pieces::One(Piece { memory, length }),
+        checksums: Checksums::Skip,
+    };
+    let purpose = Purpose::Direct { request: slot, ticket };
+    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+}
+
+/// A read past the cache ended.
+pub(crate) fn on_direct(
+    state: &mut State,
+    slot: RequestSlot,
+    ticket: Ticket,
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let volume = state.requests.get(slot).volume;
+    state.release_ticket(volume, ticket);
+    if result.is_err() {
+        state.volume_mut(volume).counters.origin_errors += 1;
+    }
+    state.release_with(slot, result.map(|_| ()).map_err(|_| Errno::Io));
+}
+
+/// A fill that was widened failed: each waiter reads just its own part.
+pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
+    read_origin(state, slot, part, Keep::Nothing);
+}

@@ -1,0 +1,420 @@
+//! Reclaim: segments are emptied ahead of need, and opened again once that is on record.
+//!
+//! Invariants:
+//! * I-4: a segment is opened again only when nothing refers to it, and when everything that superseded its blocks,
+//!   or says that they are *gone*, is durable.
+
+use alloc::vec::Vec;
+
+use crate::cache::segments::{Queue, SegmentState};
+use crate::cache::slots::SlotState;
+use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
+use crate::format::journal::Fact;
+use crate::inflight::jobs::Emptying;
+use crate::inflight::submissions::Purpose;
+use crate::log::Entry;
+use crate::order::DurableWaiter;
+use crate::policy::retention::{Judgement, SEARCH_MAX, Verdict};
+use crate::pool::{Share, page_memory, page_pieces};
+use crate::request::Durability;
+use crate::state::{NewBlock, State, Task};
+use crate::units::{Generation, Location, PageIndex, SegmentIndex};
+
+/// Segments that are kept ready at least.
+const READY_MIN: usize = 4;
+/// Segments emptied together, so that they share a flush.
+const EMPTYING_MAX: usize = 4;
+
+fn ready_low(state: &State) -> usize {
+    READY_MIN.max(state.cache.geometry().segment_count as usize / 128)
+}
+
+/// Keeps segments ready, and lets those go on that wait for one.
+pub(crate) fn go_on(state: &mut State) {
+    if state.is_out_of_service() {
+        return;
+    }
+    finish_emptied(state);
+    let (low, ahead) = (ready_low(state), supply(state));
+    if ahead < low {
+        state.reclaim.active = true;
+    }
+    if ahead >= low + EMPTYING_MAX.min(low) {
+        state.reclaim.active = false;
+        state.volume_ids().for_each(|volume| state.volume_mut(volume).writeback_wanted = false);
+    }
+    if state.reclaim.active {
+        open_free(state);
+        while supply(state) < low + EMPTYING_MAX.min(low)
+            && state.reclaim.emptying.len() < EMPTYING_MAX
+            && state.journal.has_room()
+            && choose_victim(state)
+        {}
+        finish_emptied(state);
+    }
+    if state.journal.wants_checkpoint() {
+        state.agenda.push_back(Task::Checkpoint);
+    }
+    open_emptied(state);
+}
+
+/// Segments that are ready or will be without more work.
+fn supply(state: &State) -> usize {
+    state.log.ready_count()
+        + state.reclaim.opening
+        + state.reclaim.emptied.len()
+        + state.reclaim.emptying.len()
+}
+
+/// Puts segments that were never used in line.
+fn open_free(state: &mut State) {
+    let wanted = (ready_low(state) + EMPTYING_MAX).saturating_sub(supply(state));
+    let free: Vec<SegmentIndex> = (state.first_free..state.cache.segments().count())
+        .map(SegmentIndex::new)
+        .filter(|segment| state.cache.segments().get(*segment).state == SegmentState::Free)
+        .take(wanted)
+        .collect();
+    for segment in free {
+        state.first_free = segment.get() + 1;
+        state.reclaim.emptied.push(segment);
+    }
+}
+
+/// Finds the next segment to empty; `false` if there is none.
+fn choose_victim(state: &mut State) -> bool {
+    if let Some(segment) = mostly_dead(state) {
+        empty(state, segment);
+        return true;
+    }
+    let segments = state.cache.segments();
+    let probation = segments.live_blocks(Queue::Probation);
+    let first = state.retention.choose_queue(probation, segments.sealed_count(Queue::Main));
+    let second = if first == Queue::Probation { Queue::Main } else { Queue::Probation };
+    search(state, first) || search(state, second)
+}
+
+/// A sealed segment without blocks that must be kept, most of it dead.
+fn mostly_dead(state: &State) -> Option<SegmentIndex> {
+    let blocks = state.cache.geometry().batch_blocks();
+    let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
+    let live = |segment: SegmentIndex| state.cache.segments().get(segment).live;
+    let is_candidate =
+        |segment: &SegmentIndex| state.retention.is_mostly_dead(state.cache.segments().get(*segment), blocks);
+    all.filter(is_candidate)
+        .filter(|segment| can_be_emptied(state, *segment))
+        .min_by_key(|segment| live(*segment))
+}
+
+/// Walks a queue from its oldest segment: hot ones stay in place, the first that can be emptied is.
+fn search(state: &mut State, queue: Queue) -> bool {
+    let oldest: Vec<SegmentIndex> = state.cache.segments().oldest_first(queue).take(SEARCH_MAX).collect();
+    let mut blocked = Vec::new();
+    for segment in &oldest {
+        let live: Vec<Location> = state.cache.live_in(*segment).collect();
+        let hot = live.iter().filter(|location| state.cache.slots().hits(**location) > 0).count();
+        let count = |value: usize| u32::try_from(value).expect("at most 1024 blocks");
+        if state.retention.verdict(queue, count(hot), count(live.len())) == Verdict::Keep {
+            keep(state, *segment, &live);
+        } else if can_be_emptied(state, *segment) {
+            empty(state, *segment);
+            return true;
+        } else {
+            blocked.push(*segment);
+        }
+    }
+    if !blocked.is_empty() {
+        hurry_writeback(state, &blocked);
+        return false;
+    }
+    // All were hot: the oldest goes all the same, or nothing ever would.
+    let Some(segment) = oldest.first().filter(|segment| can_be_emptied(state, **segment)) else {
+        return false;
+    };
+    empty(state, *segment);
+    true
+}
+
+/// A hot segment stands as the newest of its queue, each block with a hit less.
+fn keep(state: &mut State, segment: SegmentIndex, live: &[Location]) {
+    for location in live {
+        let hits = state.cache.slots().hits(*location);
+        state.cache.set_hits(*location, hits.saturating_sub(1));
+    }
+    state.cache.unlink(segment, SegmentState::Reclaiming);
+    state.cache.seal(segment);
+    state.counters.kept_segments += 1;
+}
+
+/// Whether no block of the segment needs the origin first: those that must be kept are hot, or nobody serves their
+/// volume.
+fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
+    let found = state.cache.segments().get(segment);
+    if found.kept == 0 {
+        return true;
+    }
+    let must_stay = |location: Location| {
+        let slots = state.cache.slots();
+        slots.is_damaged(location)
+            || slots.state(location).must_be_kept() && !can_be_carried(state, found.queue, location)
+    };
+    !state.cache.live_in(segment).any(must_stay)
+}
+
+/// Whether a block that must be kept is worth a copy as it is.
+fn can_be_carried(state: &State, queue: Queue, location: Location) -> bool {
+    let slots = state.cache.slots();
+    let is_served = state.find_volume(slots.key(location).volume()).is_some();
+    let is_hot = matches!(state.retention.judge(queue, slots.hits(location)), Judgement::Reinsert(_));
+    slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location) && (is_hot || !is_served)
+}
+
+/// The segments that are next in line need the origin first.
+fn hurry_writeback(state: &mut State, segments: &[SegmentIndex]) {
+    let mut volumes: Vec<_> = segments
+        .iter()
+        .flat_map(|segment| state.cache.live_in(*segment))
+        .filter(|location| state.cache.slots().state(*location).must_be_kept())
+        .map(|location| state.cache.slots().key(location).volume())
+        .collect();
+    volumes.sort_unstable();
+    volumes.dedup();
+    for volume in volumes {
+        if state.find_volume(volume).is_some() {
+            let found = state.volume_mut(volume);
+            found.writeback_wanted = true;
+            found.flush.want();
+            state.agenda.push_back(Task::Writeback(volume));
+        }
+    }
+}
+
+/// Empties a segment: blocks with hits are carried on to main's head, up to half of the segment; the others are
+/// forgotten.
+fn empty(state: &mut State, segment: SegmentIndex) {
+    let queue = state.cache.segments().get(segment).queue;
+    let is_mostly_dead = {
+        let found = state.cache.segments().get(segment);
+        state.retention.is_mostly_dead(found, state.cache.geometry().batch_blocks())
+    };
+    state.cache.unlink(segment, SegmentState::Reclaiming);
+    state.counters.reclaimed_segments += 1;
+    state.reclaim.emptying.push(Emptying { segment, reads_in_flight: 0 });
+    let limit = (state.cache.geometry().batch_blocks() / 2) as usize;
+    let live: Vec<Location> = state.cache.live_in(segment).collect();
+    let mut carried = Vec::new();
+    for location in live {
+        let slots = state.cache.slots();
+        let judgement = state.retention.judge(queue, slots.hits(location));
+        let must = slots.state(location).must_be_kept();
+        let wants = must || is_mostly_dead || judgement != Judgement::Demote;
+        if must || (wants && carried.len() < limit) {
+            carried.push(location);
+        } else {
+            demote(state, queue, location);
+        }
+    }
+    carry(state, segment, &carried);
+}
+
+fn demote(state: &mut State, queue: Queue, location: Location) {
+    let key = state.cache.slots().key(location);
+    state.retention.on_left(key, queue);
+    state.forget(key);
+    state.counters.demoted_blocks += 1;
+}
+
+/// Reads blocks that stay, stretch by stretch; what there is no memory for is forgotten if it may be.
+fn carry(state: &mut State, segment: SegmentIndex, locations: &[Location]) {
+    let mut first = 0;
+    while first < locations.len() {
+        let start = locations[first];
+        let stands = |(offset, location): (u32, &Location)| *location == start.plus(offset);
+        let count = (0..64).zip(&locations[first..]).take_while(|pair| stands(*pair)).count();
+        let Some(pages) = state.pool.take(count, Share::All) else {
+            state.reclaim.postponed.extend_from_slice(&locations[first..]);
+            return;
+        };
+        read_run(state, segment, start, pages);
+        first += count;
+    }
+}
+
+fn read_run(state: &mut State, segment: SegmentIndex, first: Location, pages: Vec<PageIndex>) {
+    state.enter_segment(first);
+    let emptying = state.reclaim.emptying.iter_mut().find(|emptying| emptying.segment == segment);
+    emptying.expect("the segment is being emptied").reads_in_flight += 1;
+    let operation = DeviceOperation::Read {
+        device: Device::Cache,
+        offset: state.cache.geometry().byte_offset(first),
+        pieces: Pieces::Many(page_pieces(&pages)),
+        checksums: Checksums::Compute,
+    };
+    state.submit(Purpose::Reinsert { first, pages }, operation);
+}
+
+/// A stretch of blocks that stay came from the cache device.
+pub(crate) fn on_read(
+    state: &mut State,
+    first: Location,
+    pages: &[PageIndex],
+    result: Result<Data<'_>, DeviceError>,
+) {
+    state.counters.errors += u64::from(result.is_err());
+    for (offset, page) in (0..).zip(pages) {
+        let location = first.plus(offset);
+        let read = result.ok().and_then(|data| data.checksums.get(offset as usize).copied());
+        let is_right = read == Some(state.cache.slots().checksum(location));
+        if !is_right || !reinsert(state, location, *page) {
+            state.pool.release(*page);
+            leave_behind(state, location, is_right);
+        }
+    }
+    let segment = state.cache.segment_of(first);
+    if let Some(emptying) = state.reclaim.emptying.iter_mut().find(|emptying| emptying.segment == segment) {
+        emptying.reads_in_flight -= 1;
+    }
+    state.leave_segment(first);
+    state.wake_stalled();
+    state.agenda.push_back(Task::Reclaim);
+}
+
+/// Appends a block to main's head; the page is the log's from then on.
+fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
+    let slots = state.cache.slots();
+    let (slot_state, key, checksum) = (slots.state(location), slots.key(location), slots.checksum(location));
+    if slot_state == SlotState::Dead {
+        return false;
+    }
+    let queue = state.cache.segments().get(state.cache.segment_of(location)).queue;
+    let hits = match state.retention.judge(queue, slots.hits(location)) {
+        Judgement::Reinsert(hits) => hits,
+        Judgement::Demote => 0,
+    };
+    let dirty = slot_state.must_be_kept();
+    let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
+    let entry = Entry { key: Some(key), memory: page_memory(page), checksum, dirty, page: Some(page) };
+    let block = NewBlock {
+        queue: Queue::Main,
+        entry,
+        state: slot_state,
+        waiter: None,
+        durability: Durability::Volatile,
+    };
+    let Some(place) = state.append(key, block) else { return false };
+    state.cache.set_hits(place, hits);
+    state.counters.reinserted_blocks += 1;
+    true
+}
+
+/// A block could not be carried on: a clean one is forgotten, one that must be kept keeps its segment.
+fn leave_behind(state: &mut State, location: Location, is_right: bool) {
+    let slots = state.cache.slots();
+    let (slot_state, key) = (slots.state(location), slots.key(location));
+    match slot_state {
+        SlotState::Dead => {}
+        SlotState::Clean => state.forget(key),
+        SlotState::Unflushed | SlotState::Dirty if is_right => state.reclaim.postponed.push(location),
+        SlotState::Unflushed | SlotState::Dirty => {
+            state.cache.set_damaged(location);
+            if state.find_volume(key.volume()).is_some() {
+                state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+            }
+        }
+    }
+}
+
+/// Takes up what was postponed, and notes which segments are empty.
+fn finish_emptied(state: &mut State) {
+    let postponed = core::mem::take(&mut state.reclaim.postponed);
+    for location in postponed {
+        retry(state, location);
+    }
+    let is_done = |state: &State, emptying: &Emptying| {
+        let found = state.cache.segments().get(emptying.segment);
+        emptying.reads_in_flight == 0 && found.readers == 0 && found.live == 0
+    };
+    let (done, left): (Vec<_>, Vec<_>) =
+        core::mem::take(&mut state.reclaim.emptying).into_iter().partition(|each| is_done(state, each));
+    state.reclaim.emptying = left;
+    for emptying in done {
+        state.reclaim.emptied.push(emptying.segment);
+    }
+    give_up_damaged(state);
+}
+
+fn retry(state: &mut State, location: Location) {
+    let (slot_state, key) = (state.cache.slots().state(location), state.cache.slots().key(location));
+    if slot_state == SlotState::Dead {
+        return;
+    }
+    let segment = state.cache.segment_of(location);
+    let has_room = state.log.room(Queue::Main) > 0 || state.log.ready_count() > 0;
+    match state.pool.take(1, Share::All) {
+        Some(pages) if has_room => read_run(state, segment, location, pages),
+        pages => {
+            pages.into_iter().flatten().for_each(|page| state.pool.release(page));
+            match slot_state {
+                SlotState::Clean => state.forget(key),
+                SlotState::Unflushed | SlotState::Dirty => {
+                    state.reclaim.postponed.push(location);
+                    hurry_writeback(state, &[segment]);
+                }
+                SlotState::Dead => {}
+            }
+        }
+    }
+}
+
+/// A segment with a damaged dirty block never becomes empty: it goes back in line, and stays there.
+fn give_up_damaged(state: &mut State) {
+    let has_damage = |state: &State, segment: SegmentIndex| {
+        state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
+    };
+    let (damaged, left): (Vec<_>, Vec<_>) = core::mem::take(&mut state.reclaim.emptying)
+        .into_iter()
+        .partition(|each| each.reads_in_flight == 0 && has_damage(state, each.segment));
+    state.reclaim.emptying = left;
+    for emptying in damaged {
+        state.cache.segment_mut(emptying.segment).state = SegmentState::Retired;
+    }
+}
+
+/// Puts the opening of empty segments on record.
+fn open_emptied(state: &mut State) {
+    if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && state.log.ready_count() > 1 {
+        return;
+    }
+    let segments = core::mem::take(&mut state.reclaim.emptied);
+    state.reclaim.opening += segments.len();
+    state.log.close_all();
+    for segment in &segments {
+        state.cache.clear(*segment);
+        let found = state.cache.segment_mut(*segment);
+        found.state = SegmentState::Opening;
+        found.generation = Generation::new(found.generation.get() + 1);
+        let generation = found.generation;
+        state.record(Fact::Opened(*segment, generation));
+    }
+    state.agenda.push_back(Task::Barrier(DurableWaiter::Opening(segments)));
+}
+
+/// The openings are durable: heads may take the segments.
+pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
+    state.reclaim.opening -= segments.len();
+    for segment in segments {
+        let found = state.cache.segment_mut(*segment);
+        found.state = SegmentState::Ready;
+        let generation = found.generation;
+        state.log.add_ready(*segment, generation);
+    }
+    state.agenda.push_back(Task::Append);
+    state.agenda.push_back(Task::Reclaim);
+}
+
+/// The openings will not become durable.
+pub(crate) fn on_not_opened(state: &mut State, segments: &[SegmentIndex]) {
+    state.reclaim.opening -= segments.len();
+    for segment in segments {
+        state.cache.segment_mut(*segment).state = SegmentState::Retired;
+    }
+}

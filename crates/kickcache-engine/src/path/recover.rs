@@ -1,0 +1,401 @@
+//! Recovery: the books are rebuilt from the journal and the segments.
+//!
+//! First a flush: what a dead process left in volatile memory of the machine becomes durable before anything builds on
+//! it. Then the journal whole, then one summary a segment (or the segment itself where there is none), then the
+//! records. The last word about a block, by sequence number, wins.
+
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::cache::segments::SegmentState;
+use crate::cache::slots::SlotState;
+use crate::config::VOLUME_COUNT_MAX;
+use crate::device::{Data, Device, DeviceError, DeviceOperation};
+use crate::error::Error;
+use crate::format::batch::BatchHeader;
+use crate::format::bytes::crc32c;
+use crate::format::geometry::Geometry;
+use crate::format::journal::{
+    Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count,
+    segments_per_chunk,
+};
+use crate::format::summary::{Summary, SummaryEntry};
+use crate::inflight::jobs::Recovery;
+use crate::inflight::submissions::{Purpose, RecoveryRead};
+use crate::journal::Journal;
+use crate::order::Order;
+use crate::request::Durability;
+use crate::state::{State, Task};
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, Generation, Location, SegmentIndex, Sequence};
+
+/// Reads in flight.
+const DEPTH: u32 = 32;
+const JOURNAL_READ_BYTES: u64 = 256 << 10;
+/// Sequence numbers left out after a recovery, so that none of a lost batch is used again.
+const SEQUENCE_GAP: u64 = 1 << 20;
+
+/// Begins recovery.
+pub(crate) fn begin(state: &mut State) {
+    let mut recovery = Recovery::default();
+    recovery.reads_in_flight = 1;
+    state.recovery = Some(recovery.into());
+    submit(state, RecoveryRead::Flush, DeviceOperation::Flush { device: Device::Cache });
+}
+
+fn submit(state: &mut State, read: RecoveryRead, operation: DeviceOperation) {
+    state.submit(Purpose::Recovery(read), operation);
+}
+
+fn recovery(state: &mut State) -> &mut Recovery {
+    state.recovery.as_deref_mut().expect("recovery is under way")
+}
+
+/// A step came back.
+pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data<'_>, DeviceError>) {
+    if let RecoveryRead::Seal(_) = read {
+        // Without the summary the next recovery reads the whole segment, so that an error only costs time.
+        state.counters.errors += u64::from(result.is_err());
+        state.order.land_unnumbered();
+        return;
+    }
+    recovery(state).reads_in_flight -= 1;
+    match (read, result) {
+        (RecoveryRead::Flush | RecoveryRead::Seal(_), Ok(_)) => {}
+        (RecoveryRead::Journal, Ok(data)) => on_journal(state, data.bytes),
+        (RecoveryRead::Summary(segment), Ok(data)) => on_summary(state, segment, data.bytes),
+        (RecoveryRead::Scan(segment), Ok(data)) => on_scan(state, segment, data.bytes),
+        (step, Err(error)) => {
+            recovery(state).failed = Some(Error::Recovery { what: format!("{step:?}: {error:?}") });
+        }
+    }
+    go_on(state);
+}
+
+fn go_on(state: &mut State) {
+    let journal_size = state.cache.geometry().journal_size;
+    let recovery = recovery(state);
+    if recovery.failed.is_some() {
+        return;
+    }
+    if recovery.journal_at < journal_size {
+        read_journal(state);
+    } else if recovery.reads_in_flight == 0 && recovery.images.is_empty() {
+        digest_journal(state);
+        read_segments(state);
+    } else if !recovery.images.is_empty() {
+        read_segments(state);
+    }
+}
+
+fn read_journal(state: &mut State) {
+    let journal = state.cache.geometry().journal();
+    while recovery(state).reads_in_flight < DEPTH && recovery(state).journal_at < journal.length {
+        let recovery = recovery(state);
+        let at = recovery.journal_at;
+        let length = JOURNAL_READ_BYTES.min(journal.length - at);
+        recovery.journal_at += length;
+        recovery.reads_in_flight += 1;
+        let extent = ByteExtent { start: journal.start + at, length };
+        submit(state, RecoveryRead::Journal, DeviceOperation::ReadMetadata { extent });
+    }
+}
+
+fn on_journal(state: &mut State, bytes: &[u8]) {
+    let geometry = *state.cache.geometry();
+    let uuid = state.uuid;
+    let blocks = bytes.chunks_exact(BLOCK_BYTES).filter_map(|block| JournalBlock::decode(block, &geometry));
+    let recovery = recovery(state);
+    for JournalBlock { uuid: _, ring, body } in blocks.filter(|block| block.uuid == uuid) {
+        recovery.ring_newest = recovery.ring_newest.max(Some(ring));
+        match body {
+            JournalBody::Records(records) => {
+                recovery.records.extend(records.into_iter().map(|record| (ring, record)));
+            }
+            JournalBody::Chunk(Chunk { start, number, segments, .. }) => {
+                recovery.newest = recovery.newest.max(start);
+                recovery.chunks.insert((start, number), (ring, segments));
+            }
+        }
+    }
+}
+
+/// The segments as the newest whole checkpoint tells them, and the records after it; and where the journal goes on.
+fn digest_journal(state: &mut State) {
+    let geometry = *state.cache.geometry();
+    let recovery = recovery(state);
+    let start = newest_whole(recovery, &geometry);
+    let mut images = vec![None; geometry.segment_count as usize];
+    let mut tail = None;
+    if let Some(start) = start {
+        for ((_, number), (ring, segments)) in
+            recovery.chunks.range((start, 0)..(Sequence::new(start.get() + 1), 0))
+        {
+            tail = Some(tail.map_or(*ring, |tail: u64| tail.min(*ring)));
+            let first = (number * segments_per_chunk(&geometry)) as usize;
+            for (offset, image) in segments.iter().enumerate() {
+                images[first + offset] = Some(image.clone());
+            }
+        }
+    }
+    for (ring, record) in &recovery.records {
+        recovery.newest = recovery.newest.max(record.sequence);
+        if start.is_none_or(|start| record.sequence >= start) {
+            tail = Some(tail.map_or(*ring, |tail| tail.min(*ring)));
+        }
+        if let Fact::Opened(segment, generation) = record.fact {
+            note_opened(&mut images, segment, generation, &geometry);
+        }
+    }
+    let next = recovery.ring_newest.map_or(0, |newest| newest + 1);
+    recovery.images = images;
+    recovery.chunks.clear();
+    recovery.sequences = vec![Sequence::new(0); geometry.location_count() as usize];
+    let tail = tail.unwrap_or(next);
+    state.journal =
+        Journal::new(state.uuid, geometry, next, tail.max(next.saturating_sub(geometry.journal_blocks())));
+}
+
+fn newest_whole(recovery: &Recovery, geometry: &Geometry) -> Option<Sequence> {
+    let mut starts: Vec<Sequence> = recovery.chunks.keys().map(|(start, _)| *start).collect();
+    starts.dedup();
+    starts.into_iter().rev().find(|start| {
+        let range = (*start, 0)..(Sequence::new(start.get() + 1), 0);
+        recovery.chunks.range(range).count() == chunk_count(geometry) as usize
+    })
+}
+
+fn note_opened(
+    images: &mut [Option<SegmentImage>],
+    segment: SegmentIndex,
+    generation: Generation,
+    geometry: &Geometry,
+) {
+    let Some(image) = images.get_mut(segment.get() as usize) else { return };
+    if image.as_ref().is_some_and(|image| image.generation >= generation) {
+        return;
+    }
+    let all = vec![0xff; geometry.blocks_per_segment().div_ceil(8) as usize];
+    let queue = crate::cache::segments::Queue::Probation;
+    *image = Some(SegmentImage { generation, kind: SegmentKind::InUse, queue, live: all.clone(), kept: all });
+}
+
+/// Reads what the segments in use hold; at the end, the records have their say.
+fn read_segments(state: &mut State) {
+    let geometry = *state.cache.geometry();
+    while recovery(state).reads_in_flight < DEPTH && recovery(state).next_segment < geometry.segment_count {
+        let recovery = recovery(state);
+        let segment = SegmentIndex::new(recovery.next_segment);
+        recovery.next_segment += 1;
+        let image = &recovery.images[segment.get() as usize];
+        let is_in_use = image.as_ref().is_some_and(|image| image.kind != SegmentKind::Free);
+        if is_in_use {
+            recovery.reads_in_flight += 1;
+            let at = geometry.first_location(segment).plus(geometry.batch_blocks());
+            let length = u64::from(geometry.summary_blocks()) * BLOCK_SIZE;
+            let extent = ByteExtent { start: geometry.byte_offset(at), length };
+            submit(state, RecoveryRead::Summary(segment), DeviceOperation::ReadMetadata { extent });
+        }
+    }
+    let recovery = recovery(state);
+    if recovery.reads_in_flight == 0 && recovery.next_segment == geometry.segment_count {
+        finish(state);
+    }
+}
+
+fn on_summary(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
+    let geometry = *state.cache.geometry();
+    let uuid = state.uuid;
+    let recovery = recovery(state);
+    let generation = recovery.images[segment.get() as usize].as_ref().map(|image| image.generation);
+    let summary = Summary::decode(bytes, &geometry).filter(|summary| {
+        summary.uuid == uuid && summary.segment == segment && Some(summary.generation) == generation
+    });
+    match summary {
+        Some(summary) => load(state, &summary),
+        None => {
+            recovery.reads_in_flight += 1;
+            let start = geometry.byte_offset(geometry.first_location(segment));
+            let extent = ByteExtent { start, length: u64::from(geometry.batch_blocks()) * BLOCK_SIZE };
+            submit(state, RecoveryRead::Scan(segment), DeviceOperation::ReadMetadata { extent });
+        }
+    }
+}
+
+/// A segment without a summary: its batches speak for themselves, each block under its own checksum.
+fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
+    let geometry = *state.cache.geometry();
+    let uuid = state.uuid;
+    let recovery = recovery(state);
+    let Some(image) = &recovery.images[segment.get() as usize] else { return };
+    let generation = image.generation;
+    let blocks: Vec<&[u8]> = bytes.chunks_exact(BLOCK_BYTES).collect();
+    let mut summary = Summary {
+        uuid,
+        segment,
+        generation,
+        queue: image.queue,
+        entries: vec![None; geometry.batch_blocks() as usize],
+    };
+    let mut at = 0;
+    let mut found = false;
+    while at < blocks.len() {
+        let header = BatchHeader::decode(blocks[at]).filter(|header| {
+            header.uuid == uuid
+                && header.segment == segment
+                && header.generation == generation
+                && header.start as usize == at
+        });
+        at += 1;
+        let Some(header) = header else { continue };
+        found = true;
+        summary.queue = header.queue;
+        recovery.newest = recovery.newest.max(header.sequence);
+        take_batch(&header, &blocks, &mut summary);
+        at = header.start as usize + 1 + header.entries.len();
+    }
+    if found {
+        load(state, &summary);
+        if recovery_kind(state, segment) != Some(SegmentKind::Retired) {
+            self::recovery(state).unsealed.push(summary);
+        }
+    }
+}
+
+fn recovery_kind(state: &mut State, segment: SegmentIndex) -> Option<SegmentKind> {
+    recovery(state).images[segment.get() as usize].as_ref().map(|image| image.kind)
+}
+
+fn take_batch(header: &BatchHeader, blocks: &[&[u8]], summary: &mut Summary) {
+    let first = header.start as usize + 1;
+    for (place, entry) in (first..).zip(&header.entries) {
+        let (Some(key), Some(block)) = (entry.key, blocks.get(place)) else { continue };
+        if crc32c(block) == entry.checksum {
+            let (dirty, checksum) = (entry.dirty, entry.checksum);
+            summary.entries[place] = Some(SummaryEntry { key, dirty, checksum, sequence: header.sequence });
+        }
+    }
+}
+
+/// Takes a segment's blocks into the books, where they are younger than what stands there.
+fn load(state: &mut State, summary: &Summary) {
+    let segment = summary.segment;
+    let first = state.cache.geometry().first_location(segment);
+    let found = state.cache.segment_mut(segment);
+    found.queue = summary.queue;
+    found.generation = summary.generation;
+    found.state = SegmentState::Open;
+    let mut newest = Sequence::new(0);
+    for (offset, entry) in (0..).zip(&summary.entries) {
+        let Some(entry) = entry else { continue };
+        newest = newest.max(entry.sequence);
+        if usize::from(entry.key.volume().get()) < VOLUME_COUNT_MAX {
+            load_block(state, first.plus(offset), offset, entry, segment);
+        }
+    }
+    state.cache.segment_mut(segment).last_sequence = newest;
+    let recovery = recovery(state);
+    recovery.newest = recovery.newest.max(newest);
+    recovery.sealed.push((newest, segment));
+}
+
+fn load_block(
+    state: &mut State,
+    location: Location,
+    offset: u32,
+    entry: &SummaryEntry,
+    segment: SegmentIndex,
+) {
+    let older = state.cache.find(entry.key);
+    let recovery = recovery(state);
+    let Some(image) = &recovery.images[segment.get() as usize] else { return };
+    let bit =
+        |bits: &[u8]| bits.get((offset / 8) as usize).is_some_and(|byte| byte & (1 << (offset % 8)) != 0);
+    if !bit(&image.live) {
+        return;
+    }
+    if older.is_some_and(|older| recovery.sequences[older.get() as usize] > entry.sequence) {
+        return;
+    }
+    let slot_state = if entry.dirty && bit(&image.kept) { SlotState::Dirty } else { SlotState::Clean };
+    recovery.sequences[location.get() as usize] = entry.sequence;
+    state.cache.insert(entry.key, location, entry.checksum, slot_state);
+}
+
+/// Everything is read: the records have their say, and the engine can run.
+fn finish(state: &mut State) {
+    let recovery = state.recovery.take().expect("recovery is under way");
+    for (_, record) in &recovery.records {
+        apply(state, &recovery.sequences, record);
+    }
+    let next = if recovery.newest.get() == 0 { 1 } else { recovery.newest.get() + SEQUENCE_GAP };
+    state.order = Order::new(Sequence::new(next));
+    let mut sealed = recovery.sealed;
+    sealed.sort_unstable();
+    for (_, segment) in sealed {
+        state.cache.seal(segment);
+    }
+    for (segment, image) in (0..).map(SegmentIndex::new).zip(&recovery.images) {
+        settle_segment(state, segment, image.as_ref());
+    }
+    for summary in recovery.unsealed {
+        seal(state, &summary);
+    }
+    state.agenda.push_back(Task::Reclaim);
+}
+
+fn apply(state: &mut State, sequences: &[Sequence], record: &Record) {
+    let is_older = |location: Location| sequences[location.get() as usize] < record.sequence;
+    match record.fact {
+        Fact::Gone(key) => {
+            if state.cache.find(key).is_some_and(is_older) {
+                state.cache.remove(key);
+            }
+        }
+        Fact::Clean(key) => {
+            if let Some(location) = state.cache.find(key).filter(|location| is_older(*location)) {
+                state.cache.set_state(location, SlotState::Clean);
+            }
+        }
+        Fact::Dropped(volume) => {
+            let all = (0..state.cache.slots().count()).map(Location::new);
+            let dropped: Vec<_> = all
+                .filter(|location| {
+                    state.cache.slots().state(*location) != SlotState::Dead && is_older(*location)
+                })
+                .map(|location| state.cache.slots().key(location))
+                .filter(|key| key.volume() == volume)
+                .collect();
+            for key in dropped {
+                state.cache.remove(key);
+            }
+        }
+        Fact::Opened(..) => {}
+    }
+}
+
+fn settle_segment(state: &mut State, segment: SegmentIndex, image: Option<&SegmentImage>) {
+    let Some(image) = image else { return };
+    let found = *state.cache.segments().get(segment);
+    let is_loaded = found.state == SegmentState::Sealed;
+    if image.kind == SegmentKind::Retired {
+        if is_loaded {
+            state.cache.unlink(segment, SegmentState::Retired);
+        }
+        state.cache.segment_mut(segment).state = SegmentState::Retired;
+    }
+    state.cache.segment_mut(segment).generation = image.generation;
+}
+
+/// Writes the summary that a dead process did not come to write.
+fn seal(state: &mut State, summary: &Summary) {
+    let geometry = *state.cache.geometry();
+    let at = geometry.first_location(summary.segment).plus(geometry.batch_blocks());
+    let operation = DeviceOperation::WriteMetadata {
+        offset: geometry.byte_offset(at),
+        bytes: summary.encode(&geometry).into_boxed_slice(),
+        pieces: Vec::new(),
+        durability: Durability::Volatile,
+    };
+    submit(state, RecoveryRead::Seal(summary.segment), operation);
+}

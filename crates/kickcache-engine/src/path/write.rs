@@ -1,0 +1,467 @@
+//! A write, or write-zeroes: into the log, through it to the origin, or around it.
+//!
+//! Invariants:
+//! * I-1: a write through the log goes to the origin only after its batch landed, durably if an older copy of a block
+//!   could come back; a write around the log only after *gone* is durable for what the cache held.
+//! * I-2: a write is acknowledged only after its batch landed, or the origin ended it.
+
+use alloc::vec::Vec;
+
+use crate::cache::segments::Queue;
+use crate::cache::slots::SlotState;
+use crate::config::{FILL_WINDOW_MAX, Mode};
+use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
+use crate::inflight::origin::Access;
+use crate::inflight::requests::{RequestSlot, Route, Source, Step, Writing, blocks_of};
+use crate::inflight::submissions::Purpose;
+use crate::log::Entry;
+use crate::order::DurableWaiter;
+use crate::pool::{Pool, page_memory, page_piece};
+use crate::request::{Durability, Errno};
+use crate::state::{NewBlock, State, Task};
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, SECTOR_SIZE};
+
+/// CRC32C of 4096 zero bytes.
+const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
+
+/// Begins a write, or the next part of one.
+pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let (volume, whole) = (pending.volume, pending.extent);
+    let writing = pending.writing();
+    if writing.source == Source::Zeroes {
+        let rest = ByteExtent { start: writing.extent.start, length: whole.end() - writing.extent.start };
+        let length = if state.cache.volume(volume).cached == 0 { rest.length } else { FILL_WINDOW_MAX };
+        state.requests.get_mut(slot).writing().extent = part_of_zeroes(rest, length);
+    }
+    let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
+    let conflicts = |lock: &(RequestSlot, _, ByteExtent)| lock.1 == volume && lock.2.overlaps(extent);
+    if state.write_locks.iter().any(conflicts) || !state.journal.has_room() {
+        state.stalled.push_back(slot);
+        state.agenda.push_back(Task::Checkpoint);
+        return;
+    }
+    let route = choose_route(state, slot);
+    let writing = state.requests.get_mut(slot).writing();
+    writing.route = route;
+    let needs_merge = route != Route::Around && writing.partial_blocks().next().is_some();
+    if needs_merge {
+        state.agenda.push_back(Task::Merge(slot));
+    } else {
+        take_route(state, slot);
+    }
+}
+
+/// The next part of write-zeroes: up to the next block boundary, then whole blocks, then the rest.
+fn part_of_zeroes(rest: ByteExtent, length_max: u64) -> ByteExtent {
+    let into_block = rest.start % BLOCK_SIZE;
+    let length = if into_block != 0 {
+        rest.length.min(BLOCK_SIZE - into_block)
+    } else if rest.length >= BLOCK_SIZE {
+        rest.length.min(length_max) / BLOCK_SIZE * BLOCK_SIZE
+    } else {
+        rest.length
+    };
+    ByteExtent { start: rest.start, length }
+}
+
+fn choose_route(state: &mut State, slot: RequestSlot) -> Route {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    let (extent, source) = (writing.extent, writing.source);
+    let is_aligned = extent.start.is_multiple_of(SECTOR_SIZE) && extent.end().is_multiple_of(SECTOR_SIZE);
+    if state.is_out_of_service() {
+        return Route::Through;
+    }
+    let found = state.volume_mut(volume);
+    let settings = found.settings;
+    let stream = if source == Source::Payload { found.write_streams.observe(extent) } else { 0 };
+    let is_stream = settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
+    let prefers_around = match settings.mode {
+        Mode::WriteAround | Mode::Bypass => true,
+        Mode::WriteThrough | Mode::WriteBack => {
+            source == Source::Zeroes || (is_stream && !is_any_cached(state, volume_blocks(state, slot)))
+        }
+    };
+    if prefers_around && is_aligned && !must_be_logged(state, slot) {
+        return Route::Around;
+    }
+    let is_at_limit = state.dirty_share() >= u64::from(settings.dirty_limit);
+    if settings.mode == Mode::WriteBack && !is_at_limit { Route::Log } else { Route::LogThrough }
+}
+
+fn volume_blocks(state: &State, slot: RequestSlot) -> Vec<BlockKey> {
+    let pending = state.requests.get(slot);
+    let crate::inflight::requests::Stage::Write(writing) = &pending.stage else { return Vec::new() };
+    blocks_of(writing.extent).map(|block| BlockKey::new(pending.volume, block)).collect()
+}
+
+fn is_any_cached(state: &State, keys: Vec<BlockKey>) -> bool {
+    keys.into_iter().any(|key| state.cache.find(key).is_some())
+}
+
+/// Whether a write may not go around the log: it would destroy the only copy of other bytes, or of an acknowledged
+/// write if the origin fails.
+fn must_be_logged(state: &mut State, slot: RequestSlot) -> bool {
+    let volume = state.requests.get(slot).volume;
+    if state.cache.volume(volume).cached == 0 {
+        return false;
+    }
+    let writing = state.requests.get_mut(slot).writing();
+    let partial: Vec<BlockIndex> = writing.partial_blocks().collect();
+    let extent = writing.extent;
+    blocks_of(extent).any(|block| match state.cache.state_of(BlockKey::new(volume, block)) {
+        Some(SlotState::Dirty) => true,
+        Some(SlotState::Clean | SlotState::Unflushed) => partial.contains(&block),
+        Some(SlotState::Dead) | None => false,
+    })
+}
+
+fn take_route(state: &mut State, slot: RequestSlot) {
+    let writing = state.requests.get_mut(slot).writing();
+    match writing.route {
+        Route::Log | Route::LogThrough => {
+            writing.step = Step::Logging;
+            if writing.route == Route::LogThrough && may_resurface(state, slot) {
+                state.requests.get_mut(slot).writing().durability = Durability::Durable;
+            }
+            state.hold(slot);
+            append(state, slot);
+        }
+        Route::Around => go_around(state, slot),
+        Route::Through => go_through(state, slot),
+    }
+}
+
+/// Whether an older copy of a block could come back after a power cut.
+fn may_resurface(state: &State, slot: RequestSlot) -> bool {
+    !state.order.is_durable(state.newest_gone) || is_any_cached(state, volume_blocks(state, slot))
+}
+
+/// Appends the blocks of a write, or queues it behind others that wait for room.
+fn append(state: &mut State, slot: RequestSlot) {
+    let is_turn = state.space_waiters.is_empty();
+    if state.is_out_of_service() {
+        give_up_log(state, slot);
+    } else if is_turn && append_blocks(state, slot) {
+        on_appended(state, slot);
+    } else {
+        state.space_waiters.push_back(slot);
+    }
+}
+
+/// Writes that wait for room in the log go on, in order.
+pub(crate) fn go_on_appending(state: &mut State) {
+    while let Some(slot) = state.space_waiters.front().copied() {
+        if state.is_out_of_service() {
+            state.space_waiters.pop_front();
+            give_up_log(state, slot);
+        } else if append_blocks(state, slot) {
+            state.space_waiters.pop_front();
+            on_appended(state, slot);
+        } else {
+            return;
+        }
+    }
+}
+
+/// The log takes nothing any more.
+fn give_up_log(state: &mut State, slot: RequestSlot) {
+    state.requests.get_mut(slot).writing().log_failed = true;
+    unlock(state, slot);
+    state.release(slot);
+}
+
+/// All blocks of a write are in the log: it waits for them to land.
+fn on_appended(state: &mut State, slot: RequestSlot) {
+    unlock(state, slot);
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    if writing.route == Route::LogThrough {
+        let extent = writing.extent.widened_to_blocks();
+        let ticket = state.enqueue(volume, extent, Access::Write);
+        state.requests.get_mut(slot).writing().ticket = Some(ticket);
+    }
+    state.release(slot);
+}
+
+fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    let (extent, route, durability) = (writing.extent, writing.route, writing.durability);
+    let done = writing.locations.len();
+    state.fills.spoil(volume, extent);
+    for block in blocks_of(extent).skip(done) {
+        let key = BlockKey::new(volume, block);
+        let entry = entry_of(state, slot, key);
+        let is_known = state.cache.find(key).is_some() || state.retention.place(key).is_some();
+        let queue = if is_known { Queue::Main } else { Queue::Probation };
+        let new = NewBlock { queue, entry, state: SlotState::Dirty, waiter: Some(slot), durability };
+        let Some(location) = state.append(key, new) else { return false };
+        if route == Route::LogThrough {
+            state.cache.set_in_sweep(location, true);
+        }
+        state.volume_mut(volume).counters.logged_blocks += 1;
+        state.requests.get_mut(slot).writing().locations.push(location);
+    }
+    true
+}
+
+/// A block of a write as the log takes it.
+fn entry_of(state: &mut State, slot: RequestSlot, key: BlockKey) -> Entry {
+    let pending = state.requests.get_mut(slot);
+    let (id, start) = (pending.id, pending.extent.start);
+    let writing = pending.writing();
+    let (memory, checksum) = match (writing.merged(key.block()), writing.source) {
+        (Some(merged), _) => (page_memory(merged.page), merged.checksum),
+        (None, Source::Zeroes) => (page_memory(Pool::ZERO_PAGE), ZERO_BLOCK_CHECKSUM),
+        (None, Source::Payload) => {
+            let at = key.block().byte_offset() - start;
+            let offset = u32::try_from(at).expect("requests have at most 32 MiB");
+            let number = usize::try_from(at / BLOCK_SIZE).expect("below 8192");
+            (Memory::Request { id, offset }, writing.checksums[number])
+        }
+    };
+    Entry { key: Some(key), memory, checksum, dirty: true, page: None }
+}
+
+fn unlock(state: &mut State, slot: RequestSlot) {
+    let before = state.write_locks.len();
+    state.write_locks.retain(|lock| lock.0 != slot);
+    if state.write_locks.len() != before {
+        state.wake_stalled();
+    }
+}
+
+/// What the cache holds of the extent becomes *gone*; then the origin takes the write.
+fn go_around(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    writing.step = Step::Origin;
+    let extent = writing.extent;
+    state.volume_mut(volume).counters.bypass_blocks += blocks_of(extent).len() as u64;
+    forget_all(state, slot, extent);
+    state.fills.spoil(volume, extent);
+    let ticket = state.enqueue(volume, extent, Access::Write);
+    state.requests.get_mut(slot).writing().ticket = Some(ticket);
+    state.hold(slot);
+    state.wait_durable(DurableWaiter::Around(slot));
+}
+
+fn forget_all(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
+    let volume = state.requests.get(slot).volume;
+    if state.cache.volume(volume).cached == 0 {
+        return;
+    }
+    for block in blocks_of(extent) {
+        state.forget(BlockKey::new(volume, block));
+    }
+}
+
+/// The origin takes the write; whole blocks, as the merged ones are.
+fn go_through(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    writing.step = Step::Origin;
+    let extent = writing.extent.widened_to_blocks();
+    forget_all(state, slot, extent);
+    state.fills.spoil(volume, extent);
+    unlock(state, slot);
+    let ticket = state.enqueue(volume, extent, Access::Write);
+    state.requests.get_mut(slot).writing().ticket = Some(ticket);
+    state.hold(slot);
+    submit(state, slot);
+}
+
+/// What stood in the way of the origin's part is out of it, or never will be.
+pub(crate) fn on_gone_durable(state: &mut State, slot: RequestSlot, is_durable: bool) {
+    if is_durable || state.is_out_of_service() {
+        submit(state, slot);
+        return;
+    }
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let ticket = pending.writing().ticket.take().expect("a write around holds its place");
+    state.release_ticket(volume, ticket);
+    state.release_with(slot, Err(Errno::Io));
+}
+
+/// Hands the origin's part of a write to its queue.
+fn submit(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let (id, volume, start) = (pending.id, pending.volume, pending.extent.start);
+    let writing = pending.writing();
+    let ticket = writing.ticket.expect("the write holds its place");
+    let is_whole = writing.route != Route::Around;
+    let extent = if is_whole { writing.extent.widened_to_blocks() } else { writing.extent };
+    let device = Device::Origin(volume);
+    let durability = writing.durability;
+    let operation = if writing.source == Source::Zeroes && writing.merged.is_empty() {
+        DeviceOperation::WriteZeroes { device, extent, unmap: writing.unmap, durability }
+    } else {
+        let pieces = pieces_of(writing, extent, (id, start));
+        DeviceOperation::Write { device, offset: extent.start, pieces, durability }
+    };
+    state.volume_mut(volume).queue.set_ready(ticket, operation, Purpose::RequestWrite { request: slot });
+}
+
+/// The memory of an extent: merged pages where blocks are partial, the payload between them.
+fn pieces_of(writing: &Writing, extent: ByteExtent, payload: (crate::request::RequestId, u64)) -> Pieces {
+    let (id, start) = payload;
+    let memory = |at: u64| Memory::Request {
+        id,
+        offset: u32::try_from(at - start).expect("requests have at most 32 MiB"),
+    };
+    if writing.merged.is_empty() && writing.source == Source::Payload {
+        let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
+        return Pieces::One(Piece { memory: memory(extent.start), length });
+    }
+    let piece = |block: BlockIndex| match (writing.merged(block), writing.source) {
+        (Some(merged), _) => page_piece(merged.page),
+        (None, Source::Zeroes) => page_piece(Pool::ZERO_PAGE),
+        (None, Source::Payload) => Piece { memory: memory(block.byte_offset()), length: BLOCK_BYTES as u32 },
+    };
+    Pieces::Many(blocks_of(extent).map(piece).collect())
+}
+
+/// Nothing is outstanding: the write goes on to its next step.
+pub(crate) fn on_settled(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let has_failed = pending.error.is_some();
+    let writing = pending.writing();
+    match writing.step {
+        Step::Arrived => {}
+        Step::Merging if has_failed => {
+            unlock(state, slot);
+            end(state, slot);
+        }
+        Step::Merging => {
+            writing.merged.sort_by_key(|merged| merged.block);
+            take_route(state, slot);
+        }
+        Step::Logging => on_logged(state, slot),
+        Step::Origin => end(state, slot),
+    }
+}
+
+/// All batches of a write landed.
+fn on_logged(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    writing.step = Step::Origin;
+    let (route, log_failed) = (writing.route, writing.log_failed);
+    let extent = writing.extent.widened_to_blocks();
+    if route == Route::Log && !log_failed {
+        end(state, slot);
+        return;
+    }
+    state.hold(slot);
+    if !log_failed {
+        submit(state, slot);
+        return;
+    }
+    // The log took only a part: what it took is void, and the origin has the write before it is acknowledged.
+    forget_all(state, slot, extent);
+    if state.requests.get_mut(slot).writing().ticket.is_none() {
+        let ticket = state.enqueue(volume, extent, Access::Write);
+        state.requests.get_mut(slot).writing().ticket = Some(ticket);
+    }
+    state.wait_durable(DurableWaiter::Around(slot));
+}
+
+/// The origin's part came back.
+pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let ticket = pending.writing().ticket.take().expect("the write holds its place");
+    state.release_ticket(volume, ticket);
+    let now = state.now;
+    if result.is_ok() {
+        state.volume_mut(volume).flush.on_client_write(now);
+    } else {
+        state.volume_mut(volume).counters.origin_errors += 1;
+    }
+    settle_blocks(state, slot, result.is_ok());
+    state.release_with(slot, result.map_err(errno_of));
+}
+
+const fn errno_of(error: DeviceError) -> Errno {
+    match error {
+        DeviceError::NoSpace => Errno::NoSpace,
+        DeviceError::Unsupported => Errno::NotSupported,
+        DeviceError::Io | DeviceError::Gone => Errno::Io,
+    }
+}
+
+/// The blocks of a write through the log: the origin holds them now, or writeback will try again.
+fn settle_blocks(state: &mut State, slot: RequestSlot, is_written: bool) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    let extent = writing.extent;
+    let locations = core::mem::take(&mut writing.locations);
+    for (block, location) in blocks_of(extent).zip(locations) {
+        let key = BlockKey::new(volume, block);
+        if !state.cache.is_current(key, location) || state.cache.slots().state(location) != SlotState::Dirty {
+            continue;
+        }
+        state.cache.set_in_sweep(location, false);
+        if is_written {
+            state.cache.set_state(location, SlotState::Unflushed);
+            state.volume_mut(volume).flush.add(key, location);
+        }
+    }
+}
+
+/// A write, or a part of write-zeroes, is done.
+fn end(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let (has_failed, whole) = (pending.error.is_some(), pending.extent.end());
+    let writing = pending.writing();
+    let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
+    let done = writing.extent.end();
+    let is_over = has_failed || done >= whole;
+    if !is_over {
+        writing.step = Step::Arrived;
+        writing.log_failed = false;
+        writing.locations.clear();
+        writing.extent = ByteExtent { start: done, length: whole - done };
+    }
+    let has_pages = !pages.is_empty();
+    pages.into_iter().for_each(|page| state.pool.release(page));
+    if has_pages {
+        state.wake_stalled();
+    }
+    if is_over {
+        state.end_request(slot);
+    } else {
+        state.agenda.push_back(Task::Begin(slot));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::bytes::crc32c;
+
+    #[test]
+    fn zero_block_checksum_is_that_of_zeroes() {
+        assert_eq!(crc32c(&[0; 4096]), ZERO_BLOCK_CHECKSUM);
+    }
+
+    #[test]
+    fn zeroes_go_block_by_block_where_they_are_not_aligned() {
+        let part = |start, length| part_of_zeroes(ByteExtent { start, length }, 1 << 20);
+        assert_eq!(part(100, 10), ByteExtent { start: 100, length: 10 });
+        assert_eq!(part(100, 5000), ByteExtent { start: 100, length: 3996 });
+        assert_eq!(part(4096, 5000), ByteExtent { start: 4096, length: 4096 });
+        assert_eq!(part(8192, 5), ByteExtent { start: 8192, length: 5 });
+        assert_eq!(part(0, 1 << 30), ByteExtent { start: 0, length: 1 << 20 });
+    }
+}

@@ -1,0 +1,317 @@
+//! Writeback: dirty blocks go to the origin in LBA order, neighbours in one write.
+//!
+//! Invariants:
+//! * I-3: a block that was written back is unflushed until the origin's flush.
+//! * A block goes to the origin only when its copy in the log is durable: else a power cut could bring an older copy
+//!   back than the origin has.
+
+use alloc::vec::Vec;
+
+use crate::cache::segments::{Queue, SegmentState};
+use crate::cache::slots::SlotState;
+use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_DEPTH_MAX};
+use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
+use crate::inflight::origin::{Access, AccessRequest, Priority};
+use crate::inflight::submissions::Purpose;
+use crate::inflight::writebacks::{Writeback, WritebackSlot};
+use crate::order::DurableWaiter;
+use crate::policy::pacing::{Choice, View};
+use crate::pool::{Share, page_pieces};
+use crate::request::Durability;
+use crate::state::State;
+use crate::time::{Duration, Instant};
+use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, SegmentIndex, VolumeId};
+
+/// Most blocks of one writeback.
+const BLOCKS_MAX: usize = 64;
+/// Clean blocks between two dirty ones that are written along.
+const GAP_MAX: u64 = 4;
+/// Rest after an error of the origin.
+const BACKOFF: Duration = Duration::from_millis(1_000);
+
+/// What the pace of a volume is at the moment.
+pub(crate) fn choose(state: &State, volume: VolumeId) -> Choice {
+    let found = state.volume(volume);
+    if state.now < found.backoff_until {
+        return Choice::RestUntil(found.backoff_until);
+    }
+    let settings = &found.settings;
+    let view = View {
+        now: state.now,
+        dirty: state.cache.volume(volume).dirty,
+        dirty_share: state.dirty_share(),
+        low: u64::from(settings.dirty_low),
+        high: u64::from(settings.dirty_high),
+        foreground_reads: found.queue.foreground_reads(),
+        foreground_total: found.foreground_total,
+        last_request: found.last_request,
+        idle_after: settings.idle_after,
+        urgent: found.draining || found.writeback_wanted,
+    };
+    found.pacing.choose(&view, WRITEBACK_DEPTH_MAX)
+}
+
+/// Starts as many writebacks as the pace allows.
+pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
+    loop {
+        let Choice::Run(depth) = choose(state, volume) else { return };
+        if state.writebacks.count_for(volume) >= depth || !start_one(state, volume) {
+            return;
+        }
+        let found = state.volume_mut(volume);
+        let total = found.foreground_total;
+        found.pacing.on_start(total);
+    }
+}
+
+/// Starts one writeback; `false` if there is nothing to start now.
+fn start_one(state: &mut State, volume: VolumeId) -> bool {
+    if state.volume(volume).sweep.is_empty() {
+        gather(state, volume);
+    }
+    let Some(first) = next_dirty(state, volume) else { return false };
+    let Some(pages) = state.pool.take(BLOCKS_MAX, Share::All) else {
+        state.cache.set_in_sweep(first.1, false);
+        return false;
+    };
+    let blocks = merge_neighbours(state, volume, first);
+    let (pages, spare) = pages.split_at(blocks.len());
+    spare.iter().for_each(|page| state.pool.release(*page));
+    let extent =
+        ByteExtent { start: first.0.block().byte_offset(), length: blocks.len() as u64 * BLOCK_SIZE };
+    let request = AccessRequest { extent, access: Access::Write, priority: Priority::Background };
+    let ticket = state.volume_mut(volume).queue.enqueue(request);
+    let pages = pages.to_vec();
+    let slot = state.writebacks.insert(Writeback {
+        volume,
+        extent,
+        blocks,
+        pages,
+        ticket,
+        reads_in_flight: 0,
+        failed: false,
+    });
+    read_blocks(state, slot);
+    true
+}
+
+/// The next block of the sweep that is still dirty.
+fn next_dirty(state: &mut State, volume: VolumeId) -> Option<(BlockKey, Location)> {
+    while let Some((key, location)) = state.volume_mut(volume).sweep.pop() {
+        if is_ripe(state, key, location) {
+            return Some((key, location));
+        }
+        if state.cache.is_current(key, location) {
+            state.cache.set_in_sweep(location, false);
+        }
+    }
+    None
+}
+
+fn is_ripe(state: &State, key: BlockKey, location: Location) -> bool {
+    state.cache.is_current(key, location)
+        && state.cache.slots().state(location) == SlotState::Dirty
+        && !state.cache.slots().is_damaged(location)
+        && state.is_durable(location)
+}
+
+/// The blocks behind the first one that go along: dirty ones, and short stretches of clean ones between them.
+fn merge_neighbours(
+    state: &mut State,
+    volume: VolumeId,
+    first: (BlockKey, Location),
+) -> Vec<(BlockKey, Location)> {
+    let mut blocks = alloc::vec![first];
+    let mut length = 1;
+    for offset in 1..BLOCKS_MAX as u64 {
+        let key = BlockKey::new(volume, first.0.block().plus(offset));
+        let Some(location) = state.cache.find(key) else { break };
+        let is_dirty = is_ripe(state, key, location);
+        let is_clean = state.cache.slots().state(location) == SlotState::Clean && state.is_durable(location);
+        if !(is_dirty || is_clean) || offset >= length as u64 + GAP_MAX {
+            break;
+        }
+        blocks.push((key, location));
+        if is_dirty {
+            length = blocks.len();
+        }
+    }
+    blocks.truncate(length);
+    for (_, location) in &blocks {
+        state.cache.set_in_sweep(*location, true);
+    }
+    blocks
+}
+
+/// Collects dirty blocks for the next sweep: from the segments that reclaim will come to first.
+fn gather(state: &mut State, volume: VolumeId) {
+    let mut found = Vec::new();
+    let mut waits_for_flush = false;
+    for segment in segments_in_order(state) {
+        if found.len() >= SWEEP_BLOCKS_MAX {
+            break;
+        }
+        if state.cache.segments().get(segment).kept == 0 {
+            continue;
+        }
+        let dirty: Vec<_> = state.cache.live_in(segment).filter(|at| is_wanted(state, volume, *at)).collect();
+        for location in dirty {
+            if state.is_durable(location) {
+                found.push((state.cache.slots().key(location), location));
+                state.cache.set_in_sweep(location, true);
+            } else {
+                waits_for_flush = true;
+            }
+        }
+    }
+    if found.is_empty() && waits_for_flush && !state.writeback_waits {
+        state.writeback_waits = true;
+        state.log.close_all();
+        state.agenda.push_back(crate::state::Task::Barrier(DurableWaiter::Writeback));
+    }
+    state.volume_mut(volume).sweep.fill(found);
+}
+
+fn is_wanted(state: &State, volume: VolumeId, location: Location) -> bool {
+    let slots = state.cache.slots();
+    slots.state(location) == SlotState::Dirty
+        && slots.key(location).volume() == volume
+        && !slots.is_in_sweep(location)
+        && !slots.is_damaged(location)
+}
+
+fn segments_in_order(state: &State) -> Vec<SegmentIndex> {
+    let segments = state.cache.segments();
+    let sealed = Queue::ALL.into_iter().flat_map(|queue| segments.oldest_first(queue));
+    let is_other = |state: SegmentState| {
+        matches!(
+            state,
+            SegmentState::Open | SegmentState::Sealing | SegmentState::Reclaiming | SegmentState::Retired
+        )
+    };
+    let others = segments.iter().filter(|(_, segment)| is_other(segment.state)).map(|(index, _)| index);
+    sealed.chain(others).collect()
+}
+
+/// Reads the blocks of a writeback; those that stand together in one read.
+fn read_blocks(state: &mut State, slot: WritebackSlot) {
+    let writeback = state.writebacks.get_mut(slot);
+    let (blocks, pages) = (writeback.blocks.clone(), writeback.pages.clone());
+    let mut first = 0;
+    while first < blocks.len() {
+        let segment = state.cache.segment_of(blocks[first].1);
+        let start = blocks[first].1;
+        let stands = |(offset, (_, location)): (u32, &(BlockKey, Location))| {
+            *location == start.plus(offset) && state.cache.segment_of(*location) == segment
+        };
+        let count = (0..).zip(&blocks[first..]).take_while(|pair| stands(*pair)).count();
+        state.enter_segment(start);
+        let operation = DeviceOperation::Read {
+            device: Device::Cache,
+            offset: state.cache.geometry().byte_offset(start),
+            pieces: Pieces::Many(page_pieces(&pages[first..first + count])),
+            checksums: Checksums::Compute,
+        };
+        let number = |value: usize| u32::try_from(value).expect("at most 64 blocks");
+        let purpose = Purpose::WritebackRead { writeback: slot, first: number(first), count: number(count) };
+        state.submit(purpose, operation);
+        state.writebacks.get_mut(slot).reads_in_flight += 1;
+        first += count;
+    }
+}
+
+/// A stretch of blocks came from the cache device.
+pub(crate) fn on_read(
+    state: &mut State,
+    slot: WritebackSlot,
+    run: (u32, u32),
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let (first, count) = (run.0 as usize, run.1 as usize);
+    state.counters.errors += u64::from(result.is_err());
+    let blocks = state.writebacks.get_mut(slot).blocks[first..first + count].to_vec();
+    for (offset, (key, location)) in blocks.iter().enumerate() {
+        let read = result.ok().and_then(|data| data.checksums.get(offset).copied());
+        if read == Some(state.cache.slots().checksum(*location)) {
+            continue;
+        }
+        state.writebacks.get_mut(slot).failed = true;
+        on_unreadable(state, *key, *location);
+    }
+    state.leave_segment(blocks[0].1);
+    let writeback = state.writebacks.get_mut(slot);
+    writeback.reads_in_flight -= 1;
+    if writeback.reads_in_flight > 0 {
+        return;
+    }
+    if writeback.failed {
+        finish(state, slot);
+        return;
+    }
+    let (volume, ticket) = (writeback.volume, writeback.ticket);
+    let operation = DeviceOperation::Write {
+        device: Device::Origin(volume),
+        offset: writeback.extent.start,
+        pieces: Pieces::Many(page_pieces(&writeback.pages)),
+        durability: Durability::Volatile,
+    };
+    let purpose = Purpose::WritebackWrite { writeback: slot };
+    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+}
+
+/// A block on its way to the origin is damaged: it must not get there.
+fn on_unreadable(state: &mut State, key: BlockKey, location: Location) {
+    if !state.cache.is_current(key, location) {
+        return;
+    }
+    if state.cache.slots().state(location) == SlotState::Dirty {
+        state.cache.set_damaged(location);
+        state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+    } else if state.cache.slots().state(location) == SlotState::Clean {
+        state.forget(key);
+    }
+}
+
+/// The origin's answer.
+pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<(), DeviceError>) {
+    let writeback = state.writebacks.get_mut(slot);
+    let (volume, blocks) = (writeback.volume, writeback.blocks.clone());
+    let now = state.now;
+    let found = state.volume_mut(volume);
+    if result.is_err() {
+        found.counters.origin_errors += 1;
+        found.backoff_until = now.plus(BACKOFF);
+        finish(state, slot);
+        return;
+    }
+    found.flush.on_write(now);
+    found.counters.writeback_blocks += blocks.len() as u64;
+    for (key, location) in blocks {
+        let is_current = state.cache.is_current(key, location);
+        if is_current && state.cache.slots().state(location) == SlotState::Dirty {
+            state.cache.set_state(location, SlotState::Unflushed);
+            state.volume_mut(volume).flush.add(key, location);
+        }
+    }
+    finish(state, slot);
+}
+
+fn finish(state: &mut State, slot: WritebackSlot) {
+    let writeback = state.writebacks.remove(slot);
+    for (key, location) in &writeback.blocks {
+        if state.cache.is_current(*key, *location) {
+            state.cache.set_in_sweep(*location, false);
+        }
+    }
+    writeback.pages.iter().for_each(|page| state.pool.release(*page));
+    state.release_ticket(writeback.volume, writeback.ticket);
+    state.wake_stalled();
+}
+
+/// When a volume's writeback should be looked at again.
+pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
+    match choose(state, volume) {
+        Choice::RestUntil(at) => Some(at),
+        Choice::Rest | Choice::Run(_) => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! Ghost memory: 16-bit fingerprints of blocks that left, oldest forgotten first.
+//!
+//! A set-associative table: a block's hash chooses a set of 31 fingerprints, which is a ring. A false match (1 in
+//! 2,000 look-ups of a full table) only places a block in the other queue.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::cache::index::hash;
+use crate::units::BlockKey;
+
+const WAYS: usize = 31;
+
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Set {
+    prints: [u16; WAYS],
+    next: u16,
+}
+
+const _: () = assert!(size_of::<Set>() == 64);
+
+/// Remembers about as many blocks as it was made for.
+#[derive(Debug)]
+pub(crate) struct Ghost {
+    sets: Vec<Set>,
+}
+
+impl Ghost {
+    pub(crate) fn new(count: u64) -> Ghost {
+        let sets = count.div_ceil(WAYS as u64).max(1);
+        let empty = Set { prints: [0; WAYS], next: 0 };
+        Ghost { sets: vec![empty; usize::try_from(sets).expect("fits the address space")] }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.sets.len() * size_of::<Set>()) as u64
+    }
+
+    fn set(&mut self, hash: u64) -> &mut Set {
+        let scaled = (hash >> 32) * self.sets.len() as u64;
+        &mut self.sets[usize::try_from(scaled >> 32).expect("below the number of sets")]
+    }
+
+    pub(crate) fn insert(&mut self, key: BlockKey) {
+        let hash = hash(key);
+        let set = self.set(hash);
+        set.prints[usize::from(set.next)] = fingerprint(hash);
+        set.next = (set.next + 1) % WAYS as u16;
+    }
+
+    /// Whether the block is remembered; it is forgotten by that.
+    pub(crate) fn take(&mut self, key: BlockKey) -> bool {
+        let hash = hash(key);
+        let print = fingerprint(hash);
+        let set = self.set(hash);
+        let Some(found) = set.prints.iter_mut().find(|held| **held == print) else { return false };
+        *found = 0;
+        true
+    }
+}
+
+/// Zero stands for "empty".
+#[expect(clippy::cast_possible_truncation, reason = "the low 16 bits are the fingerprint")]
+const fn fingerprint(hash: u64) -> u16 {
+    let print = hash as u16;
+    if print == 0 { 1 } else { print }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{BlockIndex, VolumeId};
+
+    fn key(number: u64) -> BlockKey {
+        BlockKey::new(VolumeId::new(0), BlockIndex::new(number))
+    }
+
+    #[test]
+    fn remembers_the_young_and_forgets_the_old() {
+        let mut ghost = Ghost::new(3_100);
+        (0..10_000).for_each(|number| ghost.insert(key(number)));
+        let young = (8_000..10_000).filter(|number| ghost.take(key(*number))).count();
+        let old = (0..2_000).filter(|number| ghost.take(key(*number))).count();
+        assert!(young > 1_950, "{young}");
+        assert!(old < 60, "{old}");
+        assert!(!ghost.take(key(9_999)), "taken once already");
+    }
+}

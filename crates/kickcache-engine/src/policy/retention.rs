@@ -1,0 +1,154 @@
+//! What stays and what goes: S3-FIFO over segments, with a probation queue whose share adapts.
+//!
+//! Sources: S3-FIFO (Yang et al., SOSP 2023) for the two queues and the ghost; the adaptation by two small ghosts,
+//! segments kept in place and dead-first cleaning are design R of the project's policy study (`ARCHITECTURE.md`).
+
+use crate::cache::segments::{Queue, Segment};
+use crate::policy::ghost::Ghost;
+use crate::units::BlockKey;
+
+/// Hits after which a block of probation moves to main.
+const PROMOTION_HITS: u8 = 2;
+/// A segment of main with more than this share of hot blocks stays in place, in percent.
+const KEEP_PERCENT: u32 = 60;
+/// A segment with at most this share of live blocks is cleaned first, in percent.
+const DEAD_FIRST_PERCENT: u32 = 50;
+/// Segments of a queue that one search looks at.
+pub(crate) const SEARCH_MAX: usize = 16;
+/// Blocks by which one ghost hit moves probation's target.
+const STEP: u64 = 2;
+
+/// What to do with a live block of a segment that is reclaimed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Judgement {
+    /// Forget it.
+    Demote,
+    /// Copy it to the head of main, with these hits left.
+    Reinsert(u8),
+}
+
+/// What to do with a segment whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Give every hot block a hit less and let it stand as the newest.
+    Keep,
+    /// Empty it.
+    Reclaim,
+}
+
+/// The policy's memory.
+#[derive(Debug)]
+pub(crate) struct Retention {
+    capacity: u64,
+    /// Blocks that probation shall hold.
+    target: u64,
+    /// Left probation a while ago.
+    left_probation: Ghost,
+    /// Left probation just now.
+    left_probation_recently: Ghost,
+    /// Left main just now.
+    left_main_recently: Ghost,
+}
+
+impl Retention {
+    pub(crate) fn new(capacity: u64) -> Retention {
+        Retention {
+            capacity,
+            target: capacity / 10,
+            left_probation: Ghost::new(capacity * 8 / 10),
+            left_probation_recently: Ghost::new(capacity / 10),
+            left_main_recently: Ghost::new(capacity / 10),
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.left_probation.memory_bytes()
+            + self.left_probation_recently.memory_bytes()
+            + self.left_main_recently.memory_bytes()
+    }
+
+    /// Blocks that probation shall hold.
+    pub(crate) fn target(&self) -> u64 {
+        self.target
+    }
+
+    /// A block that is not cached was asked for: in which queue would it start, and is it known?
+    pub(crate) fn place(&mut self, key: BlockKey) -> Option<Queue> {
+        if self.left_probation_recently.take(key) {
+            self.target = (self.target + STEP).min(self.capacity * 95 / 100);
+            return Some(Queue::Main);
+        }
+        if self.left_main_recently.take(key) {
+            self.target = self.target.saturating_sub(STEP).max(self.capacity / 100).max(1);
+            return Some(Queue::Main);
+        }
+        self.left_probation.take(key).then_some(Queue::Main)
+    }
+
+    /// An unknown block was asked for and turned away; its next turn will be its second.
+    pub(crate) fn remember(&mut self, key: BlockKey) {
+        self.left_probation.insert(key);
+    }
+
+    /// A clean block was forgotten.
+    pub(crate) fn on_left(&mut self, key: BlockKey, queue: Queue) {
+        match queue {
+            Queue::Probation => {
+                self.left_probation_recently.insert(key);
+                self.left_probation.insert(key);
+            }
+            Queue::Main => self.left_main_recently.insert(key),
+        }
+    }
+
+    /// From which queue the next segment goes.
+    pub(crate) fn choose_queue(&self, probation_blocks: u64, main_segments: u32) -> Queue {
+        if probation_blocks > self.target || main_segments == 0 { Queue::Probation } else { Queue::Main }
+    }
+
+    /// What happens to a block whose segment is reclaimed.
+    pub(crate) fn judge(&self, queue: Queue, hits: u8) -> Judgement {
+        match queue {
+            Queue::Probation if hits >= PROMOTION_HITS => Judgement::Reinsert(0),
+            Queue::Main if hits > 0 => Judgement::Reinsert(hits - 1),
+            Queue::Probation | Queue::Main => Judgement::Demote,
+        }
+    }
+
+    /// Whether a segment of main stays in place; `hot` of its `blocks` live blocks have hits.
+    pub(crate) fn verdict(&self, queue: Queue, hot: u32, blocks: u32) -> Verdict {
+        if queue == Queue::Main && hot * 100 > blocks * KEEP_PERCENT {
+            Verdict::Keep
+        } else {
+            Verdict::Reclaim
+        }
+    }
+
+    /// Whether a sealed segment is mostly dead copies and headers.
+    pub(crate) fn is_mostly_dead(&self, segment: &Segment, blocks: u32) -> bool {
+        segment.live * 100 <= blocks * DEAD_FIRST_PERCENT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{BlockIndex, VolumeId};
+
+    #[test]
+    fn target_follows_the_ghosts_within_bounds() {
+        let mut retention = Retention::new(1_000);
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(5));
+        for _ in 0..1_000 {
+            retention.on_left(key, Queue::Probation);
+            assert_eq!(retention.place(key), Some(Queue::Main));
+        }
+        assert_eq!(retention.target(), 950);
+        for _ in 0..1_000 {
+            retention.on_left(key, Queue::Main);
+            retention.place(key);
+            retention.left_probation.take(key);
+        }
+        assert_eq!(retention.target(), 10);
+    }
+}

@@ -1,0 +1,475 @@
+//! Everything the paths share, and the few acts that keep it consistent.
+//!
+//! Paths meet here and nowhere else: what one of them leaves for another is a [`Task`] on the agenda.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::cache::Cache;
+use crate::cache::segments::{Queue, SegmentState};
+use crate::cache::slots::SlotState;
+use crate::config::{EngineSettings, VOLUME_COUNT_MAX};
+use crate::device::{Device, DeviceOperation, Memory, Submission, SubmissionId};
+use crate::format::geometry::Geometry;
+use crate::format::journal::{Fact, Record};
+use crate::inflight::fills::Fills;
+use crate::inflight::jobs::{Checkpoint, Reclaim, Recovery};
+use crate::inflight::origin::{Access, AccessRequest, Priority, Ticket};
+use crate::inflight::requests::{RequestSlot, Requests, Stage};
+use crate::inflight::submissions::{Purpose, Submissions};
+use crate::inflight::writebacks::Writebacks;
+use crate::journal::Journal;
+use crate::log::{Append, Entry, Log};
+use crate::order::{DurableWaiter, Need, Order};
+use crate::policy::admission::Pressure;
+use crate::policy::retention::Retention;
+use crate::pool::Pool;
+use crate::request::{Durability, Errno, Reply};
+use crate::stats::{CacheCounters, CacheHealth};
+use crate::time::Instant;
+use crate::units::{BlockKey, ByteExtent, Location, SegmentIndex, Sequence, VolumeId};
+use crate::volume::Volume;
+
+/// Something that one path leaves for another, or for later.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Task {
+    /// A request begins, or begins again after a wait.
+    Begin(RequestSlot),
+    /// A write's partial blocks are to be completed.
+    Merge(RequestSlot),
+    /// Writes that wait for room in the log may go on.
+    Append,
+    /// A part of a read must be read from the origin alone.
+    ReadOrigin(RequestSlot, ByteExtent),
+    /// Nothing is outstanding for a request with a stage of its own.
+    Settled(RequestSlot),
+    /// Write out what gathers in the log; then call the waiter when all of it is durable.
+    Barrier(DurableWaiter),
+    /// What a waiter waited for is durable on the cache device.
+    Durable(DurableWaiter),
+    /// It will never be: the flush failed.
+    NotDurable(DurableWaiter),
+    /// Segments may be needed, or a reader left one that is being emptied.
+    Reclaim,
+    /// A volume's writeback may go on.
+    Writeback(VolumeId),
+    /// A checkpoint may begin or go on.
+    Checkpoint,
+}
+
+/// What is appended to the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NewBlock {
+    pub(crate) queue: Queue,
+    pub(crate) entry: Entry,
+    pub(crate) state: SlotState,
+    pub(crate) waiter: Option<RequestSlot>,
+    pub(crate) durability: Durability,
+}
+
+/// The engine's state.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) now: Instant,
+    pub(crate) settings: EngineSettings,
+    pub(crate) cache: Cache,
+    pub(crate) log: Log,
+    pub(crate) journal: Journal,
+    pub(crate) order: Order,
+    pub(crate) pool: Pool,
+    pub(crate) retention: Retention,
+    pub(crate) requests: Requests,
+    pub(crate) submissions: Submissions,
+    pub(crate) fills: Fills,
+    pub(crate) writebacks: Writebacks,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) checkpoint: Option<Checkpoint>,
+    pub(crate) recovery: Option<Box<Recovery>>,
+    volumes: [Option<Box<Volume>>; VOLUME_COUNT_MAX],
+    /// Writes that wait for a segment, in order.
+    pub(crate) space_waiters: VecDeque<RequestSlot>,
+    /// Requests that wait for pages, journal room or a write lock.
+    pub(crate) stalled: VecDeque<RequestSlot>,
+    /// Extents in which partial blocks are being completed: other writes wait.
+    pub(crate) write_locks: Vec<(RequestSlot, VolumeId, ByteExtent)>,
+    pub(crate) agenda: VecDeque<Task>,
+    pub(crate) outbox: VecDeque<Submission>,
+    pub(crate) replies: VecDeque<Reply>,
+    /// Discards whose *gone* records are on the way.
+    pub(crate) discards: Vec<(RequestSlot, DeviceOperation)>,
+    /// A flush is on the way that writeback waits for.
+    pub(crate) writeback_waits: bool,
+    /// No segment below this one is free.
+    pub(crate) first_free: u32,
+    /// The newest record that says a block is *gone*.
+    pub(crate) newest_gone: Sequence,
+    pub(crate) counters: CacheCounters,
+    pub(crate) health: CacheHealth,
+}
+
+impl State {
+    pub(crate) fn new(now: Instant, uuid: [u8; 16], geometry: Geometry, settings: EngineSettings) -> State {
+        State {
+            uuid,
+            now,
+            settings,
+            cache: Cache::new(geometry),
+            log: Log::new(uuid, geometry, settings.fill_linger),
+            journal: Journal::new(uuid, geometry, 0, 0),
+            order: Order::new(Sequence::new(1)),
+            pool: Pool::new(settings.pool_pages),
+            retention: Retention::new(u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count)),
+            requests: Requests::new(),
+            submissions: Submissions::new(),
+            fills: Fills::new(),
+            writebacks: Writebacks::new(),
+            reclaim: Reclaim::default(),
+            checkpoint: None,
+            recovery: None,
+            volumes: [const { None }; VOLUME_COUNT_MAX],
+            space_waiters: VecDeque::new(),
+            stalled: VecDeque::new(),
+            write_locks: Vec::new(),
+            agenda: VecDeque::new(),
+            outbox: VecDeque::new(),
+            replies: VecDeque::new(),
+            discards: Vec::new(),
+            writeback_waits: false,
+            first_free: 0,
+            newest_gone: Sequence::new(0),
+            counters: CacheCounters::default(),
+            health: CacheHealth::Good,
+        }
+    }
+
+    pub(crate) fn add_volume(&mut self, volume: Volume) {
+        let at = usize::from(volume.id.get());
+        self.volumes[at] = Some(Box::new(volume));
+    }
+
+    /// A volume that is served.
+    ///
+    /// # Panics
+    /// If it is not: requests are checked when they arrive.
+    pub(crate) fn volume(&self, volume: VolumeId) -> &Volume {
+        self.find_volume(volume).expect("the volume is served")
+    }
+
+    /// As [`State::volume`].
+    pub(crate) fn volume_mut(&mut self, volume: VolumeId) -> &mut Volume {
+        self.volumes[usize::from(volume.get())].as_deref_mut().expect("the volume is served")
+    }
+
+    pub(crate) fn find_volume(&self, volume: VolumeId) -> Option<&Volume> {
+        self.volumes.get(usize::from(volume.get()))?.as_deref()
+    }
+
+    pub(crate) fn volume_ids(&self) -> impl Iterator<Item = VolumeId> + use<> {
+        let served: Vec<_> = self.volumes.iter().flatten().map(|volume| volume.id).collect();
+        served.into_iter()
+    }
+
+    pub(crate) fn is_out_of_service(&self) -> bool {
+        self.health == CacheHealth::OutOfService
+    }
+
+    /// Hands a submission to the driver.
+    pub(crate) fn submit(&mut self, purpose: Purpose, operation: DeviceOperation) {
+        let id = self.submissions.insert(purpose);
+        self.count_submission(&operation);
+        self.outbox.push_back(Submission { id, operation });
+    }
+
+    fn count_submission(&mut self, operation: &DeviceOperation) {
+        match operation {
+            DeviceOperation::Read { device, pieces, .. } => self.count_read(*device, pieces.length()),
+            DeviceOperation::ReadMetadata { extent } => self.count_read(Device::Cache, extent.length),
+            DeviceOperation::Write { device, pieces, .. } => self.count_write(*device, pieces.length()),
+            DeviceOperation::WriteMetadata { bytes, pieces, .. } => {
+                let data: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+                self.count_write(Device::Cache, bytes.len() as u64 + data);
+            }
+            DeviceOperation::WriteZeroes { device, extent, .. } => self.count_write(*device, extent.length),
+            DeviceOperation::Flush { device: Device::Cache } => self.counters.flushes += 1,
+            DeviceOperation::Flush { device: Device::Origin(volume) } => {
+                self.volume_mut(*volume).counters.origin_flushes += 1;
+            }
+            DeviceOperation::Discard { .. } | DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => {
+            }
+        }
+    }
+
+    fn count_read(&mut self, device: Device, bytes: u64) {
+        match device {
+            Device::Cache => {
+                self.counters.reads += 1;
+                self.counters.read_bytes += bytes;
+            }
+            Device::Origin(volume) => {
+                let counters = &mut self.volume_mut(volume).counters;
+                counters.origin_reads += 1;
+                counters.origin_read_bytes += bytes;
+            }
+        }
+    }
+
+    fn count_write(&mut self, device: Device, bytes: u64) {
+        match device {
+            Device::Cache => {
+                self.counters.writes += 1;
+                self.counters.write_bytes += bytes;
+            }
+            Device::Origin(volume) => {
+                let counters = &mut self.volume_mut(volume).counters;
+                counters.origin_writes += 1;
+                counters.origin_write_bytes += bytes;
+            }
+        }
+    }
+
+    /// Does something to the driver's memory at once; nobody waits for it.
+    pub(crate) fn submit_memory(&mut self, operation: DeviceOperation) {
+        // Without checksums there is no completion, so that no purpose is kept.
+        self.outbox.push_back(Submission { id: SubmissionId::from_u64(u64::MAX), operation });
+    }
+
+    /// One thing more that a request waits for.
+    pub(crate) fn hold(&mut self, slot: RequestSlot) {
+        self.requests.get_mut(slot).outstanding += 1;
+    }
+
+    /// One thing less; at zero the request ends or goes on.
+    pub(crate) fn release(&mut self, slot: RequestSlot) {
+        let pending = self.requests.get_mut(slot);
+        pending.outstanding -= 1;
+        if pending.outstanding > 0 {
+            return;
+        }
+        match pending.stage {
+            Stage::Simple => self.end_request(slot),
+            Stage::Write(_) | Stage::Cursor { .. } => self.agenda.push_back(Task::Settled(slot)),
+        }
+    }
+
+    /// One thing less, which failed.
+    pub(crate) fn release_with(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
+        if let Err(errno) = result {
+            self.requests.get_mut(slot).error.get_or_insert(errno);
+        }
+        self.release(slot);
+    }
+
+    /// Replies to a request.
+    pub(crate) fn end_request(&mut self, slot: RequestSlot) {
+        let pending = self.requests.remove(slot);
+        let result = pending.error.map_or(Ok(()), Err);
+        if result.is_err() {
+            self.volume_mut(pending.volume).counters.failed_requests += 1;
+        }
+        self.replies.push_back(Reply { id: pending.id, result });
+    }
+
+    /// Puts a fact into the journal.
+    pub(crate) fn record(&mut self, fact: Fact) {
+        let sequence = self.order.assign();
+        self.counters.journal_records += 1;
+        self.journal.add(Record { sequence, fact });
+    }
+
+    /// Calls back, by a task, when everything that has a sequence number by now is durable.
+    pub(crate) fn wait_durable(&mut self, waiter: DurableWaiter) {
+        if self.is_out_of_service() {
+            self.agenda.push_back(Task::NotDurable(waiter));
+            return;
+        }
+        let newest = self.order.newest();
+        if self.order.is_durable(newest) {
+            self.agenda.push_back(Task::Durable(waiter));
+            return;
+        }
+        self.flush_journal();
+        self.order.wait(Need::Through(newest), waiter);
+    }
+
+    /// Writes all records that have gathered.
+    pub(crate) fn flush_journal(&mut self) {
+        self.write_journal(true);
+    }
+
+    /// Writes full blocks of records; with `partial`, the rest as well.
+    pub(crate) fn write_journal(&mut self, partial: bool) {
+        if self.is_out_of_service() {
+            return;
+        }
+        while let Some(write) = self.journal.take_write(partial) {
+            let sequences = write.records.iter().map(|record| record.sequence).collect();
+            let operation = DeviceOperation::WriteMetadata {
+                offset: write.offset,
+                bytes: write.bytes.into_boxed_slice(),
+                pieces: Vec::new(),
+                durability: Durability::Volatile,
+            };
+            self.submit(Purpose::Journal { sequences }, operation);
+        }
+    }
+
+    /// Forgets a block: whatever of it lies on the cache device is void once the record is durable.
+    pub(crate) fn forget(&mut self, key: BlockKey) {
+        let Some(location) = self.cache.remove(key) else { return };
+        self.note_unused(key, location);
+        self.log.void(location);
+        self.record(Fact::Gone(key));
+        self.newest_gone = self.order.newest();
+    }
+
+    /// A block leaves or is superseded: was it prefetched for nothing?
+    fn note_unused(&mut self, key: BlockKey, location: Location) {
+        if self.cache.slots().is_prefetched(location)
+            && let Some(volume) = self.volumes[usize::from(key.volume().get())].as_deref_mut()
+        {
+            volume.window.on_useless();
+        }
+    }
+
+    /// Whether the log takes `count` more blocks without eating into the last segments.
+    pub(crate) fn has_spare_room(&self, queue: Queue) -> bool {
+        self.log.room(queue) > 0 || self.log.ready_count() > 2
+    }
+
+    /// Appends a block to the log; `None` if no segment is ready, and reclaim is told.
+    pub(crate) fn append(&mut self, key: BlockKey, block: NewBlock) -> Option<Location> {
+        let append = Append {
+            queue: block.queue,
+            entry: block.entry,
+            waiter: block.waiter,
+            durability: block.durability,
+        };
+        let old = self.cache.find(key);
+        let absorbed = old.and_then(|location| {
+            let is_same_state = self.cache.slots().state(location) == block.state;
+            if is_same_state { self.log.absorb(location, &append) } else { None }
+        });
+        let appended = match absorbed {
+            Some(appended) => {
+                self.cache.set_checksum(appended.location, block.entry.checksum);
+                appended
+            }
+            None => {
+                let Some(appended) = self.log.append(self.now, append) else {
+                    self.agenda.push_back(Task::Reclaim);
+                    return None;
+                };
+                self.place(key, appended.opened, appended.location, &block);
+                appended
+            }
+        };
+        if let (Some(waiter), true) = (block.waiter, appended.joined) {
+            self.hold(waiter);
+        }
+        Some(appended.location)
+    }
+
+    fn place(&mut self, key: BlockKey, opened: Option<SegmentIndex>, location: Location, block: &NewBlock) {
+        if let Some(segment) = opened {
+            let found = self.cache.segment_mut(segment);
+            debug_assert!(found.state == SegmentState::Ready, "only ready segments are opened");
+            found.state = SegmentState::Open;
+            found.queue = block.queue;
+            self.agenda.push_back(Task::Reclaim);
+        }
+        if let Some(old) = self.cache.insert(key, location, block.entry.checksum, block.state) {
+            self.note_unused(key, old);
+            self.log.void(old);
+        }
+    }
+
+    /// How hard it is to make room in the log.
+    pub(crate) fn pressure(&self) -> Pressure {
+        if self.log.ready_count() <= 2 { Pressure::High } else { Pressure::None }
+    }
+
+    /// Takes a place among the accesses to an origin for a client.
+    pub(crate) fn enqueue(&mut self, volume: VolumeId, extent: ByteExtent, access: Access) -> Ticket {
+        let volume = self.volume_mut(volume);
+        volume.foreground_total += 1;
+        volume.queue.enqueue(AccessRequest { extent, access, priority: Priority::Foreground })
+    }
+
+    /// An access to an origin ended: others may have their turn.
+    pub(crate) fn release_ticket(&mut self, volume: VolumeId, ticket: Ticket) {
+        self.volume_mut(volume).queue.release(ticket);
+        self.agenda.push_back(Task::Writeback(volume));
+    }
+
+    /// A read from a segment ended.
+    pub(crate) fn leave_segment(&mut self, location: Location) {
+        let segment = self.cache.segment_of(location);
+        let found = self.cache.segment_mut(segment);
+        found.readers -= 1;
+        if found.readers == 0 && found.state == SegmentState::Reclaiming {
+            self.agenda.push_back(Task::Reclaim);
+        }
+    }
+
+    /// A read from a segment begins; the segment stays until it ends (I-4).
+    pub(crate) fn enter_segment(&mut self, location: Location) {
+        let segment = self.cache.segment_of(location);
+        self.cache.segment_mut(segment).readers += 1;
+    }
+
+    /// Where the data of a block stands in memory, if its batch has not landed.
+    pub(crate) fn pending_memory(&self, location: Location) -> Option<Memory> {
+        let segment = self.cache.segment_of(location);
+        match self.cache.segments().get(segment).state {
+            SegmentState::Open => self.log.memory_of(location),
+            SegmentState::Free
+            | SegmentState::Opening
+            | SegmentState::Ready
+            | SegmentState::Sealing
+            | SegmentState::Sealed
+            | SegmentState::Reclaiming
+            | SegmentState::Retired => None,
+        }
+    }
+
+    /// Whether the copy at a location would survive a power cut.
+    pub(crate) fn is_durable(&self, location: Location) -> bool {
+        let segment = self.cache.segment_of(location);
+        let sequence = if self.log.is_open(segment) {
+            self.log.sequence_of(segment, location)
+        } else {
+            Some(self.cache.segments().get(segment).last_sequence)
+        };
+        sequence.is_some_and(|sequence| self.order.is_durable(sequence))
+    }
+
+    /// Requests that wait for pages, journal room or a lock try again.
+    pub(crate) fn wake_stalled(&mut self) {
+        while let Some(slot) = self.stalled.pop_front() {
+            self.agenda.push_back(Task::Begin(slot));
+        }
+    }
+
+    /// The cache device cannot be trusted with anything new.
+    pub(crate) fn take_out_of_service(&mut self) {
+        if self.is_out_of_service() {
+            return;
+        }
+        self.health = CacheHealth::OutOfService;
+        for waiter in self.order.give_up() {
+            self.agenda.push_back(Task::NotDurable(waiter));
+        }
+        self.agenda.push_back(Task::Append);
+        self.wake_stalled();
+    }
+
+    /// Blocks that wait for writeback or for an origin's flush, in 1/1024 of the cache.
+    pub(crate) fn dirty_share(&self) -> u64 {
+        let geometry = self.cache.geometry();
+        let capacity = u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count);
+        let dirty: u64 = self.volume_ids().map(|volume| self.cache.volume(volume).dirty).sum();
+        dirty * 1024 / capacity
+    }
+}

@@ -1,0 +1,62 @@
+//! What the engine keeps for each volume that it serves.
+
+use crate::config::VolumeSettings;
+use crate::inflight::origin::OriginQueue;
+use crate::inflight::origin_flush::OriginFlush;
+use crate::inflight::writebacks::Sweep;
+use crate::policy::pacing::Pacing;
+use crate::policy::stream::Streams;
+use crate::policy::window::FillWindow;
+use crate::stats::VolumeCounters;
+use crate::time::Instant;
+use crate::units::VolumeId;
+
+/// A volume that is served.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) id: VolumeId,
+    pub(crate) settings: VolumeSettings,
+    /// Bytes of the origin.
+    pub(crate) size: u64,
+    pub(crate) queue: OriginQueue,
+    pub(crate) flush: OriginFlush,
+    pub(crate) window: FillWindow,
+    pub(crate) read_streams: Streams,
+    pub(crate) write_streams: Streams,
+    pub(crate) sweep: Sweep,
+    pub(crate) pacing: Pacing,
+    pub(crate) counters: VolumeCounters,
+    /// When the last request of a client came.
+    pub(crate) last_request: Instant,
+    /// Foreground accesses to the origin so far.
+    pub(crate) foreground_total: u64,
+    /// All dirty data shall be written back now.
+    pub(crate) draining: bool,
+    /// Reclaim waits for dirty data to be written back.
+    pub(crate) writeback_wanted: bool,
+    /// Writeback rests until then, after an error of the origin.
+    pub(crate) backoff_until: Instant,
+}
+
+impl Volume {
+    pub(crate) fn new(settings: VolumeSettings, size: u64, now: Instant) -> Volume {
+        Volume {
+            id: settings.volume,
+            settings,
+            size,
+            queue: OriginQueue::new(),
+            flush: OriginFlush::default(),
+            window: FillWindow::new(settings.fill_window_max),
+            read_streams: Streams::new(),
+            write_streams: Streams::new(),
+            sweep: Sweep::default(),
+            pacing: Pacing::new(),
+            counters: VolumeCounters::default(),
+            last_request: now,
+            foreground_total: 0,
+            draining: false,
+            writeback_wanted: false,
+            backoff_until: now,
+        }
+    }
+}

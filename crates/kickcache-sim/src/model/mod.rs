@@ -1,0 +1,96 @@
+//! How long devices take: event-driven models in virtual time, without data.
+//!
+//! A simulation drives them with its own clock; a server that plays a slow disk drives them with the real one.
+
+pub mod cloud;
+pub mod disk;
+#[cfg(test)]
+mod load;
+pub mod mirror;
+pub mod ssd;
+
+use kickcache_engine::time::{Duration, Instant};
+
+/// What a device is asked to do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ModelOperation {
+    /// Read.
+    Read,
+    /// Write; may stay in the device's volatile cache.
+    Write,
+    /// Write that is on the medium when it ends.
+    WriteDurable,
+    /// Bring everything that was acknowledged before onto the medium; offset and length are ignored.
+    Flush,
+}
+
+/// An operation with its place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ModelRequest {
+    /// What to do.
+    pub operation: ModelOperation,
+    /// Byte offset on the device.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Comes back when it is done.
+    pub token: u64,
+}
+
+/// A device in virtual time. Time must never run backwards from call to call.
+pub trait DeviceModel {
+    /// Hands an operation in.
+    fn submit(&mut self, now: Instant, request: ModelRequest);
+
+    /// When something ends or changes inside, at the latest; `None` if nothing is under way.
+    fn next_event(&self) -> Option<Instant>;
+
+    /// The token of an operation that has ended by `now`, in the order of ending. Call until `None`.
+    fn poll(&mut self, now: Instant) -> Option<u64>;
+}
+
+/// Operations that end at known times, earliest first.
+#[derive(Clone, Debug, Default)]
+struct Endings {
+    heap: std::collections::BinaryHeap<std::cmp::Reverse<(Instant, u64, u64)>>,
+    count: u64,
+}
+
+impl Endings {
+    fn push(&mut self, at: Instant, token: u64) {
+        self.count += 1;
+        self.heap.push(std::cmp::Reverse((at, self.count, token)));
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.heap.peek().map(|ending| ending.0.0)
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<u64> {
+        if self.next()? > now {
+            return None;
+        }
+        self.heap.pop().map(|ending| ending.0.2)
+    }
+}
+
+/// A span from microseconds; negative ones count as zero.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and spans are short")]
+fn span(micros: f64) -> Duration {
+    Duration::from_nanos((micros.max(0.0) * 1000.0).round() as u64)
+}
+
+/// A point in time as microseconds.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "2^53 ns are 104 days, and a microsecond of error is harmless"
+)]
+fn micros(at: Instant) -> f64 {
+    at.as_nanos() as f64 / 1000.0
+}
+
+/// Bytes as a float.
+#[expect(clippy::cast_precision_loss, reason = "devices are far below 2^53 bytes")]
+fn bytes(count: u64) -> f64 {
+    count as f64
+}

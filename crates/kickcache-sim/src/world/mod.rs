@@ -1,0 +1,26 @@
+//! The fault world: the real engine on simulated devices, with many clients, crashes and an oracle, in virtual
+//! time. One seed decides everything.
+//!
+//! * [`plan`] draws what a run does: sizes, settings, faults (each run switches some features off).
+//! * [`device`] is a block device with a volatile write cache.
+//! * [`host`] plays the driver for one life of an engine.
+//! * [`subject`] is what is tested: the engine.
+//! * [`workload`] is what the clients do.
+//! * [`oracle`] knows which values a read may return.
+//! * [`report`] is what comes out.
+//! * [`run`] plays a whole run: lives, crashes, the last look at the origins.
+
+pub mod content;
+pub mod device;
+pub mod host;
+pub mod memory;
+mod operation;
+pub mod oracle;
+pub mod plan;
+pub mod queue;
+pub mod report;
+pub mod run;
+mod setup;
+pub mod subject;
+pub mod trace;
+pub mod workload;

@@ -1,0 +1,330 @@
+//! What a run does, drawn from its seed; each run switches some features off.
+
+use kickcache_engine::config::{Admission, EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::device::DeviceOperation;
+use kickcache_engine::time::Duration;
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+
+use crate::random::Random;
+
+/// How long submissions of a device take.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Latency {
+    /// Shortest.
+    pub base: Duration,
+    /// Mean of what comes on top.
+    pub mean: Duration,
+    /// Probability in 1/1000 of a stall of 100 times the mean.
+    pub stall_permille: u64,
+}
+
+impl Latency {
+    /// The time of one submission of so many bytes.
+    pub fn draw(&self, random: &mut Random, bytes: u64) -> Duration {
+        let scale = if random.chance(self.stall_permille) { 100.0 } else { 1.0 };
+        #[expect(clippy::cast_precision_loss, reason = "means are short")]
+        let extra = random.exponential(self.mean.as_nanos() as f64 * scale);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and short")]
+        let extra = extra as u64;
+        Duration::from_nanos(self.base.as_nanos() + extra + bytes / 2)
+    }
+}
+
+/// How often submissions fail, in 1/10000.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceFaults {
+    /// Reads of the cache device.
+    pub cache_read: u64,
+    /// Writes of it.
+    pub cache_write: u64,
+    /// Flushes of it.
+    pub cache_flush: u64,
+    /// Reads of origins.
+    pub origin_read: u64,
+    /// Writes of origins.
+    pub origin_write: u64,
+    /// Flushes of origins.
+    pub origin_flush: u64,
+    /// Reads of the cache device that find a flipped bit.
+    pub flip_permyriad: u64,
+    /// A failed flush lets go of what it covered.
+    pub flush_forgets: bool,
+}
+
+impl DeviceFaults {
+    /// How often a submission fails.
+    pub fn permyriad(&self, operation: &DeviceOperation) -> u64 {
+        use kickcache_engine::device::Device::{Cache, Origin};
+        match operation {
+            DeviceOperation::Read { device: Cache, .. } => self.cache_read,
+            DeviceOperation::Read { device: Origin(_), .. } => self.origin_read,
+            DeviceOperation::WriteMetadata { .. }
+            | DeviceOperation::Write { device: Cache, .. }
+            | DeviceOperation::WriteZeroes { device: Cache, .. } => self.cache_write,
+            DeviceOperation::Write { device: Origin(_), .. }
+            | DeviceOperation::WriteZeroes { device: Origin(_), .. }
+            | DeviceOperation::Discard { device: Origin(_), .. } => self.origin_write,
+            DeviceOperation::Flush { device: Cache } => self.cache_flush,
+            DeviceOperation::Flush { device: Origin(_) } => self.origin_flush,
+            // Recovery that fails is tested by the engine itself.
+            DeviceOperation::ReadMetadata { .. }
+            | DeviceOperation::Discard { device: Cache, .. }
+            | DeviceOperation::Copy { .. }
+            | DeviceOperation::Zero { .. } => 0,
+        }
+    }
+
+    /// Whether anything can fail.
+    pub fn any(&self) -> bool {
+        *self != DeviceFaults::default()
+    }
+
+    /// Whether dirty data can be damaged.
+    pub fn flips(&self) -> bool {
+        self.flip_permyriad > 0
+    }
+}
+
+/// Relative weights of what clients ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Weights {
+    /// Reads.
+    pub read: u64,
+    /// Writes.
+    pub write: u64,
+    /// Flushes.
+    pub flush: u64,
+    /// Discards.
+    pub discard: u64,
+    /// Write zeroes.
+    pub zeroes: u64,
+    /// Promotes.
+    pub promote: u64,
+    /// Of writes and write-zeroes, how many are FUA, in 1/1000.
+    pub durable_permille: u64,
+}
+
+/// Sizes and alignment of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Largest request in bytes.
+    pub length_max: u64,
+    /// Requests at multiples of 512 that are no blocks, in 1/1000.
+    pub sector_permille: u64,
+    /// Requests at multiples of 32 bytes, in 1/1000.
+    pub unaligned_permille: u64,
+    /// Requests in the hot region, in 1/1000.
+    pub hot_permille: u64,
+    /// Blocks of the hot region.
+    pub hot_blocks: u64,
+    /// Clients that read or write in sequence, in 1/1000.
+    pub sequential_permille: u64,
+}
+
+/// How often things happen to a life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// Lives that end with a power cut, in 1/1000.
+    pub power_cut: u64,
+    /// Lives that end with a kill, in 1/1000; the others stop cleanly.
+    pub kill: u64,
+    /// Kills after which the power goes off too, in 1/1000.
+    pub kill_then_cut: u64,
+    /// Recoveries in which the next crash comes, in 1/1000.
+    pub during_recovery: u64,
+    /// Crashes after which everything is read, in 1/1000.
+    pub verify: u64,
+}
+
+/// Everything that a run does.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// Bytes of the cache device.
+    pub cache_size: u64,
+    /// Whether the cache device holds junk before it is formatted.
+    pub cache_junk: bool,
+    /// Bytes of the origins.
+    pub origin_sizes: Vec<u64>,
+    /// Chunks of the origins that hold data before the run, in 1/1000.
+    pub filled_permille: u64,
+    /// The engine's settings.
+    pub settings: EngineSettings,
+    /// The volumes' settings at the start.
+    pub volumes: Vec<VolumeSettings>,
+    /// Whether modes change while the volume is served.
+    pub mode_changes: bool,
+    /// Whether drains are asked for in between.
+    pub drains: bool,
+    /// Clients.
+    pub clients: usize,
+    /// Mean pause of a client between requests.
+    pub pause: Duration,
+    /// Long pauses (2 s), in 1/1000.
+    pub long_pause_permille: u64,
+    /// Requests of a life.
+    pub requests: u64,
+    /// Lives.
+    pub lives: u64,
+    /// What clients ask for.
+    pub weights: Weights,
+    /// Sizes and places.
+    pub shape: Shape,
+    /// Latency of the cache device.
+    pub cache_latency: Latency,
+    /// Latency of the origins.
+    pub origin_latency: Latency,
+    /// Faults.
+    pub faults: DeviceFaults,
+    /// Ends of lives.
+    pub ends: Ends,
+    /// Bytes that a power cut does not tear.
+    pub atomic_unit: u64,
+    /// The books are checked after so many steps.
+    pub checks_every: u64,
+}
+
+fn pick<T: Copy>(random: &mut Random, choices: &[T]) -> T {
+    choices[random.index(choices.len())]
+}
+
+/// A feature that is off in about half of the runs.
+fn swarm(random: &mut Random, low: u64, high: u64) -> u64 {
+    if random.chance(500) { 0 } else { random.within(low, high) }
+}
+
+const MODES: [Mode; 4] = [Mode::WriteThrough, Mode::WriteBack, Mode::WriteAround, Mode::Bypass];
+
+/// A mode; the two that put writes into the log are more frequent.
+pub fn draw_mode(random: &mut Random) -> Mode {
+    if random.chance(700) { pick(random, &MODES[..2]) } else { pick(random, &MODES) }
+}
+
+fn millis(random: &mut Random, choices: &[u64]) -> Duration {
+    Duration::from_millis(pick(random, choices))
+}
+
+fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
+    let low = random.within(1, 300);
+    let high = random.within(low, 700);
+    VolumeSettings {
+        volume,
+        mode: draw_mode(random),
+        admission: pick(random, &[Admission::Pressure, Admission::Always, Admission::SecondTouch]),
+        sequential_cutoff: pick(random, &[None, Some(64 << 10), Some(1 << 20), Some(4 << 20)]),
+        fill_window_max: BLOCK_SIZE << random.within(0, 8),
+        dirty_low: u16::try_from(low).expect("small"),
+        dirty_high: u16::try_from(high).expect("small"),
+        dirty_limit: u16::try_from(random.within(high, 900)).expect("small"),
+        idle_after: millis(random, &[1, 20, 500, 5_000]),
+    }
+}
+
+fn draw_settings(random: &mut Random) -> EngineSettings {
+    EngineSettings {
+        pool_pages: pick(random, &[1_024, 2_048, 8_192]),
+        fill_linger: millis(random, &[0, 1, 20, 200]),
+        origin_flush_after: millis(random, &[1, 50, 500, 2_000]),
+    }
+}
+
+fn draw_weights(random: &mut Random) -> Weights {
+    Weights {
+        read: random.within(20, 100),
+        write: random.within(20, 100),
+        flush: swarm(random, 1, 20),
+        discard: swarm(random, 1, 15),
+        zeroes: swarm(random, 1, 15),
+        promote: swarm(random, 1, 15),
+        durable_permille: swarm(random, 10, 400),
+    }
+}
+
+fn draw_shape(random: &mut Random) -> Shape {
+    Shape {
+        length_max: pick(random, &[4 << 10, 16 << 10, 64 << 10, 64 << 10, 256 << 10, 1 << 20]),
+        sector_permille: swarm(random, 10, 500),
+        unaligned_permille: swarm(random, 10, 300),
+        hot_permille: pick(random, &[0, 500, 800, 950]),
+        hot_blocks: pick(random, &[4, 16, 64, 256]),
+        sequential_permille: swarm(random, 50, 400),
+    }
+}
+
+fn draw_latency(random: &mut Random, base_micros: u64) -> Latency {
+    let base = random.within(base_micros / 4 + 1, base_micros);
+    Latency {
+        base: Duration::from_micros(base),
+        mean: Duration::from_micros(random.within(1, base * 4)),
+        stall_permille: swarm(random, 1, 20),
+    }
+}
+
+fn draw_faults(random: &mut Random) -> DeviceFaults {
+    let mut rate = |high: u64| if random.chance(600) { 0 } else { random.within(1, high) };
+    DeviceFaults {
+        cache_read: rate(100),
+        cache_write: rate(30),
+        cache_flush: rate(100),
+        origin_read: rate(100),
+        origin_write: rate(200),
+        origin_flush: rate(200),
+        flip_permyriad: rate(200),
+        flush_forgets: rate(2) > 0,
+    }
+}
+
+fn draw_ends(random: &mut Random) -> Ends {
+    Ends {
+        power_cut: pick(random, &[0, 300, 600]),
+        kill: pick(random, &[0, 200, 400]),
+        kill_then_cut: pick(random, &[0, 300]),
+        during_recovery: pick(random, &[0, 200, 500]),
+        verify: pick(random, &[200, 600, 1_000]),
+    }
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn draw(random: &mut Random) -> Plan {
+        let volume_count = pick(random, &[1, 1, 2, 3]);
+        let origin_sizes: Vec<u64> = (0..volume_count).map(|_| draw_origin_size(random)).collect();
+        let volumes = (0..volume_count).map(|number| draw_volume(random, VolumeId::new(number))).collect();
+        let faulty = random.chance(250);
+        let faults = if faulty { draw_faults(random) } else { DeviceFaults::default() };
+        let ends = if faults.any() {
+            Ends { power_cut: 0, kill: 0, kill_then_cut: 0, during_recovery: 0, verify: 500 }
+        } else {
+            draw_ends(random)
+        };
+        Plan {
+            cache_size: pick(random, &[8 << 20, 9_000_000, 12 << 20, 16 << 20]),
+            cache_junk: random.chance(250),
+            origin_sizes,
+            filled_permille: pick(random, &[0, 300, 700]),
+            settings: draw_settings(random),
+            volumes,
+            mode_changes: random.chance(400),
+            drains: random.chance(300),
+            clients: pick(random, &[1, 2, 4, 8, 16]),
+            pause: Duration::from_micros(pick(random, &[0, 10, 200, 5_000])),
+            long_pause_permille: swarm(random, 1, 10),
+            requests: random.within(50, 800),
+            lives: random.within(1, 6),
+            weights: draw_weights(random),
+            shape: draw_shape(random),
+            cache_latency: draw_latency(random, 200),
+            origin_latency: draw_latency(random, 8_000),
+            faults,
+            ends,
+            atomic_unit: pick(random, &[512, 4_096]),
+            checks_every: pick(random, &[1, 16, 128]),
+        }
+    }
+}
+
+/// A size of 4 to 16 MiB, now and then 64 MiB; not always of whole blocks.
+fn draw_origin_size(random: &mut Random) -> u64 {
+    let blocks = if random.chance(100) { 16_384 } else { random.within(1_024, 4_096) };
+    let odd = if random.chance(200) { 4096 * random.below(8) } else { 0 };
+    blocks * BLOCK_SIZE + odd
+}

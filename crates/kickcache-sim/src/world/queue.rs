@@ -1,0 +1,44 @@
+//! The event queue: what happens when, in virtual time; ties in the order of scheduling.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use kickcache_engine::time::Instant;
+
+/// Something that happens at a point in virtual time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Event {
+    /// A submission takes effect on its device.
+    Apply(u64),
+    /// A submission ends.
+    Complete(u64),
+    /// A client goes on.
+    Client(usize),
+    /// The operator does something.
+    Operator,
+}
+
+/// Events in the order of time.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    heap: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    count: u64,
+}
+
+impl Queue {
+    /// Adds an event.
+    pub fn push(&mut self, at: Instant, event: Event) {
+        self.count += 1;
+        self.heap.push(Reverse((at, self.count, event)));
+    }
+
+    /// When the next event happens.
+    pub fn next(&self) -> Option<Instant> {
+        self.heap.peek().map(|entry| entry.0.0)
+    }
+
+    /// Takes the next event.
+    pub fn pop(&mut self) -> Option<(Instant, Event)> {
+        self.heap.pop().map(|entry| (entry.0.0, entry.0.2))
+    }
+}

@@ -1,0 +1,97 @@
+//! What comes out of a run: counts of what was exercised, or a failure.
+
+use kickcache_engine::stats::Status;
+
+/// What a run did, so that a zero is visible.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Hash of everything that happened.
+    pub trace_hash: u64,
+    /// Events.
+    pub events: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests that ended with an error.
+    pub errors: u64,
+    /// Simulated nanoseconds.
+    pub nanos: u64,
+    /// Lives of engines.
+    pub lives: u64,
+    /// Kills.
+    pub kills: u64,
+    /// Power cuts.
+    pub power_cuts: u64,
+    /// Crashes during recovery.
+    pub recovery_crashes: u64,
+    /// Blocks that reads found.
+    pub hit_blocks: u64,
+    /// Blocks that reads did not find.
+    pub miss_blocks: u64,
+    /// Blocks copied to origins.
+    pub writeback_blocks: u64,
+    /// Segments emptied.
+    pub reclaimed_segments: u64,
+    /// Blocks copied by reclaim.
+    pub reinserted_blocks: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Blocks read from the origin because of a wrong checksum.
+    pub healed_blocks: u64,
+}
+
+impl Summary {
+    /// Adds what another run did; the hashes are mixed.
+    pub fn add(&mut self, other: &Summary) {
+        self.trace_hash = self.trace_hash.rotate_left(1) ^ other.trace_hash;
+        self.events += other.events;
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.nanos += other.nanos;
+        self.lives += other.lives;
+        self.kills += other.kills;
+        self.power_cuts += other.power_cuts;
+        self.recovery_crashes += other.recovery_crashes;
+        self.hit_blocks += other.hit_blocks;
+        self.miss_blocks += other.miss_blocks;
+        self.writeback_blocks += other.writeback_blocks;
+        self.reclaimed_segments += other.reclaimed_segments;
+        self.reinserted_blocks += other.reinserted_blocks;
+        self.checkpoints += other.checkpoints;
+        self.healed_blocks += other.healed_blocks;
+    }
+
+    /// Adds what a life did.
+    pub(crate) fn add_status(&mut self, status: &Status) {
+        self.reclaimed_segments += status.counters.reclaimed_segments;
+        self.reinserted_blocks += status.counters.reinserted_blocks;
+        self.checkpoints += status.counters.checkpoints;
+        for volume in &status.volumes {
+            self.hit_blocks += volume.counters.hit_blocks;
+            self.miss_blocks += volume.counters.miss_blocks;
+            self.writeback_blocks += volume.counters.writeback_blocks;
+            self.healed_blocks += volume.counters.healed_blocks;
+        }
+    }
+}
+
+/// A run that found something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What was found.
+    pub what: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Failure { seed, what } = self;
+        writeln!(formatter, "seed {seed} failed: {what}")?;
+        write!(
+            formatter,
+            "replay: cargo run --release -p kickcache-sim --bin kickcache-vopr -- --seed {seed} --trace"
+        )
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,613 @@
+//! A whole run: lives of an engine, crashes between them, and the last look at the origins.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId};
+use kickcache_engine::stats::{CacheHealth, Status};
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::{ByteExtent, VolumeId};
+
+use crate::random::Random;
+use crate::world::content::{Version, stamp};
+use crate::world::host::{Devices, Host, Surroundings, checksums_of};
+use crate::world::oracle::book::Tick;
+use crate::world::oracle::{Crash, Oracle};
+use crate::world::plan::{Plan, draw_mode};
+use crate::world::queue::{Event, Queue};
+use crate::world::report::{Failure, Summary};
+use crate::world::setup::{cache_device, draw_filled, origin};
+use crate::world::subject::Subject;
+use crate::world::trace::{Printing, Trace};
+use crate::world::workload::{Ask, Client};
+
+/// Plays the run of a seed.
+///
+/// # Errors
+/// What was found wrong: a wrong value, a request that never ends, a panic of the engine.
+pub fn run_seed(seed: u64) -> Result<Summary, Failure> {
+    run_seed_printing(seed, Printing::Silent)
+}
+
+/// Plays the run of a seed and prints its trace if asked.
+///
+/// # Errors
+/// As [`run_seed`].
+pub fn run_seed_printing(seed: u64, printing: Printing) -> Result<Summary, Failure> {
+    run_subject::<Engine>(seed, printing)
+}
+
+/// Plays the run of a seed with anything that has an engine's boundary.
+fn run_subject<E: Subject>(seed: u64, printing: Printing) -> Result<Summary, Failure> {
+    let result = catch_unwind(AssertUnwindSafe(|| World::new(seed, printing).play::<E>()));
+    match result {
+        Ok(Ok(summary)) => Ok(summary),
+        Ok(Err(what)) => Err(Failure { seed, what }),
+        Err(panic) => Err(Failure { seed, what: format!("panic: {}", panic_text(panic.as_ref())) }),
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    ask: Ask,
+    started: Tick,
+    version: Version,
+    /// The client that waits; `None` for reads that verify.
+    client: Option<usize>,
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Stop,
+    Crash(Crash),
+}
+
+/// Longest simulated time until everything has ended once no more is asked for.
+const PATIENCE: Duration = Duration::from_millis(900_000);
+/// More events than this at one point in time are a livelock.
+const SAME_TIME_MAX: u64 = 1_000_000;
+
+struct World {
+    plan: Plan,
+    random: Random,
+    trace: Trace,
+    now: Instant,
+    same_time: u64,
+    queue: Queue,
+    devices: Devices,
+    oracle: Oracle,
+    volumes: Vec<VolumeSettings>,
+    clients: Vec<Client>,
+    outstanding: BTreeMap<RequestId, Outstanding>,
+    /// Extents still to be read to verify.
+    verify: Vec<(VolumeId, ByteExtent)>,
+    next_id: u32,
+    /// Requests that clients may still issue in this life.
+    budget: u64,
+    faulty: bool,
+    summary: Summary,
+}
+
+fn volume_id(number: usize) -> VolumeId {
+    VolumeId::new(u8::try_from(number).expect("few volumes"))
+}
+
+impl World {
+    fn new(seed: u64, printing: Printing) -> World {
+        let mut random = Random::new(seed);
+        let plan = Plan::draw(&mut random.split());
+        let mut trace = Trace::new(printing);
+        trace.record(Instant::ZERO, &[seed], || format!("{plan:#?}"));
+        let mut content = random.split();
+        let filled: Vec<Vec<bool>> =
+            plan.origin_sizes.iter().map(|size| draw_filled(*size, &plan, &mut content)).collect();
+        let origins = plan.origin_sizes.iter().zip(&filled).enumerate();
+        let origins =
+            origins.map(|(number, (size, filled))| origin(volume_id(number), *size, filled)).collect();
+        let hot: Vec<u64> = plan.origin_sizes.iter().map(|size| random.below(size / 4096)).collect();
+        let clients = (0..plan.clients).map(|_| Client::new(&plan, &hot, random.split())).collect();
+        let cache = cache_device(&plan, &mut content);
+        let oracle = Oracle::new(plan.origin_sizes.iter().copied().zip(filled).collect());
+        World {
+            volumes: plan.volumes.clone(),
+            random,
+            trace,
+            now: Instant::ZERO,
+            same_time: 0,
+            queue: Queue::default(),
+            devices: Devices { cache, origins },
+            oracle,
+            clients,
+            outstanding: BTreeMap::new(),
+            verify: Vec::new(),
+            next_id: 0,
+            budget: 0,
+            faulty: plan.faults.any(),
+            summary: Summary::default(),
+            plan,
+        }
+    }
+
+    fn play<E: Subject>(mut self) -> Result<Summary, String> {
+        self.format::<E>()?;
+        for _ in 1..self.plan.lives {
+            let end = self.draw_end();
+            self.live::<E>(end)?;
+        }
+        self.last_life::<E>()?;
+        self.summary.trace_hash = self.trace.hash();
+        self.summary.events = self.trace.events();
+        self.summary.nanos = self.now.as_nanos();
+        Ok(self.summary)
+    }
+
+    fn note(&mut self, text: impl FnOnce() -> String) {
+        self.trace.record(self.now, &[999], text);
+    }
+
+    fn format<E: Subject>(&mut self) -> Result<(), String> {
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&self.random.next_u64().to_le_bytes());
+        uuid[8..].copy_from_slice(&self.random.next_u64().to_le_bytes());
+        E::format(&mut self.devices.cache, uuid, &self.plan.origin_sizes)
+    }
+
+    fn open<E: Subject>(&mut self) -> Result<Host<E>, String> {
+        let engine = E::open(self.now, &self.devices.cache, self.plan.settings, &self.volumes)?;
+        self.queue = Queue::default();
+        self.summary.lives += 1;
+        self.note(|| "a new life".to_owned());
+        Ok(Host::new(engine, &self.plan, self.random.split()))
+    }
+
+    fn draw_end(&mut self) -> End {
+        let ticket = self.random.below(1_000);
+        let ends = self.plan.ends;
+        if ticket < ends.power_cut {
+            End::Crash(Crash::PowerCut)
+        } else if ticket < ends.power_cut + ends.kill {
+            End::Crash(Crash::Kill)
+        } else {
+            End::Stop
+        }
+    }
+
+    /// One life: recovery, work, end.
+    fn live<E: Subject>(&mut self, end: End) -> Result<(), String> {
+        let mut host = self.open::<E>()?;
+        if let End::Crash(crash) = end
+            && self.random.chance(self.plan.ends.during_recovery)
+        {
+            let events = self.random.below(60);
+            let alive = self.run(&mut host, Some(events), |_, host| host.engine.phase() == Phase::Running)?;
+            if !alive {
+                self.summary.recovery_crashes += 1;
+                return self.crash(host, crash);
+            }
+        }
+        self.recover(&mut host)?;
+        if self.random.chance(self.plan.ends.verify) {
+            self.verify(&mut host)?;
+        }
+        match end {
+            End::Stop => self.work_and_stop(host),
+            End::Crash(crash) => self.work_and_crash(host, crash),
+        }
+    }
+
+    fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        self.run(host, None, |_, host| host.engine.phase() != Phase::Recovering)
+            .map_err(|error| format!("recovery: {error}"))?;
+        let phase = host.engine.phase();
+        if phase != Phase::Running {
+            return Err(format!("after recovery the engine is {phase:?}"));
+        }
+        host.engine.check();
+        self.note(|| "recovered".to_owned());
+        Ok(())
+    }
+
+    /// Reads everything that was ever touched.
+    fn verify<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        self.note(|| "verify".to_owned());
+        let length_max = 4096 << self.random.below(7);
+        self.verify = (0..self.devices.origins.len())
+            .flat_map(|number| {
+                let volume = volume_id(number);
+                self.oracle.touched(volume, length_max).into_iter().map(move |extent| (volume, extent))
+            })
+            .collect();
+        for _ in 0..8 {
+            self.issue_verify(host);
+        }
+        self.run(host, None, |world, _| world.outstanding.is_empty() && world.verify.is_empty())
+            .map_err(|error| format!("verify: {error}"))?;
+        Ok(())
+    }
+
+    fn issue_verify<E: Subject>(&mut self, host: &mut Host<E>) {
+        if let Some((volume, extent)) = self.verify.pop() {
+            self.issue(host, Ask { volume, operation: Operation::Read, extent }, None);
+        }
+    }
+
+    fn start_clients(&mut self, requests: u64) {
+        self.budget = requests;
+        for client in 0..self.clients.len() {
+            let at = self.now.plus(self.clients[client].pause());
+            self.queue.push(at, Event::Client(client));
+        }
+        if self.plan.mode_changes || self.plan.drains {
+            self.queue.push(self.now.plus(Duration::from_millis(5)), Event::Operator);
+        }
+    }
+
+    fn work_and_crash<E: Subject>(&mut self, mut host: Host<E>, crash: Crash) -> Result<(), String> {
+        let requests = self.random.within(1, self.plan.requests);
+        self.start_clients(requests);
+        self.run(&mut host, None, |world, _| world.budget == 0)?;
+        let events = self.random.below(200);
+        self.run(&mut host, Some(events), |world, _| world.outstanding.is_empty())?;
+        self.crash(host, crash)
+    }
+
+    fn work_and_stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
+        self.start_clients(self.plan.requests);
+        self.run(&mut host, None, |world, _| world.budget == 0)?;
+        if self.random.chance(700) {
+            self.finish_requests(&mut host)?;
+        }
+        self.stop(host)
+    }
+
+    fn finish_requests<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        self.run(host, None, |world, _| world.outstanding.is_empty())
+            .map_err(|error| format!("requests at the end: {error}"))?;
+        Ok(())
+    }
+
+    fn stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
+        self.note(|| "stop".to_owned());
+        self.budget = 0;
+        host.engine.stop(self.now);
+        self.pump(&mut host)?;
+        self.run(&mut host, None, |_, host| host.engine.phase() == Phase::Stopped)
+            .map_err(|error| format!("stop: {error}"))?;
+        if !self.outstanding.is_empty() || host.in_flight_count() > 0 {
+            let count = self.outstanding.len();
+            return Err(format!("stopped with {count} requests and in flight: {}", host.in_flight_text()));
+        }
+        self.summary.add_status(&host.engine.status());
+        self.oracle.stopped();
+        if self.random.chance(500) {
+            self.cut_power();
+        }
+        Ok(())
+    }
+
+    fn cut_power(&mut self) {
+        self.note(|| "power cut".to_owned());
+        self.summary.power_cuts += 1;
+        let Devices { cache, origins } = &mut self.devices;
+        for device in std::iter::once(cache).chain(origins) {
+            device.cut_power(self.plan.atomic_unit, &mut self.random);
+        }
+        self.oracle.crash(Crash::PowerCut);
+    }
+
+    fn crash<E: Subject>(&mut self, host: Host<E>, crash: Crash) -> Result<(), String> {
+        self.note(|| format!("crash: {crash:?}"));
+        self.summary.add_status(&host.engine.status());
+        host.kill(&mut self.devices);
+        self.outstanding.clear();
+        self.verify.clear();
+        self.budget = 0;
+        if crash == Crash::Kill {
+            self.summary.kills += 1;
+            self.oracle.crash(Crash::Kill);
+        }
+        if crash == Crash::PowerCut || self.random.chance(self.plan.ends.kill_then_cut) {
+            self.cut_power();
+        }
+        Ok(())
+    }
+
+    /// The last life: work without a crash, then without faults: everything ends, everything drains, and the
+    /// origins hold what plain disks would.
+    fn last_life<E: Subject>(&mut self) -> Result<(), String> {
+        let mut host = self.open::<E>()?;
+        self.recover(&mut host)?;
+        self.verify(&mut host)?;
+        self.start_clients(self.plan.requests);
+        self.run(&mut host, None, |world, _| world.budget == 0)?;
+        self.finish_requests(&mut host)?;
+        self.faulty = false;
+        self.verify(&mut host)?;
+        host.engine.check();
+        let excused = self.plan.faults.any() && self.is_damaged(&host);
+        self.drain(&mut host, excused)?;
+        self.stop(host)?;
+        if excused {
+            return Ok(());
+        }
+        self.cut_power();
+        for (number, device) in self.devices.origins.iter().enumerate() {
+            let all = ByteExtent { start: 0, length: device.size() };
+            self.oracle
+                .judge_origin(volume_id(number), device.bytes(all))
+                .map_err(|error| format!("origin after the end: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether faults have cost something that no engine can bring back.
+    fn is_damaged<E: Subject>(&self, host: &Host<E>) -> bool {
+        let status = host.engine.status();
+        status.health != CacheHealth::Good
+            || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
+    }
+
+    fn drain<E: Subject>(&mut self, host: &mut Host<E>, excused: bool) -> Result<(), String> {
+        self.note(|| "drain".to_owned());
+        for settings in &self.volumes {
+            host.engine.drain(self.now, settings.volume);
+        }
+        self.pump(host)?;
+        let drained = |status: &Status| {
+            status.volumes.iter().all(|volume| volume.dirty_blocks == 0 && volume.unflushed_blocks == 0)
+        };
+        let result = self.run(host, None, |_, host| drained(&host.engine.status()));
+        match result {
+            Ok(_) => Ok(()),
+            Err(_) if excused => Ok(()),
+            Err(error) => Err(format!("drain: {error}")),
+        }
+    }
+
+    /// Lets things happen until `done`, or for so many events; says whether `done` was reached.
+    fn run<E: Subject>(
+        &mut self,
+        host: &mut Host<E>,
+        events: Option<u64>,
+        done: impl Fn(&World, &Host<E>) -> bool,
+    ) -> Result<bool, String> {
+        self.pump(host)?;
+        let deadline = self.now.plus(PATIENCE);
+        let mut left = events;
+        while !done(self, host) {
+            if let Some(left) = &mut left {
+                if *left == 0 {
+                    return Ok(false);
+                }
+                *left -= 1;
+            }
+            if self.now > deadline {
+                return Err(self.stuck("takes too long", host));
+            }
+            self.step(host)?;
+        }
+        Ok(true)
+    }
+
+    fn stuck<E: Subject>(&self, what: &str, host: &Host<E>) -> String {
+        let requests: Vec<String> = self
+            .outstanding
+            .iter()
+            .take(8)
+            .map(|(id, outstanding)| format!("{} {:?}", id.get(), outstanding.ask))
+            .collect();
+        format!(
+            "{what}; {} requests wait: {requests:?}; in flight: {}; timeout {:?}; now {:?}; {:?}",
+            self.outstanding.len(),
+            host.in_flight_text(),
+            host.engine.poll_timeout(),
+            self.now,
+            host.engine.status(),
+        )
+    }
+
+    /// The next event.
+    fn step<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        let timeout = host.engine.poll_timeout();
+        let event = self.queue.next();
+        let next = [timeout, event].into_iter().flatten().min();
+        let Some(next) = next else {
+            return Err(self.stuck("nothing will ever happen again", host));
+        };
+        self.pass(next).map_err(|what| self.stuck(&what, host))?;
+        if event.is_some_and(|event| timeout.is_none_or(|timeout| event <= timeout)) {
+            let (_, event) = self.queue.pop().expect("there is an event");
+            self.happen(host, event)?;
+        } else {
+            self.trace.record(self.now, &[998], || "timeout".to_owned());
+            host.engine.handle_timeout(self.now);
+        }
+        // A driver takes several completions before it looks at what the engine wants.
+        let soon = self.queue.next().is_some_and(|next| next <= self.now.plus(Duration::from_micros(20)));
+        if soon && self.random.chance(300) {
+            return Ok(());
+        }
+        self.pump(host)
+    }
+
+    fn pass(&mut self, next: Instant) -> Result<(), String> {
+        if next > self.now {
+            self.now = next;
+            self.same_time = 0;
+        }
+        self.same_time += 1;
+        if self.same_time > SAME_TIME_MAX { Err("time stands still".to_owned()) } else { Ok(()) }
+    }
+
+    fn happen<E: Subject>(&mut self, host: &mut Host<E>, event: Event) -> Result<(), String> {
+        match event {
+            Event::Apply(id) => {
+                let mut around = around(&mut self.devices, &mut self.queue, &mut self.trace, self.faulty);
+                host.apply(id, &mut around)
+            }
+            Event::Complete(id) => {
+                let mut around = around(&mut self.devices, &mut self.queue, &mut self.trace, self.faulty);
+                host.complete(self.now, id, &mut around)
+            }
+            Event::Client(client) => {
+                if self.budget > 0 {
+                    self.budget -= 1;
+                    let ask = self.clients[client].next_ask();
+                    self.issue(host, ask, Some(client));
+                }
+                Ok(())
+            }
+            Event::Operator => {
+                self.operate(host);
+                Ok(())
+            }
+        }
+    }
+
+    fn operate<E: Subject>(&mut self, host: &mut Host<E>) {
+        let number = self.random.index(self.volumes.len());
+        let volume = volume_id(number);
+        if self.plan.mode_changes && self.random.chance(700) {
+            let mode = draw_mode(&mut self.random);
+            self.note(|| format!("mode of volume {number} becomes {mode:?}"));
+            self.volumes[number].mode = mode;
+            host.engine.set_mode(self.now, volume, mode);
+        } else if self.plan.drains {
+            self.note(|| format!("drain volume {number}"));
+            host.engine.drain(self.now, volume);
+        }
+        let pause = Duration::from_micros(self.random.within(100, 200_000));
+        if self.budget > 0 {
+            self.queue.push(self.now.plus(pause), Event::Operator);
+        }
+    }
+
+    fn issue<E: Subject>(&mut self, host: &mut Host<E>, ask: Ask, client: Option<usize>) {
+        self.next_id += 1;
+        self.summary.requests += 1;
+        let id = RequestId::new(self.next_id);
+        let Ask { volume, operation, extent } = ask;
+        let length = usize::try_from(extent.length).expect("fits memory");
+        let (mut payload, mut version, mut checksums) = (Vec::new(), 0, Vec::new());
+        let started = match operation {
+            Operation::Read => {
+                payload = vec![0x77; length];
+                self.oracle.start()
+            }
+            Operation::Write(_) => {
+                let started;
+                (version, started) = self.oracle.start_write(volume, extent, false);
+                payload = vec![0; length];
+                stamp(volume, version, extent.start, &mut payload);
+                checksums = checksums_of(extent, &payload);
+                started
+            }
+            Operation::WriteZeroes { .. } => {
+                let started;
+                (version, started) = self.oracle.start_write(volume, extent, true);
+                started
+            }
+            Operation::Discard => self.oracle.start_discard(volume, extent),
+            Operation::Flush | Operation::Promote => self.oracle.start(),
+        };
+        let number = u64::from(self.next_id);
+        self.trace.record(self.now, &[number, extent.start, extent.length, version], || {
+            format!("request {number} tick {started} version {version}: {ask:?}")
+        });
+        self.outstanding.insert(id, Outstanding { ask, started, version, client });
+        let request = Request { id, volume, operation, extent, checksums: &checksums };
+        host.request(self.now, request, payload);
+    }
+
+    fn pump<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        loop {
+            let mut around = around(&mut self.devices, &mut self.queue, &mut self.trace, self.faulty);
+            let replies = host.pump(self.now, &mut around)?;
+            if replies.is_empty() {
+                return Ok(());
+            }
+            for reply in replies {
+                self.take_reply(host, reply)?;
+            }
+        }
+    }
+
+    fn take_reply<E: Subject>(&mut self, host: &mut Host<E>, reply: Reply) -> Result<(), String> {
+        let id = reply.id.get();
+        self.trace.record(self.now, &[u64::from(id), u64::from(reply.result.is_err())], || {
+            format!("reply {id}: {:?}", reply.result)
+        });
+        let outstanding = self.outstanding.remove(&reply.id);
+        let outstanding =
+            outstanding.ok_or_else(|| format!("a reply to request {id}, which is not in flight"))?;
+        let payload = host.memory.remove(reply.id)?;
+        match reply.result {
+            Ok(()) => {
+                self.succeed(&outstanding, &payload).map_err(|error| format!("request {id}: {error}"))?;
+            }
+            Err(errno) if self.plan.faults.any() => {
+                let _ = errno;
+                self.summary.errors += 1;
+                self.fail(&outstanding);
+            }
+            Err(errno) => return Err(format!("request {id} {:?} failed with {errno:?}", outstanding.ask)),
+        }
+        match outstanding.client {
+            Some(client) => {
+                let at = self.now.plus(self.clients[client].pause());
+                self.queue.push(at, Event::Client(client));
+            }
+            None => self.issue_verify(host),
+        }
+        Ok(())
+    }
+
+    fn succeed(&mut self, outstanding: &Outstanding, payload: &[u8]) -> Result<(), String> {
+        let Outstanding { ask: Ask { volume, operation, extent }, started, version, .. } = *outstanding;
+        match operation {
+            Operation::Read => self.oracle.end_read(volume, extent, started, payload)?,
+            Operation::Write(durability) | Operation::WriteZeroes { durability, .. } => {
+                self.oracle.end_write(version, extent, durability == Durability::Durable);
+            }
+            Operation::Flush => self.oracle.end_flush(volume, started),
+            Operation::Discard => self.oracle.end_discard(volume, extent, started),
+            Operation::Promote => self.oracle.end(started),
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, outstanding: &Outstanding) {
+        let Outstanding { ask: Ask { volume, operation, extent }, started, .. } = *outstanding;
+        match operation {
+            Operation::Discard => self.oracle.end_discard(volume, extent, started),
+            Operation::Read
+            | Operation::Write(_)
+            | Operation::WriteZeroes { .. }
+            | Operation::Flush
+            | Operation::Promote => self.oracle.end(started),
+        }
+    }
+}
+
+fn around<'a>(
+    devices: &'a mut Devices,
+    queue: &'a mut Queue,
+    trace: &'a mut Trace,
+    faulty: bool,
+) -> Surroundings<'a> {
+    Surroundings { devices, queue, trace, faulty }
+}
+
+#[cfg(test)]
+mod stand_in;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! What the world puts to the test: the real engine, or in the world's own tests a stand-in with known faults.
+
+use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::device::{Completion, Submission};
+use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::request::{Reply, Request};
+use kickcache_engine::stats::Status;
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::{ByteExtent, VolumeId};
+
+use crate::world::device::SimulatedDevice;
+
+/// The boundary of an engine, as [`Engine`] has it.
+pub trait Subject: Sized {
+    /// Formats a cache device for volumes of these sizes.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn format(cache: &mut SimulatedDevice, uuid: [u8; 16], origin_sizes: &[u64]) -> Result<(), String>;
+    /// Opens a cache device.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn open(
+        now: Instant,
+        cache: &SimulatedDevice,
+        settings: EngineSettings,
+        volumes: &[VolumeSettings],
+    ) -> Result<Self, String>;
+    /// See [`Engine::phase`].
+    fn phase(&self) -> Phase;
+    /// See [`Engine::handle_request`].
+    fn handle_request(&mut self, now: Instant, request: Request<'_>);
+    /// See [`Engine::handle_completion`].
+    fn handle_completion(&mut self, now: Instant, completion: Completion<'_>);
+    /// See [`Engine::handle_timeout`].
+    fn handle_timeout(&mut self, now: Instant);
+    /// See [`Engine::poll_submission`].
+    fn poll_submission(&mut self) -> Option<Submission>;
+    /// See [`Engine::poll_reply`].
+    fn poll_reply(&mut self) -> Option<Reply>;
+    /// See [`Engine::poll_timeout`].
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// See [`Engine::set_mode`].
+    fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode);
+    /// See [`Engine::drain`].
+    fn drain(&mut self, now: Instant, volume: VolumeId);
+    /// See [`Engine::stop`].
+    fn stop(&mut self, now: Instant);
+    /// See [`Engine::status`].
+    fn status(&self) -> Status;
+    /// See [`Engine::check`].
+    fn check(&self);
+}
+
+impl Subject for Engine {
+    fn format(cache: &mut SimulatedDevice, uuid: [u8; 16], origin_sizes: &[u64]) -> Result<(), String> {
+        let mut superblock = Superblock::new(uuid, cache.size()).map_err(|error| error.to_string())?;
+        for (number, size) in (0..).zip(origin_sizes) {
+            let id = superblock.add_volume(&format!("v{number}"), *size, "simulated");
+            if id != Ok(VolumeId::new(number)) {
+                return Err(format!("volume {number} got id {id:?}"));
+            }
+        }
+        let bytes = superblock.encode();
+        SUPERBLOCK_OFFSETS.iter().for_each(|offset| cache.prepare(*offset, &bytes));
+        Ok(())
+    }
+
+    fn open(
+        now: Instant,
+        cache: &SimulatedDevice,
+        settings: EngineSettings,
+        volumes: &[VolumeSettings],
+    ) -> Result<Engine, String> {
+        let copy = |offset: u64| ByteExtent { start: offset, length: SUPERBLOCK_SIZE as u64 };
+        let copies = SUPERBLOCK_OFFSETS.map(|offset| cache.bytes(copy(offset)));
+        let superblock = Superblock::decode(copies, cache.size()).map_err(|error| error.to_string())?;
+        Engine::open(now, &superblock, settings, volumes).map_err(|error| error.to_string())
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase()
+    }
+
+    fn handle_request(&mut self, now: Instant, request: Request<'_>) {
+        self.handle_request(now, request);
+    }
+
+    fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
+        self.handle_completion(now, completion);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.handle_timeout(now);
+    }
+
+    fn poll_submission(&mut self) -> Option<Submission> {
+        self.poll_submission()
+    }
+
+    fn poll_reply(&mut self) -> Option<Reply> {
+        self.poll_reply()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.poll_timeout()
+    }
+
+    fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
+        self.set_mode(now, volume, mode);
+    }
+
+    fn drain(&mut self, now: Instant, volume: VolumeId) {
+        self.drain(now, volume);
+    }
+
+    fn stop(&mut self, now: Instant) {
+        self.stop(now);
+    }
+
+    fn status(&self) -> Status {
+        self.status()
+    }
+
+    fn check(&self) {
+        self.check();
+    }
+}

@@ -1,0 +1,51 @@
+//! What happened in a run: a hash of it always, lines of text on demand.
+
+use kickcache_engine::time::Instant;
+
+/// Whether the trace is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Printing {
+    /// Only the hash.
+    Silent,
+    /// Each event on standard output.
+    Lines,
+}
+
+/// The record of a run.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    hash: u64,
+    printing: Printing,
+    events: u64,
+}
+
+impl Trace {
+    /// An empty record.
+    pub fn new(printing: Printing) -> Trace {
+        Trace { hash: 0xCBF2_9CE4_8422_2325, printing, events: 0 }
+    }
+
+    /// Records an event: the numbers are hashed, the text is printed.
+    pub fn record(&mut self, now: Instant, numbers: &[u64], text: impl FnOnce() -> String) {
+        self.events += 1;
+        self.mix(now.as_nanos());
+        numbers.iter().for_each(|number| self.mix(*number));
+        if self.printing == Printing::Lines {
+            println!("{:>14} {}", now.as_nanos(), text());
+        }
+    }
+
+    fn mix(&mut self, number: u64) {
+        self.hash = (self.hash ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    }
+
+    /// The hash of everything so far.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+}

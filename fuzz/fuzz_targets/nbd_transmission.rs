@@ -1,0 +1,9 @@
+#![no_main]
+
+use kickcache::export::nbd;
+
+#[path = "../harness/nbd.rs"]
+#[allow(dead_code, reason = "the other target uses the rest")]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| harness::transmission(bytes));
