@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::client::Client;
+use crate::client::{Client, greet};
 use crate::scratch::Scratch;
 use crate::tools;
 
@@ -173,7 +172,8 @@ impl Daemon {
     /// Waits until somebody listens, or the daemon ended.
     fn poll_for(&mut self, socket: &Path) -> Option<ExitStatus> {
         let start = Instant::now();
-        while UnixStream::connect(socket).is_err() {
+        // A greeting, not just a connection: the socket of a killed process takes those for a moment.
+        while greet(socket).is_err() {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return Some(status);
             }

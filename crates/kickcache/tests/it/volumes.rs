@@ -219,7 +219,8 @@ fn the_socket_may_come_from_systemd() {
     let scratch = Scratch::new();
     let origin = scratch.random("origin", 16 * MIB, 2);
     let spec = Spec::new(&scratch, &origin, "write-back", "16M");
-    let mut arguments: Vec<OsString> = vec!["-l".into(), spec.socket().into(), KICKCACHE.into()];
+    let mut arguments: Vec<OsString> =
+        vec!["-l".into(), spec.socket().into(), "-E".into(), runtime_dir(&scratch), KICKCACHE.into()];
     arguments.extend(without_nbd(&spec));
     let daemon = Daemon::start(guarded("systemd-socket-activate", arguments), spec.clone(), &[spec.socket()]);
     let mut client = daemon.connect();
@@ -235,10 +236,19 @@ fn libnbd_may_start_the_server_itself() {
     let scratch = Scratch::new();
     let origin = scratch.random("origin", 16 * MIB, 2);
     let spec = Spec::new(&scratch, &origin, "write-back", "16M");
-    let mut arguments: Vec<OsString> = vec!["--size".into(), "--".into(), "[".into(), KICKCACHE.into()];
+    let words = ["20", "nbdinfo", "--size", "--", "[", "env"];
+    let mut arguments: Vec<OsString> = words.map(OsString::from).to_vec();
+    arguments.extend([runtime_dir(&scratch), KICKCACHE.into()]);
     arguments.extend(without_nbd(&spec));
     arguments.push("]".into());
-    assert_eq!(tools::run("nbdinfo", arguments).trim(), (16 * MIB).to_string());
+    assert_eq!(tools::run("timeout", arguments).trim(), (16 * MIB).to_string());
+}
+
+/// Sockets that nobody named belong into the test's directory too.
+fn runtime_dir(scratch: &Scratch) -> OsString {
+    let mut variable = OsString::from("XDG_RUNTIME_DIR=");
+    variable.push(scratch.dir());
+    variable
 }
 
 /// The command line without `--nbd`: the socket is inherited.
