@@ -17,11 +17,9 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let writing = pending.writing();
-    let extent = writing.extent.widened_to_blocks();
     let blocks: alloc::vec::Vec<BlockIndex> = writing.partial_blocks().collect();
     let Some(pages) = state.pool.take(blocks.len(), Share::All) else { return false };
     state.requests.get_mut(slot).writing().step = Step::Merging;
-    state.write_locks.push((slot, volume, extent));
     state.hold(slot);
     for (block, page) in blocks.into_iter().zip(pages) {
         state.hold(slot);
