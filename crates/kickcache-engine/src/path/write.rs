@@ -53,6 +53,12 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     }
 }
 
+/// There is no memory to complete partial blocks: the write begins again when there is.
+pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
+    unlock(state, slot);
+    state.stalled.push_back(slot);
+}
+
 /// The next part of write-zeroes: up to the next block boundary, then whole blocks, then the rest.
 fn part_of_zeroes(rest: ByteExtent, length_max: u64) -> ByteExtent {
     let into_block = rest.start % BLOCK_SIZE;
