@@ -1,6 +1,8 @@
 //! kill -9 in the middle of acknowledged writes.
 
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -9,7 +11,7 @@ use crate::daemon::{Daemon, Spec};
 use crate::ledger::Ledger;
 use crate::need_kickcache;
 use crate::rng::Rng;
-use crate::scratch::{MIB, Scratch};
+use crate::scratch::{KIB, MIB, Scratch};
 
 const VOLUME_BYTES: u64 = 48 * MIB;
 const WRITERS: u64 = 3;
@@ -111,12 +113,16 @@ fn the_ledger_notices_lost_writes() {
 fn the_cache_is_warm_after_kill_and_after_stop() {
     need_kickcache!();
     let scratch = Scratch::new();
-    let origin = scratch.random("origin", 16 * MIB, 3);
-    let expected = std::fs::read(&origin).unwrap();
-    let mut daemon = Spec::new(&scratch, &origin, "write-back", "64M").start();
+    let origin = scratch.sparse("origin", 512 * MIB);
+    // Far apart and in no order: a stream would be bypassed.
+    let blocks: Vec<u64> = (0..1000).map(|number| number * 617 % 1000 * 512 * KIB).collect();
+    let content = |offset: u64| Rng::new(offset).bytes(4096);
+    let file = File::options().write(true).open(&origin).unwrap();
+    blocks.iter().for_each(|offset| file.write_all_at(&content(*offset), *offset).unwrap());
+    let mut spec = Spec::new(&scratch, &origin, "write-back", "64M");
+    spec.extra = vec!["--fill-window-max".into(), "4K".into()];
+    let mut daemon = spec.start();
     let mut client = daemon.connect();
-    // In no order: a stream would be bypassed.
-    let blocks: Vec<u64> = (0..1000).map(|number| number * 617 % 1000 * 4 * 4096).collect();
     for &offset in &blocks {
         client.promote(offset, 4096);
     }
@@ -126,11 +132,7 @@ fn the_cache_is_warm_after_kill_and_after_stop() {
         daemon = if life == "kill" { daemon.kill() } else { daemon.stop() }.start();
         let mut client = daemon.connect();
         for &offset in &blocks {
-            let start = usize::try_from(offset).unwrap();
-            assert!(
-                client.read(offset, 4096) == expected[start..start + 4096],
-                "block at {offset} after {life}"
-            );
+            assert!(client.read(offset, 4096) == content(offset), "block at {offset} after {life}");
         }
         let hits = daemon.volume_count("hit_blocks");
         assert!(hits >= 990, "only {hits} of 1000 reads hit after {life}");
