@@ -46,7 +46,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     writing.route = route;
     let needs_merge = route != Route::Around && writing.partial_blocks().next().is_some();
     if needs_merge {
-        state.write_locks.push((slot, volume, extent));
+        lock(state, slot);
         state.agenda.push_back(Task::Merge(slot));
     } else {
         take_route(state, slot);
@@ -154,12 +154,12 @@ fn append(state: &mut State, slot: RequestSlot) {
     } else if is_turn && append_blocks(state, slot) {
         on_appended(state, slot);
     } else {
-        lock(state, slot);
         state.space_waiters.push_back(slot);
+        lock(state, slot);
     }
 }
 
-/// A write that waits for room holds its blocks too: a merge must not read what it is about to replace.
+/// Holds other writes to the extent back: partial blocks are being completed, or the write waits for room.
 fn lock(state: &mut State, slot: RequestSlot) {
     if state.write_locks.iter().any(|lock| lock.0 == slot) {
         return;
