@@ -1,0 +1,1 @@
+//! The result on the screen.
