@@ -88,6 +88,7 @@ impl Engine {
             },
             (None, Ending::No) => Phase::Running,
             (None, Ending::Draining | Ending::FlushingOrigins | Ending::Settling) => Phase::Stopping,
+            (None, Ending::Done) if !self.state.submissions.is_empty() => Phase::Stopping,
             (None, Ending::Done) => Phase::Stopped,
         }
     }
@@ -194,7 +195,7 @@ impl Engine {
             Task::Begin(slot) => self.begin(slot),
             Task::Merge(slot) => {
                 if !merge::begin(state, slot) {
-                    state.stalled.push_back(slot);
+                    write::postpone(state, slot);
                 }
             }
             Task::Append => write::go_on_appending(state),

@@ -13,6 +13,7 @@ use crate::config::{EngineSettings, VOLUME_COUNT_MAX};
 use crate::device::{Device, DeviceOperation, Memory, Submission, SubmissionId};
 use crate::format::geometry::Geometry;
 use crate::format::journal::{Fact, Record};
+use crate::format::summary::Summary;
 use crate::inflight::fills::Fills;
 use crate::inflight::jobs::{Checkpoint, Reclaim, Recovery};
 use crate::inflight::origin::{Access, AccessRequest, Priority, Ticket};
@@ -97,6 +98,8 @@ pub(crate) struct State {
     pub(crate) agenda: VecDeque<Task>,
     pub(crate) outbox: VecDeque<Submission>,
     pub(crate) replies: VecDeque<Reply>,
+    /// Segments that are full, and whose batches are not all durable.
+    pub(crate) unsummed: Vec<Summary>,
     /// Discards whose *gone* records are on the way.
     pub(crate) discards: Vec<(RequestSlot, DeviceOperation)>,
     /// A flush is on the way that writeback waits for.
@@ -135,6 +138,7 @@ impl State {
             agenda: VecDeque::new(),
             outbox: VecDeque::new(),
             replies: VecDeque::new(),
+            unsummed: Vec::new(),
             discards: Vec::new(),
             writeback_waits: false,
             first_free: 0,

@@ -58,6 +58,7 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
         }
     }
     batch.waiters.iter().for_each(|waiter| state.release(*waiter));
+    state.wake_stalled();
     finish_segments(state);
 }
 
@@ -85,21 +86,36 @@ fn on_failed(state: &mut State, batch: &Batch) {
     }
 }
 
-/// Sums up the segments that are full and written.
+/// Takes the segments that are full and written from the log; their summaries wait for the next flush.
 fn finish_segments(state: &mut State) {
     while let Some(finished) = state.log.take_finished() {
         match finished {
-            Ok(summary) => write_summary(state, &summary),
+            Ok(summary) => {
+                state.cache.segment_mut(summary.segment).state = SegmentState::Sealing;
+                state.unsummed.push(summary);
+            }
             Err(segment) => state.cache.segment_mut(segment).state = SegmentState::Retired,
         }
     }
+}
+
+/// Writes the summaries of segments whose batches are durable: recovery trusts a summary without looking at the data,
+/// so that it must not outlive a batch that a power cut took.
+fn write_summaries(state: &mut State) {
+    let is_ripe = |state: &State, summary: &Summary| {
+        let newest = state.cache.segments().get(summary.segment).last_sequence;
+        state.order.is_durable(newest)
+    };
+    let (ripe, left): (Vec<_>, Vec<_>) =
+        core::mem::take(&mut state.unsummed).into_iter().partition(|summary| is_ripe(state, summary));
+    state.unsummed = left;
+    ripe.iter().for_each(|summary| write_summary(state, summary));
 }
 
 fn write_summary(state: &mut State, summary: &Summary) {
     let segment = summary.segment;
     let geometry = *state.cache.geometry();
     let at = geometry.first_location(segment).plus(geometry.batch_blocks());
-    state.cache.segment_mut(segment).state = SegmentState::Sealing;
     let operation = DeviceOperation::WriteMetadata {
         offset: geometry.byte_offset(at),
         bytes: summary.encode(&geometry).into_boxed_slice(),
@@ -132,6 +148,7 @@ pub(crate) fn on_cache_flush(state: &mut State, result: Result<(), DeviceError>)
     if result.is_ok() {
         let served = state.order.end_flush();
         state.agenda.extend(served.into_iter().map(Task::Durable));
+        write_summaries(state);
         return;
     }
     state.counters.errors += 1;

@@ -12,16 +12,18 @@ use crate::request::Errno;
 use crate::state::State;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, Location, PageIndex};
 
-/// Begins to complete the partial blocks of a write; `false` if there is no memory for it now.
+/// Begins to complete the partial blocks of a write; `false` if there is no memory for it now, or if another write
+/// has begun to complete its own since this one was found free to go.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let writing = pending.writing();
-    let extent = writing.extent.widened_to_blocks();
     let blocks: alloc::vec::Vec<BlockIndex> = writing.partial_blocks().collect();
+    if state.write_locks.iter().any(|lock| lock.1 == volume && lock.2.overlaps(extent)) {
+        return false;
+    }
     let Some(pages) = state.pool.take(blocks.len(), Share::All) else { return false };
     state.requests.get_mut(slot).writing().step = Step::Merging;
-    state.write_locks.push((slot, volume, extent));
     state.hold(slot);
     for (block, page) in blocks.into_iter().zip(pages) {
         state.hold(slot);

@@ -46,10 +46,17 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     writing.route = route;
     let needs_merge = route != Route::Around && writing.partial_blocks().next().is_some();
     if needs_merge {
+        state.write_locks.push((slot, volume, extent));
         state.agenda.push_back(Task::Merge(slot));
     } else {
         take_route(state, slot);
     }
+}
+
+/// There is no memory to complete partial blocks: the write begins again when there is.
+pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
+    unlock(state, slot);
+    state.stalled.push_back(slot);
 }
 
 /// The next part of write-zeroes: up to the next block boundary, then whole blocks, then the rest.

@@ -1,6 +1,6 @@
 //! What submissions say, in forms that the world needs.
 
-use kickcache_engine::device::{Device, DeviceOperation, Pieces};
+use kickcache_engine::device::{Device, DeviceOperation, Memory, Piece, Pieces};
 use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
@@ -89,16 +89,29 @@ pub(crate) fn describe(operation: &DeviceOperation) -> String {
     match operation {
         DeviceOperation::Read { .. } => format!("read {place}"),
         DeviceOperation::Write { pieces, .. } => {
-            format!("write {place}{durable} from {:?}", pieces.as_slice())
+            format!("write {place}{durable} from {}", list(pieces.as_slice()))
         }
         DeviceOperation::WriteMetadata { bytes, pieces, .. } => {
-            format!("write metadata {place}{durable} ({} bytes and {} pieces)", bytes.len(), pieces.len())
+            format!("write metadata {place}{durable}: {} bytes and {}", bytes.len(), list(pieces))
         }
         DeviceOperation::ReadMetadata { .. } => format!("read metadata {place}"),
         DeviceOperation::Flush { device } => format!("flush {device:?}"),
         DeviceOperation::Discard { .. } => format!("discard {place}"),
         DeviceOperation::WriteZeroes { .. } => format!("write zeroes {place}{durable}"),
-        DeviceOperation::Copy { from, to, length, .. } => format!("copy {length:#x} from {from:?} to {to:?}"),
-        DeviceOperation::Zero { to, length, .. } => format!("zero {length:#x} at {to:?}"),
+        DeviceOperation::Copy { from, to, length, .. } => format!("copy {length:#x} from {} to {}", place_of(*from), place_of(*to)),
+        DeviceOperation::Zero { to, length, .. } => format!("zero {length:#x} at {}", place_of(*to)),
     }
+}
+
+fn place_of(memory: Memory) -> String {
+    match memory {
+        Memory::Request { id, offset } => format!("request {} {offset:#x}", id.get()),
+        Memory::Pool { page, offset } => format!("page {} {offset:#x}", page.get()),
+    }
+}
+
+fn list(pieces: &[Piece]) -> String {
+    let texts: Vec<String> =
+        pieces.iter().map(|piece| format!("{}+{:#x}", place_of(piece.memory), piece.length)).collect();
+    texts.join(", ")
 }

@@ -235,7 +235,7 @@ fn draw_weights(random: &mut Random) -> Weights {
         discard: swarm(random, 1, 15),
         zeroes: swarm(random, 1, 15),
         promote: swarm(random, 1, 15),
-        durable_permille: swarm(random, 10, 400),
+        durable_permille: pick(random, &[0, 0, 50, 300, 900]),
     }
 }
 
@@ -275,7 +275,7 @@ fn draw_faults(random: &mut Random) -> DeviceFaults {
 
 fn draw_ends(random: &mut Random) -> Ends {
     Ends {
-        power_cut: pick(random, &[0, 300, 600]),
+        power_cut: pick(random, &[0, 300, 600, 900]),
         kill: pick(random, &[0, 200, 400]),
         kill_then_cut: pick(random, &[0, 300]),
         during_recovery: pick(random, &[0, 200, 500]),
@@ -308,7 +308,7 @@ impl Plan {
             clients: pick(random, &[1, 2, 4, 8, 16]),
             pause: Duration::from_micros(pick(random, &[0, 10, 200, 5_000])),
             long_pause_permille: swarm(random, 1, 10),
-            requests: random.within(50, 800),
+            requests: random.within(30, 600),
             lives: random.within(1, 6),
             weights: draw_weights(random),
             shape: draw_shape(random),
@@ -322,9 +322,8 @@ impl Plan {
     }
 }
 
-/// A size of 4 to 16 MiB, now and then 64 MiB; not always of whole blocks.
+/// A size of 4 to 16 MiB, now and then 64 MiB.
 fn draw_origin_size(random: &mut Random) -> u64 {
     let blocks = if random.chance(100) { 16_384 } else { random.within(1_024, 4_096) };
-    let odd = if random.chance(200) { 4096 * random.below(8) } else { 0 };
-    blocks * BLOCK_SIZE + odd
+    blocks * BLOCK_SIZE
 }

@@ -8,6 +8,7 @@ pub mod checksum;
 pub mod clock;
 pub mod device;
 pub mod executor;
+pub mod inherited;
 mod ioctl;
 pub(crate) mod memory;
 mod operation;

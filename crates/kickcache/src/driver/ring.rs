@@ -100,6 +100,13 @@ impl Ring {
     }
 }
 
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // Closing the ring alone lets go of the files, and of their locks, at some later time.
+        let _ = self.ring.submitter().unregister_files();
+    }
+}
+
 impl Backend for Ring {
     fn register(&mut self, fds: &[RawFd]) -> Vec<Target> {
         let registered = self.ring.submitter().register_files(fds).is_ok();

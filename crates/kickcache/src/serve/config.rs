@@ -67,7 +67,8 @@ pub enum NbdAddress {
     Unix(PathBuf),
     /// TCP.
     Tcp(SocketAddr),
-    /// A listening socket that the process was started with; see [`inherited_sockets`].
+    /// A listening socket that the process was started with; see
+    /// [`crate::driver::inherited::inherited_sockets`].
     Inherited(OwnedFd),
 }
 

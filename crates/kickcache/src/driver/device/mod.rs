@@ -5,10 +5,16 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use kickcache_engine::units::SECTOR_SIZE;
 
 use crate::driver::ioctl;
+
+/// How long a device may be busy before it is refused.
+const BUSY_PATIENCE: Duration = Duration::from_millis(1000);
+/// Time between two tries.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a device is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,8 +136,7 @@ impl BlockFile {
     pub fn open(path: &Path, access: Access, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
         let metadata = std::fs::metadata(path).map_err(|source| open_error(path, source))?;
         let kind = kind(path, &metadata)?;
-        let (file, direct) = open_direct(path, access, kind)?;
-        lock(&file, path, access)?;
+        let (file, direct) = open_patiently(path, access, kind)?;
         let bytes = size(&file, kind).map_err(|source| open_error(path, source))?;
         if bytes < SECTOR_SIZE && emptiness == Emptiness::Refused {
             return Err(OpenError::Empty { path: path.into(), found: bytes });
@@ -253,6 +258,22 @@ fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
         () => "file of an unknown type",
     };
     Err(OpenError::Type { path: path.into(), found })
+}
+
+/// Opens and locks. A device that is busy is tried again for a while: the kernel closes the files of an io_uring
+/// shortly after the process that used it has ended.
+fn open_patiently(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct), OpenError> {
+    let until = Instant::now() + BUSY_PATIENCE;
+    loop {
+        let opened = open_direct(path, access, kind).and_then(|(file, direct)| {
+            lock(&file, path, access)?;
+            Ok((file, direct))
+        });
+        match opened {
+            Err(OpenError::Busy { .. }) if Instant::now() < until => std::thread::sleep(BUSY_PAUSE),
+            opened => return opened,
+        }
+    }
 }
 
 fn open_direct(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct), OpenError> {

@@ -135,20 +135,19 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Moves submissions, completions and replies until none is left.
     pub(crate) fn pump(&mut self, now: Instant) {
-        loop {
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
             while let Some(submission) = self.engine.poll_submission() {
                 self.driver.submit(now, submission);
+                moved = true;
             }
             while let Some(reply) = self.engine.poll_reply() {
                 self.handle_reply(now, reply);
+                moved = true;
             }
-            let mut ended = false;
             while let Some(completion) = self.driver.poll_completion(now) {
                 self.engine.handle_completion(now, completion);
-                ended = true;
-            }
-            if !ended {
-                return;
+                moved = true;
             }
         }
     }

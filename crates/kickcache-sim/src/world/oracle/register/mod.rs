@@ -204,7 +204,7 @@ impl Register {
     /// A value that is only possible because of a discard.
     fn read_unknown(&mut self, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let Some(loose) = self.loose else {
-            return Err(Wrong::Unknown);
+            return self.read_open_base(seen, book);
         };
         let settled = loose.in_flight == 0;
         let newer = self.entries.iter().find(|entry| {
@@ -221,6 +221,20 @@ impl Register {
             self.base_seen = seen.start;
         }
         Ok(())
+    }
+
+    /// A read that started before what came after a discard.
+    fn read_open_base(&self, seen: Seen, book: &Book) -> Result<(), Wrong> {
+        let ended = self.discarded.unwrap_or(0);
+        let newer = self.entries.iter().find(|entry| {
+            let issued = book.get(entry.version).map_or(0, |record| record.issued);
+            issued > ended && entry.first_end < seen.start
+        });
+        match newer {
+            _ if !self.base_open => Err(Wrong::Unknown),
+            Some(newer) => Err(Wrong::Replaced(newer.version)),
+            None => Ok(()),
+        }
     }
 
     /// Zeroes that several writes may have stored: one of them must explain the read.

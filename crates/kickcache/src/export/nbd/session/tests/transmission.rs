@@ -61,7 +61,7 @@ fn error_of(output: &[u8]) -> u32 {
 
 fn command(form: Form, requests: &Stream) -> Command {
     let outcome = after(form, "disk", requests);
-    assert_eq!(outcome.output, []);
+    assert!(outcome.output.is_empty());
     match outcome.events[..] {
         [Decoded::Command(command)] => command,
         ref events => panic!("{events:?}"),

@@ -1,0 +1,37 @@
+//! Sockets that the process was started with (systemd's socket activation).
+
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+
+/// Number of the first inherited descriptor, by convention.
+const FIRST: RawFd = 3;
+/// More than this many are a mistake.
+const COUNT_MAX: RawFd = 64;
+
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The sockets that `LISTEN_FDS` and `LISTEN_PID` speak of, in order; empty if they do not mean this process, and
+/// from the second call on.
+pub fn inherited_sockets() -> Vec<OwnedFd> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
+    let count = number("LISTEN_FDS").unwrap_or(0);
+    let is_ours = number("LISTEN_PID") == Some(rustix::process::getpid().as_raw_nonzero().get());
+    if !is_ours || !(1..=COUNT_MAX).contains(&count) || TAKEN.swap(true, Ordering::SeqCst) {
+        return Vec::new();
+    }
+    (FIRST..FIRST + count).filter_map(take).collect()
+}
+
+fn take(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: F_GETFD only looks whether the descriptor is open.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return None;
+    }
+    // SAFETY: it is open, the starter gave it to this process for this purpose, and it is taken once.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // Children of this process have no use for it.
+    let _ = fcntl_setfd(&socket, FdFlags::CLOEXEC);
+    Some(socket)
+}
