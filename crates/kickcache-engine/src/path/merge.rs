@@ -12,16 +12,12 @@ use crate::request::Errno;
 use crate::state::State;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, Location, PageIndex};
 
-/// Begins to complete the partial blocks of a write; `false` if there is no memory for it now, or if another write
-/// has begun to complete its own since this one was found free to go.
+/// Begins to complete the partial blocks of a write, whose extent is locked; `false` if there is no memory now.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let writing = pending.writing();
     let blocks: alloc::vec::Vec<BlockIndex> = writing.partial_blocks().collect();
-    if state.write_locks.iter().any(|lock| lock.1 == volume && lock.2.overlaps(extent)) {
-        return false;
-    }
     let Some(pages) = state.pool.take(blocks.len(), Share::All) else { return false };
     state.requests.get_mut(slot).writing().step = Step::Merging;
     state.hold(slot);

@@ -504,7 +504,8 @@ pub(crate) fn on_direct(
     state.release_with(slot, result.map(|_| ()).map_err(|_| Errno::Io));
 }
 
-/// A fill that was widened failed: each waiter reads just its own part.
+/// A fill that was widened failed: each waiter reads just its own part, instead of waiting for the fill.
 pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     read_origin(state, slot, part, Keep::Nothing);
+    state.release(slot);
 }

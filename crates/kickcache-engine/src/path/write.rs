@@ -46,7 +46,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     writing.route = route;
     let needs_merge = route != Route::Around && writing.partial_blocks().next().is_some();
     if needs_merge {
-        state.write_locks.push((slot, volume, extent));
+        lock(state, slot);
         state.agenda.push_back(Task::Merge(slot));
     } else {
         take_route(state, slot);
@@ -155,7 +155,19 @@ fn append(state: &mut State, slot: RequestSlot) {
         on_appended(state, slot);
     } else {
         state.space_waiters.push_back(slot);
+        lock(state, slot);
     }
+}
+
+/// Holds other writes to the extent back: partial blocks are being completed, or the write waits for room.
+fn lock(state: &mut State, slot: RequestSlot) {
+    if state.write_locks.iter().any(|lock| lock.0 == slot) {
+        return;
+    }
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let extent = pending.writing().extent.widened_to_blocks();
+    state.write_locks.push((slot, volume, extent));
 }
 
 /// Writes that wait for room in the log go on, in order.

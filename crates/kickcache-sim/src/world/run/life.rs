@@ -131,7 +131,9 @@ impl World {
             let count = self.outstanding.len();
             return Err(format!("stopped with {count} requests and in flight: {}", host.in_flight_text()));
         }
-        self.summary.add_status(&host.engine.status());
+        let status = host.engine.status();
+        self.is_cache_lost = status.health != CacheHealth::Good;
+        self.summary.add_status(&status);
         self.oracle.stopped();
         if self.random.chance(500) {
             self.cut_power();

@@ -93,6 +93,8 @@ struct World {
     /// Requests that clients may still issue in this life.
     budget: u64,
     faulty: bool,
+    /// The cache device was taken out of service: nothing is promised about it once the process is gone.
+    is_cache_lost: bool,
     summary: Summary,
 }
 
@@ -131,6 +133,7 @@ impl World {
             next_id: 0,
             budget: 0,
             faulty: plan.faults.any(),
+            is_cache_lost: false,
             summary: Summary::default(),
             plan,
         }
@@ -141,12 +144,19 @@ impl World {
         for _ in 1..self.plan.lives {
             let end = self.draw_end();
             self.live::<E>(end)?;
+            if self.is_cache_lost {
+                return Ok(self.sum_up());
+            }
         }
         self.last_life::<E>()?;
+        Ok(self.sum_up())
+    }
+
+    fn sum_up(mut self) -> Summary {
         self.summary.trace_hash = self.trace.hash();
         self.summary.events = self.trace.events();
         self.summary.nanos = self.now.as_nanos();
-        Ok(self.summary)
+        self.summary
     }
 
     fn note(&mut self, text: impl FnOnce() -> String) {

@@ -231,7 +231,7 @@ impl Register {
             issued > ended && entry.first_end < seen.start
         });
         match newer {
-            _ if !self.base_open => Err(Wrong::Unknown),
+            _ if !self.base_open && seen.start > ended => Err(Wrong::Unknown),
             Some(newer) => Err(Wrong::Replaced(newer.version)),
             None => Ok(()),
         }
