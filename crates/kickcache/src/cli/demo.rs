@@ -1,10 +1,10 @@
 //! `kickcache demo`: hands over to the demo.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use crate::cli::exit::Failure;
-use crate::demo::{Load, Options, SECONDS};
+use crate::demo::{Colours, Load, Options, Output, SECONDS};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +38,14 @@ pub(crate) struct DemoArgs {
 impl DemoArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         let load = if self.fio { Load::Fio } else { Load::BuiltIn };
-        let DemoArgs { json, seconds, dir: directory, seed, .. } = self;
-        Ok(crate::demo::run(&Options { load, json, seconds, directory, seed }, out)?)
+        let output = if self.json { Output::Json } else { Output::Text(colours()) };
+        let DemoArgs { seconds, dir: directory, seed, .. } = self;
+        Ok(crate::demo::run(&Options { load, output, seconds, directory, seed }, out)?)
     }
+}
+
+/// Colours are for terminals, unless `NO_COLOR` is set.
+fn colours() -> Colours {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if refused || !std::io::stdout().is_terminal() { Colours::Plain } else { Colours::Ansi }
 }

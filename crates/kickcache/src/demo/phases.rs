@@ -70,11 +70,7 @@ pub(crate) fn run(
     Ok(result)
 }
 
-fn make_load(
-    context: &Context<'_>,
-    phase: Phase,
-    progress: &mut Progress,
-) -> anyhow::Result<PhaseResult> {
+fn make_load(context: &Context<'_>, phase: Phase, progress: &mut Progress) -> anyhow::Result<PhaseResult> {
     let duration = phase.duration(&context.scale);
     let jobs = JobLoad::all(&context.scale, context.seed, phase.order());
     let run = Run {

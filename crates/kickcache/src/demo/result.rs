@@ -62,8 +62,7 @@ pub enum Phase {
 
 impl Phase {
     /// All, in their order.
-    pub const ALL: [Phase; 5] =
-        [Phase::SlowDisk, Phase::FastFile, Phase::Cold, Phase::Junk, Phase::Restart];
+    pub const ALL: [Phase; 5] = [Phase::SlowDisk, Phase::FastFile, Phase::Cold, Phase::Junk, Phase::Restart];
 
     /// A short name for tables.
     pub fn name(self) -> &'static str {
@@ -184,7 +183,11 @@ impl DemoResult {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and times are positive")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and times are positive"
+)]
 fn rounded(nanos: f64) -> u64 {
     nanos.round() as u64
 }
