@@ -32,7 +32,8 @@ pub(crate) fn chart(phases: &[PhaseResult], colours: Colours) -> String {
         let label = scale.label(row);
         let mark = if label.is_empty() { '│' } else { '┤' };
         let line = joined(&panels, " ", |panel| paint(panel.phase, colours, panel.row(row, &scale)));
-        text.push_str(&format!("{label:>width$}{mark}{line}\n", width = AXIS - 1));
+        text.push_str(format!("{label:>width$}{mark}{line}", width = AXIS - 1).trim_end());
+        text.push('\n');
     }
     let floor = joined(&panels, "┴", |panel| "─".repeat(panel.columns.len()));
     text.push_str(&format!("{:>width$}└{floor}\n", "", width = AXIS - 1));

@@ -35,7 +35,7 @@ fn of_cold(slow: &PhaseResult, cold: &PhaseResult) -> String {
         Some(from) => format!("{NOTABLE}x after {:.1} s", from as f64 / 1000.0),
         None => format!("not yet {NOTABLE}x"),
     };
-    format!("An empty cache reached {end} the slow disk's speed by its end ({passed}).")
+    format!("Empty cache: {end} the slow disk's speed in its last 2 s; {passed}.")
 }
 
 fn of_junk(cold: &PhaseResult, junk: &PhaseResult) -> String {
@@ -46,13 +46,14 @@ fn of_junk(cold: &PhaseResult, junk: &PhaseResult) -> String {
         _ => "cost nothing".into(),
     };
     let (with, without) = (count(junk.total.iops), count(cold.total.iops));
-    format!("A cache full of junk {verdict}: {with} IOPS, an empty one {without}.")
+    format!("Junk in the cache {verdict}: {with} IOPS, {without} without it.")
 }
 
 fn of_restart(before: &PhaseResult, restart: &PhaseResult) -> String {
     let first = restart.iops_between(0, SPAN);
-    let last = at_end(before);
-    let part = factor(first, last) * 100.0;
-    let (first, last) = (count(first), count(last));
-    format!("After a restart the first second gave {first} IOPS, {part:.0} % of the {last} before it.")
+    let part = factor(first, at_end(before)) * 100.0;
+    let lowest =
+        (0..restart.millis / SPAN).map(|second| restart.iops_between(second * SPAN, (second + 1) * SPAN));
+    let (first, lowest) = (count(first), count(lowest.min().unwrap_or(0)));
+    format!("Restart: {first} IOPS in the first second, {part:.0} % of before it; lowest {lowest}.")
 }

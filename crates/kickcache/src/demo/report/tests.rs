@@ -105,5 +105,9 @@ fn sentences_follow_the_figures() {
     result.phases[3] = phase(Phase::Junk, 14_000, 80, 2_000);
     result.phases[2] = phase(Phase::Cold, 14_000, 80, 500);
     let sentences = conclusions::conclusions(&result).join("\n");
-    expect![[r#""#]].assert_eq(&sentences);
+    expect![[r#"
+        An empty cache reached 4.7x the slow disk's speed by its end (not yet 10x).
+        A cache full of junk cost nothing (+259 %): 10,395 IOPS, an empty one 2,895.
+        After a restart the first second gave 60,319 IOPS, 323 % of the 18,683 before it."#]]
+    .assert_eq(&sentences);
 }
