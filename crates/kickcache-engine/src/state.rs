@@ -352,8 +352,10 @@ impl State {
         };
         let old = self.cache.find(key);
         let absorbed = old.and_then(|location| {
-            let is_same_state = self.cache.slots().state(location) == block.state;
-            if is_same_state { self.log.absorb(location, &append) } else { None }
+            let slots = self.cache.slots();
+            // What is on its way to the origin from there will be taken for what stands there.
+            let may_be_replaced = slots.state(location) == block.state && !slots.is_in_sweep(location);
+            if may_be_replaced { self.log.absorb(location, &append) } else { None }
         });
         let appended = match absorbed {
             Some(appended) => {

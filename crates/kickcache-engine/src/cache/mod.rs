@@ -202,6 +202,10 @@ impl Cache {
         self.slots.set_in_sweep(location, in_sweep);
     }
 
+    pub(crate) fn set_in_writeback(&mut self, location: Location, in_writeback: bool) {
+        self.slots.set_in_writeback(location, in_writeback);
+    }
+
     pub(crate) fn set_damaged(&mut self, location: Location) {
         self.slots.set_damaged(location);
     }

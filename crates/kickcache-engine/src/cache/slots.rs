@@ -17,6 +17,7 @@ const HITS_MASK: u8 = 0b0000_1100;
 const PREFETCHED: u8 = 0b0001_0000;
 const IN_SWEEP: u8 = 0b0010_0000;
 const DAMAGED: u8 = 0b0100_0000;
+const IN_WRITEBACK: u8 = 0b1000_0000;
 
 /// Most hits that a slot counts.
 pub(crate) const HITS_MAX: u8 = 3;
@@ -111,6 +112,10 @@ impl Slots {
         self.slot(location)[6] & IN_SWEEP != 0
     }
 
+    pub(crate) fn is_in_writeback(&self, location: Location) -> bool {
+        self.slot(location)[6] & IN_WRITEBACK != 0
+    }
+
     pub(crate) fn is_damaged(&self, location: Location) -> bool {
         self.slot(location)[6] & DAMAGED != 0
     }
@@ -143,6 +148,10 @@ impl Slots {
 
     pub(crate) fn set_in_sweep(&mut self, location: Location, in_sweep: bool) {
         set_bit(self.meta(location), IN_SWEEP, in_sweep);
+    }
+
+    pub(crate) fn set_in_writeback(&mut self, location: Location, in_writeback: bool) {
+        set_bit(self.meta(location), IN_WRITEBACK, in_writeback);
     }
 
     pub(crate) fn set_damaged(&mut self, location: Location) {

@@ -101,7 +101,7 @@ fn next_dirty(state: &mut State, volume: VolumeId) -> Option<(BlockKey, Location
         if is_ripe(state, key, location) {
             return Some((key, location));
         }
-        if state.cache.is_current(key, location) {
+        if state.cache.is_current(key, location) && !state.cache.slots().is_in_writeback(location) {
             state.cache.set_in_sweep(location, false);
         }
     }
@@ -112,6 +112,7 @@ fn is_ripe(state: &State, key: BlockKey, location: Location) -> bool {
     state.cache.is_current(key, location)
         && state.cache.slots().state(location) == SlotState::Dirty
         && !state.cache.slots().is_damaged(location)
+        && !state.cache.slots().is_in_writeback(location)
         && state.is_durable(location)
 }
 
@@ -139,6 +140,7 @@ fn merge_neighbours(
     blocks.truncate(length);
     for (_, location) in &blocks {
         state.cache.set_in_sweep(*location, true);
+        state.cache.set_in_writeback(*location, true);
     }
     blocks
 }
@@ -301,6 +303,7 @@ fn finish(state: &mut State, slot: WritebackSlot) {
     for (key, location) in &writeback.blocks {
         if state.cache.is_current(*key, *location) {
             state.cache.set_in_sweep(*location, false);
+            state.cache.set_in_writeback(*location, false);
         }
     }
     writeback.pages.iter().for_each(|page| state.pool.release(*page));

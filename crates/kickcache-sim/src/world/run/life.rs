@@ -50,8 +50,11 @@ impl World {
     }
 
     fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        // A device that fails while the log is read is refused, and nothing is lost by it.
+        self.faulty = false;
         self.run(host, None, |_, host| host.engine.phase() != Phase::Recovering)
             .map_err(|error| format!("recovery: {error}"))?;
+        self.faulty = self.plan.faults.any();
         let phase = host.engine.phase();
         if phase != Phase::Running {
             return Err(format!("after recovery the engine is {phase:?}"));

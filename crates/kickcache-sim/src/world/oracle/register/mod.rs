@@ -164,10 +164,18 @@ impl Register {
         let result = match first {
             None if in_base => self.read_base(seen),
             None => self.read_unknown(seen, book),
-            Some(index) if !several && !in_base => self.read_entry(index, seen, book),
+            Some(index) if !several && !in_base && !self.may_be_older(seen) => {
+                self.read_entry(index, seen, book)
+            }
             Some(_) => self.read_ambiguous(in_base, seen, book),
         };
         result.map_err(|wrong| self.blame(seen, wrong, book))
+    }
+
+    /// Whether the value may also be what a discard left.
+    fn may_be_older(&self, seen: Seen) -> bool {
+        let is_open = self.loose.is_some() || self.base_open;
+        seen.version == ZERO && (is_open || self.discarded.is_some_and(|ended| seen.start <= ended))
     }
 
     fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), Wrong> {
@@ -248,7 +256,7 @@ impl Register {
         if base {
             result = result.or_else(|_| self.clone().read_base(seen));
         }
-        if self.loose.is_some() {
+        if self.may_be_older(seen) {
             result = result.or_else(|_| self.clone().read_unknown(seen, book));
         }
         result

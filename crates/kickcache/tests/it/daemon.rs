@@ -1,0 +1,306 @@
+//! One daemon under test: started, watched, stopped, killed, started again; gone when the test is over.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::client::{Client, greet};
+use crate::scratch::Scratch;
+use crate::tools;
+
+pub(crate) const KICKCACHE: &str = env!("CARGO_BIN_EXE_kickcache");
+const START_TIME_MAX: Duration = Duration::from_secs(30);
+const STOP_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Whether another server stands in for kickcache: only what every disk does can be tested.
+pub(crate) fn is_stand_in() -> bool {
+    std::env::var_os("KICKCACHE_IT_SERVER").is_some_and(|server| server == "qemu-nbd")
+}
+
+/// Leaves a test that is about the cache if a stand-in serves.
+#[macro_export]
+macro_rules! need_kickcache {
+    () => {
+        if $crate::daemon::is_stand_in() {
+            $crate::skip!("the stand-in has no cache");
+        }
+    };
+}
+
+/// What a daemon shall serve.
+#[derive(Clone)]
+pub(crate) struct Spec {
+    pub(crate) dir: PathBuf,
+    pub(crate) cache: PathBuf,
+    pub(crate) cache_size: &'static str,
+    pub(crate) origin: PathBuf,
+    pub(crate) mode: &'static str,
+    pub(crate) extra: Vec<OsString>,
+}
+
+/// The name of the one volume.
+pub(crate) const VOLUME: &str = "v";
+
+impl Spec {
+    /// A new cache of `cache_size` in front of `origin`.
+    pub(crate) fn new(
+        scratch: &Scratch,
+        origin: &Path,
+        mode: &'static str,
+        cache_size: &'static str,
+    ) -> Spec {
+        let dir = scratch.dir().to_owned();
+        Spec { cache: dir.join("cache"), dir, cache_size, origin: origin.into(), mode, extra: Vec::new() }
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.join("nbd.sock")
+    }
+
+    pub(crate) fn control(&self) -> PathBuf {
+        self.dir.join("control.sock")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.join("daemon.log")
+    }
+
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["serve".into(), "--cache".into(), self.cache.clone().into()];
+        let mut add = |flag: &str, value: OsString| arguments.extend([OsString::from(flag), value]);
+        add("--size", self.cache_size.into());
+        add("--origin", self.origin.clone().into());
+        add("--name", VOLUME.into());
+        add("--mode", self.mode.into());
+        add("--nbd", unix_address(&self.socket()));
+        add("--control", self.control().into());
+        arguments.extend(self.extra.iter().cloned());
+        arguments
+    }
+
+    fn command(&self) -> Command {
+        if !is_stand_in() {
+            return guarded(KICKCACHE, self.arguments());
+        }
+        let _ = fs::remove_file(self.socket());
+        let flags = [
+            "-t",
+            "-x",
+            VOLUME,
+            "-e",
+            "64",
+            "-f",
+            "raw",
+            "--cache=none",
+            "--aio=io_uring",
+            "--discard=unmap",
+            "-k",
+        ];
+        let mut arguments: Vec<OsString> = flags.map(OsString::from).to_vec();
+        arguments.extend([self.socket().into(), self.origin.clone().into()]);
+        guarded("qemu-nbd", arguments)
+    }
+
+    pub(crate) fn start(&self) -> Daemon {
+        Daemon::start(self.command(), self.clone(), &[self.socket()])
+    }
+}
+
+/// `unix:PATH`
+pub(crate) fn unix_address(path: &Path) -> OsString {
+    let mut address = OsString::from("unix:");
+    address.push(path);
+    address
+}
+
+/// A program that dies with the test that started it, however that ends.
+pub(crate) fn guarded(program: &str, arguments: Vec<OsString>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", program]).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// A running daemon. Dropping it kills it.
+pub(crate) struct Daemon {
+    child: Child,
+    pub(crate) spec: Spec,
+}
+
+impl Daemon {
+    /// Starts a command and waits until somebody listens on all `sockets`.
+    pub(crate) fn start(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
+        let log = File::options().create(true).append(true).open(spec.log()).unwrap();
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        let mut daemon = Daemon { child: command.spawn().unwrap(), spec };
+        for socket in sockets {
+            daemon.wait_for(socket);
+        }
+        daemon
+    }
+
+    /// Starts a command that may refuse to serve: then it must end with an error and without a panic.
+    pub(crate) fn try_start(mut command: Command, spec: Spec) -> Option<Daemon> {
+        let log = File::create(spec.log()).unwrap();
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        let mut daemon = Daemon { child: command.spawn().unwrap(), spec };
+        let socket = daemon.spec.socket();
+        match daemon.poll_for(&socket) {
+            None => Some(daemon),
+            Some(status) => {
+                assert!(
+                    !status.success() && !daemon.log().contains("panicked at"),
+                    "{status}: {}",
+                    daemon.log()
+                );
+                None
+            }
+        }
+    }
+
+    fn wait_for(&mut self, socket: &Path) {
+        if let Some(status) = self.poll_for(socket) {
+            panic!("the daemon ended during its start ({status}):\n{}", self.log());
+        }
+    }
+
+    /// Waits until somebody listens, or the daemon ended.
+    fn poll_for(&mut self, socket: &Path) -> Option<ExitStatus> {
+        let start = Instant::now();
+        // A greeting, not just a connection: the socket of a killed process takes those for a moment.
+        while greet(socket).is_err() {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            assert!(
+                start.elapsed() < START_TIME_MAX,
+                "nobody listens on {}:\n{}",
+                socket.display(),
+                self.log()
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        let client = Client::connect(&self.spec.socket(), VOLUME);
+        client.unwrap_or_else(|error| panic!("connect: {error}\n{}", self.log()))
+    }
+
+    pub(crate) fn uri(&self) -> String {
+        format!("nbd+unix:///{VOLUME}?socket={}", self.spec.socket().display())
+    }
+
+    /// Everything that the daemon printed, over all its lives.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.spec.log()).unwrap_or_default()
+    }
+
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Bytes of memory of the daemon that are present.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// As [`Daemon::signal`], but the daemon may have ended.
+    pub(crate) fn signal_if_alive(&mut self, signal: Signal) {
+        if self.is_alive() {
+            self.signal(signal);
+        }
+    }
+
+    /// Waits for the end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < STOP_TIME_MAX, "the daemon does not stop:\n{}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Asks the daemon to stop; it must do so without a complaint.
+    pub(crate) fn stop(mut self) -> Spec {
+        self.signal(Signal::TERM);
+        let status = self.wait();
+        self.check_end(status);
+        self.spec.clone()
+    }
+
+    pub(crate) fn check_end(&self, status: ExitStatus) {
+        assert!(status.success(), "the daemon stopped with {status}:\n{}", self.log());
+        assert!(!self.log().contains("panicked at"), "the daemon panicked:\n{}", self.log());
+    }
+
+    /// Kills the daemon as the kernel's memory killer would.
+    pub(crate) fn kill(mut self) -> Spec {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.spec.clone()
+    }
+
+    /// Runs a subcommand that talks to the daemon.
+    pub(crate) fn control(&self, arguments: &[&str]) -> String {
+        let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        all.extend(["--control".into(), self.spec.control().into()]);
+        tools::run(KICKCACHE, all)
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        let text = self.control(&["status", "--json"]);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("status is no JSON: {error}\n{text}"))
+    }
+
+    pub(crate) fn drain(&self) {
+        self.control(&["drain", VOLUME, "--wait"]);
+    }
+
+    /// A number of the first volume by its name, wherever it stands in the status.
+    pub(crate) fn volume_count(&self, name: &str) -> u64 {
+        let status = self.status();
+        let volumes = find(&status, "volumes").unwrap_or_else(|| panic!("no `volumes` in {status}"));
+        let found = find(volumes, name).and_then(Value::as_u64);
+        found.unwrap_or_else(|| panic!("no number `{name}` in {volumes}"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("the daemon's output:\n{}", self.log());
+        }
+    }
+}
+
+/// The first value of a name, depth first.
+fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    let children: Vec<&Value> = match value {
+        Value::Object(map) => match map.get(name) {
+            Some(found) => return Some(found),
+            None => map.values().collect(),
+        },
+        Value::Array(items) => items.iter().collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+    };
+    children.into_iter().find_map(|child| find(child, name))
+}

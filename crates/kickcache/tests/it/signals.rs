@@ -1,0 +1,85 @@
+//! SIGTERM while writes are running.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::daemon::Spec;
+use crate::ledger::Ledger;
+use crate::need_kickcache;
+use crate::scratch::{MIB, Scratch};
+
+#[derive(Clone, Copy, PartialEq)]
+enum Signals {
+    One,
+    Three,
+}
+
+#[test]
+fn sigterm_loses_nothing_acknowledged_in_write_back() {
+    need_kickcache!();
+    stop_while_writing("write-back", Signals::One);
+}
+
+#[test]
+fn sigterm_loses_nothing_acknowledged_in_write_through() {
+    need_kickcache!();
+    stop_while_writing("write-through", Signals::One);
+}
+
+#[test]
+fn more_sigterms_make_it_no_worse() {
+    need_kickcache!();
+    stop_while_writing("write-back", Signals::Three);
+}
+
+fn stop_while_writing(mode: &'static str, signals: Signals) {
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 32 * MIB);
+    let mut spec = Spec::new(&scratch, &origin, mode, "16M");
+    let mut ledgers = [Ledger::new(0..4096, 4096), Ledger::new(4096..8192, 4096)];
+    for _ in 0..2 {
+        let mut daemon = spec.start();
+        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for ledger in &mut ledgers {
+                let client = daemon.connect();
+                scope.spawn(|| ledger.write_until(client, &stop, &done));
+            }
+            thread::sleep(Duration::from_millis(400));
+            daemon.signal(Signal::TERM);
+            if signals == Signals::Three {
+                for _ in 0..2 {
+                    thread::sleep(Duration::from_millis(2));
+                    daemon.signal_if_alive(Signal::TERM);
+                }
+            }
+            let status = daemon.wait();
+            daemon.check_end(status);
+        });
+        assert!(done.load(Ordering::Relaxed) > 100, "too few writes to mean anything");
+        spec = daemon.spec.clone();
+        let daemon = spec.start();
+        for ledger in &mut ledgers {
+            ledger.check(&mut daemon.connect()).unwrap();
+        }
+        daemon.stop();
+    }
+}
+
+#[test]
+fn sigint_stops_as_sigterm_does() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let mut daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    daemon.connect().write(4096, &[7; 4096]);
+    daemon.signal(Signal::INT);
+    let status = daemon.wait();
+    daemon.check_end(status);
+    assert!(!daemon.spec.socket().exists(), "the socket was left behind");
+    let daemon = daemon.spec.clone().start();
+    assert_eq!(daemon.connect().read(4096, 4096), vec![7; 4096]);
+}
