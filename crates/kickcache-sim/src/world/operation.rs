@@ -98,7 +98,9 @@ pub(crate) fn describe(operation: &DeviceOperation) -> String {
         DeviceOperation::Flush { device } => format!("flush {device:?}"),
         DeviceOperation::Discard { .. } => format!("discard {place}"),
         DeviceOperation::WriteZeroes { .. } => format!("write zeroes {place}{durable}"),
-        DeviceOperation::Copy { from, to, length, .. } => format!("copy {length:#x} from {} to {}", place_of(*from), place_of(*to)),
+        DeviceOperation::Copy { from, to, length, .. } => {
+            format!("copy {length:#x} from {} to {}", place_of(*from), place_of(*to))
+        }
         DeviceOperation::Zero { to, length, .. } => format!("zero {length:#x} at {}", place_of(*to)),
     }
 }

@@ -1,18 +1,65 @@
 //! The demo: what a cache is worth, shown on a simulated slow disk.
+//!
+//! It runs the load of the articles through a real server and real sockets against a slow disk, a fast file, and the
+//! one cached by the other: with an empty cache, with one full of junk, and after a restart.
+
+mod content;
+mod interrupt;
+mod load;
+mod phases;
+mod progress;
+mod report;
+pub mod result;
+mod slow_disk;
+mod stage;
+mod workload;
 
 use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kickcache_engine::units::BLOCK_SIZE;
+use serde::{Deserialize, Serialize};
+
+use crate::demo::interrupt::Interrupt;
+use crate::demo::load::fio;
+use crate::demo::phases::Context;
+use crate::demo::progress::Progress;
+pub use crate::demo::report::chart::Colours;
+use crate::demo::result::{DemoResult, Phase, PhaseResult, RESULT_VERSION, Settings};
+use crate::demo::stage::Stage;
+use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
+
+/// Time of a run with a cache, unless something else is asked for.
+pub const SECONDS: u64 = 14;
 
 /// What to show.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Who makes the load.
     pub load: Load,
-    /// Whether the result is JSON.
-    pub json: bool,
+    /// What is printed.
+    pub output: Output,
+    /// Time of a run with a cache; one without takes two thirds of it.
+    pub seconds: u64,
+    /// Where the temporary files go; `$TMPDIR` or /var/tmp if nothing is said.
+    pub directory: Option<PathBuf>,
+    /// Seed of the load and of the simulated disk.
+    pub seed: u64,
+}
+
+/// What is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// A table, a picture and sentences.
+    Text(Colours),
+    /// A [`DemoResult`] as JSON.
+    Json,
 }
 
 /// Who makes the load.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Load {
     /// The demo itself.
     BuiltIn,
@@ -23,8 +70,73 @@ pub enum Load {
 /// Runs the demo and prints its result to `out`.
 ///
 /// # Errors
-/// When a file or a socket cannot be made.
+/// When a file or a socket cannot be made, a server fails, or the demo is interrupted.
 pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
-    let _ = (options, out);
-    anyhow::bail!("the demo is not part of this build")
+    run_at(options, Scale::full(options.seconds.max(1)), out)
 }
+
+fn run_at(options: &Options, scale: Scale, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Output::Text(colours) = options.output else {
+        let result = measure(options, scale)?;
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?);
+    };
+    introduce(options, &scale, out)?;
+    let result = measure(options, scale)?;
+    Ok(report::print(&result, colours, out)?)
+}
+
+fn introduce(options: &Options, scale: &Scale, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mebibytes = |bytes: u64| bytes >> 20;
+    let (job, cache) = (mebibytes(scale.job_bytes), mebibytes(scale.cache_bytes));
+    let seconds = whole(scale).as_secs();
+    let load = match options.load {
+        Load::BuiltIn => "",
+        Load::Fio => ", made by fio",
+    };
+    writeln!(
+        out,
+        "Load: {JOB_COUNT} jobs x {DEPTH} reads of 4 KiB in flight, zipf {THETA}, over NBD{load}."
+    )?;
+    writeln!(out, "Slow disk: SIMULATED in real time, {}.", slow_disk::DESCRIPTION)?;
+    writeln!(out, "Data: {JOB_COUNT} x {job} MiB. Cache: {cache} MiB in a file. Fast: the data in a file.")?;
+    writeln!(out, "Five runs take about {seconds} s; Ctrl-C ends them, and no file is left behind.\n")?;
+    Ok(out.flush()?)
+}
+
+fn whole(scale: &Scale) -> Duration {
+    Phase::ALL.iter().map(|phase| phase.duration(scale)).sum()
+}
+
+fn measure(options: &Options, scale: Scale) -> anyhow::Result<DemoResult> {
+    if options.load == Load::Fio {
+        fio::check()?;
+    }
+    let interrupt = Interrupt::listen()?;
+    let mut progress = Progress::new(whole(&scale));
+    progress.say("writing the fast file");
+    let stage = Stage::set_up(options.directory.as_deref(), scale, options.seed, &interrupt)?;
+    let context =
+        Context { stage: &stage, scale, seed: options.seed, load: options.load, interrupt: &interrupt };
+    let run = |phase: &Phase| phases::run(&context, *phase, &mut progress);
+    let phases = Phase::ALL.iter().map(run).collect::<anyhow::Result<Vec<PhaseResult>>>()?;
+    progress.finish();
+    Ok(DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases })
+}
+
+fn settings(options: &Options, scale: &Scale) -> Settings {
+    Settings {
+        kickcache: env!("CARGO_PKG_VERSION").into(),
+        load: options.load,
+        seed: options.seed,
+        jobs: JOB_COUNT,
+        depth: u64::try_from(DEPTH).expect("small"),
+        block_bytes: BLOCK_SIZE,
+        zipf_theta: THETA,
+        job_bytes: scale.job_bytes,
+        cache_bytes: scale.cache_bytes,
+        slow_disk: slow_disk::DESCRIPTION.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Ctrl-C: the demo stops in order and removes its files; a second one ends the process at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::SigId;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Notes SIGINT and SIGTERM while it lives.
+#[derive(Debug)]
+pub(crate) struct Interrupt {
+    raised: Arc<AtomicBool>,
+    registrations: Vec<SigId>,
+}
+
+impl Interrupt {
+    /// Starts to listen for the signals.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn listen() -> anyhow::Result<Interrupt> {
+        let raised = Arc::new(AtomicBool::new(false));
+        let mut registrations = Vec::new();
+        for signal in [SIGINT, SIGTERM] {
+            let second = signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&raised))?;
+            let first = signal_hook::flag::register(signal, Arc::clone(&raised))?;
+            registrations.extend([second, first]);
+        }
+        Ok(Interrupt { raised, registrations })
+    }
+
+    /// Fails once a signal came.
+    ///
+    /// # Errors
+    /// A sentence that says so.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if self.raised.load(Ordering::Relaxed) {
+            anyhow::bail!("the demo was interrupted; its files are removed");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        for &id in &self.registrations {
+            signal_hook::low_level::unregister(id);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Who makes the load, and what is measured of it.
+
+pub(crate) mod built_in;
+pub(crate) mod fio;
+pub(crate) mod measure;
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::demo::content::Content;
+use crate::demo::workload::JobLoad;
+
+/// A run of the load against an export.
+pub(crate) struct Run<'a> {
+    /// Where it is served.
+    pub(crate) socket: &'a Path,
+    /// Its name.
+    pub(crate) export: &'a str,
+    /// What it holds.
+    pub(crate) content: Content,
+    /// What the jobs ask for.
+    pub(crate) jobs: &'a [JobLoad],
+    /// Requests of a job in flight.
+    pub(crate) depth: usize,
+    /// How long.
+    pub(crate) duration: Duration,
+}
+
+/// Learns how a run is going; an error ends it.
+pub(crate) type Watch<'a> = &'a mut dyn FnMut(Glance) -> anyhow::Result<()>;
+
+/// How a run is going.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Glance {
+    /// Time since its start.
+    pub(crate) elapsed: Duration,
+    /// Operations that ended so far, if that is known.
+    pub(crate) operations: Option<u64>,
+}

@@ -1,0 +1,68 @@
+//! The progress bar: where the demo is, and how fast it goes. Only a terminal sees it.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::demo::load::Glance;
+
+/// Times in which the live rate is measured.
+const RATE_EVERY: Duration = Duration::from_millis(400);
+
+/// The progress of the whole demo.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    /// Time of the runs before this one.
+    before: Duration,
+    /// The run's last glance that its rate was measured from.
+    last: Glance,
+}
+
+const NOTHING: Glance = Glance { elapsed: Duration::ZERO, operations: Some(0) };
+
+impl Progress {
+    /// A bar for runs of so long in all; on standard error, if that is a terminal.
+    pub(crate) fn new(whole: Duration) -> Progress {
+        let bar = ProgressBar::new(millis(whole));
+        let style = ProgressStyle::with_template("{msg:<26} {bar:30} {percent:>3} %  {prefix:>13}");
+        if let Ok(style) = style {
+            bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+        }
+        Progress { bar, before: Duration::ZERO, last: NOTHING }
+    }
+
+    /// Says what is being done.
+    pub(crate) fn say(&mut self, what: &str) {
+        self.last = NOTHING;
+        self.bar.set_prefix("");
+        self.bar.set_message(what.to_owned());
+        self.bar.tick();
+    }
+
+    /// Shows how the run is going.
+    pub(crate) fn show(&mut self, glance: Glance) {
+        self.bar.set_position(millis(self.before + glance.elapsed));
+        let (Some(now), Some(before)) = (glance.operations, self.last.operations) else { return };
+        let span = glance.elapsed.saturating_sub(self.last.elapsed);
+        if span >= RATE_EVERY {
+            let rate = now.saturating_sub(before) as f64 / span.as_secs_f64();
+            self.bar.set_prefix(format!("{rate:.0} IOPS"));
+            self.last = glance;
+        }
+    }
+
+    /// A run of so long is done.
+    pub(crate) fn finish_run(&mut self, duration: Duration) {
+        self.before += duration;
+        self.bar.set_position(millis(self.before));
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,63 @@
+//! Numbers as the demo's table and sentences show them.
+
+/// A count with a comma between thousands.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time with three digits: `97.2 us`, `1.05 ms`, `195 ms`.
+pub(crate) fn time(nanos: u64) -> String {
+    let micros = nanos as f64 / 1e3;
+    let (value, unit) = match micros {
+        small if small < 999.5 => (small, "us"),
+        middle if middle < 999_500.0 => (middle / 1e3, "ms"),
+        large => (large / 1e6, "s"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// How many times one number is another: `1.0x`, `18.3x`, `157x`.
+pub(crate) fn times(number: u64, base: u64) -> String {
+    let factor = factor(number, base);
+    if factor < 99.95 { format!("{factor:.1}x") } else { format!("{factor:.0}x") }
+}
+
+/// One number divided by another.
+pub(crate) fn factor(number: u64, base: u64) -> f64 {
+    number as f64 / base.max(1) as f64
+}
+
+/// A part of 1 in percent.
+pub(crate) fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        small if small < 9.995 => format!("{small:.2}"),
+        middle if middle < 99.95 => format!("{middle:.1}"),
+        large => format!("{large:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        let times_shown = [0, 950, 97_240, 999_600, 1_049_000, 195_400_000, 2_000_000_000].map(time);
+        assert_eq!(times_shown, ["0.00 us", "0.95 us", "97.2 us", "1.00 ms", "1.05 ms", "195 ms", "2.00 s"]);
+        assert_eq!([(1, 1), (183, 10), (15_700, 100)].map(|(n, b)| times(n, b)), ["1.0x", "18.3x", "157x"]);
+        assert_eq!(percent(0.98765), "98.8 %");
+    }
+}

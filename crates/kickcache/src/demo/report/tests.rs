@@ -1,0 +1,113 @@
+use expect_test::expect;
+
+use super::*;
+use crate::demo::Load;
+use crate::demo::result::{CacheFigures, Figures, Latency, Phase, PhaseResult, RESULT_VERSION, Settings};
+
+fn figures(operations: u64, millis: u64, scale: u64) -> Figures {
+    let latency = Latency {
+        mean_ns: 210_000 * scale,
+        p50_ns: 170_400 * scale,
+        p99_ns: 1_049_000 * scale,
+        p99_9_ns: 8_339_000 * scale,
+        max_ns: 10_641_000 * scale,
+    };
+    Figures { operations, iops: operations * 1000 / millis, latency }
+}
+
+/// A run whose speed goes from one number of operations in 100 ms to another.
+fn phase(phase: Phase, millis: u64, from: u64, to: u64) -> PhaseResult {
+    let intervals = millis / 100;
+    let climb = |index: u64| from + (to - from) * index / (intervals - 1);
+    let operations: Vec<u64> = (0..intervals).map(climb).collect();
+    let sum: u64 = operations.iter().sum();
+    let scale = if from < 200 { 20 } else { 1 };
+    let cache = (millis > 10_000).then(|| CacheFigures {
+        hit_blocks: sum - sum / 50,
+        miss_blocks: sum / 50,
+        hit_ratio: CacheFigures::ratio(sum - sum / 50, sum / 50),
+        promoted_blocks: 30_000,
+        origin_reads: 2_000,
+        cached_blocks: 30_000,
+    });
+    let jobs = vec![figures(sum / 2, millis, scale), figures(sum - sum / 2, millis, scale)];
+    let total = figures(sum, millis, scale);
+    PhaseResult { phase, millis, total, jobs, cache, interval_millis: 100, operations }
+}
+
+fn result() -> DemoResult {
+    let settings = Settings {
+        kickcache: "0.1.0".into(),
+        load: Load::BuiltIn,
+        seed: 1,
+        jobs: 2,
+        depth: 8,
+        block_bytes: 4096,
+        zipf_theta: 1.2,
+        job_bytes: 128 << 20,
+        cache_bytes: 256 << 20,
+        slow_disk: "a pair of drives".into(),
+    };
+    let phases = vec![
+        phase(Phase::SlowDisk, 9_333, 90, 110),
+        phase(Phase::FastFile, 9_333, 8_000, 9_500),
+        phase(Phase::Cold, 14_000, 80, 6_000),
+        phase(Phase::Junk, 14_000, 80, 5_900),
+        phase(Phase::Restart, 14_000, 6_000, 7_000),
+    ];
+    DemoResult { version: RESULT_VERSION, settings, phases }
+}
+
+#[test]
+fn the_result_is_printed_in_80_columns() {
+    let mut out = Vec::new();
+    print(&result(), Colours::Plain, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    expect![[r#""#]].assert_eq(&text);
+}
+
+#[test]
+fn colours_change_nothing_but_the_colour() {
+    let plain = chart::chart(&result().phases, Colours::Plain);
+    let mut colourful = chart::chart(&result().phases, Colours::Ansi);
+    assert!(colourful.contains("\x1b[31m"));
+    for code in [0, 31, 32, 33, 34, 36] {
+        colourful = colourful.replace(&format!("\x1b[{code}m"), "");
+    }
+    assert_eq!(plain, colourful);
+}
+
+#[test]
+fn a_result_without_operations_is_printed_too() {
+    let mut result = result();
+    for phase in &mut result.phases {
+        phase.operations.fill(0);
+    }
+    result.phases[0].total.iops = 0;
+    print(&result, Colours::Plain, &mut Vec::new()).unwrap();
+    assert_eq!(chart::chart(&result.phases, Colours::Plain), "");
+    result.phases.clear();
+    print(&result, Colours::Plain, &mut Vec::new()).unwrap();
+}
+
+#[test]
+fn the_json_is_read_back_as_it_was() {
+    let result = result();
+    let text = serde_json::to_string_pretty(&result).unwrap();
+    assert_eq!(serde_json::from_str::<DemoResult>(&text).unwrap(), result);
+    assert!(text.contains(r#""phase": "slow-disk""#) && text.contains(r#""load": "built-in""#), "{text}");
+}
+
+#[test]
+fn sentences_follow_the_figures() {
+    let mut result = result();
+    result.phases[3] = phase(Phase::Junk, 14_000, 80, 2_000);
+    result.phases[2] = phase(Phase::Cold, 14_000, 80, 500);
+    let sentences = conclusions::conclusions(&result).join("\n");
+    expect![[r#"
+        An empty cache reached 4.7x the slow disk's speed by its end (not yet 10x).
+        A cache full of junk cost nothing (+259 %): 10,395 IOPS, an empty one 2,895.
+        After a restart the first second gave 60,319 IOPS, 323 % of the 18,683 before it."#]]
+    .assert_eq(&sentences);
+}

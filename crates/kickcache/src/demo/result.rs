@@ -1,0 +1,193 @@
+//! What the demo measured, as it is printed, stored and read again.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::demo::Load;
+
+/// Version of the JSON that [`DemoResult`] is stored as.
+pub const RESULT_VERSION: u32 = 1;
+
+/// The whole result.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DemoResult {
+    /// [`RESULT_VERSION`] of its writer.
+    pub version: u32,
+    /// What was run.
+    pub settings: Settings,
+    /// The runs, in their order.
+    pub phases: Vec<PhaseResult>,
+}
+
+/// What was run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// Version of kickcache.
+    pub kickcache: String,
+    /// Who made the load.
+    pub load: Load,
+    /// Seed of the load and of the simulated disk.
+    pub seed: u64,
+    /// Jobs, each with a connection of its own.
+    pub jobs: u64,
+    /// Requests of a job in flight.
+    pub depth: u64,
+    /// Bytes of a request.
+    pub block_bytes: u64,
+    /// Skew of the offsets.
+    pub zipf_theta: f64,
+    /// Bytes of data of each job.
+    pub job_bytes: u64,
+    /// Bytes of the cache device.
+    pub cache_bytes: u64,
+    /// What the slow disk simulates.
+    pub slow_disk: String,
+}
+
+/// One of the runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The slow disk, no cache.
+    SlowDisk,
+    /// The fast file, no cache.
+    FastFile,
+    /// An empty cache in front of the slow disk.
+    Cold,
+    /// A cache full of blocks that nobody asks for.
+    Junk,
+    /// The same cache after its server was stopped and started.
+    Restart,
+}
+
+impl Phase {
+    /// All, in their order.
+    pub const ALL: [Phase; 5] = [Phase::SlowDisk, Phase::FastFile, Phase::Cold, Phase::Junk, Phase::Restart];
+
+    /// A short name for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::SlowDisk => "slow alone",
+            Phase::FastFile => "fast alone",
+            Phase::Cold => "empty cache",
+            Phase::Junk => "junk in it",
+            Phase::Restart => "restarted",
+        }
+    }
+}
+
+/// What one run gave.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// Which run.
+    pub phase: Phase,
+    /// How long it took, in milliseconds.
+    pub millis: u64,
+    /// All jobs together.
+    pub total: Figures,
+    /// Each job.
+    pub jobs: Vec<Figures>,
+    /// What the cache counted; nothing for runs without a cache.
+    pub cache: Option<CacheFigures>,
+    /// Length of an interval of `operations`, in milliseconds.
+    pub interval_millis: u64,
+    /// Operations of all jobs that ended in each interval.
+    pub operations: Vec<u64>,
+}
+
+/// How many operations, and how fast.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Figures {
+    /// Operations that ended.
+    pub operations: u64,
+    /// Operations a second.
+    pub iops: u64,
+    /// How long they took.
+    pub latency: Latency,
+}
+
+/// Times from request to reply, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Latency {
+    /// The average.
+    pub mean_ns: u64,
+    /// Half of the operations took at most so long.
+    pub p50_ns: u64,
+    /// 99 % of them.
+    pub p99_ns: u64,
+    /// 99.9 % of them.
+    pub p99_9_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// What the engine counted during a run.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CacheFigures {
+    /// Blocks that were found in the cache.
+    pub hit_blocks: u64,
+    /// Blocks that were not.
+    pub miss_blocks: u64,
+    /// The part of the first in both, to four places.
+    pub hit_ratio: f64,
+    /// Blocks that were promoted.
+    pub promoted_blocks: u64,
+    /// Reads of the slow disk.
+    pub origin_reads: u64,
+    /// Blocks of the slow disk in the cache at the end.
+    pub cached_blocks: u64,
+}
+
+impl CacheFigures {
+    /// The part of the blocks that was found in the cache.
+    pub fn ratio(hit_blocks: u64, miss_blocks: u64) -> f64 {
+        let whole = (hit_blocks + miss_blocks).max(1);
+        (hit_blocks as f64 / whole as f64 * 10_000.0).round() / 10_000.0
+    }
+}
+
+impl Figures {
+    /// The figures of latencies in nanoseconds that were taken in `millis`.
+    pub fn new(latencies: &Histogram<u64>, millis: u64) -> Figures {
+        let operations = latencies.len();
+        Figures {
+            operations,
+            iops: operations * 1000 / millis.max(1),
+            latency: Latency {
+                mean_ns: rounded(latencies.mean()),
+                p50_ns: latencies.value_at_quantile(0.5),
+                p99_ns: latencies.value_at_quantile(0.99),
+                p99_9_ns: latencies.value_at_quantile(0.999),
+                max_ns: latencies.max(),
+            },
+        }
+    }
+}
+
+impl PhaseResult {
+    /// Operations a second between two points of the run, in milliseconds from its start.
+    pub fn iops_between(&self, from: u64, to: u64) -> u64 {
+        let interval = self.interval_millis.max(1);
+        let index = |millis: u64| usize::try_from(millis / interval).unwrap_or(usize::MAX);
+        let end = index(to).min(self.operations.len());
+        let part = &self.operations[index(from).min(end)..end];
+        let millis = part.len() as u64 * interval;
+        part.iter().sum::<u64>() * 1000 / millis.max(1)
+    }
+}
+
+impl DemoResult {
+    /// The result of one of the runs.
+    pub fn phase(&self, phase: Phase) -> Option<&PhaseResult> {
+        self.phases.iter().find(|result| result.phase == phase)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and times are positive"
+)]
+fn rounded(nanos: f64) -> u64 {
+    nanos.round() as u64
+}

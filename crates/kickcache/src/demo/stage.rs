@@ -1,0 +1,203 @@
+//! The demo's devices in a temporary directory, and the servers over them.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use rustix::fs::statvfs;
+use tempfile::TempDir;
+
+use crate::demo::content::Content;
+use crate::demo::interrupt::Interrupt;
+use crate::demo::result::Phase;
+use crate::demo::slow_disk::SlowDisk;
+use crate::demo::workload::Scale;
+use crate::driver::executor::IoEngine;
+use crate::export::nbd::client::{Client, ConnectOptions};
+use crate::serve::config::{
+    CacheConfig, Limits, NbdAddress, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy,
+    VolumeConfig, WriteAccess,
+};
+use crate::serve::server::{Server, ServerHandle};
+
+/// The export with the data.
+pub(crate) const DATA: &str = "data";
+/// The export whose blocks fill the cache before the run with junk.
+const JUNK: &str = "junk";
+/// Bytes written or read at once when devices are prepared.
+const PIECE: usize = 1 << 20;
+/// How often the junk is read: once brings it in, twice makes it look worth keeping.
+const JUNK_READS: u32 = 2;
+
+/// The temporary directory with the files; gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    directory: TempDir,
+    scale: Scale,
+    seed: u64,
+}
+
+impl Stage {
+    /// Makes the directory and writes the fast file.
+    ///
+    /// # Errors
+    /// If there is no room, a file cannot be written, or the demo was interrupted.
+    pub(crate) fn set_up(
+        directory: Option<&Path>,
+        scale: Scale,
+        seed: u64,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Stage> {
+        let parent = directory.map_or_else(default_directory, Path::to_path_buf);
+        check_room(&parent, scale)?;
+        let directory = tempfile::Builder::new()
+            .prefix("kickcache-demo-")
+            .tempdir_in(&parent)
+            .with_context(|| format!("cannot make a directory in {}", parent.display()))?;
+        let stage = Stage { directory, scale, seed };
+        stage.write_fast_file(interrupt)?;
+        Ok(stage)
+    }
+
+    /// Where the files are.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Where the servers listen.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("nbd.sock")
+    }
+
+    fn fast_file(&self) -> PathBuf {
+        self.directory.path().join("fast.img")
+    }
+
+    fn write_fast_file(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
+        let path = self.fast_file();
+        let failed = || format!("cannot write {}", path.display());
+        let mut file = File::create_new(&path).with_context(failed)?;
+        let mut piece = vec![0; PIECE];
+        let blocks = self.scale.device_bytes() / BLOCK_SIZE;
+        let step = PIECE / usize::try_from(BLOCK_SIZE).expect("small");
+        for block in (0..blocks).step_by(step) {
+            interrupt.check()?;
+            Content::FastFile.fill(block, &mut piece);
+            file.write_all(&piece).with_context(failed)?;
+        }
+        file.sync_all().with_context(failed)
+    }
+
+    /// Starts the server of a phase.
+    ///
+    /// # Errors
+    /// If it cannot start, or the junk cannot be brought in.
+    pub(crate) fn start(&self, phase: Phase, interrupt: &Interrupt) -> anyhow::Result<ServerHandle> {
+        let server = Server::start(self.config(phase))?;
+        if phase == Phase::Junk {
+            self.bring_junk_in(interrupt)?;
+        }
+        Ok(server)
+    }
+
+    /// Stops the server of a phase in order, and removes a cache device that no later phase uses.
+    ///
+    /// # Errors
+    /// What ended the server.
+    pub(crate) fn stop(&self, phase: Phase, server: &ServerHandle) -> anyhow::Result<()> {
+        server.stop();
+        server.join()?;
+        if phase != Phase::Junk {
+            std::fs::remove_file(self.cache(phase))?;
+        }
+        Ok(())
+    }
+
+    /// What the data export holds in a phase.
+    pub(crate) fn content(phase: Phase) -> Content {
+        match phase {
+            Phase::FastFile => Content::FastFile,
+            Phase::SlowDisk | Phase::Cold | Phase::Junk | Phase::Restart => Content::SlowDisk,
+        }
+    }
+
+    fn cache(&self, phase: Phase) -> PathBuf {
+        let name = match phase {
+            Phase::SlowDisk | Phase::FastFile => "unused.cache",
+            Phase::Cold => "cold.cache",
+            Phase::Junk | Phase::Restart => "junk.cache",
+        };
+        self.directory.path().join(name)
+    }
+
+    fn config(&self, phase: Phase) -> ServerConfig {
+        let slow = || OriginSource::Virtual(Box::new(SlowDisk::new(self.scale.device_bytes(), self.seed)));
+        let fast = || OriginSource::Path(self.fast_file());
+        let volumes = match phase {
+            Phase::SlowDisk => vec![self.volume(DATA, slow(), Mode::Bypass)],
+            Phase::FastFile => vec![self.volume(DATA, fast(), Mode::Bypass)],
+            Phase::Cold => vec![self.volume(DATA, slow(), Mode::WriteThrough)],
+            Phase::Junk | Phase::Restart => {
+                let mut junk = self.volume(JUNK, fast(), Mode::WriteThrough);
+                junk.settings.sequential_cutoff = None;
+                vec![self.volume(DATA, slow(), Mode::WriteThrough), junk]
+            }
+        };
+        ServerConfig {
+            cache: CacheConfig { path: self.cache(phase), size: Some(self.scale.cache_bytes) },
+            volumes,
+            io_engine: IoEngine::Auto,
+            engine: EngineSettings::default(),
+            limits: Limits::default(),
+            tcp: TcpPolicy::LoopbackOnly,
+            signals: SignalPolicy::Ignore,
+        }
+    }
+
+    fn volume(&self, name: &str, origin: OriginSource, mode: Mode) -> VolumeConfig {
+        VolumeConfig {
+            name: name.into(),
+            origin,
+            settings: VolumeSettings { mode, ..VolumeSettings::new(VolumeId::new(0)) },
+            exports: vec![NbdAddress::Unix(self.socket())],
+            write_access: WriteAccess::ReadWrite,
+            origin_move: OriginMove::Refuse,
+        }
+    }
+
+    fn bring_junk_in(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
+        let options = ConnectOptions { export: JUNK.into(), ..ConnectOptions::default() };
+        let mut client = Client::connect_unix(self.socket(), &options)?;
+        let mut piece = vec![0; PIECE];
+        for _ in 0..JUNK_READS {
+            for offset in (0..self.scale.device_bytes()).step_by(PIECE) {
+                interrupt.check()?;
+                client.read_at(offset, &mut piece)?;
+            }
+        }
+        Ok(client.disconnect()?)
+    }
+}
+
+/// `$TMPDIR`, or what lies on a disk almost everywhere.
+fn default_directory() -> PathBuf {
+    std::env::var_os("TMPDIR").filter(|value| !value.is_empty()).map_or("/var/tmp".into(), PathBuf::from)
+}
+
+fn check_room(directory: &Path, scale: Scale) -> anyhow::Result<()> {
+    let name = directory.display();
+    let system = statvfs(directory).with_context(|| format!("{name} cannot be used for the demo's files"))?;
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    let needed = scale.device_bytes() + scale.cache_bytes + (16 << 20);
+    if free < needed {
+        let mebibytes = |bytes: u64| bytes >> 20;
+        let (free, needed) = (mebibytes(free), mebibytes(needed));
+        anyhow::bail!(
+            "{name} has {free} MiB free and the demo needs {needed} MiB; name another one with --dir"
+        );
+    }
+    Ok(())
+}

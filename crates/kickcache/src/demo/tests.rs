@@ -1,0 +1,44 @@
+use super::*;
+
+fn tiny() -> Scale {
+    let cached = Duration::from_millis(1_200);
+    Scale { job_bytes: 4 << 20, cache_bytes: 16 << 20, cached, plain: Duration::from_millis(600) }
+}
+
+#[test]
+fn a_tiny_demo_runs_whole_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let options = Options {
+        load: Load::BuiltIn,
+        output: Output::Json,
+        seconds: 1,
+        directory: Some(directory.path().into()),
+        seed: 7,
+    };
+    let mut out = Vec::new();
+    run_at(&options, tiny(), &mut out).unwrap();
+    let result: DemoResult = serde_json::from_slice(&out).unwrap();
+    assert_eq!(result.phases.iter().map(|phase| phase.phase).collect::<Vec<_>>(), Phase::ALL);
+    for phase in &result.phases {
+        assert!(phase.jobs.iter().all(|job| job.operations > 0), "{phase:?}");
+        assert!(phase.operations.iter().sum::<u64>() == phase.total.operations, "{phase:?}");
+        assert_eq!(phase.cache.is_some(), phase.millis == 1_200);
+    }
+    let cached = |phase| result.phase(phase).unwrap().cache.unwrap();
+    assert!(cached(Phase::Cold).hit_blocks > 0 && cached(Phase::Cold).miss_blocks > 0);
+    assert!(cached(Phase::Restart).hit_ratio > cached(Phase::Cold).hit_ratio, "{result:?}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_refused_with_a_sentence() {
+    let options = Options {
+        load: Load::BuiltIn,
+        output: Output::Json,
+        seconds: 1,
+        directory: Some("/nowhere/at/all".into()),
+        seed: 7,
+    };
+    let error = run_at(&options, tiny(), &mut Vec::new()).unwrap_err();
+    assert_eq!(error.to_string(), "/nowhere/at/all cannot be used for the demo's files");
+}
