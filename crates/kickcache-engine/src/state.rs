@@ -89,6 +89,8 @@ pub(crate) struct State {
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) recovery: Option<Box<Recovery>>,
     volumes: [Option<Box<Volume>>; VOLUME_COUNT_MAX],
+    /// One bit for each volume that is served.
+    served: u16,
     /// Writes that wait for a segment, in order.
     pub(crate) space_waiters: VecDeque<RequestSlot>,
     /// Requests that wait for pages, journal room or a write lock.
@@ -132,6 +134,7 @@ impl State {
             checkpoint: None,
             recovery: None,
             volumes: [const { None }; VOLUME_COUNT_MAX],
+            served: 0,
             space_waiters: VecDeque::new(),
             stalled: VecDeque::new(),
             write_locks: Vec::new(),
@@ -150,6 +153,7 @@ impl State {
 
     pub(crate) fn add_volume(&mut self, volume: Volume) {
         let at = usize::from(volume.id.get());
+        self.served |= 1 << at;
         self.volumes[at] = Some(Box::new(volume));
     }
 
@@ -170,9 +174,10 @@ impl State {
         self.volumes.get(usize::from(volume.get()))?.as_deref()
     }
 
+    /// The volumes that are served, ascending.
     pub(crate) fn volume_ids(&self) -> impl Iterator<Item = VolumeId> + use<> {
-        let served: Vec<_> = self.volumes.iter().flatten().map(|volume| volume.id).collect();
-        served.into_iter()
+        let served = self.served;
+        (0u8..).take(VOLUME_COUNT_MAX).filter(move |id| served & (1 << id) != 0).map(VolumeId::new)
     }
 
     pub(crate) fn is_out_of_service(&self) -> bool {

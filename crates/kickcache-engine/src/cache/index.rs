@@ -25,6 +25,13 @@ struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
+impl Bucket {
+    /// One bit for each way with this tag; the loop has no branches, so that it becomes a vector comparison.
+    fn ways_tagged(&self, tag: u8) -> u32 {
+        self.tags.iter().enumerate().fold(0, |bits, (way, held)| bits | (u32::from(*held == tag) << way))
+    }
+}
+
 /// The index of one cache device.
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -72,11 +79,14 @@ impl Index {
         let mut at = self.home(hash);
         loop {
             let bucket = &self.buckets[at];
-            for way in 0..WAYS {
+            let mut matching = bucket.ways_tagged(tag);
+            while matching != 0 {
+                let way = matching.trailing_zeros() as usize;
                 let place = bucket.places[way];
-                if bucket.tags[way] == tag && place != EMPTY && slots.key(Location::new(place)) == key {
+                if place != EMPTY && slots.key(Location::new(place)) == key {
                     return Some((at, way));
                 }
+                matching &= matching - 1;
             }
             if bucket.passed == 0 {
                 return None;

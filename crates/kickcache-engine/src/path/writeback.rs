@@ -66,10 +66,12 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
 
 /// Starts one writeback; `false` if there is nothing to start now.
 fn start_one(state: &mut State, volume: VolumeId) -> bool {
-    if state.volume(volume).sweep.is_empty() {
+    let mut first = next_dirty(state, volume);
+    if first.is_none() {
         gather(state, volume);
+        first = next_dirty(state, volume);
     }
-    let Some(first) = next_dirty(state, volume) else { return false };
+    let Some(first) = first else { return false };
     let Some(pages) = state.pool.take(BLOCKS_MAX, Share::All) else {
         state.cache.set_in_sweep(first.1, false);
         return false;

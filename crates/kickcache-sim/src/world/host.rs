@@ -326,8 +326,10 @@ impl<E: Subject> Host<E> {
         if let Some(data) = self.data_of(&flight.operation)? {
             device.write_torn(extent.start, &data, SECTOR_SIZE, &mut self.random);
         }
+        // An origin that forgets what it acknowledged leaves nothing that could be done about writes around the log.
         if let Progress::Flushing(ticket) = &flight.progress
             && self.faults.flush_forgets
+            && matches!(flight.operation, DeviceOperation::Flush { device: Device::Cache })
         {
             device.fail_flush(ticket);
         }

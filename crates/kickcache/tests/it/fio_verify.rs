@@ -22,6 +22,7 @@ fn fio(daemon: &Daemon, megabytes_per_job: u64, extra: &[&str]) -> std::process:
         "--verify=crc32c",
         "--verify_interval=512",
         "--verify_fatal=1",
+        "--verify_state_save=0",
         "--serialize_overlap=1",
         "--randrepeat=1",
         "--group_reporting",

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod bad_clients;
+mod bad_command_lines;
 mod bad_input;
 mod cells;
 mod client;

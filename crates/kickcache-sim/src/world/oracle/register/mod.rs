@@ -120,7 +120,11 @@ impl Register {
         if self.entries.len() < 6 {
             return;
         }
-        let settled = |entry: &Entry| book.is_durable(entry.version) && entry.first_end < book.oldest_start();
+        let ended = self.loose.map_or(0, |loose| loose.ended).max(self.discarded.unwrap_or(0));
+        let issued = |entry: &Entry| book.get(entry.version).map_or(0, |record| record.issued);
+        let settled = |entry: &Entry| {
+            book.is_durable(entry.version) && entry.first_end < book.oldest_start() && issued(entry) > ended
+        };
         let Some(floor) = self.entries.iter().copied().filter(settled).max_by_key(|entry| entry.last_start)
         else {
             return;

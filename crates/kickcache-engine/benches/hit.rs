@@ -1,0 +1,107 @@
+//! How many hits the engine alone answers in a second of processor time: request, submission, completion, reply; no device, no memory.
+//!
+//! `cargo bench -p kickcache-engine`: uniform over 512k cached blocks, and over a hot tenth of them.
+
+use kickcache_engine::config::{EngineSettings, VolumeSettings};
+use kickcache_engine::device::{Completion, Data, DeviceOperation};
+use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::request::{Operation, Request, RequestId};
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
+
+const BLOCKS: u64 = 512 << 10;
+const ROUNDS: usize = 5;
+const HITS: u64 = 2_000_000;
+
+/// The checksums of a device on which every block has the checksum zero.
+static CHECKSUMS: [Checksum; 256] = [Checksum::new(0); 256];
+
+fn main() {
+    let mut engine = open();
+    fill(&mut engine);
+    for (name, span) in [("uniform over 512k blocks", BLOCKS), ("uniform over 51k blocks", BLOCKS / 10)] {
+        let mut rates: Vec<f64> = (0..ROUNDS).map(|round| measure(&mut engine, span, round as u64)).collect();
+        rates.sort_by(f64::total_cmp);
+        let median = rates[ROUNDS / 2];
+        println!("{name}: {:.2} M hits/s (median of {ROUNDS}), {:.0} ns a hit", median / 1e6, 1e9 / median);
+    }
+}
+
+fn open() -> Engine {
+    let mut superblock = Superblock::new([1; 16], 4 << 30).expect("a fine size");
+    let volume = superblock.add_volume("bench", BLOCKS * 4096, "bench").expect("a fine volume");
+    let settings = VolumeSettings { sequential_cutoff: None, ..VolumeSettings::new(volume) };
+    let engine_settings = EngineSettings::default();
+    let mut engine =
+        Engine::open(Instant::ZERO, &superblock, engine_settings, &[settings]).expect("it opens");
+    drive(&mut engine);
+    assert_eq!(engine.phase(), Phase::Running);
+    engine
+}
+
+static ZEROES: [u8; 4 << 20] = [0; 4 << 20];
+
+/// Completes everything at once, successfully.
+fn drive(engine: &mut Engine) {
+    while let Some(submission) = engine.poll_submission() {
+        let data = match &submission.operation {
+            DeviceOperation::ReadMetadata { extent } => {
+                Data { checksums: &[], bytes: &ZEROES[..extent.length as usize] }
+            }
+            DeviceOperation::Copy { .. } => continue,
+            _ => Data { checksums: &CHECKSUMS, bytes: &[] },
+        };
+        engine.handle_completion(Instant::ZERO, Completion { id: submission.id, result: Ok(data) });
+    }
+    while engine.poll_reply().is_some() {}
+}
+
+fn request(block: u64, length: u64) -> Request<'static> {
+    Request {
+        id: RequestId::new(1),
+        volume: VolumeId::new(0),
+        operation: Operation::Read,
+        extent: ByteExtent { start: block * 4096, length },
+        checksums: &[],
+    }
+}
+
+fn fill(engine: &mut Engine) {
+    for block in (0..BLOCKS).step_by(16) {
+        engine.handle_request(Instant::ZERO, request(block, 65_536));
+        drive(engine);
+    }
+    let late = Instant::from_nanos(60_000_000_000);
+    engine.handle_timeout(late);
+    drive(engine);
+    assert_eq!(engine.status().volumes[0].cached_blocks, BLOCKS);
+}
+
+/// Processor time of this thread so far: other programs on the machine do not count.
+fn cpu_seconds() -> f64 {
+    let line = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts processor time");
+    let nanos = line.split(' ').next().and_then(|word| word.parse::<f64>().ok()).expect("a number comes first");
+    nanos / 1e9
+}
+
+/// Hits a second of processor time.
+fn measure(engine: &mut Engine, span: u64, seed: u64) -> f64 {
+    let mut random = 0x9e37_79b9_7f4a_7c15 ^ seed;
+    let now = Instant::from_nanos(61_000_000_000);
+    let before = engine.status().volumes[0].counters.hit_blocks;
+    let start = cpu_seconds();
+    for _ in 0..HITS {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        engine.handle_request(now, request(random % span, 4096));
+        let submission = engine.poll_submission().expect("a hit reads the cache device");
+        let data = Data { checksums: &CHECKSUMS[..1], bytes: &[] };
+        engine.handle_completion(now, Completion { id: submission.id, result: Ok(data) });
+        engine.poll_reply().expect("a hit ends with its read");
+    }
+    let seconds = cpu_seconds() - start;
+    assert_eq!(engine.status().volumes[0].counters.hit_blocks - before, HITS);
+    HITS as f64 / seconds
+}
