@@ -93,7 +93,8 @@ fn the_result_is_printed_in_80_columns() {
         * Restart: 60,319 IOPS in the first second, 110 % of before it; lowest 60,319.
 
         Next: `kickcache serve --help` puts a cache in front of a disk of yours.
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
