@@ -1,12 +1,12 @@
-//! Ctrl-C: the demo stops in order and removes its files; a second one ends the process at once.
+//! Ctrl-C, or a terminal that is closed: the demo stops in order and removes its files; a second signal ends it at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Notes SIGINT and SIGTERM while it lives.
+/// Notes SIGHUP, SIGINT and SIGTERM while it lives.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     raised: Arc<AtomicBool>,
@@ -21,7 +21,7 @@ impl Interrupt {
     pub(crate) fn listen() -> anyhow::Result<Interrupt> {
         let raised = Arc::new(AtomicBool::new(false));
         let mut registrations = Vec::new();
-        for signal in [SIGINT, SIGTERM] {
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
             let second = signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&raised))?;
             let first = signal_hook::flag::register(signal, Arc::clone(&raised))?;
             registrations.extend([second, first]);
