@@ -1,4 +1,6 @@
-//! Ctrl-C, or a terminal that is closed: the demo stops in order and removes its files; a second signal ends it at once.
+//! Ctrl-C, or a terminal that is closed: the demo stops in order and removes its files.
+//!
+//! A second signal changes nothing: some senders (`timeout`) send each twice, and files would be left behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,9 +24,7 @@ impl Interrupt {
         let raised = Arc::new(AtomicBool::new(false));
         let mut registrations = Vec::new();
         for signal in [SIGHUP, SIGINT, SIGTERM] {
-            let second = signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&raised))?;
-            let first = signal_hook::flag::register(signal, Arc::clone(&raised))?;
-            registrations.extend([second, first]);
+            registrations.push(signal_hook::flag::register(signal, Arc::clone(&raised))?);
         }
         Ok(Interrupt { raised, registrations })
     }
