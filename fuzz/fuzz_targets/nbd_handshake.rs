@@ -1,3 +1,5 @@
+//! Throws bytes at the handshake of an NBD session.
+
 #![no_main]
 
 use kickcache::export::nbd;

@@ -1,3 +1,5 @@
+//! Throws bytes at the transmission phase of an NBD session.
+
 #![no_main]
 
 use kickcache::export::nbd;

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use crate::cache::segments::{Queue, SegmentState};
+use crate::cache::segments::SegmentState;
 use crate::config::{EngineSettings, FILL_WINDOW_MAX, FILL_WINDOW_MIN, Mode, VolumeSettings};
 use crate::device::{Completion, Submission};
 use crate::error::Error;
@@ -13,6 +13,7 @@ use crate::inflight::requests::{RequestSlot, Stage, Writing};
 use crate::inflight::submissions::Purpose;
 use crate::order::DurableWaiter;
 use crate::path::{checkpoint, discard, fill, flush, land, merge, read, reclaim, recover, write, writeback};
+use crate::queue::Queue;
 use crate::request::{Errno, Operation, Reply, Request};
 use crate::state::{State, Task};
 use crate::stats::{Status, VolumeStatus};

@@ -22,6 +22,7 @@ mod order;
 mod path;
 mod policy;
 mod pool;
+mod queue;
 pub mod request;
 mod state;
 pub mod stats;

@@ -10,7 +10,6 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::cache::segments::Queue;
 use crate::config::{BATCH_BLOCKS_MAX, BATCHES_IN_FLIGHT_MAX};
 use crate::device::{Memory, Piece};
 use crate::format::batch::{BatchEntry, BatchHeader};
@@ -18,6 +17,7 @@ use crate::format::geometry::Geometry;
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::inflight::requests::RequestSlot;
 use crate::inflight::slab::Slab;
+use crate::queue::Queue;
 use crate::request::Durability;
 use crate::time::{Duration, Instant};
 use crate::units::{
@@ -26,6 +26,8 @@ use crate::units::{
 
 /// Blocks at which a batch is worth a write of its own while others are in flight.
 const WORTH_A_WRITE: usize = 64;
+/// A stretch is kept together at the cost of the rest of a segment if it is at most one part in this many of it.
+const TOGETHER_SHARE: u32 = 16;
 /// A segment is sealed before its sequence numbers span this much; its summary stores 32-bit distances.
 const SEQUENCE_SPAN_MAX: u64 = 1 << 31;
 
@@ -205,6 +207,23 @@ impl Log {
             self.close(append.queue);
         }
         Some(Appended { location, opened, joined })
+    }
+
+    /// Makes sure, where it is cheap, that the next `count` blocks of a head stand one behind the other: a stretch
+    /// that belongs together is one read later.
+    pub(crate) fn keep_together(&mut self, queue: Queue, count: u32) {
+        let head = &self.heads[queue.index()];
+        let Some(segment) = head.segment else { return };
+        let left = self.geometry.batch_blocks() - self.open_segment(segment).position;
+        let gathered =
+            head.gathering.and_then(|slot| self.batches.get(slot.0)).map(|batch| batch.entries.len());
+        let header = u32::from(gathered.is_none());
+        if count * TOGETHER_SHARE <= self.geometry.batch_blocks() && left < count + header {
+            self.close(queue);
+            self.leave_segment(queue);
+        } else if gathered.is_some_and(|gathered| gathered + count as usize > BATCH_BLOCKS_MAX as usize) {
+            self.close(queue);
+        }
     }
 
     /// The gathering batch of a head; begins one, in a fresh segment if need be.

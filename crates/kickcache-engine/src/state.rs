@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::cache::Cache;
-use crate::cache::segments::{Queue, SegmentState};
+use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::{EngineSettings, VOLUME_COUNT_MAX};
 use crate::device::{Device, DeviceOperation, Memory, Submission, SubmissionId};
@@ -26,6 +26,7 @@ use crate::order::{DurableWaiter, Need, Order};
 use crate::policy::admission::Pressure;
 use crate::policy::retention::Retention;
 use crate::pool::Pool;
+use crate::queue::Queue;
 use crate::request::{Durability, Errno, Reply};
 use crate::stats::{CacheCounters, CacheHealth};
 use crate::time::Instant;

@@ -125,6 +125,14 @@ impl BlockKey {
         self.0
     }
 
+    /// The key, mixed: the finisher of MurmurHash3 (64 bits).
+    pub(crate) const fn hash(self) -> u64 {
+        let mut bits = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ (bits >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        bits = (bits ^ (bits >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        bits ^ (bits >> 33)
+    }
+
     /// The volume.
     pub const fn volume(self) -> VolumeId {
         VolumeId((self.0 >> 40) as u8)

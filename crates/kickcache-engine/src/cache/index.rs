@@ -39,18 +39,10 @@ pub(crate) struct Index {
     len: u64,
 }
 
-/// Mixes a key; the finisher of MurmurHash3 (64 bits).
-pub(crate) const fn hash(key: BlockKey) -> u64 {
-    let mut bits = key.bits().wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    bits = (bits ^ (bits >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    bits ^ (bits >> 33)
-}
-
 impl Index {
-    /// Room for `count` entries at a load of 7/8.
+    /// Room for `count` entries at a load of 14/15.
     pub(crate) fn new(count: u32) -> Index {
-        let buckets = (u64::from(count) * 8).div_ceil(7 * WAYS as u64).max(2);
+        let buckets = (u64::from(count) * 15).div_ceil(14 * WAYS as u64).max(2);
         let empty = Bucket { places: [EMPTY; WAYS], tags: [0; WAYS], passed: 0 };
         Index { buckets: vec![empty; usize::try_from(buckets).expect("fits the address space")], len: 0 }
     }
@@ -74,7 +66,7 @@ impl Index {
 
     /// Bucket and way of a key.
     fn position(&self, key: BlockKey, slots: &Slots) -> Option<(usize, usize)> {
-        let hash = hash(key);
+        let hash = key.hash();
         let tag = tag(hash);
         let mut at = self.home(hash);
         loop {
@@ -114,7 +106,7 @@ impl Index {
     /// If the table is full: it has more room than there are locations.
     pub(crate) fn insert(&mut self, key: BlockKey, location: Location) {
         assert!((self.len as usize) < self.buckets.len() * WAYS, "X: more entries than locations");
-        let hash = hash(key);
+        let hash = key.hash();
         let mut at = self.home(hash);
         loop {
             let bucket = &mut self.buckets[at];
@@ -132,7 +124,7 @@ impl Index {
     /// Takes a key out; gives its location.
     pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
         let (bucket, way) = self.position(key, slots)?;
-        let mut at = self.home(hash(key));
+        let mut at = self.home(key.hash());
         while at != bucket {
             self.buckets[at].passed -= 1;
             at = self.after(at);

@@ -7,29 +7,10 @@
 
 use alloc::vec::Vec;
 
+use crate::queue::Queue;
 use crate::units::{Generation, SegmentIndex, Sequence};
 
 const NONE: u32 = u32::MAX;
-
-/// The two queues of the retention policy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Queue {
-    /// What came in lately.
-    Probation,
-    /// What proved useful, and what clients wrote over.
-    Main,
-}
-
-impl Queue {
-    pub(crate) const ALL: [Queue; 2] = [Queue::Probation, Queue::Main];
-
-    pub(crate) const fn index(self) -> usize {
-        match self {
-            Queue::Probation => 0,
-            Queue::Main => 1,
-        }
-    }
-}
 
 /// A segment's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use crate::cache::segments::Queue;
 use crate::format::bytes::{Reader, Writer};
+use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
 
 const MAGIC: [u8; 8] = *b"KICKBTCH";

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use crate::cache::segments::Queue;
 use crate::format::batch::{queue_byte, queue_of};
 use crate::format::bytes::{Reader, Writer};
 use crate::format::geometry::Geometry;
+use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Generation, SegmentIndex, Sequence, VolumeId};
 
 const MAGIC: [u8; 8] = *b"KICKJRNL";

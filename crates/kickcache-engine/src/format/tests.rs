@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use expect_test::expect;
 
-use crate::cache::segments::Queue;
 use crate::error::Error;
 use crate::format::batch::{BatchEntry, BatchHeader};
 use crate::format::bytes::crc32c;
@@ -15,6 +14,7 @@ use crate::format::journal::{
 };
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::format::superblock::Superblock;
+use crate::queue::Queue;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, SegmentIndex, Sequence, VolumeId};
 
 const UUID: [u8; 16] = [7; 16];

@@ -66,10 +66,6 @@ impl Sweep {
         self.blocks = blocks;
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
     pub(crate) fn pop(&mut self) -> Option<(BlockKey, Location)> {
         self.blocks.pop()
     }

@@ -3,13 +3,13 @@
 //! Invariants:
 //! * I-5: a block that was changed since the fill began is not promoted, nor one that the cache holds already.
 
-use crate::cache::segments::Queue;
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, DeviceError, DeviceOperation, Memory};
 use crate::inflight::fills::{Fill, FillSlot, FillWaiter};
 use crate::inflight::requests::{block_extent, blocks_of, intersection};
 use crate::log::Entry;
 use crate::pool::page_memory;
+use crate::queue::Queue;
 use crate::request::{Durability, Errno};
 use crate::state::{NewBlock, State, Task};
 use crate::units::{BLOCK_SIZE, BlockKey, Checksum};
@@ -51,6 +51,11 @@ fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
 fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
     let is_unsettled = state.volume(fill.volume).flush.is_unsettled();
     let slot_state = if is_unsettled { SlotState::Unflushed } else { SlotState::Clean };
+    if fill.promote {
+        let count = u32::try_from(fill.pages.len()).expect("at most 256 blocks");
+        state.log.keep_together(Queue::Probation, count);
+        state.log.keep_together(Queue::Main, count);
+    }
     for (offset, block) in blocks_of(fill.extent).enumerate() {
         let key = BlockKey::new(fill.volume, block);
         let page = fill.pages[offset];

@@ -1,5 +1,7 @@
 //! A read: hits straight from the cache device, misses from the origin.
 //!
+//! Over 500 lines because hit, miss and heal lead into each other, and a path names no other path.
+//!
 //! Invariants:
 //! * I-8: a block is handed out only if its checksum is right; a clean one that is not is read from the origin.
 
@@ -296,11 +298,12 @@ fn serve_miss(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: Byte
     let count = blocks_of(part).len() as u64;
     let counters = &mut state.volume_mut(volume).counters;
     counters.miss_blocks += count;
-    let keep = choose(state, volume, part);
+    let is_promote = matches!(state.requests.get(slot).operation, Operation::Promote);
+    let keep = choose(state, volume, part, is_promote);
     if keep == Keep::Nothing {
         state.volume_mut(volume).counters.bypass_blocks += count;
     }
-    if keep == Keep::Nothing && matches!(state.requests.get(slot).operation, Operation::Promote) {
+    if keep == Keep::Nothing && is_promote {
         return part.end();
     }
     read_origin(state, slot, part, keep);
@@ -330,12 +333,12 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
     Some(end)
 }
 
-/// Whether a miss is promoted, and to which queue.
-fn choose(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
+/// Whether a miss is promoted, and to which queue; what a client asks to be promoted is no stream.
+fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: bool) -> Keep {
     let found = state.volume_mut(volume);
     let settings = found.settings;
     let stream = found.read_streams.observe(part);
-    let is_stream = settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
+    let is_stream = !is_asked_for && settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
     if is_stream || settings.mode == Mode::Bypass || state.is_out_of_service() {
         return Keep::Nothing;
     }
@@ -347,7 +350,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
             is_known = true;
         }
     }
-    match admission::choose(settings.admission, state.pressure(), is_known) {
+    match admission::choose(settings.admission, state.pressure(), is_known || is_asked_for) {
         admission::Choice::Promote => Keep::Promote(main),
         admission::Choice::Remember => {
             blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
@@ -419,7 +422,8 @@ fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent) -> ByteE
     let (bytes, size) = (found.window.bytes(), found.size);
     let neighbour = BlockIndex::new(BlockIndex::containing(part.start).get() ^ (bytes / BLOCK_SIZE));
     let is_near = state.cache.find(BlockKey::new(volume, neighbour)).is_some();
-    state.volume_mut(volume).window.on_miss(is_near);
+    let cached_share = state.cache.volume(volume).cached * 1024 / (size / BLOCK_SIZE).max(1);
+    state.volume_mut(volume).window.on_miss(is_near, cached_share);
     if whole.length >= bytes {
         return whole;
     }

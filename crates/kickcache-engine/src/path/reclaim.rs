@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use crate::cache::segments::{Queue, SegmentState};
+use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
 use crate::format::journal::Fact;
@@ -16,12 +16,15 @@ use crate::log::Entry;
 use crate::order::DurableWaiter;
 use crate::policy::retention::{Judgement, SEARCH_MAX, Verdict};
 use crate::pool::{Share, page_memory, page_pieces};
+use crate::queue::Queue;
 use crate::request::Durability;
 use crate::state::{NewBlock, State, Task};
 use crate::units::{Generation, Location, PageIndex, SegmentIndex};
 
 /// Segments that are kept ready at least.
 const READY_MIN: usize = 4;
+/// Segments never used before that are kept ready beyond that: they cost nothing.
+const FRESH_AHEAD: usize = 16;
 /// Segments emptied together, so that they share a flush.
 const EMPTYING_MAX: usize = 4;
 
@@ -35,7 +38,11 @@ pub(crate) fn go_on(state: &mut State) {
         return;
     }
     finish_emptied(state);
-    let (low, ahead) = (ready_low(state), supply(state));
+    let low = ready_low(state);
+    if supply(state) < low + FRESH_AHEAD / 2 {
+        open_free(state);
+    }
+    let ahead = supply(state);
     if ahead < low {
         state.reclaim.active = true;
     }
@@ -44,7 +51,6 @@ pub(crate) fn go_on(state: &mut State) {
         state.volume_ids().for_each(|volume| state.volume_mut(volume).writeback_wanted = false);
     }
     if state.reclaim.active {
-        open_free(state);
         while supply(state) < low + EMPTYING_MAX.min(low)
             && state.reclaim.emptying.len() < EMPTYING_MAX
             && state.journal.has_room()
@@ -68,7 +74,7 @@ fn supply(state: &State) -> usize {
 
 /// Puts segments that were never used in line.
 fn open_free(state: &mut State) {
-    let wanted = (ready_low(state) + EMPTYING_MAX).saturating_sub(supply(state));
+    let wanted = (ready_low(state) + FRESH_AHEAD).saturating_sub(supply(state));
     let free: Vec<SegmentIndex> = (state.first_free..state.cache.segments().count())
         .map(SegmentIndex::new)
         .filter(|segment| state.cache.segments().get(*segment).state == SegmentState::Free)
@@ -86,6 +92,10 @@ fn choose_victim(state: &mut State) -> bool {
         empty(state, segment);
         return true;
     }
+    if let Some(segment) = stale_main(state) {
+        empty(state, segment);
+        return true;
+    }
     let segments = state.cache.segments();
     let probation = segments.live_blocks(Queue::Probation);
     let first = state.retention.choose_queue(probation, segments.sealed_count(Queue::Main));
@@ -93,13 +103,32 @@ fn choose_victim(state: &mut State) -> bool {
     search(state, first) || search(state, second)
 }
 
+/// Main's oldest segment, if it is older than all of probation and hardly used.
+fn stale_main(state: &State) -> Option<SegmentIndex> {
+    let oldest = |queue| state.cache.segments().oldest_first(queue).next();
+    let (main, probation) = (oldest(Queue::Main)?, oldest(Queue::Probation)?);
+    let written = |segment| state.cache.segments().get(segment).last_sequence;
+    if written(main) > written(probation) || !can_be_emptied(state, main) {
+        return None;
+    }
+    let (live, hot) = count_hot(state, main);
+    state.retention.is_stale(hot, live).then_some(main)
+}
+
+/// The live blocks of a segment, and those of them that have hits.
+fn count_hot(state: &State, segment: SegmentIndex) -> (u32, u32) {
+    let add = |(live, hot): (u32, u32), location: Location| {
+        (live + 1, hot + u32::from(state.cache.slots().hits(location) > 0))
+    };
+    state.cache.live_in(segment).fold((0, 0), add)
+}
+
 /// A sealed segment without blocks that must be kept, most of it dead.
 fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     let blocks = state.cache.geometry().batch_blocks();
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
     let live = |segment: SegmentIndex| state.cache.segments().get(segment).live;
-    let is_candidate =
-        |segment: &SegmentIndex| state.retention.is_mostly_dead(state.cache.segments().get(*segment), blocks);
+    let is_candidate = |segment: &SegmentIndex| state.retention.is_mostly_dead(live(*segment), blocks);
     all.filter(is_candidate)
         .filter(|segment| can_be_emptied(state, *segment))
         .min_by_key(|segment| live(*segment))
@@ -110,11 +139,9 @@ fn search(state: &mut State, queue: Queue) -> bool {
     let oldest: Vec<SegmentIndex> = state.cache.segments().oldest_first(queue).take(SEARCH_MAX).collect();
     let mut blocked = Vec::new();
     for segment in &oldest {
-        let live: Vec<Location> = state.cache.live_in(*segment).collect();
-        let hot = live.iter().filter(|location| state.cache.slots().hits(**location) > 0).count();
-        let count = |value: usize| u32::try_from(value).expect("at most 1024 blocks");
-        if state.retention.verdict(queue, count(hot), count(live.len())) == Verdict::Keep {
-            keep(state, *segment, &live);
+        let (live, hot) = count_hot(state, *segment);
+        if state.retention.verdict(queue, hot, live) == Verdict::Keep {
+            keep(state, *segment);
         } else if can_be_emptied(state, *segment) {
             empty(state, *segment);
             return true;
@@ -135,10 +162,11 @@ fn search(state: &mut State, queue: Queue) -> bool {
 }
 
 /// A hot segment stands as the newest of its queue, each block with a hit less.
-fn keep(state: &mut State, segment: SegmentIndex, live: &[Location]) {
+fn keep(state: &mut State, segment: SegmentIndex) {
+    let live: Vec<Location> = state.cache.live_in(segment).collect();
     for location in live {
-        let hits = state.cache.slots().hits(*location);
-        state.cache.set_hits(*location, hits.saturating_sub(1));
+        let hits = state.cache.slots().hits(location);
+        state.cache.set_hits(location, hits.saturating_sub(1));
     }
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.cache.seal(segment);
@@ -194,7 +222,7 @@ fn empty(state: &mut State, segment: SegmentIndex) {
     let queue = state.cache.segments().get(segment).queue;
     let is_mostly_dead = {
         let found = state.cache.segments().get(segment);
-        state.retention.is_mostly_dead(found, state.cache.geometry().batch_blocks())
+        state.retention.is_mostly_dead(found.live, state.cache.geometry().batch_blocks())
     };
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.counters.reclaimed_segments += 1;

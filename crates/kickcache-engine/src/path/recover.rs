@@ -176,7 +176,7 @@ fn note_opened(
         return;
     }
     let all = vec![0xff; geometry.blocks_per_segment().div_ceil(8) as usize];
-    let queue = crate::cache::segments::Queue::Probation;
+    let queue = crate::queue::Queue::Probation;
     *image = Some(SegmentImage { generation, kind: SegmentKind::InUse, queue, live: all.clone(), kept: all });
 }
 

@@ -7,9 +7,8 @@
 
 use alloc::vec::Vec;
 
-use crate::cache::segments::Queue;
 use crate::cache::slots::SlotState;
-use crate::config::{FILL_WINDOW_MAX, Mode};
+use crate::config::{BATCH_BLOCKS_MAX, FILL_WINDOW_MAX, Mode};
 use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
 use crate::inflight::origin::Access;
 use crate::inflight::requests::{RequestSlot, Route, Source, Step, Writing, blocks_of};
@@ -17,6 +16,7 @@ use crate::inflight::submissions::Purpose;
 use crate::log::Entry;
 use crate::order::DurableWaiter;
 use crate::pool::{Pool, page_memory, page_piece};
+use crate::queue::Queue;
 use crate::request::{Durability, Errno};
 use crate::state::{NewBlock, State, Task};
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, SECTOR_SIZE};
@@ -214,6 +214,10 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     let (extent, route, durability) = (writing.extent, writing.route, writing.durability);
     let done = writing.locations.len();
     state.fills.spoil(volume, extent);
+    if done == 0 {
+        let count = u32::try_from(blocks_of(extent).len()).expect("requests have at most 32 MiB");
+        state.log.keep_together(Queue::Main, count.min(BATCH_BLOCKS_MAX));
+    }
     for block in blocks_of(extent).skip(done) {
         let key = BlockKey::new(volume, block);
         let entry = entry_of(state, slot, key);

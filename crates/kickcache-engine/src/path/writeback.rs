@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use crate::cache::segments::{Queue, SegmentState};
+use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_DEPTH_MAX};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
@@ -17,6 +17,7 @@ use crate::inflight::writebacks::{Writeback, WritebackSlot};
 use crate::order::DurableWaiter;
 use crate::policy::pacing::{Choice, View};
 use crate::pool::{Share, page_pieces};
+use crate::queue::Queue;
 use crate::request::Durability;
 use crate::state::State;
 use crate::time::{Duration, Instant};

@@ -6,7 +6,6 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::cache::index::hash;
 use crate::units::BlockKey;
 
 const WAYS: usize = 31;
@@ -43,7 +42,7 @@ impl Ghost {
     }
 
     pub(crate) fn insert(&mut self, key: BlockKey) {
-        let hash = hash(key);
+        let hash = key.hash();
         let set = self.set(hash);
         set.prints[usize::from(set.next)] = fingerprint(hash);
         set.next = (set.next + 1) % WAYS as u16;
@@ -51,7 +50,7 @@ impl Ghost {
 
     /// Whether the block is remembered; it is forgotten by that.
     pub(crate) fn take(&mut self, key: BlockKey) -> bool {
-        let hash = hash(key);
+        let hash = key.hash();
         let print = fingerprint(hash);
         let set = self.set(hash);
         let Some(found) = set.prints.iter_mut().find(|held| **held == print) else { return false };

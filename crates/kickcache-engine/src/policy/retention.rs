@@ -3,8 +3,8 @@
 //! Sources: S3-FIFO (Yang et al., SOSP 2023) for the two queues and the ghost; the adaptation by two small ghosts,
 //! segments kept in place and dead-first cleaning are design R of the project's policy study (`ARCHITECTURE.md`).
 
-use crate::cache::segments::{Queue, Segment};
 use crate::policy::ghost::Ghost;
+use crate::queue::Queue;
 use crate::units::BlockKey;
 
 /// Hits after which a block of probation moves to main.
@@ -13,6 +13,8 @@ const PROMOTION_HITS: u8 = 2;
 const KEEP_PERCENT: u32 = 60;
 /// A segment with at most this share of live blocks is cleaned first, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
+/// A segment of main with fewer hot blocks than this, older than all of probation, goes first, in percent.
+const STALE_PERCENT: u32 = 10;
 /// Segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;
 /// Blocks by which one ghost hit moves probation's target.
@@ -101,6 +103,12 @@ impl Retention {
         }
     }
 
+    /// Whether main's oldest segment, older than all of probation, has had its time without being used: junk leaves
+    /// first. `hot` of its `live` blocks have hits.
+    pub(crate) fn is_stale(&self, hot: u32, live: u32) -> bool {
+        hot * 100 < live * STALE_PERCENT
+    }
+
     /// From which queue the next segment goes.
     pub(crate) fn choose_queue(&self, probation_blocks: u64, main_segments: u32) -> Queue {
         if probation_blocks > self.target || main_segments == 0 { Queue::Probation } else { Queue::Main }
@@ -124,9 +132,9 @@ impl Retention {
         }
     }
 
-    /// Whether a sealed segment is mostly dead copies and headers.
-    pub(crate) fn is_mostly_dead(&self, segment: &Segment, blocks: u32) -> bool {
-        segment.live * 100 <= blocks * DEAD_FIRST_PERCENT
+    /// Whether a sealed segment of `blocks` blocks, `live` of them live, is mostly dead copies and headers.
+    pub(crate) fn is_mostly_dead(&self, live: u32, blocks: u32) -> bool {
+        live * 100 <= blocks * DEAD_FIRST_PERCENT
     }
 }
 

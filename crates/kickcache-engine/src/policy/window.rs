@@ -49,8 +49,9 @@ impl FillWindow {
         self.useless /= 2;
     }
 
-    /// A block missed; `neighbour_cached` says that a window twice as wide would have brought it in before.
-    pub(crate) fn on_miss(&mut self, neighbour_cached: bool) {
+    /// A block missed; `neighbour_cached` says that a window twice as wide would have brought it in before. With
+    /// `cached_share` of the volume cached, in 1/1024, that happens by chance, which is no reason to widen.
+    pub(crate) fn on_miss(&mut self, neighbour_cached: bool, cached_share: u64) {
         if neighbour_cached {
             self.near += 1;
         } else {
@@ -59,7 +60,8 @@ impl FillWindow {
         if self.near + self.far < VOTES {
             return;
         }
-        if self.near > self.far && self.bytes < self.max {
+        let by_chance = u64::from(VOTES) * cached_share / 1024;
+        if u64::from(self.near) * 2 > u64::from(VOTES) + by_chance && self.bytes < self.max {
             self.bytes *= 2;
         }
         self.near = 0;
@@ -79,10 +81,17 @@ mod tests {
     }
 
     #[test]
+    fn stays_as_it_is_when_neighbours_are_cached_by_chance() {
+        let mut window = FillWindow::new(1 << 20);
+        (0..10_000).for_each(|number| window.on_miss(number % 5 != 0, 819));
+        assert_eq!(window.bytes(), START);
+    }
+
+    #[test]
     fn widens_to_the_maximum_when_neighbours_miss_next() {
         let mut window = FillWindow::new(1 << 20);
         (0..10_000).for_each(|_| window.on_useless());
-        (0..10_000).for_each(|_| window.on_miss(true));
+        (0..10_000).for_each(|_| window.on_miss(true, 0));
         assert_eq!(window.bytes(), 1 << 20);
     }
 }

@@ -2,12 +2,13 @@
 
 use std::io::{IsTerminal, Write};
 use std::net::ToSocketAddrs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::units::VolumeId;
 
@@ -15,8 +16,9 @@ use crate::control::report::{CacheReport, Report, VolumeNames};
 use crate::control::server::ControlServer;
 use crate::control::{ControlError, ControlTarget};
 use crate::driver::executor::IoEngine;
+use crate::driver::inherited::inherited_sockets;
 use crate::plan::address::NbdAddress;
-use crate::plan::{Access, CachePlan, Exposure, ServePlan, VolumePlan, runtime_dir};
+use crate::plan::{Access, CachePlan, Exposure, ServePlan, VolumePlan, default_nbd, runtime_dir};
 use crate::serve::config::{self, CacheConfig, Limits, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig};
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle, ServerStatus};
@@ -106,9 +108,13 @@ fn chooses_port(cache: &CachePlan) -> bool {
 
 fn start_servers(plan: ServePlan) -> anyhow::Result<Vec<Served>> {
     let mut servers: Vec<Served> = Vec::new();
+    let mut inherited = inherited_sockets();
+    check_inherited(&plan, inherited.len())?;
     for cache in plan.caches {
         let started = server_config(&cache, plan.io_engine, plan.exposure)
-            .and_then(|config| Ok(Server::start(config)?))
+            .and_then(|config| {
+                Ok(Server::start(with_inherited(config, &cache, std::mem::take(&mut inherited)))?)
+            })
             .map(|handle| Served { handle, cache });
         match started {
             Ok(served) => servers.push(served),
@@ -120,6 +126,32 @@ fn start_servers(plan: ServePlan) -> anyhow::Result<Vec<Served>> {
         }
     }
     Ok(servers)
+}
+
+/// Sockets that a service manager handed over must belong to one volume.
+fn check_inherited(plan: &ServePlan, sockets: usize) -> anyhow::Result<()> {
+    let volumes = plan.caches.iter().map(|cache| cache.volumes.len()).sum::<usize>();
+    ensure!(
+        sockets == 0 || volumes == 1,
+        "{sockets} sockets were handed over (LISTEN_FDS) for {volumes} volumes; start one daemon for each volume"
+    );
+    Ok(())
+}
+
+/// Serves the volume on sockets that were handed over, instead of the path that nobody named.
+fn with_inherited(mut config: ServerConfig, cache: &CachePlan, sockets: Vec<OwnedFd>) -> ServerConfig {
+    if sockets.is_empty() {
+        return config;
+    }
+    for (volume, plan) in config.volumes.iter_mut().zip(&cache.volumes) {
+        if plan.nbd == [default_nbd(&plan.name)] {
+            volume.exports.clear();
+        }
+    }
+    if let Some(volume) = config.volumes.first_mut() {
+        volume.exports.extend(sockets.into_iter().map(config::NbdAddress::Inherited));
+    }
+    config
 }
 
 fn server_config(

@@ -61,7 +61,7 @@ pub(crate) struct Chunk {
     class: u8,
 }
 
-// SAFETY: a chunk is plain memory that belongs to its owner alone.
+// SAFETY: a stretch is plain memory that belongs to its owner alone.
 unsafe impl Send for Chunk {}
 
 impl Chunk {
@@ -73,10 +73,10 @@ impl Chunk {
         PAGE << self.class
     }
 
-    /// The chunk's bytes from the start.
+    /// The stretch's bytes from the start.
     pub(crate) fn bytes_mut(&mut self, length: usize) -> &mut [u8] {
         assert!(length <= self.length());
-        // SAFETY: the chunk has that many bytes, mmap zeroed them once, and the borrow is exclusive.
+        // SAFETY: the stretch has that many bytes, mmap zeroed them once, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), length) }
     }
 }

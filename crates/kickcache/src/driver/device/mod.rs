@@ -12,7 +12,7 @@ use kickcache_engine::units::SECTOR_SIZE;
 use crate::driver::ioctl;
 
 /// How long a device may be busy before it is refused.
-const BUSY_PATIENCE: Duration = Duration::from_millis(1000);
+const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
 /// Time between two tries.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 

@@ -252,18 +252,36 @@ fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
     Ok([read(SUPERBLOCK_OFFSETS[0])?, read(SUPERBLOCK_OFFSETS[1])?])
 }
 
-/// Whether the first and the last MiB, where signatures of others are, hold nothing.
+/// Whether a device holds nothing: a file nowhere, a block device in its first and its last MiB, where signatures of
+/// others are.
 fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
     let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
-    let last = file.size().saturating_sub(SUPERBLOCK_AREA) / 4096 * 4096;
-    for offset in [0, last] {
+    let mut next = Some(0);
+    while let Some(offset) = next {
         let bytes = read(file, offset, area + 4096)
             .map_err(|source| cache_io(file.path(), "look for old data", source))?;
         if bytes.iter().any(|&byte| byte != 0) {
             return Ok(false);
         }
+        next = next_to_look_at(file, offset + SUPERBLOCK_AREA);
     }
     Ok(true)
+}
+
+/// Where data may stand from `offset` on; holes of a file are left out.
+fn next_to_look_at(file: &BlockFile, offset: u64) -> Option<u64> {
+    let last = file.size().saturating_sub(SUPERBLOCK_AREA) / 4096 * 4096;
+    if file.kind() == Kind::Block {
+        return (offset <= last).then_some(last);
+    }
+    if offset >= file.size() {
+        return None;
+    }
+    match rustix::fs::seek(file.file(), rustix::fs::SeekFrom::Data(offset)) {
+        Ok(data) => Some(data / 4096 * 4096),
+        Err(rustix::io::Errno::NXIO) => None,
+        Err(_) => Some(offset),
+    }
 }
 
 fn read(file: &BlockFile, offset: u64, length: usize) -> io::Result<Vec<u8>> {

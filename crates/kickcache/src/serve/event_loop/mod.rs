@@ -1,4 +1,6 @@
 //! The loop: completions in, bytes of clients in; submissions and replies out; then one wait for all.
+//!
+//! Over 500 lines because one thread owns engine, driver, listeners and connections, and this is its loop.
 
 mod clients;
 mod controls;

@@ -1,0 +1,21 @@
+//! The two queues of segments, each with a head of the log.
+
+/// The two queues of the retention policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Queue {
+    /// What came in lately.
+    Probation,
+    /// What proved useful, and what clients wrote over.
+    Main,
+}
+
+impl Queue {
+    pub(crate) const ALL: [Queue; 2] = [Queue::Probation, Queue::Main];
+
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Queue::Probation => 0,
+            Queue::Main => 1,
+        }
+    }
+}
