@@ -476,7 +476,7 @@ impl State {
         self.wake_stalled();
     }
 
-    /// Blocks that wait for writeback or for an origin's flush, in 1/1024 of the cache.
+    /// Blocks that wait for writeback, of all volumes that are served, in 1/1024 of the blocks that batches can use.
     pub(crate) fn dirty_share(&self) -> u64 {
         let geometry = self.cache.geometry();
         let capacity = u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count);

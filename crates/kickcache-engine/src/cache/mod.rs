@@ -218,7 +218,7 @@ impl Cache {
             .filter(|location| self.slots.state(*location) != SlotState::Dead)
     }
 
-    /// Prepares a segment for its next life: every slot is forgotten.
+    /// Prepares a segment for its next life: nothing in it may live. Its slots stay dead until they are filled.
     ///
     /// # Panics
     /// I-4: if something still refers to it.
