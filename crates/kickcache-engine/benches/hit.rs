@@ -81,7 +81,8 @@ fn fill(engine: &mut Engine) {
 /// Processor time of this thread so far: other programs on the machine do not count.
 fn cpu_seconds() -> f64 {
     let line = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts processor time");
-    let nanos = line.split(' ').next().and_then(|word| word.parse::<f64>().ok()).expect("a number comes first");
+    let nanos =
+        line.split(' ').next().and_then(|word| word.parse::<f64>().ok()).expect("a number comes first");
     nanos / 1e9
 }
 

@@ -119,8 +119,9 @@ fn must_be_logged(state: &mut State, slot: RequestSlot) -> bool {
     let partial: Vec<BlockIndex> = writing.partial_blocks().collect();
     let extent = writing.extent;
     blocks_of(extent).any(|block| match state.cache.state_of(BlockKey::new(volume, block)) {
-        Some(SlotState::Dirty) => true,
-        Some(SlotState::Clean | SlotState::Unflushed) => partial.contains(&block),
+        // An unflushed block may be lost at the origin, together with this write, by a power cut.
+        Some(SlotState::Dirty | SlotState::Unflushed) => true,
+        Some(SlotState::Clean) => partial.contains(&block),
         Some(SlotState::Dead) | None => false,
     })
 }

@@ -79,12 +79,13 @@ impl SimulatedDevice {
         WriteTicket(order)
     }
 
-    /// Lets some of the atomic units of a write take effect.
+    /// Lets some of the atomic units of a write take effect, and ends it.
     pub fn write_torn(&mut self, offset: u64, data: &[u8], unit: u64, random: &mut Random) {
         let unit = index(unit);
         for (number, chunk) in data.chunks(unit).enumerate() {
             if random.chance(500) {
-                self.write(offset + (number * unit) as u64, chunk.to_vec());
+                let ticket = self.write(offset + (number * unit) as u64, chunk.to_vec());
+                self.complete_write(ticket, false);
             }
         }
     }

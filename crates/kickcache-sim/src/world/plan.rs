@@ -308,9 +308,9 @@ impl Plan {
             clients: pick(random, &[1, 2, 4, 8, 16]),
             pause: Duration::from_micros(pick(random, &[0, 10, 200, 5_000])),
             long_pause_permille: swarm(random, 1, 10),
-            requests: random.within(30, 600),
+            requests: random.within(30, 300),
             // A damaged block of a segment without a summary looks like a torn one to recovery.
-            lives: if faults.flips() { 1 } else { random.within(1, 6) },
+            lives: if faults.flips() { 1 } else { random.within(1, 5) },
             weights: draw_weights(random),
             shape: draw_shape(random),
             cache_latency: draw_latency(random, 200),
@@ -318,7 +318,7 @@ impl Plan {
             faults,
             ends,
             atomic_unit: pick(random, &[512, 4_096]),
-            checks_every: pick(random, &[1, 16, 128]),
+            checks_every: pick(random, &[16, 128, 1_024]),
         }
     }
 }

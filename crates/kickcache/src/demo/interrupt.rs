@@ -1,12 +1,14 @@
-//! Ctrl-C: the demo stops in order and removes its files; a second one ends the process at once.
+//! Ctrl-C, or a terminal that is closed: the demo stops in order and removes its files.
+//!
+//! A second signal changes nothing: some senders (`timeout`) send each twice, and files would be left behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Notes SIGINT and SIGTERM while it lives.
+/// Notes SIGHUP, SIGINT and SIGTERM while it lives.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     raised: Arc<AtomicBool>,
@@ -21,10 +23,8 @@ impl Interrupt {
     pub(crate) fn listen() -> anyhow::Result<Interrupt> {
         let raised = Arc::new(AtomicBool::new(false));
         let mut registrations = Vec::new();
-        for signal in [SIGINT, SIGTERM] {
-            let second = signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&raised))?;
-            let first = signal_hook::flag::register(signal, Arc::clone(&raised))?;
-            registrations.extend([second, first]);
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            registrations.push(signal_hook::flag::register(signal, Arc::clone(&raised))?);
         }
         Ok(Interrupt { raised, registrations })
     }

@@ -72,6 +72,9 @@ pub enum Load {
 /// # Errors
 /// When a file or a socket cannot be made, a server fails, or the demo is interrupted.
 pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
+    if options.load == Load::Fio {
+        fio::check()?;
+    }
     run_at(options, Scale::full(options.seconds.max(1)), out)
 }
 
@@ -108,9 +111,6 @@ fn whole(scale: &Scale) -> Duration {
 }
 
 fn measure(options: &Options, scale: Scale) -> anyhow::Result<DemoResult> {
-    if options.load == Load::Fio {
-        fio::check()?;
-    }
     let interrupt = Interrupt::listen()?;
     let mut progress = Progress::new(whole(&scale));
     progress.say("writing the fast file");
@@ -119,7 +119,7 @@ fn measure(options: &Options, scale: Scale) -> anyhow::Result<DemoResult> {
         Context { stage: &stage, scale, seed: options.seed, load: options.load, interrupt: &interrupt };
     let run = |phase: &Phase| phases::run(&context, *phase, &mut progress);
     let phases = Phase::ALL.iter().map(run).collect::<anyhow::Result<Vec<PhaseResult>>>()?;
-    progress.finish();
+    drop(progress);
     Ok(DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases })
 }
 

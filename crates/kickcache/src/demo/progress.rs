@@ -9,7 +9,7 @@ use crate::demo::load::Glance;
 /// Times in which the live rate is measured.
 const RATE_EVERY: Duration = Duration::from_millis(400);
 
-/// The progress of the whole demo.
+/// The progress of the whole demo; the bar goes away with it.
 pub(crate) struct Progress {
     bar: ProgressBar,
     /// Time of the runs before this one.
@@ -56,9 +56,10 @@ impl Progress {
         self.before += duration;
         self.bar.set_position(millis(self.before));
     }
+}
 
-    /// Removes the bar.
-    pub(crate) fn finish(&self) {
+impl Drop for Progress {
+    fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }

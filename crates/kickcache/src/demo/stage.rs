@@ -184,7 +184,9 @@ impl Stage {
 
 /// `$TMPDIR`, or what lies on a disk almost everywhere.
 fn default_directory() -> PathBuf {
-    std::env::var_os("TMPDIR").filter(|value| !value.is_empty()).map_or("/var/tmp".into(), PathBuf::from)
+    std::env::var_os("TMPDIR")
+        .filter(|value| !value.is_empty())
+        .map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
 
 fn check_room(directory: &Path, scale: Scale) -> anyhow::Result<()> {

@@ -175,7 +175,7 @@ impl<const FLAW: u8> StandIn<FLAW> {
             pieces: Pieces::One(piece),
             durability,
         });
-        if FLAW == Flaw::EARLY_REPLY && memory == POOL {
+        if FLAW == Flaw::EARLY_REPLY {
             self.reply(task.id, Ok(()));
         }
     }
@@ -253,7 +253,8 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
             (Err(_), _) if task.id == RequestId::new(u32::MAX) => self.waiting.push_front(task),
             (Err(_), _) => self.reply(task.id, Err(Errno::Io)),
             (Ok(_), Step::Widen) => self.widened(task),
-            (Ok(_), Step::Main) if FLAW == Flaw::EARLY_REPLY && wide(task.extent) != task.extent => {}
+            (Ok(_), Step::Main)
+                if FLAW == Flaw::EARLY_REPLY && matches!(task.operation, Operation::Write(_)) => {}
             (Ok(_), Step::Main) => self.reply(task.id, Ok(())),
         }
         self.go_on();

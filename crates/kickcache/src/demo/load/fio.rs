@@ -24,9 +24,9 @@ const GRACE: Duration = Duration::from_secs(20);
 /// # Errors
 /// A sentence that says what to install.
 pub(crate) fn check() -> anyhow::Result<()> {
-    let output = Command::new("fio").arg("--enghelp").stdin(Stdio::null()).output();
+    let output = Command::new("fio").arg("--enghelp=nbd").stdin(Stdio::null()).output();
     let output = output.context("fio cannot be started; install it, or leave --fio out")?;
-    if !String::from_utf8_lossy(&output.stdout).lines().any(|line| line.trim() == "nbd") {
+    if !output.status.success() {
         anyhow::bail!("this fio was built without its nbd engine; leave --fio out, or install another one");
     }
     Ok(())
@@ -42,7 +42,6 @@ pub(crate) fn run(run: &Run<'_>, directory: &Path, watch: Watch<'_>) -> anyhow::
         .args(arguments(run, &files))
         .current_dir(directory)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
         .stderr(fs::File::create(files.complaints())?)
         .spawn()
         .context("fio cannot be started; install it, or leave --fio out")?;
@@ -119,6 +118,7 @@ fn arguments(run: &Run<'_>, files: &Files) -> Vec<String> {
         "--write_iops_log=load".into(),
         format!("--log_avg_msec={}", INTERVAL.as_millis()),
         "--allow_file_create=0".into(),
+        "--eta=never".into(),
     ];
     for (index, job) in run.jobs.iter().enumerate() {
         arguments.extend(job_arguments(index, job));
