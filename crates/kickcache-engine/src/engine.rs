@@ -203,7 +203,7 @@ impl Engine {
             Task::ReadOrigin(slot, extent) => read::retry(state, slot, extent),
             Task::Settled(slot) => self.settle(slot),
             Task::Barrier(waiter) => {
-                land::write_all(state);
+                state.write_all_batches();
                 state.wait_durable(waiter);
             }
             Task::Durable(waiter) => self.on_durable(waiter),
@@ -292,7 +292,7 @@ impl Engine {
         }
         loop {
             let state = &mut self.state;
-            land::write_due(state);
+            state.write_due_batches();
             state.write_journal(false);
             flush::submit_due(state);
             for volume in state.volume_ids() {
@@ -352,6 +352,7 @@ impl Engine {
         self.state.now = now;
         if self.ending == Ending::No {
             self.ending = Ending::Draining;
+            self.state.is_ending = true;
         }
     }
 
@@ -366,7 +367,7 @@ impl Engine {
         if !matches!(self.ending, Ending::Draining | Ending::FlushingOrigins) {
             return;
         }
-        land::write_all(&mut self.state);
+        self.state.write_all_batches();
         if !self.is_quiet() || !self.state.outbox.is_empty() || !self.state.agenda.is_empty() {
             return;
         }

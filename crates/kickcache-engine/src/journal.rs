@@ -59,7 +59,7 @@ impl Journal {
         self.used() > self.geometry.journal_blocks() / 2
     }
 
-    /// Whether work that makes many records may go on: half of what a checkpoint leaves stays free.
+    /// Whether work that makes many records may go on: room for two checkpoints and a few blocks stays free.
     pub(crate) fn has_room(&self) -> bool {
         let gathered = self.gathering.len().div_ceil(RECORD_COUNT_MAX) as u64;
         self.used() + gathered + 2 * self.checkpoint_blocks() + 16 < self.geometry.journal_blocks()

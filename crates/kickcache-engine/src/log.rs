@@ -123,6 +123,15 @@ pub(crate) struct Log {
     linger: Duration,
 }
 
+/// Whose data a batch entry holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PendingKind {
+    /// A fill's or reclaim's.
+    Own,
+    /// A client's write, which may be acknowledged when its batch lands.
+    Client,
+}
+
 /// How many batches of a head may be in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Depth {
@@ -403,6 +412,27 @@ impl Log {
     pub(crate) fn memory_of(&self, location: Location) -> Option<Memory> {
         let (number, at) = self.pending_entry(location)?;
         Some(self.batches.get(number)?.entries[at].memory)
+    }
+
+    /// Whose data stands at a location of a batch that is not yet submitted.
+    pub(crate) fn pending_kind(&self, location: Location) -> Option<PendingKind> {
+        let (number, at) = self.pending_entry(location)?;
+        let batch = self.batches.get(number)?;
+        if batch.sequence.is_some() {
+            return None;
+        }
+        Some(if batch.entries[at].page.is_some() { PendingKind::Own } else { PendingKind::Client })
+    }
+
+    /// Lets a waiter wait for the batches that gather; gives how many that are.
+    pub(crate) fn attach(&mut self, waiter: RequestSlot) -> u32 {
+        let gathering: Vec<BatchSlot> = self.heads.iter().filter_map(|head| head.gathering).collect();
+        let closed = self.heads.iter().flat_map(|head| head.closed.iter().copied());
+        let slots: Vec<BatchSlot> = gathering.into_iter().chain(closed).collect();
+        for slot in &slots {
+            self.batches.get_mut(slot.0).expect("a batch of a head").waiters.push(waiter);
+        }
+        u32::try_from(slots.len()).expect("a few batches")
     }
 
     /// The block at a location died; if its batch is not yet submitted, its entry becomes void (L-1).

@@ -21,7 +21,7 @@ use crate::inflight::requests::{RequestSlot, Requests, Stage};
 use crate::inflight::submissions::{Purpose, Submissions};
 use crate::inflight::writebacks::Writebacks;
 use crate::journal::Journal;
-use crate::log::{Append, Entry, Log};
+use crate::log::{Append, Depth, Entry, Log, PendingKind};
 use crate::order::{DurableWaiter, Need, Order};
 use crate::policy::admission::Pressure;
 use crate::policy::retention::Retention;
@@ -109,6 +109,10 @@ pub(crate) struct State {
     pub(crate) writeback_waits: bool,
     /// No segment below this one is free.
     pub(crate) first_free: u32,
+    /// Batches that failed on the cache device.
+    pub(crate) write_errors: u32,
+    /// The engine is being stopped: nothing new is begun.
+    pub(crate) is_ending: bool,
     /// The newest record that says a block is *gone*.
     pub(crate) newest_gone: Sequence,
     pub(crate) counters: CacheCounters,
@@ -146,6 +150,8 @@ impl State {
             discards: Vec::new(),
             writeback_waits: false,
             first_free: 0,
+            write_errors: 0,
+            is_ending: false,
             newest_gone: Sequence::new(0),
             counters: CacheCounters::default(),
             health: CacheHealth::Good,
@@ -283,6 +289,9 @@ impl State {
 
     /// Puts a fact into the journal.
     pub(crate) fn record(&mut self, fact: Fact) {
+        if self.is_out_of_service() {
+            return;
+        }
         let sequence = self.order.assign();
         self.counters.journal_records += 1;
         self.journal.add(Record { sequence, fact });
@@ -325,11 +334,51 @@ impl State {
         }
     }
 
+    /// Writes the batches whose turn it is.
+    pub(crate) fn write_due_batches(&mut self) {
+        self.log.close_due(self.now);
+        self.write_closed_batches(Depth::Bounded);
+    }
+
+    /// Writes everything that has gathered in the log.
+    pub(crate) fn write_all_batches(&mut self) {
+        self.log.close_all();
+        self.write_closed_batches(Depth::All);
+    }
+
+    fn write_closed_batches(&mut self, depth: Depth) {
+        while let Some(queue) = self.log.next_write(depth) {
+            let sequence = self.order.assign();
+            let write = self.log.take_write(queue, sequence);
+            self.cache.segment_mut(write.segment).last_sequence = sequence;
+            self.counters.batches += 1;
+            let operation = DeviceOperation::WriteMetadata {
+                offset: write.offset,
+                bytes: write.header.into_boxed_slice(),
+                pieces: write.pieces,
+                durability: write.durability,
+            };
+            self.submit(Purpose::Batch { batch: write.slot }, operation);
+        }
+    }
+
+    /// A block that stands in a batch not yet submitted is about to be superseded or forgotten. What nobody was told
+    /// of is void; a client's write is submitted first, so that its place in the order is before what follows (L-1):
+    /// it may be acknowledged, and must not leave an older copy as the last word.
+    fn settle_pending(&mut self, location: Location) {
+        match self.log.pending_kind(location) {
+            Some(PendingKind::Own) => self.log.void(location),
+            Some(PendingKind::Client) => self.write_all_batches(),
+            None => {}
+        }
+    }
+
     /// Forgets a block: whatever of it lies on the cache device is void once the record is durable.
     pub(crate) fn forget(&mut self, key: BlockKey) {
-        let Some(location) = self.cache.remove(key) else { return };
+        let Some(location) = self.cache.find(key) else { return };
+        self.settle_pending(location);
+        self.cache.remove(key);
         self.note_unused(key, location);
-        self.log.void(location);
         self.record(Fact::Gone(key));
         self.newest_gone = self.order.newest();
     }
@@ -369,6 +418,9 @@ impl State {
                 appended
             }
             None => {
+                if let Some(old) = old {
+                    self.settle_pending(old);
+                }
                 let Some(appended) = self.log.append(self.now, append) else {
                     self.agenda.push_back(Task::Reclaim);
                     return None;
@@ -393,7 +445,6 @@ impl State {
         }
         if let Some(old) = self.cache.insert(key, location, block.entry.checksum, block.state) {
             self.note_unused(key, old);
-            self.log.void(old);
         }
     }
 
@@ -413,6 +464,12 @@ impl State {
     pub(crate) fn release_ticket(&mut self, volume: VolumeId, ticket: Ticket) {
         self.volume_mut(volume).queue.release(ticket);
         self.agenda.push_back(Task::Writeback(volume));
+    }
+
+    /// A block that the origin holds waits for the origin's flush; until then its place means this copy (I-4).
+    pub(crate) fn await_flush(&mut self, key: BlockKey, location: Location) {
+        self.enter_segment(location);
+        self.volume_mut(key.volume()).flush.add(key, location);
     }
 
     /// A read from a segment ended.
@@ -477,7 +534,7 @@ impl State {
         self.wake_stalled();
     }
 
-    /// Blocks that wait for writeback or for an origin's flush, in 1/1024 of the cache.
+    /// Blocks that wait for writeback, of all volumes that are served, in 1/1024 of the blocks that batches can use.
     pub(crate) fn dirty_share(&self) -> u64 {
         let geometry = self.cache.geometry();
         let capacity = u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count);

@@ -43,7 +43,7 @@ const WORD_EXCEPTIONS: [(&str, &str, &str); 8] = [
     ("crates/kickcache-sim/src/world/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-engine/tests/tidy.rs", "", "this file"),
     ("crates/kickcache-engine/src/cache/", "cache line", "the processor's"),
-    ("crates/kickcache-engine/src/format/", "chunk", "a checkpoint is written in chunks"),
+    ("docs/format.md", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache/src/export/nbd/", "chunk", "the NBD specification's word"),
     ("crates/kickcache/tests/it/", "chunk", "the NBD specification's word"),
     ("crates/kickcache-sim/src/", "destag", "what the memory inside a disk drive does"),

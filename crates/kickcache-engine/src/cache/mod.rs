@@ -218,14 +218,13 @@ impl Cache {
             .filter(|location| self.slots.state(*location) != SlotState::Dead)
     }
 
-    /// Prepares a segment for its next life: every slot is forgotten.
+    /// Makes sure that nothing refers to a segment that is about to begin its next life.
     ///
     /// # Panics
     /// I-4: if something still refers to it.
-    pub(crate) fn clear(&mut self, segment: SegmentIndex) {
+    pub(crate) fn check_empty(&self, segment: SegmentIndex) {
         let Segment { live, kept, readers, .. } = *self.segments.get(segment);
         assert!(live == 0 && kept == 0 && readers == 0, "I-4: segment {segment:?} is still in use");
-        self.segments.get_mut(segment).written = 0;
     }
 
     /// The blocks of a volume that must be kept, unordered.

@@ -43,8 +43,6 @@ pub(crate) struct Segment {
     pub(crate) live: u32,
     /// Live blocks that must be kept.
     pub(crate) kept: u32,
-    /// Blocks that batches took, headers included.
-    pub(crate) written: u32,
     /// Device reads in flight from it.
     pub(crate) readers: u32,
     /// The newest batch in it.
@@ -77,7 +75,6 @@ impl Segments {
             generation: Generation::new(0),
             live: 0,
             kept: 0,
-            written: 0,
             readers: 0,
             last_sequence: Sequence::new(0),
             newer: NONE,

@@ -31,7 +31,8 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
         return;
     }
     let conflicts = |lock: &(RequestSlot, _, ByteExtent)| lock.1 == volume && lock.2.overlaps(extent);
-    if state.write_locks.iter().any(conflicts) || !state.journal.has_room() {
+    let is_full = !state.journal.has_room() && !state.is_out_of_service();
+    if state.write_locks.iter().any(conflicts) || is_full {
         state.stalled.push_back(slot);
         state.agenda.push_back(Task::Checkpoint);
         return;

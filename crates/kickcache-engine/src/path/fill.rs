@@ -79,7 +79,7 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
             continue;
         };
         if is_unsettled {
-            state.volume_mut(fill.volume).flush.add(key, location);
+            state.await_flush(key, location);
         }
         if !fill.wanted.contains(offset) {
             state.cache.set_prefetched(location);

@@ -9,7 +9,7 @@ use crate::inflight::submissions::Purpose;
 use crate::order::{DurableWaiter, Need};
 use crate::request::Errno;
 use crate::state::{State, Task};
-use crate::units::VolumeId;
+use crate::units::{BlockKey, Location, VolumeId};
 
 /// Begins a flush request.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
@@ -52,6 +52,24 @@ pub(crate) fn submit_due(state: &mut State) {
     }
 }
 
+/// What becomes of a block that the origin's flush was to make clean. A full journal takes no *clean* record: after a
+/// crash the block is written to the origin once more, which does no harm.
+fn settle_block(state: &mut State, key: BlockKey, location: Location, is_flushed: bool) {
+    state.leave_segment(location);
+    let is_current = state.cache.is_current(key, location);
+    if !is_current || state.cache.slots().state(location) != SlotState::Unflushed {
+        return;
+    }
+    if !is_flushed {
+        state.cache.set_state(location, SlotState::Dirty);
+        return;
+    }
+    state.cache.set_state(location, SlotState::Clean);
+    if state.journal.has_room() {
+        state.record(Fact::Clean(key));
+    }
+}
+
 /// The flush of an origin came back: what it covers is clean (I-3).
 pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
     let now = state.now;
@@ -62,16 +80,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     };
     found.counters.origin_errors += u64::from(result.is_err());
     for (key, location) in blocks {
-        let is_current = state.cache.is_current(key, location);
-        if !is_current || state.cache.slots().state(location) != SlotState::Unflushed {
-            continue;
-        }
-        if result.is_ok() {
-            state.cache.set_state(location, SlotState::Clean);
-            state.record(Fact::Clean(key));
-        } else {
-            state.cache.set_state(location, SlotState::Dirty);
-        }
+        settle_block(state, key, location, result.is_ok());
     }
     for waiter in waiters {
         state.release_with(waiter, result.map_err(|_| Errno::Io));

@@ -9,38 +9,10 @@ use crate::device::{DeviceError, DeviceOperation};
 use crate::format::summary::Summary;
 use crate::inflight::requests::Stage;
 use crate::inflight::submissions::Purpose;
-use crate::log::{Batch, BatchSlot, Depth};
+use crate::log::{Batch, BatchSlot, Entry};
 use crate::request::Durability;
-use crate::state::{State, Task};
-use crate::units::{SegmentIndex, Sequence};
-
-/// Writes the batches whose turn it is.
-pub(crate) fn write_due(state: &mut State) {
-    state.log.close_due(state.now);
-    write_closed(state, Depth::Bounded);
-}
-
-/// Writes everything that has gathered.
-pub(crate) fn write_all(state: &mut State) {
-    state.log.close_all();
-    write_closed(state, Depth::All);
-}
-
-fn write_closed(state: &mut State, depth: Depth) {
-    while let Some(queue) = state.log.next_write(depth) {
-        let sequence = state.order.assign();
-        let write = state.log.take_write(queue, sequence);
-        state.cache.segment_mut(write.segment).last_sequence = sequence;
-        state.counters.batches += 1;
-        let operation = DeviceOperation::WriteMetadata {
-            offset: write.offset,
-            bytes: write.header.into_boxed_slice(),
-            pieces: write.pieces,
-            durability: write.durability,
-        };
-        state.submit(Purpose::Batch { batch: write.slot }, operation);
-    }
-}
+use crate::state::{NewBlock, State, Task};
+use crate::units::{BlockKey, Location, PageIndex, SegmentIndex, Sequence};
 
 /// A batch came back.
 pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), DeviceError>) {
@@ -49,11 +21,9 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
         Err(_) => state.log.fail(slot),
     };
     state.order.land(batch.sequence.expect("a written batch has a sequence number"));
-    if result.is_err() {
-        on_failed(state, &batch);
-    }
-    for entry in &batch.entries {
-        if let Some(page) = entry.page {
+    let passed_on = if result.is_err() { on_failed(state, &batch) } else { Vec::new() };
+    for page in batch.entries.iter().filter_map(|entry| entry.page) {
+        if !passed_on.contains(&page) {
             state.pool.release(page);
         }
     }
@@ -62,28 +32,66 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
     finish_segments(state);
 }
 
-/// The segment takes no more; what the batch held is written elsewhere or forgotten.
-fn on_failed(state: &mut State, batch: &Batch) {
+/// The segment takes no more; what the batch held is appended again elsewhere. Past a limit the cache takes nothing
+/// new, and the origin must have it.
+fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     state.counters.errors += 1;
-    if state.counters.errors >= u64::from(CACHE_WRITE_ERRORS_MAX) {
+    state.write_errors += 1;
+    if state.write_errors >= CACHE_WRITE_ERRORS_MAX {
         state.take_out_of_service();
     }
     let first = state.cache.geometry().first_location(batch.segment).plus(batch.start + 1);
+    let mut passed_on = Vec::new();
+    let mut is_lost = false;
     for (location, entry) in (0..).map(|offset| first.plus(offset)).zip(&batch.entries) {
         let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else { continue };
-        if entry.page.is_some() && state.cache.slots().state(location) == SlotState::Dirty {
-            // A dirty block on the move has no other copy that the books know.
-            state.cache.set_damaged(location);
-            state.volume_mut(key.volume()).counters.damaged_blocks += 1;
-            continue;
+        if append_again(state, batch, entry, location) {
+            passed_on.extend(entry.page);
+        } else {
+            lose(state, key, entry, location);
+            is_lost |= entry.page.is_none();
         }
-        state.forget(key);
     }
     for waiter in &batch.waiters {
-        if let Stage::Write(writing) = &mut state.requests.get_mut(*waiter).stage {
+        let count = state.log.attach(*waiter);
+        (0..count).for_each(|_| state.hold(*waiter));
+        if let (true, Stage::Write(writing)) = (is_lost, &mut state.requests.get_mut(*waiter).stage) {
             writing.log_failed = true;
         }
     }
+    passed_on
+}
+
+fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Location) -> bool {
+    let Some(key) = entry.key.filter(|_| !state.is_out_of_service()) else { return false };
+    let slots = state.cache.slots();
+    let (hits, slot_state) = (slots.hits(location), slots.state(location));
+    let block = NewBlock {
+        queue: batch.queue,
+        entry: *entry,
+        state: slot_state,
+        waiter: None,
+        durability: batch.durability,
+    };
+    let Some(place) = state.append(key, block) else { return false };
+    state.cache.set_hits(place, hits);
+    if slot_state == SlotState::Unflushed && state.find_volume(key.volume()).is_some() {
+        state.await_flush(key, place);
+    }
+    true
+}
+
+/// A block has no place in the log any more. A client's write goes to the origin instead; a dirty block on the move
+/// has no other copy that the books know.
+fn lose(state: &mut State, key: BlockKey, entry: &Entry, location: Location) {
+    if entry.page.is_some() && state.cache.slots().state(location).must_be_kept() {
+        state.cache.set_damaged(location);
+        if state.find_volume(key.volume()).is_some() {
+            state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+        }
+        return;
+    }
+    state.forget(key);
 }
 
 /// Takes the segments that are full and written from the log; their summaries wait for the next flush.

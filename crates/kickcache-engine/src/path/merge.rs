@@ -103,6 +103,10 @@ pub(crate) fn on_cached(
         state.volume_mut(key.volume()).counters.healed_blocks += 1;
         state.forget(key);
         read_rest(state, slot, key, page);
+    } else if state.cache.slots().state(location) == SlotState::Unflushed {
+        // The origin has it, but only its flush makes that certain: the entry stays until then.
+        state.volume_mut(key.volume()).counters.healed_blocks += 1;
+        read_from_origin(state, slot, key, page);
     } else {
         state.cache.set_damaged(location);
         state.volume_mut(key.volume()).counters.damaged_blocks += 1;

@@ -341,8 +341,9 @@ fn leave_behind(state: &mut State, location: Location, is_right: bool) {
     match slot_state {
         SlotState::Dead => {}
         SlotState::Clean => state.forget(key),
-        SlotState::Unflushed | SlotState::Dirty if is_right => state.reclaim.postponed.push(location),
-        SlotState::Unflushed | SlotState::Dirty => {
+        SlotState::Unflushed => state.reclaim.postponed.push(location),
+        SlotState::Dirty if is_right => state.reclaim.postponed.push(location),
+        SlotState::Dirty => {
             state.cache.set_damaged(location);
             if state.find_volume(key.volume()).is_some() {
                 state.volume_mut(key.volume()).counters.damaged_blocks += 1;
@@ -416,7 +417,7 @@ fn open_emptied(state: &mut State) {
     state.reclaim.opening += segments.len();
     state.log.close_all();
     for segment in &segments {
-        state.cache.clear(*segment);
+        state.cache.check_empty(*segment);
         let found = state.cache.segment_mut(*segment);
         found.state = SegmentState::Opening;
         found.generation = Generation::new(found.generation.get() + 1);

@@ -341,6 +341,13 @@ fn finish(state: &mut State) {
     for summary in recovery.unsealed {
         seal(state, &summary);
     }
+    for volume in state.volume_ids() {
+        // A dead process may have left acknowledged writes in the origin's volatile memory.
+        let now = state.now;
+        let flush = &mut state.volume_mut(volume).flush;
+        flush.on_client_write(now);
+        flush.want();
+    }
     state.agenda.push_back(Task::Reclaim);
 }
 

@@ -36,7 +36,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     }
     let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
     let conflicts = |lock: &(RequestSlot, _, ByteExtent)| lock.1 == volume && lock.2.overlaps(extent);
-    if state.write_locks.iter().any(conflicts) || !state.journal.has_room() {
+    let is_full = !state.journal.has_room() && !state.is_out_of_service();
+    if state.write_locks.iter().any(conflicts) || is_full {
         state.stalled.push_back(slot);
         state.agenda.push_back(Task::Checkpoint);
         return;
@@ -131,9 +132,6 @@ fn take_route(state: &mut State, slot: RequestSlot) {
     match writing.route {
         Route::Log | Route::LogThrough => {
             writing.step = Step::Logging;
-            if writing.route == Route::LogThrough && may_resurface(state, slot) {
-                state.requests.get_mut(slot).writing().durability = Durability::Durable;
-            }
             state.hold(slot);
             append(state, slot);
         }
@@ -143,8 +141,8 @@ fn take_route(state: &mut State, slot: RequestSlot) {
 }
 
 /// Whether an older copy of a block could come back after a power cut.
-fn may_resurface(state: &State, slot: RequestSlot) -> bool {
-    !state.order.is_durable(state.newest_gone) || is_any_cached(state, volume_blocks(state, slot))
+fn may_resurface(state: &State, key: BlockKey) -> bool {
+    !state.order.is_durable(state.newest_gone) || state.cache.find(key).is_some()
 }
 
 /// Appends the blocks of a write, or queues it behind others that wait for room.
@@ -223,11 +221,15 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
         let entry = entry_of(state, slot, key);
         let is_known = state.cache.find(key).is_some() || state.retention.place(key).is_some();
         let queue = if is_known { Queue::Main } else { Queue::Probation };
+        let is_at_stake = route == Route::LogThrough && may_resurface(state, key);
+        let durability = if is_at_stake { Durability::Durable } else { durability };
         let new = NewBlock { queue, entry, state: SlotState::Dirty, waiter: Some(slot), durability };
         let Some(location) = state.append(key, new) else { return false };
         if route == Route::LogThrough {
             state.cache.set_in_sweep(location, true);
         }
+        // The place must mean this copy until the write is over.
+        state.enter_segment(location);
         state.volume_mut(volume).counters.logged_blocks += 1;
         state.requests.get_mut(slot).writing().locations.push(location);
     }
@@ -391,6 +393,7 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
         return;
     }
     // The log took only a part: what it took is void, and the origin has the write before it is acknowledged.
+    state.fills.spoil(volume, extent);
     forget_all(state, slot, extent);
     if state.requests.get_mut(slot).writing().ticket.is_none() {
         let ticket = state.enqueue(volume, extent, Access::Write);
@@ -432,30 +435,35 @@ fn settle_blocks(state: &mut State, slot: RequestSlot, is_written: bool) {
     let locations = core::mem::take(&mut writing.locations);
     for (block, location) in blocks_of(extent).zip(locations) {
         let key = BlockKey::new(volume, block);
-        if !state.cache.is_current(key, location) || state.cache.slots().state(location) != SlotState::Dirty {
-            continue;
+        if state.cache.is_current(key, location) && state.cache.slots().state(location) == SlotState::Dirty {
+            state.cache.set_in_sweep(location, false);
+            if is_written {
+                state.cache.set_state(location, SlotState::Unflushed);
+                state.await_flush(key, location);
+            }
         }
-        state.cache.set_in_sweep(location, false);
-        if is_written {
-            state.cache.set_state(location, SlotState::Unflushed);
-            state.volume_mut(volume).flush.add(key, location);
-        }
+        state.leave_segment(location);
     }
 }
 
 /// A write, or a part of write-zeroes, is done.
 fn end(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
-    let (has_failed, whole) = (pending.error.is_some(), pending.extent.end());
+    let (volume, has_failed, whole) = (pending.volume, pending.error.is_some(), pending.extent.end());
     let writing = pending.writing();
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
+    let locations = core::mem::take(&mut writing.locations);
+    let was_logged = writing.route == Route::Log;
     let done = writing.extent.end();
     let is_over = has_failed || done >= whole;
     if !is_over {
         writing.step = Step::Arrived;
         writing.log_failed = false;
-        writing.locations.clear();
         writing.extent = ByteExtent { start: done, length: whole - done };
+    }
+    locations.into_iter().for_each(|location| state.leave_segment(location));
+    if was_logged {
+        state.agenda.push_back(Task::Writeback(volume));
     }
     let has_pages = !pages.is_empty();
     pages.into_iter().for_each(|page| state.pool.release(page));

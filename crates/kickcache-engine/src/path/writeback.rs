@@ -27,6 +27,8 @@ use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, SegmentIndex, Vol
 const BLOCKS_MAX: usize = 64;
 /// Clean blocks between two dirty ones that are written along.
 const GAP_MAX: u64 = 4;
+/// When to look again for something to write back that is not ripe yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Rest after an error of the origin.
 const BACKOFF: Duration = Duration::from_millis(1_000);
 
@@ -54,6 +56,9 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> Choice {
 
 /// Starts as many writebacks as the pace allows.
 pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
+    if state.is_ending && state.space_waiters.is_empty() {
+        return;
+    }
     loop {
         let Choice::Run(depth) = choose(state, volume) else { return };
         if state.writebacks.count_for(volume) >= depth || !start_one(state, volume) {
@@ -144,6 +149,8 @@ fn merge_neighbours(
     for (_, location) in &blocks {
         state.cache.set_in_sweep(*location, true);
         state.cache.set_in_writeback(*location, true);
+        // The place must mean this copy until the writeback is over (I-4).
+        state.enter_segment(*location);
     }
     blocks
 }
@@ -295,7 +302,7 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
         let is_current = state.cache.is_current(key, location);
         if is_current && state.cache.slots().state(location) == SlotState::Dirty {
             state.cache.set_state(location, SlotState::Unflushed);
-            state.volume_mut(volume).flush.add(key, location);
+            state.await_flush(key, location);
         }
     }
     finish(state, slot);
@@ -308,6 +315,7 @@ fn finish(state: &mut State, slot: WritebackSlot) {
             state.cache.set_in_sweep(*location, false);
             state.cache.set_in_writeback(*location, false);
         }
+        state.leave_segment(*location);
     }
     writeback.pages.iter().for_each(|page| state.pool.release(*page));
     state.release_ticket(writeback.volume, writeback.ticket);
@@ -318,6 +326,7 @@ fn finish(state: &mut State, slot: WritebackSlot) {
 pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
     match choose(state, volume) {
         Choice::RestUntil(at) => Some(at),
+        Choice::Run(_) if state.writebacks.count_for(volume) == 0 => Some(state.now.plus(LOOK_AGAIN)),
         Choice::Rest | Choice::Run(_) => None,
     }
 }
