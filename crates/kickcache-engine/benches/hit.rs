@@ -46,9 +46,10 @@ static ZEROES: [u8; 4 << 20] = [0; 4 << 20];
 fn drive(engine: &mut Engine) {
     while let Some(submission) = engine.poll_submission() {
         let data = match &submission.operation {
-            DeviceOperation::ReadMetadata { extent } => {
-                Data { checksums: &[], bytes: &ZEROES[..extent.length as usize] }
-            }
+            DeviceOperation::ReadMetadata { extent } => Data {
+                checksums: &[],
+                bytes: &ZEROES[..usize::try_from(extent.length).expect("at most 4 MiB")],
+            },
             DeviceOperation::Copy { .. } => continue,
             _ => Data { checksums: &CHECKSUMS, bytes: &[] },
         };

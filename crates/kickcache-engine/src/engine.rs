@@ -241,7 +241,11 @@ impl Engine {
             DurableWaiter::Flush(slot) => state.release(slot),
             DurableWaiter::Around(slot) => match state.requests.get(slot).operation {
                 Operation::Discard => discard::on_gone_durable(state, slot, true),
-                _ => write::on_gone_durable(state, slot, true),
+                Operation::Read
+                | Operation::Write(_)
+                | Operation::Flush
+                | Operation::WriteZeroes { .. }
+                | Operation::Promote => write::on_gone_durable(state, slot, true),
             },
             DurableWaiter::Opening(segments) => reclaim::on_opened(state, &segments),
             DurableWaiter::Checkpoint => checkpoint::on_durable(state),
@@ -259,7 +263,11 @@ impl Engine {
             DurableWaiter::Flush(slot) => state.release_with(slot, Err(Errno::Io)),
             DurableWaiter::Around(slot) => match state.requests.get(slot).operation {
                 Operation::Discard => discard::on_gone_durable(state, slot, false),
-                _ => write::on_gone_durable(state, slot, false),
+                Operation::Read
+                | Operation::Write(_)
+                | Operation::Flush
+                | Operation::WriteZeroes { .. }
+                | Operation::Promote => write::on_gone_durable(state, slot, false),
             },
             DurableWaiter::Opening(segments) => reclaim::on_not_opened(state, &segments),
             DurableWaiter::Checkpoint => checkpoint::on_not_durable(state),

@@ -5,7 +5,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::wildcard_enum_match_arm)]
 
 extern crate alloc;
 

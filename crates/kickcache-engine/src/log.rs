@@ -21,7 +21,7 @@ use crate::queue::Queue;
 use crate::request::Durability;
 use crate::time::{Duration, Instant};
 use crate::units::{
-    BLOCK_BYTES, BlockKey, Checksum, Generation, Location, PageIndex, SegmentIndex, Sequence,
+    BLOCK_LENGTH, BlockKey, Checksum, Generation, Location, PageIndex, SegmentIndex, Sequence,
 };
 
 /// Blocks at which a batch is worth a write of its own while others are in flight.
@@ -484,8 +484,8 @@ fn joined(memories: impl Iterator<Item = Memory>) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for memory in memories {
         match pieces.last_mut() {
-            Some(piece) if follows(piece, memory) => piece.length += BLOCK_BYTES as u32,
-            _ => pieces.push(Piece { memory, length: BLOCK_BYTES as u32 }),
+            Some(piece) if follows(piece, memory) => piece.length += BLOCK_LENGTH,
+            _ => pieces.push(Piece { memory, length: BLOCK_LENGTH }),
         }
     }
     pieces
@@ -497,7 +497,7 @@ fn follows(piece: &Piece, memory: Memory) -> bool {
             id == next_id && offset + piece.length == next
         }
         (Memory::Pool { page, offset: 0 }, Memory::Pool { page: next, offset: 0 }) => {
-            page.get() + piece.length / BLOCK_BYTES as u32 == next.get()
+            page.get() + piece.length / BLOCK_LENGTH == next.get()
         }
         (Memory::Request { .. } | Memory::Pool { .. }, _) => false,
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::device::{Memory, Piece};
-use crate::units::{BLOCK_BYTES, PageIndex};
+use crate::units::{BLOCK_LENGTH, PageIndex};
 
 /// Which pages a user may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +74,7 @@ pub(crate) const fn page_memory(page: PageIndex) -> Memory {
 
 /// The whole page as a piece.
 pub(crate) const fn page_piece(page: PageIndex) -> Piece {
-    Piece { memory: page_memory(page), length: BLOCK_BYTES as u32 }
+    Piece { memory: page_memory(page), length: BLOCK_LENGTH }
 }
 
 /// Pages as pieces; neighbours are joined.
@@ -83,7 +83,7 @@ pub(crate) fn page_pieces(pages: &[PageIndex]) -> Vec<Piece> {
     let mut next = None;
     for page in pages {
         match pieces.last_mut() {
-            Some(piece) if next == Some(*page) => piece.length += BLOCK_BYTES as u32,
+            Some(piece) if next == Some(*page) => piece.length += BLOCK_LENGTH,
             _ => pieces.push(page_piece(*page)),
         }
         next = Some(PageIndex::new(page.get() + 1));

@@ -6,6 +6,8 @@ pub const SECTOR_SIZE: u64 = 512;
 pub const BLOCK_SIZE: u64 = 4096;
 /// Bytes in a block, for memory lengths.
 pub const BLOCK_BYTES: usize = 4096;
+/// Bytes in a block, for lengths of pieces.
+pub const BLOCK_LENGTH: u32 = 4096;
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
@@ -135,6 +137,7 @@ impl BlockKey {
 
     /// The volume.
     pub const fn volume(self) -> VolumeId {
+        #[expect(clippy::cast_possible_truncation, reason = "8 bits are left of 48")]
         VolumeId((self.0 >> 40) as u8)
     }
 

@@ -3,6 +3,8 @@
 //! Each finding is one line, `path:line: what; what to do`. An exception is a row in one of the tables below, with
 //! its reason.
 
+#![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -96,7 +96,7 @@ fn open(path: &Path) -> Result<File, OfflineError> {
             Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
             // The kernel lets go of the files of an io_uring a moment after their process ended.
             Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => {
-                std::thread::sleep(LOCK_WAIT / 20)
+                std::thread::sleep(LOCK_WAIT / 20);
             }
             Err(TryLockError::WouldBlock) => return Err(OfflineError::Busy(path.into())),
         }

@@ -105,7 +105,7 @@ impl Index {
     /// # Panics
     /// If the table is full: it has more room than there are locations.
     pub(crate) fn insert(&mut self, key: BlockKey, location: Location) {
-        assert!((self.len as usize) < self.buckets.len() * WAYS, "X: more entries than locations");
+        assert!(self.len < (self.buckets.len() * WAYS) as u64, "X: more entries than locations");
         let hash = key.hash();
         let mut at = self.home(hash);
         loop {

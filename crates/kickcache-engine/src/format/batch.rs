@@ -62,7 +62,7 @@ impl BatchEntry {
         let key = self.key.unwrap_or(BlockKey::from_bits(0));
         writer.put_key(key);
         let void = if self.key.is_none() { VOID } else { 0 };
-        writer.put_u8(u8::from(self.dirty) * DIRTY | void);
+        writer.put_u8(if self.dirty { DIRTY | void } else { void });
         writer.put_u8(0);
         writer.put_u32(self.checksum.get());
     }

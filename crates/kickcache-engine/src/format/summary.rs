@@ -88,7 +88,7 @@ fn put_entry(writer: &mut Writer, entry: Option<&SummaryEntry>, base: u64) {
         return;
     };
     writer.put_key(entry.key);
-    writer.put_u8(DATA | u8::from(entry.dirty) * DIRTY);
+    writer.put_u8(if entry.dirty { DATA | DIRTY } else { DATA });
     writer.put_u8(0);
     writer.put_u32(entry.checksum.get());
     let distance = entry.sequence.get().saturating_sub(base);

@@ -1,3 +1,5 @@
+#![expect(clippy::indexing_slicing, reason = "a test may fail by a panic")]
+
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;

@@ -66,7 +66,7 @@ fn image(state: &State, segment: SegmentIndex) -> SegmentImage {
         SegmentState::Free => (SegmentKind::Free, geometry.batch_blocks()),
         SegmentState::Opening | SegmentState::Ready => (SegmentKind::InUse, 0),
         SegmentState::Open => {
-            (SegmentKind::InUse, state.log.position_of(segment).unwrap_or(geometry.batch_blocks()))
+            (SegmentKind::InUse, state.log.position_of(segment).unwrap_or_else(|| geometry.batch_blocks()))
         }
         SegmentState::Sealing | SegmentState::Sealed | SegmentState::Reclaiming => {
             (SegmentKind::InUse, geometry.batch_blocks())

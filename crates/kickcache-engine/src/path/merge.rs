@@ -10,7 +10,7 @@ use crate::inflight::submissions::Purpose;
 use crate::pool::{Share, page_memory, page_piece};
 use crate::request::Errno;
 use crate::state::State;
-use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, Location, PageIndex};
+use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, Location, PageIndex};
 
 /// Begins to complete the partial blocks of a write, whose extent is locked; `false` if there is no memory now.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
@@ -54,7 +54,7 @@ fn give_up(state: &mut State, slot: RequestSlot, page: PageIndex) {
 }
 
 fn copy_in(state: &mut State, from: Memory, page: PageIndex) {
-    let (to, length) = (page_memory(page), BLOCK_BYTES as u32);
+    let (to, length) = (page_memory(page), BLOCK_LENGTH);
     state.submit_memory(DeviceOperation::Copy { from, to, length, checksums: Checksums::Skip });
 }
 

@@ -18,10 +18,13 @@ use crate::pool::{Share, page_memory, page_pieces};
 use crate::request::{Errno, Operation};
 use crate::state::State;
 use crate::units::{
-    BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SECTOR_SIZE, VolumeId,
+    BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SECTOR_SIZE, VolumeId,
 };
 
 const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
+/// Most whole blocks of one read.
+const FILL_RUN_MAX: u32 = 256;
+const _: () = assert!(FILL_RUN_MAX as u64 == FILL_BLOCKS_MAX);
 /// Pages that a request with partial blocks may need.
 const PARTIAL_PAGES: usize = 2;
 
@@ -166,9 +169,9 @@ fn run_length(state: &State, key: BlockKey, location: Location, rest: ByteExtent
             && !state.cache.slots().is_damaged(place)
             && state.pending_memory(place).is_none()
     };
-    (1..whole.min(FILL_BLOCKS_MAX as u32))
+    (1..whole.min(FILL_RUN_MAX))
         .find(|offset| !stands(*offset))
-        .unwrap_or(whole.clamp(1, FILL_BLOCKS_MAX as u32))
+        .unwrap_or_else(|| whole.clamp(1, FILL_RUN_MAX))
 }
 
 fn submit_run(state: &mut State, slot: RequestSlot, first: BlockKey, location: Location, count: u32) {
@@ -178,7 +181,7 @@ fn submit_run(state: &mut State, slot: RequestSlot, first: BlockKey, location: L
     let operation = DeviceOperation::Read {
         device: Device::Cache,
         offset: state.cache.geometry().byte_offset(location),
-        pieces: Pieces::One(Piece { memory, length: count * BLOCK_BYTES as u32 }),
+        pieces: Pieces::One(Piece { memory, length: count * BLOCK_LENGTH }),
         checksums: Checksums::Compute,
     };
     state.submit(Purpose::Hit { request: slot, first, location, count }, operation);
@@ -195,7 +198,7 @@ fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Lo
     let operation = DeviceOperation::Read {
         device: Device::Cache,
         offset: state.cache.geometry().byte_offset(location),
-        pieces: Pieces::One(Piece { memory: page_memory(page), length: BLOCK_BYTES as u32 }),
+        pieces: Pieces::One(Piece { memory: page_memory(page), length: BLOCK_LENGTH }),
         checksums: Checksums::Compute,
     };
     state.submit(Purpose::HitPart { request: slot, key, location, page, extent: part }, operation);
@@ -291,9 +294,9 @@ fn serve_miss(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: Byte
         find(state, BlockKey::new(volume, block)).is_none()
             && (state.fills.is_empty() || !state.fills.covers(volume, block))
     };
-    let blocks = blocks_of(rest).take(FILL_BLOCKS_MAX as usize).skip(1);
+    let blocks = blocks_of(rest).take(FILL_RUN_MAX as usize).skip(1);
     let end = blocks.into_iter().find(|block| !is_open(state, *block));
-    let limit = end.map_or(first.plus(FILL_BLOCKS_MAX), |block| block).byte_offset();
+    let limit = end.unwrap_or_else(|| first.plus(FILL_BLOCKS_MAX)).byte_offset();
     let part = ByteExtent { start: rest.start, length: limit.min(rest.end()) - rest.start };
     let count = blocks_of(part).len() as u64;
     let counters = &mut state.volume_mut(volume).counters;
@@ -370,15 +373,13 @@ fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Kee
         read_directly(state, slot, part);
         return;
     }
-    let volume = state.requests.get(slot).volume;
     let whole = part.widened_to_blocks();
     let count = usize::try_from(whole.length / BLOCK_SIZE).expect("at most 256 blocks");
     let Some(pages) = state.pool.take(count, Share::All) else {
         state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
         return;
     };
-    let ticket = state.enqueue(volume, whole, Access::Read);
-    let fill = new_fill(state, slot, part, whole, pages, ticket);
+    let fill = new_fill(state, slot, part, (whole, pages));
     submit_fill(state, fill);
 }
 
@@ -394,8 +395,7 @@ fn begin_fill(state: &mut State, slot: RequestSlot, part: ByteExtent, main: Bloc
         pages = state.pool.take(count(chosen), Share::Fill);
     }
     let Some(pages) = pages else { return false };
-    let ticket = state.enqueue(volume, chosen, Access::Read);
-    let mut fill = new_fill(state, slot, part, chosen, pages, ticket);
+    let mut fill = new_fill(state, slot, part, (chosen, pages));
     fill.promote = true;
     let skipped =
         usize::try_from((part.widened_to_blocks().start - chosen.start) / BLOCK_SIZE).expect("small");
@@ -439,11 +439,11 @@ fn new_fill(
     state: &mut State,
     slot: RequestSlot,
     part: ByteExtent,
-    extent: ByteExtent,
-    pages: alloc::vec::Vec<PageIndex>,
-    ticket: Ticket,
+    (extent, pages): (ByteExtent, alloc::vec::Vec<PageIndex>),
 ) -> Fill {
     state.hold(slot);
+    let volume = state.requests.get(slot).volume;
+    let ticket = state.enqueue(volume, extent, Access::Read);
     let pending = state.requests.get(slot);
     let wants_data = !matches!(pending.operation, Operation::Promote);
     let mut fill = Fill {

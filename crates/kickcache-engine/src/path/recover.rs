@@ -37,8 +37,7 @@ const SEQUENCE_GAP: u64 = 1 << 20;
 
 /// Begins recovery.
 pub(crate) fn begin(state: &mut State) {
-    let mut recovery = Recovery::default();
-    recovery.reads_in_flight = 1;
+    let recovery = Recovery { reads_in_flight: 1, ..Recovery::default() };
     state.recovery = Some(recovery.into());
     submit(state, RecoveryRead::Flush, DeviceOperation::Flush { device: Device::Cache });
 }

@@ -19,7 +19,7 @@ use crate::pool::{Pool, page_memory, page_piece};
 use crate::queue::Queue;
 use crate::request::{Durability, Errno};
 use crate::state::{NewBlock, State, Task};
-use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, SECTOR_SIZE};
+use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, SECTOR_SIZE};
 
 /// CRC32C of 4096 zero bytes.
 const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
@@ -350,7 +350,7 @@ fn pieces_of(writing: &Writing, extent: ByteExtent, payload: (crate::request::Re
     let piece = |block: BlockIndex| match (writing.merged(block), writing.source) {
         (Some(merged), _) => page_piece(merged.page),
         (None, Source::Zeroes) => page_piece(Pool::ZERO_PAGE),
-        (None, Source::Payload) => Piece { memory: memory(block.byte_offset()), length: BLOCK_BYTES as u32 },
+        (None, Source::Payload) => Piece { memory: memory(block.byte_offset()), length: BLOCK_LENGTH },
     };
     Pieces::Many(blocks_of(extent).map(piece).collect())
 }

@@ -45,7 +45,7 @@ impl Ghost {
         let hash = key.hash();
         let set = self.set(hash);
         set.prints[usize::from(set.next)] = fingerprint(hash);
-        set.next = (set.next + 1) % WAYS as u16;
+        set.next = if usize::from(set.next) + 1 == WAYS { 0 } else { set.next + 1 };
     }
 
     /// Whether the block is remembered; it is forgotten by that.

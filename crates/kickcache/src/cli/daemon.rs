@@ -214,7 +214,7 @@ fn address(address: &NbdAddress) -> anyhow::Result<config::NbdAddress> {
     };
     let found = (host.as_str(), port).to_socket_addrs();
     let found: Vec<_> = found.with_context(|| format!("cannot find the host of {address}"))?.collect();
-    let chosen = found.iter().find(|found| found.is_ipv4()).or(found.first());
+    let chosen = found.iter().find(|found| found.is_ipv4()).or_else(|| found.first());
     let chosen = chosen.ok_or_else(|| anyhow!("the host of {address} has no address"))?;
     Ok(config::NbdAddress::Tcp(*chosen))
 }

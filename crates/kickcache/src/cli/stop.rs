@@ -40,7 +40,7 @@ impl StopArgs {
                 Err(ClientError::NoDaemon(_)) => return Ok(writeln!(out, "stopped")?),
                 // A daemon on its way out may refuse to answer, or close the connection.
                 Ok(_) | Err(ClientError::Refused(_) | ClientError::Io { .. }) => {
-                    std::thread::sleep(ASK_EVERY)
+                    std::thread::sleep(ASK_EVERY);
                 }
                 Err(error) => return Err(error.into()),
             }

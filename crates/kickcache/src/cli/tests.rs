@@ -42,6 +42,7 @@ fn fault(line: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of bad command lines")]
 fn bad_arguments_are_refused_with_a_sentence() {
     let long = format!("serve --cache /c --origin /o --nbd unix:/{}", "p".repeat(107));
     let lines = [

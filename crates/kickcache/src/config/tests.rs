@@ -84,6 +84,7 @@ fn two(first: &str, second: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of bad files")]
 fn what_is_wrong_is_refused_with_a_sentence() {
     let long = "x".repeat(64);
     let texts = [

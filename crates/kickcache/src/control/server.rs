@@ -98,7 +98,8 @@ impl Drop for ControlServer {
 
 fn open(path: &Path) -> Result<UnixListener, ServerError> {
     let fail = |source| ServerError::Io { path: path.into(), source };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
     // Two daemons that start at once must not both find the same stale socket.
     let lock = std::fs::File::open(folder).map_err(fail)?;
