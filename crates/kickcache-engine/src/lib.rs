@@ -26,6 +26,7 @@ mod queue;
 pub mod request;
 mod state;
 pub mod stats;
+mod submit;
 pub mod time;
 pub mod units;
 mod volume;

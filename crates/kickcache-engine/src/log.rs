@@ -17,12 +17,11 @@ use crate::format::geometry::Geometry;
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::inflight::requests::RequestSlot;
 use crate::inflight::slab::Slab;
+use crate::pool::joined;
 use crate::queue::Queue;
 use crate::request::Durability;
 use crate::time::{Duration, Instant};
-use crate::units::{
-    BLOCK_LENGTH, BlockKey, Checksum, Generation, Location, PageIndex, SegmentIndex, Sequence,
-};
+use crate::units::{BlockKey, Checksum, Generation, Location, PageIndex, SegmentIndex, Sequence};
 
 /// Blocks at which a batch is worth a write of its own while others are in flight.
 const WORTH_A_WRITE: usize = 64;
@@ -476,29 +475,5 @@ fn note(open: &mut OpenSegment, start: u32, entries: &[BatchEntry], sequence: Se
     for (place, entry) in places.zip(entries) {
         *place =
             entry.key.map(|key| SummaryEntry { key, dirty: entry.dirty, checksum: entry.checksum, sequence });
-    }
-}
-
-/// One piece a block; neighbours in memory are joined.
-fn joined(memories: impl Iterator<Item = Memory>) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    for memory in memories {
-        match pieces.last_mut() {
-            Some(piece) if follows(piece, memory) => piece.length += BLOCK_LENGTH,
-            _ => pieces.push(Piece { memory, length: BLOCK_LENGTH }),
-        }
-    }
-    pieces
-}
-
-fn follows(piece: &Piece, memory: Memory) -> bool {
-    match (piece.memory, memory) {
-        (Memory::Request { id, offset }, Memory::Request { id: next_id, offset: next }) => {
-            id == next_id && offset + piece.length == next
-        }
-        (Memory::Pool { page, offset: 0 }, Memory::Pool { page: next, offset: 0 }) => {
-            page.get() + piece.length / BLOCK_LENGTH == next.get()
-        }
-        (Memory::Request { .. } | Memory::Pool { .. }, _) => false,
     }
 }

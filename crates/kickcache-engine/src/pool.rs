@@ -91,6 +91,30 @@ pub(crate) fn page_pieces(pages: &[PageIndex]) -> Vec<Piece> {
     pieces
 }
 
+/// One piece a block; neighbours in memory are joined.
+pub(crate) fn joined(memories: impl Iterator<Item = Memory>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for memory in memories {
+        match pieces.last_mut() {
+            Some(piece) if follows(piece, memory) => piece.length += BLOCK_LENGTH,
+            _ => pieces.push(Piece { memory, length: BLOCK_LENGTH }),
+        }
+    }
+    pieces
+}
+
+fn follows(piece: &Piece, memory: Memory) -> bool {
+    match (piece.memory, memory) {
+        (Memory::Request { id, offset }, Memory::Request { id: next_id, offset: next }) => {
+            id == next_id && offset + piece.length == next
+        }
+        (Memory::Pool { page, offset: 0 }, Memory::Pool { page: next, offset: 0 }) => {
+            page.get() + piece.length / BLOCK_LENGTH == next.get()
+        }
+        (Memory::Request { .. } | Memory::Pool { .. }, _) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

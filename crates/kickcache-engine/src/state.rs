@@ -10,7 +10,7 @@ use crate::cache::Cache;
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::{EngineSettings, VOLUME_COUNT_MAX};
-use crate::device::{Device, DeviceOperation, Memory, Submission, SubmissionId};
+use crate::device::{DeviceOperation, Memory, Submission};
 use crate::format::geometry::Geometry;
 use crate::format::journal::{Fact, Record};
 use crate::format::summary::Summary;
@@ -189,66 +189,6 @@ impl State {
 
     pub(crate) fn is_out_of_service(&self) -> bool {
         self.health == CacheHealth::OutOfService
-    }
-
-    /// Hands a submission to the driver.
-    pub(crate) fn submit(&mut self, purpose: Purpose, operation: DeviceOperation) {
-        let id = self.submissions.insert(purpose);
-        self.count_submission(&operation);
-        self.outbox.push_back(Submission { id, operation });
-    }
-
-    fn count_submission(&mut self, operation: &DeviceOperation) {
-        match operation {
-            DeviceOperation::Read { device, pieces, .. } => self.count_read(*device, pieces.length()),
-            DeviceOperation::ReadMetadata { extent } => self.count_read(Device::Cache, extent.length),
-            DeviceOperation::Write { device, pieces, .. } => self.count_write(*device, pieces.length()),
-            DeviceOperation::WriteMetadata { bytes, pieces, .. } => {
-                let data: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
-                self.count_write(Device::Cache, bytes.len() as u64 + data);
-            }
-            DeviceOperation::WriteZeroes { device, extent, .. } => self.count_write(*device, extent.length),
-            DeviceOperation::Flush { device: Device::Cache } => self.counters.flushes += 1,
-            DeviceOperation::Flush { device: Device::Origin(volume) } => {
-                self.volume_mut(*volume).counters.origin_flushes += 1;
-            }
-            DeviceOperation::Discard { .. } | DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => {
-            }
-        }
-    }
-
-    fn count_read(&mut self, device: Device, bytes: u64) {
-        match device {
-            Device::Cache => {
-                self.counters.reads += 1;
-                self.counters.read_bytes += bytes;
-            }
-            Device::Origin(volume) => {
-                let counters = &mut self.volume_mut(volume).counters;
-                counters.origin_reads += 1;
-                counters.origin_read_bytes += bytes;
-            }
-        }
-    }
-
-    fn count_write(&mut self, device: Device, bytes: u64) {
-        match device {
-            Device::Cache => {
-                self.counters.writes += 1;
-                self.counters.write_bytes += bytes;
-            }
-            Device::Origin(volume) => {
-                let counters = &mut self.volume_mut(volume).counters;
-                counters.origin_writes += 1;
-                counters.origin_write_bytes += bytes;
-            }
-        }
-    }
-
-    /// Does something to the driver's memory at once; nobody waits for it.
-    pub(crate) fn submit_memory(&mut self, operation: DeviceOperation) {
-        // Without checksums there is no completion, so that no purpose is kept.
-        self.outbox.push_back(Submission { id: SubmissionId::from_u64(u64::MAX), operation });
     }
 
     /// One thing more that a request waits for.

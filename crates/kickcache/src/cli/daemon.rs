@@ -35,7 +35,11 @@ pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
     let servers = start_servers(plan)?;
-    greet(out, control.path(), &servers);
+    // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
+    match std::env::var_os("LISTEN_FDS") {
+        Some(_) => greet(&mut std::io::stderr(), control.path(), &servers),
+        None => greet(out, control.path(), &servers),
+    }
     daemon.started(servers.clone());
     let ends: Vec<_> = servers.iter().map(wait).collect();
     drop(control);

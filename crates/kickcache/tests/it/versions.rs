@@ -95,11 +95,11 @@ fn hammer(mode: &'static str, cache_size: &'static str, load: Load, seed: u64) {
 
 fn judge(events: &[Event]) {
     let reads = events.iter().filter(|event| event.kind == Kind::Read).count();
-    assert!(reads > 1000 && events.len() - reads > 1000, "{reads} of {} events are reads", events.len());
+    assert!(reads > 200 && events.len() - reads > 200, "{reads} of {} events are reads", events.len());
     history::check(events).unwrap();
     // One planted stale read must show, or the check above means nothing.
     let mut events = events.to_vec();
-    let hot = |event: &&Event| event.kind == Kind::Write && event.version > 500;
+    let hot = |event: &&Event| event.kind == Kind::Write && event.version > 50;
     let write = *events.iter().find(hot).unwrap();
     let start = events.iter().map(|event| event.end).max().unwrap() + 10;
     let later = Event { version: 1 << 40, kind: Kind::Write, start, end: start + 1, ..write };
