@@ -454,6 +454,18 @@ impl State {
         sequence.is_some_and(|sequence| self.order.is_durable(sequence))
     }
 
+    /// Whether a change of an extent must wait: a write holds it, or the journal has no room for its records.
+    pub(crate) fn must_stall(&self, volume: VolumeId, extent: ByteExtent) -> bool {
+        let is_locked = self.write_locks.iter().any(|lock| lock.1 == volume && lock.2.overlaps(extent));
+        is_locked || (!self.journal.has_room() && !self.is_out_of_service())
+    }
+
+    /// The request begins again when something changed; a checkpoint makes room in the journal.
+    pub(crate) fn stall(&mut self, slot: RequestSlot) {
+        self.stalled.push_back(slot);
+        self.agenda.push_back(Task::Checkpoint);
+    }
+
     /// Requests that wait for pages, journal room or a lock try again.
     pub(crate) fn wake_stalled(&mut self) {
         while let Some(slot) = self.stalled.pop_front() {

@@ -7,7 +7,7 @@ use crate::inflight::requests::{RequestSlot, Stage, blocks_of};
 use crate::inflight::submissions::Purpose;
 use crate::order::DurableWaiter;
 use crate::request::Errno;
-use crate::state::{State, Task};
+use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent};
 
 /// Bytes that one part covers while blocks of the volume are cached.
@@ -30,11 +30,8 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
         state.end_request(slot);
         return;
     }
-    let conflicts = |lock: &(RequestSlot, _, ByteExtent)| lock.1 == volume && lock.2.overlaps(extent);
-    let is_full = !state.journal.has_room() && !state.is_out_of_service();
-    if state.write_locks.iter().any(conflicts) || is_full {
-        state.stalled.push_back(slot);
-        state.agenda.push_back(Task::Checkpoint);
+    if state.must_stall(volume, extent) {
+        state.stall(slot);
         return;
     }
     let is_empty = state.cache.volume(volume).cached == 0;

@@ -35,11 +35,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         state.requests.get_mut(slot).writing().extent = part_of_zeroes(rest, length);
     }
     let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
-    let conflicts = |lock: &(RequestSlot, _, ByteExtent)| lock.1 == volume && lock.2.overlaps(extent);
-    let is_full = !state.journal.has_room() && !state.is_out_of_service();
-    if state.write_locks.iter().any(conflicts) || is_full {
-        state.stalled.push_back(slot);
-        state.agenda.push_back(Task::Checkpoint);
+    if state.must_stall(volume, extent) {
+        state.stall(slot);
         return;
     }
     let route = choose_route(state, slot);

@@ -18,6 +18,10 @@ const CONNECTIONS: u64 = 4;
 const WINDOW: usize = 6;
 const VOLUME_BYTES: u64 = 64 * MIB;
 const TIME: Duration = Duration::from_millis(3000);
+/// They go on beyond that until there were so many writes.
+const WRITES_MIN: u64 = 1500;
+/// But not beyond this.
+const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// What the connections do.
 #[derive(Clone, Copy)]
@@ -95,11 +99,11 @@ fn hammer(mode: &'static str, cache_size: &'static str, load: Load, seed: u64) {
 
 fn judge(events: &[Event]) {
     let reads = events.iter().filter(|event| event.kind == Kind::Read).count();
-    assert!(reads > 200 && events.len() - reads > 200, "{reads} of {} events are reads", events.len());
+    assert!(reads > 1000 && events.len() - reads > 1000, "{reads} of {} events are reads", events.len());
     history::check(events).unwrap();
     // One planted stale read must show, or the check above means nothing.
     let mut events = events.to_vec();
-    let hot = |event: &&Event| event.kind == Kind::Write && event.version > 50;
+    let hot = |event: &&Event| event.kind == Kind::Write && event.version > 500;
     let write = *events.iter().find(hot).unwrap();
     let start = events.iter().map(|event| event.end).max().unwrap() + 10;
     let later = Event { version: 1 << 40, kind: Kind::Write, start, end: start + 1, ..write };
@@ -134,7 +138,7 @@ impl<'a> Worker<'a> {
     }
 
     fn run(mut self) -> Vec<Event> {
-        while self.clock.elapsed() < TIME {
+        while self.is_wanted() {
             while self.pending.len() < WINDOW {
                 self.send();
             }
@@ -144,6 +148,11 @@ impl<'a> Worker<'a> {
             self.receive();
         }
         self.events
+    }
+
+    fn is_wanted(&self) -> bool {
+        let elapsed = self.clock.elapsed();
+        elapsed < TIME || (elapsed < TIME_MAX && self.versions.load(Ordering::Relaxed) < WRITES_MIN)
     }
 
     fn send(&mut self) {
