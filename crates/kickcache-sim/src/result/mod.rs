@@ -1,0 +1,246 @@
+//! What a run gave, whoever ran it: a model, the real engine on virtual devices, the demo, or fio.
+//!
+//! It is stored as JSON and read again; a report is a list of them.
+
+pub mod latencies;
+pub mod series;
+
+use kickcache_engine::time::Instant;
+use serde::{Deserialize, Serialize};
+
+use crate::result::latencies::Latencies;
+use crate::result::series::Series;
+
+/// Version of the JSON that [`RunResult`] is stored as.
+pub const RESULT_VERSION: u32 = 1;
+
+/// One run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`RESULT_VERSION`] of its writer.
+    pub version: u32,
+    /// What was run, in few words: the row of a table.
+    pub name: String,
+    /// The cache device, as people call it; nothing for a bare device.
+    pub cache: Option<String>,
+    /// The origin.
+    pub origin: String,
+    /// The load.
+    pub workload: String,
+    /// Seed of everything that was drawn at random.
+    pub seed: u64,
+    /// Measured time in nanoseconds, without what came before [`crate::workload::Workload::measured_from`].
+    pub nanos: u64,
+    /// The jobs, in their order.
+    pub jobs: Vec<JobResult>,
+    /// Blocks that were found in the cache, over time; empty without a cache.
+    pub hit_blocks: Series,
+    /// Blocks that were not.
+    pub miss_blocks: Series,
+    /// What the cache device did.
+    pub cache_device: Option<DeviceResult>,
+    /// What the origin did.
+    pub origin_device: Option<DeviceResult>,
+    /// Bytes that were brought into the cache because a read missed them.
+    pub promoted_bytes: u64,
+    /// Bytes of client writes that entered the cache.
+    pub logged_bytes: u64,
+    /// Bytes that only the cache has, at the end.
+    pub dirty_bytes: u64,
+}
+
+/// What one job gave.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobResult {
+    /// Its name.
+    pub name: String,
+    /// Accesses in flight at most.
+    pub depth: u32,
+    /// Its reads.
+    pub reads: Direction,
+    /// Its writes.
+    pub writes: Direction,
+    /// Flushes, discards and the like, which count in none of the two.
+    pub others: u64,
+}
+
+/// The reads or the writes of a job.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Direction {
+    /// How many ended.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Times from request to reply.
+    pub latencies: Latencies,
+    /// How many ended in each interval.
+    pub ended: Series,
+}
+
+/// What one device did.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceResult {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Nanoseconds of each interval in which it had something to do.
+    pub busy: Series,
+    /// Bytes written in each interval.
+    pub written: Series,
+}
+
+impl Direction {
+    /// Notes one that began and ended.
+    pub fn record(&mut self, begun: Instant, ended: Instant, bytes: u64) {
+        self.count += 1;
+        self.bytes += bytes;
+        self.latencies.record(ended.since(begun));
+        self.ended.add(ended, 1);
+    }
+}
+
+impl JobResult {
+    /// Nothing yet.
+    pub fn new(name: &str, depth: u32) -> JobResult {
+        let (reads, writes) = (Direction::default(), Direction::default());
+        JobResult { name: name.into(), depth, reads, writes, others: 0 }
+    }
+
+    /// Reads and writes that ended.
+    pub fn count(&self) -> u64 {
+        self.reads.count + self.writes.count
+    }
+
+    /// Bytes read and written.
+    pub fn bytes(&self) -> u64 {
+        self.reads.bytes + self.writes.bytes
+    }
+
+    /// Latencies of reads and writes together.
+    pub fn latencies(&self) -> Latencies {
+        self.reads.latencies.merged(&self.writes.latencies)
+    }
+
+    /// Reads and writes that ended in each interval.
+    pub fn ended(&self) -> Series {
+        self.reads.ended.merged(&self.writes.ended)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and times of a run are far below 2^53")]
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+impl RunResult {
+    /// Nothing yet.
+    pub fn new(name: &str, workload: &str, seed: u64) -> RunResult {
+        RunResult {
+            version: RESULT_VERSION,
+            name: name.into(),
+            cache: None,
+            origin: String::new(),
+            workload: workload.into(),
+            seed,
+            nanos: 0,
+            jobs: Vec::new(),
+            hit_blocks: Series::default(),
+            miss_blocks: Series::default(),
+            cache_device: None,
+            origin_device: None,
+            promoted_bytes: 0,
+            logged_bytes: 0,
+            dirty_bytes: 0,
+        }
+    }
+
+    /// Reads and writes of all jobs that ended.
+    pub fn count(&self) -> u64 {
+        self.jobs.iter().map(JobResult::count).sum()
+    }
+
+    /// Reads and writes a second, of all jobs.
+    pub fn iops(&self) -> f64 {
+        self.per_second(self.count())
+    }
+
+    /// Reads and writes a second of one job.
+    pub fn job_iops(&self, job: &JobResult) -> f64 {
+        self.per_second(job.count())
+    }
+
+    /// Bytes read and written a second, by all jobs.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.per_second(self.jobs.iter().map(JobResult::bytes).sum())
+    }
+
+    fn per_second(&self, amount: u64) -> f64 {
+        share(amount, self.nanos) * 1e9
+    }
+
+    /// Latencies of all jobs, reads and writes together.
+    pub fn latencies(&self) -> Latencies {
+        self.jobs.iter().fold(Latencies::default(), |all, job| all.merged(&job.latencies()))
+    }
+
+    /// Reads and writes of all jobs that ended in each interval.
+    pub fn ended(&self) -> Series {
+        self.jobs.iter().fold(Series::default(), |all, job| all.merged(&job.ended()))
+    }
+
+    /// The part of the blocks asked for that was found in the cache; `None` if none was looked for.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let (hits, misses) = (self.hit_blocks.total(), self.miss_blocks.total());
+        (hits + misses > 0).then(|| share(hits, hits + misses))
+    }
+
+    /// Bytes written to the cache device for each byte that was to be kept there; `None` if nothing was.
+    pub fn written_per_byte(&self) -> Option<f64> {
+        let kept = self.promoted_bytes + self.logged_bytes;
+        let written = self.cache_device.as_ref()?.write_bytes;
+        (kept > 0).then(|| share(written, kept))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> RunResult {
+        let mut result = RunResult::new("test", "two reads and a write", 7);
+        let mut job = JobResult::new("one", 2);
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        job.reads.record(at(0), at(1), 4096);
+        job.reads.record(at(500), at(1500), 4096);
+        job.writes.record(at(0), at(3), 8192);
+        result.jobs.push(job);
+        result.nanos = 2_000_000_000;
+        result.hit_blocks.add(at(1), 1);
+        result.miss_blocks.add(at(1500), 1);
+        result
+    }
+
+    #[test]
+    fn figures_come_from_all_jobs_and_both_directions() {
+        let result = run();
+        assert_eq!((result.count(), result.iops().round() as u64), (3, 2));
+        assert_eq!(result.bytes_per_second().round() as u64, 8192);
+        assert_eq!(result.hit_ratio(), Some(0.5));
+        assert_eq!(result.ended().values(), [2, 1]);
+        assert_eq!(result.latencies().count(), 3);
+    }
+
+    #[test]
+    fn json_gives_the_same_result_back() {
+        let result = run();
+        let text = serde_json::to_string(&result).unwrap();
+        assert_eq!(serde_json::from_str::<RunResult>(&text).unwrap(), result);
+    }
+}
