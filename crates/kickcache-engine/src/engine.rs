@@ -4,7 +4,6 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use crate::cache::segments::SegmentState;
 use crate::config::{EngineSettings, FILL_WINDOW_MAX, FILL_WINDOW_MIN, Mode, VolumeSettings};
 use crate::device::{Completion, Submission};
 use crate::error::Error;
@@ -13,12 +12,10 @@ use crate::inflight::requests::{RequestSlot, Stage, Writing};
 use crate::inflight::submissions::Purpose;
 use crate::order::DurableWaiter;
 use crate::path::{checkpoint, discard, fill, flush, land, merge, read, reclaim, recover, write, writeback};
-use crate::queue::Queue;
 use crate::request::{Errno, Operation, Reply, Request};
 use crate::state::{State, Task};
-use crate::stats::{Status, VolumeStatus};
 use crate::time::Instant;
-use crate::units::{BlockIndex, BlockKey, VolumeId};
+use crate::units::VolumeId;
 use crate::volume::Volume;
 
 /// Where an engine is in its life.
@@ -56,8 +53,12 @@ enum Ending {
 /// until [`Engine::poll_timeout`] or the next event.
 #[derive(Debug)]
 pub struct Engine {
-    state: State,
+    pub(crate) state: State,
     ending: Ending,
+    /// Reads that arrived since the last poll: begun together, so that their places in memory are fetched together.
+    arrived: Vec<RequestSlot>,
+    /// Something happened since the last poll, so that there may be something to submit.
+    is_stirred: bool,
 }
 
 impl Engine {
@@ -77,7 +78,7 @@ impl Engine {
             state.add_volume(Volume::new(*settings, check_settings(superblock, settings)?, now));
         }
         recover::begin(&mut state);
-        Ok(Engine { state, ending: Ending::No })
+        Ok(Engine { state, ending: Ending::No, arrived: Vec::new(), is_stirred: true })
     }
 
     /// Where the engine is in its life.
@@ -112,12 +113,29 @@ impl Engine {
             self.state.replies.push_back(Reply { id: request.id, result });
             return;
         }
+        self.is_stirred = true;
         let slot = self.state.requests.insert(&request);
         if request.operation == Operation::Read {
-            read::begin(&mut self.state, slot);
-        } else {
-            self.prepare(slot, &request);
-            self.state.agenda.push_back(Task::Begin(slot));
+            self.arrived.push(slot);
+            return;
+        }
+        self.begin_arrived();
+        self.prepare(slot, &request);
+        self.state.agenda.push_back(Task::Begin(slot));
+        self.run_agenda();
+    }
+
+    /// Begins the reads that arrived since the last poll.
+    fn begin_arrived(&mut self) {
+        if self.arrived.is_empty() {
+            return;
+        }
+        let state = &mut self.state;
+        if self.arrived.len() > 1 {
+            read::warm(state, &self.arrived);
+        }
+        for slot in self.arrived.drain(..) {
+            read::begin(state, slot);
         }
         self.run_agenda();
     }
@@ -142,6 +160,7 @@ impl Engine {
     /// For a submission that was never given, or that was completed before.
     pub fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
         self.state.now = now;
+        self.is_stirred = true;
         let purpose = self.state.submissions.remove(completion.id);
         self.dispatch(purpose, completion);
         self.run_agenda();
@@ -279,6 +298,7 @@ impl Engine {
     /// Lets time pass; call when [`Engine::poll_timeout`] is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.state.now = now;
+        self.is_stirred = true;
         if self.state.recovery.is_none() {
             self.state.agenda.extend(self.state.volume_ids().map(Task::Writeback));
         }
@@ -287,10 +307,20 @@ impl Engine {
 
     /// The next thing to do for the driver. Drain this first.
     pub fn poll_submission(&mut self) -> Option<Submission> {
-        if self.state.outbox.is_empty() {
+        if let Some(submission) = self.state.outbox.pop_front() {
+            return Some(submission);
+        }
+        self.begin_arrived();
+        if self.state.outbox.is_empty() && self.is_stirred {
+            self.is_stirred = self.is_ending();
             self.pump();
         }
         self.state.outbox.pop_front()
+    }
+
+    /// Whether the end may come nearer without anything else happening.
+    fn is_ending(&self) -> bool {
+        matches!(self.ending, Ending::Draining | Ending::FlushingOrigins)
     }
 
     /// Turns what has gathered since the last poll into submissions.
@@ -338,6 +368,7 @@ impl Engine {
     /// Changes a volume's mode; leaving write-back drains first, and the new mode holds for new writes at once.
     pub fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
         self.state.now = now;
+        self.is_stirred = true;
         let found = self.state.volume_mut(volume);
         let leaves_write_back = found.settings.mode == Mode::WriteBack && mode != Mode::WriteBack;
         found.settings.mode = mode;
@@ -349,6 +380,7 @@ impl Engine {
     /// Writes all dirty data of a volume back at full speed; done when its status says 0 dirty and 0 unflushed.
     pub fn drain(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
+        self.is_stirred = true;
         self.state.volume_mut(volume).draining = true;
         self.state.agenda.push_back(Task::Writeback(volume));
         self.run_agenda();
@@ -358,6 +390,7 @@ impl Engine {
     /// stay dirty on the cache device.
     pub fn stop(&mut self, now: Instant) {
         self.state.now = now;
+        self.is_stirred = true;
         if self.ending == Ending::No {
             self.ending = Ending::Draining;
             self.state.is_ending = true;
@@ -372,7 +405,7 @@ impl Engine {
     }
 
     fn advance_ending(&mut self) {
-        if !matches!(self.ending, Ending::Draining | Ending::FlushingOrigins) {
+        if !self.is_ending() {
             return;
         }
         self.state.write_all_batches();
@@ -394,70 +427,6 @@ impl Engine {
         }
         self.ending = Ending::Settling;
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Stop));
-    }
-
-    /// State and counters.
-    pub fn status(&self) -> Status {
-        let state = &self.state;
-        let segments = state.cache.segments();
-        let geometry = state.cache.geometry();
-        let free = segments.count_in(SegmentState::Free)
-            + segments.count_in(SegmentState::Ready)
-            + segments.count_in(SegmentState::Opening);
-        Status {
-            health: state.health,
-            segments: u64::from(geometry.segment_count),
-            free_segments: free,
-            capacity_blocks: u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count),
-            probation_blocks: segments.live_blocks(Queue::Probation),
-            main_blocks: segments.live_blocks(Queue::Main),
-            probation_target: state.retention.target(),
-            memory_bytes: state.cache.memory_bytes() + state.retention.memory_bytes(),
-            counters: state.counters,
-            volumes: state.volume_ids().map(|volume| self.volume_status(volume)).collect(),
-        }
-    }
-
-    fn volume_status(&self, volume: VolumeId) -> VolumeStatus {
-        let found = self.state.volume(volume);
-        let blocks = self.state.cache.volume(volume);
-        VolumeStatus {
-            volume,
-            mode: found.settings.mode,
-            size: found.size,
-            cached_blocks: blocks.cached,
-            dirty_blocks: blocks.dirty,
-            unflushed_blocks: blocks.unflushed,
-            fill_window: found.window.bytes(),
-            requests_in_flight: self.state.requests.count_for(volume),
-            counters: found.counters,
-        }
-    }
-
-    /// Whether the newest data of a block is in the cache, at any place of the log.
-    pub fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool {
-        self.state.cache.find(BlockKey::new(volume, block)).is_some()
-    }
-
-    /// The blocks of a volume whose newest data the origin does not have, or has not flushed, ascending. Walks the
-    /// whole table: for tools, not for serving.
-    pub fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
-        let mut blocks: Vec<_> = self.state.cache.kept_blocks(volume).collect();
-        blocks.sort_unstable();
-        blocks
-    }
-
-    /// Whether the books agree with each other, recomputed from scratch.
-    ///
-    /// # Panics
-    /// If they do not.
-    pub fn check(&self) {
-        self.state.cache.check();
-    }
-
-    /// Pages of the pool in use.
-    pub fn pool_pages_used(&self) -> u32 {
-        self.state.pool.used()
     }
 }
 

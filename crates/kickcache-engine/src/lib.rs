@@ -29,4 +29,5 @@ pub mod stats;
 mod submit;
 pub mod time;
 pub mod units;
+mod view;
 mod volume;

@@ -220,6 +220,9 @@ impl Log {
     /// Makes sure, where it is cheap, that the next `count` blocks of a head stand one behind the other: a stretch
     /// that belongs together is one read later.
     pub(crate) fn keep_together(&mut self, queue: Queue, count: u32) {
+        if count < 2 {
+            return;
+        }
         let head = &self.heads[queue.index()];
         let Some(segment) = head.segment else { return };
         let left = self.geometry.batch_blocks() - self.open_segment(segment).position;

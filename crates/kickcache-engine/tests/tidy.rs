@@ -16,7 +16,7 @@ const LONG_FILE_REASON: &str = "Over 500 lines because ";
 /// Lines of a function from its name to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
 /// What the engine may depend on.
-const ENGINE_DEPENDENCIES: [&str; 3] = ["crc", "hashbrown", "thiserror"];
+const ENGINE_DEPENDENCIES: [&str; 3] = ["crc-fast", "hashbrown", "thiserror"];
 
 /// Words that have a better one: how they begin, where they are looked for, and what to write.
 const WORDS: [(&str, Where, &str); 17] = [

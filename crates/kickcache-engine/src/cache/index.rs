@@ -64,6 +64,24 @@ impl Index {
         if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
     }
 
+    /// Fetches a key's first bucket.
+    pub(crate) fn warm(&self, key: BlockKey) {
+        core::hint::black_box(self.buckets[self.home(key.hash())].passed);
+    }
+
+    /// Fetches the slot that holds a key, if its first bucket names it.
+    pub(crate) fn warm_slot(&self, key: BlockKey, slots: &Slots) {
+        let hash = key.hash();
+        let bucket = &self.buckets[self.home(hash)];
+        let ways = bucket.ways_tagged(tag(hash));
+        if ways != 0 {
+            let place = bucket.places[ways.trailing_zeros() as usize];
+            if place != EMPTY {
+                slots.warm(Location::new(place));
+            }
+        }
+    }
+
     /// Bucket and way of a key.
     fn position(&self, key: BlockKey, slots: &Slots) -> Option<(usize, usize)> {
         let hash = key.hash();

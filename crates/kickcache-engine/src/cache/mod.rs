@@ -102,6 +102,16 @@ impl Cache {
         self.geometry.segment_of(location)
     }
 
+    /// Fetches what [`Cache::find`] looks at first.
+    pub(crate) fn warm_index(&self, key: BlockKey) {
+        self.index.warm(key);
+    }
+
+    /// Fetches what [`Cache::find`] looks at second.
+    pub(crate) fn warm_slot(&self, key: BlockKey) {
+        self.index.warm_slot(key, &self.slots);
+    }
+
     pub(crate) fn find(&self, key: BlockKey) -> Option<Location> {
         self.index.find(key, &self.slots)
     }

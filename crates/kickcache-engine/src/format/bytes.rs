@@ -3,17 +3,17 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 use crate::units::{BlockKey, Checksum};
 
 /// Bytes of the head that all structures share: magic number and checksum.
 pub const HEAD_BYTES: usize = 12;
 const CHECKSUM_AT: core::ops::Range<usize> = 8..12;
 
-static CRC32C: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
-
 /// CRC32C (Castagnoli) of bytes.
 pub fn crc32c(bytes: &[u8]) -> Checksum {
-    Checksum::new(CRC32C.checksum(bytes))
+    Checksum::new(crc_fast::crc32_iscsi(bytes))
 }
 
 /// Builds a structure front to back in a zeroed buffer of fixed size.
@@ -135,9 +135,10 @@ impl<'a> Reader<'a> {
 }
 
 fn checksum_of(bytes: &[u8]) -> Option<Checksum> {
-    let mut digest = CRC32C.digest();
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(bytes.get(..CHECKSUM_AT.start)?);
     digest.update(&[0; 4]);
     digest.update(bytes.get(CHECKSUM_AT.end..)?);
-    Some(Checksum::new(digest.finalize()))
+    let sum = u32::try_from(digest.finalize()).expect("a CRC32C has 32 bits");
+    Some(Checksum::new(sum))
 }

@@ -39,6 +39,16 @@ const fn is_sector_aligned(extent: ByteExtent) -> bool {
     extent.start.is_multiple_of(SECTOR_SIZE) && extent.end().is_multiple_of(SECTOR_SIZE)
 }
 
+/// Fetches the places in memory that reads will look at first, all at once: one by one each would be waited for.
+pub(crate) fn warm(state: &State, reads: &[RequestSlot]) {
+    let key = |slot: &RequestSlot| {
+        let pending = state.requests.get(*slot);
+        BlockKey::new(pending.volume, BlockIndex::containing(pending.extent.start))
+    };
+    reads.iter().for_each(|slot| state.cache.warm_index(key(slot)));
+    reads.iter().for_each(|slot| state.cache.warm_slot(key(slot)));
+}
+
 /// Begins a read.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let extent = state.requests.get(slot).extent;

@@ -210,8 +210,11 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     let done = writing.locations.len();
     state.fills.spoil(volume, extent);
     if done == 0 {
+        // Which head each block goes to shows only when it is looked up, once.
         let count = u32::try_from(blocks_of(extent).len()).expect("requests have at most 32 MiB");
-        state.log.keep_together(Queue::Main, count.min(BATCH_BLOCKS_MAX));
+        for queue in Queue::ALL {
+            state.log.keep_together(queue, count.min(BATCH_BLOCKS_MAX));
+        }
     }
     for block in blocks_of(extent).skip(done) {
         let key = BlockKey::new(volume, block);

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use crate::driver::backend::{Backend, Event, Interest, Io, IoKind, Target, WATCH_KEY_MAX};
+use crate::driver::patience::{LOOK_MAX, Patience};
 use crate::driver::workers::Workers;
 
 /// Entries of the submission queue; a full queue is handed over early.
@@ -29,6 +30,7 @@ const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 pub(crate) struct Ring {
     ring: IoUring,
     workers: Option<Workers>,
+    patience: Patience,
 }
 
 impl Ring {
@@ -40,11 +42,12 @@ impl Ring {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
+            .setup_taskrun_flag()
             .setup_clamp()
             .setup_submit_all()
             .setup_cqsize(COMPLETIONS)
             .build(SUBMISSIONS)?;
-        Ok(Ring { ring, workers: None })
+        Ok(Ring { ring, workers: None, patience: Patience::default() })
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
@@ -82,6 +85,23 @@ impl Ring {
         let Some(workers) = &self.workers else { return };
         let fd = workers.wakeup().as_raw_fd();
         self.push(&poll_entry(fd, WORKERS_KEY, Interest::Readable));
+    }
+
+    /// Looks for completions until there is one, or the time is over; it takes no lock and no system call.
+    fn look(&mut self, start: Instant, longest: Duration) {
+        while self.ring.completion().is_empty() && !self.ring.submission().taskrun() {
+            if start.elapsed() >= longest {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        let Some(timeout) = timeout else { return self.ring.submit_and_wait(1) };
+        let span = Timespec::from(timeout);
+        let arguments = SubmitArgs::new().timespec(&span);
+        self.ring.submitter().submit_with_args(1, &arguments)
     }
 
     fn collect(&mut self, events: &mut Vec<Event>) {
@@ -138,15 +158,18 @@ impl Backend for Ring {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
-        let result = match timeout {
-            None => self.ring.submit_and_wait(1),
-            Some(timeout) => {
-                let span = Timespec::from(timeout);
-                let arguments = SubmitArgs::new().timespec(&span);
-                self.ring.submitter().submit_with_args(1, &arguments)
+        let start = Instant::now();
+        let longest = timeout.map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
+        if self.patience.looks() && !longest.is_zero() {
+            if !self.ring.submission().is_empty() {
+                self.submit()?;
             }
-        };
-        tolerate(result)?;
+            self.look(start, longest);
+        }
+        tolerate(self.sleep(timeout))?;
+        if longest == LOOK_MAX {
+            self.patience.learn(start.elapsed());
+        }
         self.collect(events);
         Ok(())
     }

@@ -1,0 +1,70 @@
+//! Whether it pays to look at the ring for a moment before sleeping.
+//!
+//! To be woken costs a sleeper several microseconds, and whoever wakes it as well. Looking costs processor time that
+//! others might want. So the thread looks only while events keep coming soon: an idle daemon sleeps at once.
+
+use std::time::Duration;
+
+/// Longest look.
+pub(crate) const LOOK_MAX: Duration = Duration::from_micros(50);
+
+/// Looks are worth it from this score on.
+const SCORE_LEAST: u8 = 8;
+const SCORE_MAX: u8 = 16;
+/// What a wait that outlasts a look takes off the score: more than two of three waits must be short.
+const DISAPPOINTMENT: u8 = 2;
+
+/// Remembers how long the last waits took.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    score: u8,
+}
+
+impl Patience {
+    /// Whether to look before the next sleep.
+    pub(crate) fn looks(&self) -> bool {
+        self.score >= SCORE_LEAST
+    }
+
+    /// Takes note of a wait for which there was no bound.
+    pub(crate) fn learn(&mut self, waited: Duration) {
+        self.score = if waited <= LOOK_MAX {
+            (self.score + 1).min(SCORE_MAX)
+        } else {
+            self.score.saturating_sub(DISAPPOINTMENT)
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_micros(20);
+    const LONG: Duration = Duration::from_micros(80);
+
+    fn after(waits: impl IntoIterator<Item = Duration>) -> Patience {
+        let mut patience = Patience::default();
+        waits.into_iter().for_each(|wait| patience.learn(wait));
+        patience
+    }
+
+    #[test]
+    fn an_idle_thread_does_not_look() {
+        assert!(!after([]).looks());
+        assert!(!after([LONG; 100]).looks());
+        assert!(!after([SHORT; 100].into_iter().chain([LONG; 5])).looks());
+    }
+
+    #[test]
+    fn short_waits_are_looked_out() {
+        assert!(after([SHORT; 8]).looks());
+        assert!(after([SHORT; 100].into_iter().chain([LONG; 4])).looks());
+    }
+
+    #[test]
+    fn a_wait_that_is_long_every_other_time_is_slept() {
+        assert!(!after([SHORT, LONG].into_iter().cycle().take(100)).looks());
+        assert!(after([SHORT, SHORT, SHORT, LONG].into_iter().cycle().take(100)).looks());
+    }
+}
