@@ -25,6 +25,10 @@ pub(crate) struct OriginFlush {
     /// When the oldest write since the last flush ended.
     since: Option<Instant>,
     wanted: bool,
+    /// The flush in flight covers writes that clients were told of.
+    covers_clients: bool,
+    /// A flush failed that covered such writes, and no client was told.
+    unreported: bool,
 }
 
 impl OriginFlush {
@@ -82,6 +86,7 @@ impl OriginFlush {
             return false;
         }
         self.in_flight = Some(core::mem::take(&mut self.waiting));
+        self.covers_clients = self.acknowledged;
         self.flushing = core::mem::take(&mut self.gathering);
         self.acknowledged = false;
         self.written = false;
@@ -101,6 +106,40 @@ impl OriginFlush {
     pub(crate) fn fail(&mut self, now: Instant) -> (Vec<RequestSlot>, Vec<(BlockKey, Location)>) {
         self.acknowledged = true;
         self.on_write(now);
-        self.end()
+        let (waiters, blocks) = self.end();
+        self.unreported |= self.covers_clients && waiters.is_empty();
+        (waiters, blocks)
+    }
+
+    /// Whether a flush failed that clients should know of; the one who asks is the one who is told.
+    pub(crate) fn take_unreported(&mut self) -> bool {
+        core::mem::take(&mut self.unreported)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(prepare: impl FnOnce(&mut OriginFlush)) -> OriginFlush {
+        let mut flush = OriginFlush::default();
+        prepare(&mut flush);
+        flush.want();
+        assert!(flush.begin());
+        flush.fail(Instant::ZERO);
+        flush
+    }
+
+    #[test]
+    fn a_failure_that_no_client_saw_is_told_to_one_of_them() {
+        let mut flush = failed(|flush| flush.on_client_write(Instant::ZERO));
+        assert!(flush.take_unreported());
+        assert!(!flush.take_unreported());
+        assert!(flush.concerns_clients(), "and the next flush goes to the origin again");
+    }
+
+    #[test]
+    fn a_failure_that_concerns_no_client_is_not_told() {
+        assert!(!failed(|flush| flush.on_write(Instant::ZERO)).take_unreported());
     }
 }

@@ -24,6 +24,10 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         state.hold(slot);
         state.order.wait(Need::NextFlush, DurableWaiter::Flush(slot));
     }
+    if state.volume_mut(volume).flush.take_unreported() {
+        // Nobody waited for the flush that failed: what clients wrote before it may not be there.
+        state.requests.get_mut(slot).error = Some(Errno::Io);
+    }
     if state.volume(volume).flush.concerns_clients() {
         state.hold(slot);
         state.volume_mut(volume).flush.wait(slot);
