@@ -486,11 +486,11 @@ impl State {
         self.wake_stalled();
     }
 
-    /// Blocks that wait for writeback, of all volumes that are served, in 1/1024 of the blocks that batches can use.
+    /// Blocks that wait for writeback, in 1/1024 of the blocks that batches can use. Those of volumes that are not
+    /// served count too: they take the same room, and leave it last.
     pub(crate) fn dirty_share(&self) -> u64 {
         let geometry = self.cache.geometry();
         let capacity = u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count);
-        let dirty: u64 = self.volume_ids().map(|volume| self.cache.volume(volume).dirty).sum();
-        dirty * 1024 / capacity
+        self.cache.dirty_blocks() * 1024 / capacity
     }
 }

@@ -93,6 +93,11 @@ impl Cache {
         &self.volumes[usize::from(volume.get())]
     }
 
+    /// Dirty blocks of all volumes, served or not.
+    pub(crate) fn dirty_blocks(&self) -> u64 {
+        self.volumes.iter().map(|volume| volume.dirty).sum()
+    }
+
     pub(crate) fn memory_bytes(&self) -> u64 {
         let slots = u64::from(self.slots.count()) * SLOT_BYTES as u64;
         slots + self.index.memory_bytes() + self.segments.memory_bytes()
