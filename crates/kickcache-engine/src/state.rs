@@ -325,10 +325,11 @@ impl State {
 
     /// A block leaves or is superseded: was it prefetched for nothing?
     fn note_unused(&mut self, key: BlockKey, location: Location) {
+        let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
         if self.cache.slots().is_prefetched(location)
             && let Some(volume) = self.volumes[usize::from(key.volume().get())].as_deref_mut()
         {
-            volume.window.on_useless();
+            volume.window.on_useless(written, self.retention.capacity());
         }
     }
 

@@ -2,13 +2,19 @@
 //!
 //! * [`model`]: how long devices take (rotating disk, mirror, SSD, capped cloud disk), in virtual time.
 //! * [`world`]: the real engine on simulated devices with faults, and an oracle.
+//! * [`replay`]: a bench in virtual time: a workload against the real engine or a model, on virtual devices.
+//! * [`others`]: models of the other caches.
+//! * [`published`]: the published runs that the project answers to.
 //! * [`zipf`]: the skewed random offsets of fio.
 //! * [`workload`]: what clients do, in virtual time.
 //! * [`result`]: what a run gave; its JSON.
 //! * [`random`]: the one source of chance; a seed decides everything.
 
 pub mod model;
+pub mod others;
+pub mod published;
 pub mod random;
+pub mod replay;
 pub mod result;
 pub mod workload;
 pub mod world;

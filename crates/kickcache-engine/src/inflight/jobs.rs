@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use crate::policy::trial::Trial;
 use crate::error::Error;
 use crate::format::journal::{Record, SegmentImage};
 use crate::format::summary::Summary;
@@ -28,6 +29,8 @@ pub(crate) struct Reclaim {
     pub(crate) postponed: Vec<Location>,
     /// Reclaim goes on until the upper mark is reached.
     pub(crate) active: bool,
+    /// Segments of main that must show that they are used.
+    pub(crate) trial: Trial,
 }
 
 /// A checkpoint under way.

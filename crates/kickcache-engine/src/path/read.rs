@@ -14,6 +14,7 @@ use crate::inflight::origin::{Access, Ticket};
 use crate::inflight::requests::{RequestSlot, Stage, block_extent, blocks_of, intersection};
 use crate::inflight::submissions::Purpose;
 use crate::policy::admission;
+use crate::policy::window::Missed;
 use crate::pool::{Share, page_memory, page_pieces};
 use crate::request::{Errno, Operation};
 use crate::state::State;
@@ -22,6 +23,8 @@ use crate::units::{
 };
 
 const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
+/// Fill windows between a block and one that is cached, if at all, for a reason of its own.
+const FAR: u64 = 16;
 /// Most whole blocks of one read.
 const FILL_RUN_MAX: u32 = 256;
 const _: () = assert!(FILL_RUN_MAX as u64 == FILL_BLOCKS_MAX);
@@ -396,7 +399,8 @@ fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Kee
 /// Begins a fill around a miss; `false` if there are no pages for it.
 fn begin_fill(state: &mut State, slot: RequestSlot, part: ByteExtent, main: BlockSet) -> bool {
     let volume = state.requests.get(slot).volume;
-    let window = choose_window(state, volume, part);
+    let is_known = main != BlockSet::default();
+    let window = choose_window(state, volume, part, is_known);
     let mut chosen = window;
     let count = |extent: ByteExtent| usize::try_from(extent.length / BLOCK_SIZE).expect("at most 256 blocks");
     let mut pages = state.pool.take(count(window), Share::Fill);
@@ -426,14 +430,25 @@ fn begin_fill(state: &mut State, slot: RequestSlot, part: ByteExtent, main: Bloc
 }
 
 /// The extent that a miss reads.
-fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
+fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent, is_known: bool) -> ByteExtent {
     let whole = part.widened_to_blocks();
     let found = state.volume(volume);
     let (bytes, size) = (found.window.bytes(), found.size);
-    let neighbour = BlockIndex::new(BlockIndex::containing(part.start).get() ^ (bytes / BLOCK_SIZE));
-    let is_near = state.cache.find(BlockKey::new(volume, neighbour)).is_some();
-    let cached_share = state.cache.volume(volume).cached * 1024 / (size / BLOCK_SIZE).max(1);
-    state.volume_mut(volume).window.on_miss(is_near, cached_share);
+    let block = BlockIndex::containing(part.start).get();
+    let is_cached = |distance: u64| {
+        let other = BlockIndex::new(block ^ (bytes / BLOCK_SIZE * distance));
+        state.cache.find(BlockKey::new(volume, other)).is_some()
+    };
+    let missed = Missed {
+        is_known,
+        is_near: is_cached(1),
+        is_crowded: is_cached(FAR),
+        hits: found.counters.hit_blocks,
+        newest: state.order.newest(),
+    };
+    if state.volume_mut(volume).window.on_miss(missed) {
+        state.reclaim.trial.want(volume);
+    }
     if whole.length >= bytes {
         return whole;
     }

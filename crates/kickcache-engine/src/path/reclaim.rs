@@ -19,12 +19,14 @@ use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::Durability;
 use crate::state::{NewBlock, State, Task};
-use crate::units::{Generation, Location, PageIndex, SegmentIndex};
+use crate::units::{Generation, Location, PageIndex, SegmentIndex, VolumeId};
 
 /// Segments that are kept ready at least.
 const READY_MIN: usize = 4;
 /// Segments never used before that are kept ready beyond that: they cost nothing.
 const FRESH_AHEAD: usize = 16;
+/// Segments whose hits are forgotten at a time.
+const FORGET_SEGMENTS: usize = 8;
 /// Segments emptied together, so that they share a flush.
 const EMPTYING_MAX: usize = 4;
 
@@ -92,7 +94,7 @@ fn choose_victim(state: &mut State) -> bool {
         empty(state, segment);
         return true;
     }
-    if let Some(segment) = stale_main(state) {
+    if let Some(segment) = of_yesterday(state).or_else(|| stale_main(state)) {
         empty(state, segment);
         return true;
     }
@@ -101,6 +103,50 @@ fn choose_victim(state: &mut State) -> bool {
     let first = state.retention.choose_queue(probation, segments.sealed_count(Queue::Main));
     let second = if first == Queue::Probation { Queue::Main } else { Queue::Probation };
     search(state, first) || search(state, second)
+}
+
+/// A segment of main that had time to show that somebody uses it, and did not.
+fn of_yesterday(state: &mut State) -> Option<SegmentIndex> {
+    if let Some(volume) = state.reclaim.trial.take_wanted() {
+        let queues = [Queue::Probation, Queue::Main].into_iter();
+        let mut all: Vec<_> = queues.flat_map(|queue| state.cache.segments().oldest_first(queue)).collect();
+        all.reverse();
+        state.reclaim.trial.begin(volume, all);
+    }
+    let volume = state.reclaim.trial.volume()?;
+    let counters = state.find_volume(volume)?.counters;
+    let asked = counters.hit_blocks + counters.miss_blocks;
+    for _ in 0..FORGET_SEGMENTS {
+        let Some(segment) = state.reclaim.trial.take_waiting() else { break };
+        if forget_hits(state, segment, volume) {
+            state.reclaim.trial.suspect(segment, asked);
+        }
+    }
+    let capacity = state.retention.capacity();
+    while let Some(segment) = state.reclaim.trial.take_suspect(asked, capacity) {
+        let (live, hot) = count_hot(state, segment);
+        let found = state.cache.segments().get(segment);
+        let is_in_line = found.state == SegmentState::Sealed && found.queue == Queue::Main;
+        if is_in_line && state.reclaim.trial.is_of_yesterday(hot, live) && can_be_emptied(state, segment) {
+            return Some(segment);
+        }
+    }
+    None
+}
+
+/// Forgets the hits of a segment; `false` if most of it is not the volume's, or it is not of main.
+fn forget_hits(state: &mut State, segment: SegmentIndex, volume: VolumeId) -> bool {
+    let found = *state.cache.segments().get(segment);
+    if found.state != SegmentState::Sealed {
+        return false;
+    }
+    let live: Vec<Location> = state.cache.live_in(segment).collect();
+    let is_own = |location: &&Location| state.cache.slots().key(**location).volume() == volume;
+    if live.iter().filter(is_own).count() * 2 < live.len() {
+        return false;
+    }
+    live.into_iter().for_each(|location| state.cache.set_hits(location, 0));
+    found.queue == Queue::Main
 }
 
 /// Main's oldest segment, if it is older than all of probation and hardly used.

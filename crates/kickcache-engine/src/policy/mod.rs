@@ -5,4 +5,5 @@ pub(crate) mod ghost;
 pub(crate) mod pacing;
 pub(crate) mod retention;
 pub(crate) mod stream;
+pub(crate) mod trial;
 pub(crate) mod window;

@@ -69,6 +69,11 @@ impl Retention {
             + self.left_main_recently.memory_bytes()
     }
 
+    /// Blocks of the cache.
+    pub(crate) const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     /// Blocks that probation shall hold.
     pub(crate) fn target(&self) -> u64 {
         self.target

@@ -1,12 +1,14 @@
 //! A cloud disk with a cap on operations and bandwidth (a token bucket, GCRA).
 
 use kickcache_engine::time::Instant;
+use serde::{Deserialize, Serialize};
 
 use crate::model::{DeviceModel, Endings, ModelOperation, ModelRequest, bytes, span};
 use crate::random::Random;
 
 /// What a capped disk is like.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CloudParameters {
     /// Operations a second.
     pub iops: f64,

@@ -3,10 +3,12 @@
 //! A simulation drives them with its own clock; a server that plays a slow disk drives them with the real one.
 
 pub mod cloud;
+pub mod device_file;
 pub mod disk;
 #[cfg(test)]
 mod load;
 pub mod mirror;
+pub mod remote;
 pub mod ssd;
 
 use kickcache_engine::time::{Duration, Instant};
@@ -87,6 +89,11 @@ fn span(micros: f64) -> Duration {
 )]
 fn micros(at: Instant) -> f64 {
     at.as_nanos() as f64 / 1000.0
+}
+
+/// A span as microseconds.
+fn micros_of(time: Duration) -> f64 {
+    micros(Instant::ZERO.plus(time))
 }
 
 /// Bytes as a float.

@@ -11,6 +11,7 @@ mod man;
 mod mode;
 mod options;
 mod serve;
+mod simulate;
 mod status;
 mod stop;
 mod table;
@@ -57,6 +58,7 @@ enum Command {
     Stop(stop::StopArgs),
     Inspect(inspect::InspectArgs),
     Demo(demo::DemoArgs),
+    Simulate(simulate::SimulateArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -72,6 +74,7 @@ impl Command {
             Command::Stop(args) => args.run(out),
             Command::Inspect(args) => args.run(out),
             Command::Demo(args) => args.run(out),
+            Command::Simulate(args) => args.run(out),
             Command::Completions(args) => args.run(out),
             Command::Man(args) => args.run(out),
         }

@@ -6,12 +6,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use kickcache_engine::time::Instant;
+use serde::{Deserialize, Serialize};
 
 use crate::model::{DeviceModel, Endings, ModelOperation, ModelRequest, bytes, micros, span};
 use crate::random::Random;
 
 /// What a disk is like. Times are in microseconds.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DiskParameters {
     /// Revolutions a minute.
     pub rpm: f64,

@@ -1,0 +1,217 @@
+//! A queue of 64 levels, each from its oldest to its newest entry, as smq keeps its blocks.
+//!
+//! Leaves out the sentinels: an entry remembers in which period it was put at a tail, which says the same.
+
+/// Levels of a queue.
+pub(super) const LEVELS: u8 = 64;
+const NONE: u32 = u32::MAX;
+
+/// An entry of a queue. All queues of a cache share one table of entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// Its neighbours, for the queue alone.
+    pub(super) older: u32,
+    pub(super) newer: u32,
+    /// Its level.
+    pub(super) level: u8,
+    /// Whether it is in a queue.
+    pub(super) is_queued: bool,
+    /// Whether its block is dirty.
+    pub(super) is_dirty: bool,
+    /// When it was put at a tail, in periods of whoever counts.
+    pub(super) period: u32,
+}
+
+impl Default for Entry {
+    fn default() -> Entry {
+        Entry { older: NONE, newer: NONE, level: 0, is_queued: false, is_dirty: false, period: 0 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    oldest: u32,
+    newest: u32,
+    count: u32,
+}
+
+/// The levels.
+#[derive(Clone, Debug)]
+pub(super) struct Levels {
+    lists: [List; LEVELS as usize],
+    targets: [u32; LEVELS as usize],
+    count: u32,
+    /// The highest levels that hold a number of entries of their own.
+    top: Option<Top>,
+    targets_for: u32,
+}
+
+/// So many of the highest levels hold so many entries together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Top {
+    pub(super) levels: u32,
+    pub(super) entries: u32,
+}
+
+/// Which end of a level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    Oldest,
+    Newest,
+}
+
+fn at(entries: &mut [Entry], index: u32) -> &mut Entry {
+    &mut entries[index as usize]
+}
+
+impl Levels {
+    pub(super) fn new(top: Option<Top>) -> Levels {
+        let empty = List { oldest: NONE, newest: NONE, count: 0 };
+        Levels {
+            lists: [empty; LEVELS as usize],
+            targets: [0; LEVELS as usize],
+            count: 0,
+            top,
+            targets_for: NONE,
+        }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The oldest entry of a level.
+    pub(super) fn oldest(&self, level: u8) -> Option<u32> {
+        Some(self.lists[usize::from(level)].oldest).filter(|index| *index != NONE)
+    }
+
+    /// The oldest entry of the lowest level below `limit` that has any.
+    pub(super) fn lowest(&self, limit: u8) -> Option<u32> {
+        (0..limit).find_map(|level| self.oldest(level))
+    }
+
+    /// Puts an entry at an end of its level.
+    pub(super) fn push(&mut self, entries: &mut [Entry], index: u32, end: End) {
+        let level = at(entries, index).level;
+        let list = &mut self.lists[usize::from(level)];
+        list.count += 1;
+        self.count += 1;
+        let neighbour = if end == End::Newest { list.newest } else { list.oldest };
+        let entry = at(entries, index);
+        entry.is_queued = true;
+        (entry.older, entry.newer) = if end == End::Newest { (neighbour, NONE) } else { (NONE, neighbour) };
+        match (neighbour, end) {
+            (NONE, _) => (list.oldest, list.newest) = (index, index),
+            (_, End::Newest) => {
+                at(entries, neighbour).newer = index;
+                list.newest = index;
+            }
+            (_, End::Oldest) => {
+                at(entries, neighbour).older = index;
+                list.oldest = index;
+            }
+        }
+    }
+
+    /// Takes an entry out.
+    pub(super) fn remove(&mut self, entries: &mut [Entry], index: u32) {
+        let Entry { older, newer, level, .. } = *at(entries, index);
+        let list = &mut self.lists[usize::from(level)];
+        list.count -= 1;
+        self.count -= 1;
+        if older == NONE { list.oldest = newer } else { at(entries, older).newer = newer }
+        if newer == NONE { list.newest = older } else { at(entries, newer).older = older }
+        at(entries, index).is_queued = false;
+    }
+
+    /// Moves an entry some levels up and puts it last there; the oldest one there takes its former level.
+    pub(super) fn raise(&mut self, entries: &mut [Entry], index: u32, by: u8, period: u32) {
+        let from = at(entries, index).level;
+        let to = (from + by).min(LEVELS - 1);
+        self.remove(entries, index);
+        if to > from
+            && let Some(partner) = self.oldest(to)
+        {
+            self.remove(entries, partner);
+            at(entries, partner).level = from;
+            self.push(entries, partner, End::Newest);
+        }
+        let entry = at(entries, index);
+        entry.level = to;
+        entry.period = period;
+        self.push(entries, index, End::Newest);
+    }
+
+    fn set_targets(&mut self) {
+        if self.targets_for == self.count {
+            return;
+        }
+        self.targets_for = self.count;
+        let all = u32::from(LEVELS);
+        let top = self.top.unwrap_or(Top { levels: 0, entries: 0 });
+        let in_top = top.entries.min(self.count);
+        share_out(&mut self.targets[..(all - top.levels) as usize], self.count - in_top);
+        share_out(&mut self.targets[(all - top.levels) as usize..], in_top);
+    }
+
+    /// Brings every level to its share of the entries; what is too much moves up to the given end of the next level.
+    pub(super) fn redistribute(&mut self, entries: &mut [Entry], surplus_to: End) {
+        self.set_targets();
+        for level in 0..LEVELS - 1 {
+            let target = self.targets[usize::from(level)];
+            while self.lists[usize::from(level)].count < target {
+                let Some(index) = (level + 1..LEVELS).find_map(|higher| self.oldest(higher)) else { break };
+                self.shift(entries, index, level, End::Newest);
+            }
+            while self.lists[usize::from(level)].count > target {
+                let index = self.lists[usize::from(level)].newest;
+                self.shift(entries, index, level + 1, surplus_to);
+            }
+        }
+    }
+
+    fn shift(&mut self, entries: &mut [Entry], index: u32, level: u8, end: End) {
+        self.remove(entries, index);
+        let entry = at(entries, index);
+        entry.level = level;
+        if end == End::Oldest {
+            entry.period = 0;
+        }
+        self.push(entries, index, end);
+    }
+}
+
+/// The same for each, the remainder to the first.
+fn share_out(targets: &mut [u32], count: u32) {
+    let levels = u32::try_from(targets.len()).expect("at most 64");
+    for (number, target) in (0..).zip(targets) {
+        *target = count / levels + u32::from(number < count % levels);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redistribution_gives_every_level_its_share() {
+        let mut entries = vec![Entry::default(); 640];
+        let mut levels = Levels::new(None);
+        (0..640).for_each(|index| levels.push(&mut entries, index, End::Newest));
+        levels.redistribute(&mut entries, End::Newest);
+        assert!(levels.lists.iter().all(|list| list.count == 10));
+        assert_eq!(entries[0].level, 0, "the oldest stay below");
+        assert_eq!(levels.count(), 640);
+    }
+
+    #[test]
+    fn a_raised_entry_changes_places_with_the_oldest_there() {
+        let mut entries = vec![Entry::default(); 2];
+        entries[1].level = 3;
+        let mut levels = Levels::new(None);
+        (0..2).for_each(|index| levels.push(&mut entries, index, End::Newest));
+        levels.raise(&mut entries, 0, 3, 7);
+        assert_eq!((entries[0].level, entries[1].level, entries[0].period), (3, 0, 7));
+        assert_eq!(levels.lowest(1), Some(1));
+    }
+}

@@ -1,0 +1,7 @@
+//! The published runs that the project answers to, and how each is simulated.
+
+pub mod cloud;
+pub mod figures;
+pub mod load;
+pub mod rows;
+pub mod scene;

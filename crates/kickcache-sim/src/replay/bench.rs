@@ -1,0 +1,162 @@
+//! The bench: lets a workload's jobs ask a contestant, which asks its devices, and moves the clock.
+
+use kickcache_engine::time::{Duration, Instant};
+
+use crate::replay::contestant::{Contestant, Tally};
+use crate::replay::devices::Devices;
+use crate::replay::jobs::Jobs;
+use crate::result::RunResult;
+use crate::result::series::Series;
+use crate::workload::Workload;
+
+/// How often the contestant's counters are looked at.
+const SAMPLE: u64 = 1_000_000_000;
+
+/// How a run is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Course {
+    /// What the contestant's clock says when the run starts.
+    pub start: Instant,
+    /// When the run ends, at the latest, seen from its start.
+    pub length: Duration,
+    /// Processor time that each access costs its job.
+    pub cost: Duration,
+    /// After so long without a block that was not found, the run ends: nothing will change.
+    pub steady: Option<Duration>,
+}
+
+/// Called now and then with how much of the run, in nanoseconds, has gone by.
+pub type Progress<'a> = &'a mut dyn FnMut(u64);
+
+/// The counters of a contestant over time.
+struct Samples {
+    next: Instant,
+    last: Tally,
+    first: Tally,
+    /// The last time that a block was not found.
+    missed: Instant,
+    hits: Series,
+    misses: Series,
+}
+
+impl Samples {
+    fn new(first: Tally) -> Samples {
+        let (hits, misses) = (Series::default(), Series::default());
+        let next = Instant::from_nanos(SAMPLE);
+        Samples { next, last: first, first, missed: Instant::ZERO, hits, misses }
+    }
+
+    fn take(&mut self, tally: Tally, at: Instant) {
+        let at = Instant::from_nanos(at.as_nanos().saturating_sub(1));
+        self.hits.add(at, tally.hit_blocks - self.last.hit_blocks);
+        self.misses.add(at, tally.miss_blocks - self.last.miss_blocks);
+        if tally.miss_blocks != self.last.miss_blocks {
+            self.missed = at;
+        }
+        self.last = tally;
+        self.next = self.next.plus(Duration::from_nanos(SAMPLE));
+    }
+}
+
+/// Runs a workload against a contestant.
+pub fn run(
+    course: Course,
+    workload: &mut dyn Workload,
+    contestant: &mut dyn Contestant,
+    devices: &mut Devices,
+    progress: Progress<'_>,
+) -> RunResult {
+    devices.start_at(course.start);
+    let from = workload.measured_from();
+    let mut samples = Samples::new(contestant.tally());
+    let mut jobs = Jobs::new(workload, course.cost);
+    let end = Instant::ZERO.plus(course.length);
+    let mut now = Instant::ZERO;
+    while !jobs.have_ended() {
+        let absolute = |at: Instant| course.start.plus(at.since(Instant::ZERO));
+        let relative = |at: Instant| Instant::ZERO.plus(at.since(course.start));
+        let below = devices.next_event().into_iter().chain(contestant.poll_timeout()).min().map(relative);
+        let job = jobs.next_event();
+        let Some(next) = below.into_iter().chain(job).min() else { break };
+        if next >= end {
+            now = end;
+            break;
+        }
+        now = now.max(next);
+        while now >= samples.next {
+            samples.take(contestant.tally(), samples.next);
+            progress(now.as_nanos());
+        }
+        if course.steady.is_some_and(|steady| now.since(samples.missed) > steady) {
+            break;
+        }
+        step(absolute(now), now, &mut jobs, contestant, devices);
+    }
+    samples.take(contestant.tally(), now);
+    let mut result = RunResult::new("", "", 0);
+    result.nanos = now.since(from).as_nanos();
+    result.jobs = jobs.into_results();
+    finish(result, samples, devices, course.start.plus(now.since(Instant::ZERO)))
+}
+
+/// Lets a contestant finish what it does on its own, for so long; gives when that was over.
+pub fn settle(
+    contestant: &mut dyn Contestant,
+    devices: &mut Devices,
+    from: Instant,
+    length: Duration,
+) -> Instant {
+    let end = from.plus(length);
+    while let Some(at) = devices.next_event().into_iter().chain(contestant.poll_timeout()).min() {
+        let at = at.max(from);
+        if at > end {
+            break;
+        }
+        while let Some((place, token)) = devices.poll(at) {
+            contestant.handle_completion(at, place, token, devices);
+        }
+        if contestant.poll_timeout().is_some_and(|due| due <= at) {
+            contestant.handle_timeout(at, devices);
+        }
+        while contestant.poll_reply().is_some() {}
+    }
+    end
+}
+
+/// Everything that happens at one point in time.
+fn step(
+    at: Instant,
+    now: Instant,
+    jobs: &mut Jobs<'_>,
+    contestant: &mut dyn Contestant,
+    devices: &mut Devices,
+) {
+    while let Some((place, token)) = devices.poll(at) {
+        contestant.handle_completion(at, place, token, devices);
+    }
+    if contestant.poll_timeout().is_some_and(|due| due <= at) {
+        contestant.handle_timeout(at, devices);
+    }
+    while let Some(id) = contestant.poll_reply() {
+        jobs.end(now, id);
+    }
+    while let Some(demand) = jobs.begin(now) {
+        contestant.handle_demand(at, demand, devices);
+    }
+    while let Some(id) = contestant.poll_reply() {
+        jobs.end(now, id);
+    }
+}
+
+fn finish(mut result: RunResult, samples: Samples, devices: &mut Devices, at: Instant) -> RunResult {
+    let (first, last) = (samples.first, samples.last);
+    result.hit_blocks = samples.hits;
+    result.miss_blocks = samples.misses;
+    result.promoted_bytes = last.promoted_bytes - first.promoted_bytes;
+    result.logged_bytes = last.logged_bytes - first.logged_bytes;
+    result.dirty_bytes = last.dirty_bytes;
+    let (cache, origin) = devices.take_results(at);
+    result.cache_device = cache;
+    result.origin_device = Some(origin);
+    result
+}

@@ -1,0 +1,163 @@
+//! `kickcache simulate published`: the published rows, their models, and kickcache on the same virtual devices.
+
+use std::io::Write;
+
+use kickcache_sim::published::cloud::{self, CloudCache};
+use kickcache_sim::published::figures::{Figures, iops_at_end};
+use kickcache_sim::published::rows::{Row, rows};
+use kickcache_sim::published::scene::{Cache, Scene};
+use kickcache_sim::result::RunResult;
+
+use crate::cli::exit::Failure;
+use crate::cli::simulate::pool::{Task, processors, run_all};
+use crate::cli::simulate::published_table::{CloudLine, Line, print};
+
+/// Minutes at the end of a run that are shown by themselves.
+const LAST_MINUTES: u64 = 5;
+/// Virtual minutes of a row that ran half a day: its first part is enough to see where it goes.
+const MINUTES_MAX: u64 = 60;
+
+/// Simulate every row of the published table: published, model, kickcache, ratio
+#[derive(Debug, clap::Args)]
+pub(crate) struct PublishedArgs {
+    /// Only the rows whose name contains this
+    #[arg(long, value_name = "WORD")]
+    only: Option<String>,
+    /// Seed of everything that is drawn at random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Simulations at the same time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print the rows as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print the rows as tables for a Markdown document
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+}
+
+/// How the rows are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    Text,
+    Json,
+    Markdown,
+}
+
+/// What a task gives.
+enum Outcome {
+    Disk(Box<RunResult>),
+    Cloud(Vec<RunResult>),
+}
+
+impl PublishedArgs {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+        let is_meant = |name: &str| self.only.as_deref().is_none_or(|word| name.contains(word));
+        let rows: Vec<Row> = rows().into_iter().filter(|row| is_meant(row.name)).collect();
+        let with_cloud = is_meant("cloud");
+        if rows.is_empty() && !with_cloud {
+            let word = self.only.unwrap_or_default();
+            return Err(Failure::usage(format!("no published row has `{word}` in its name; leave --only out to see all")));
+        }
+        let scenes = scenes(&rows);
+        let mut tasks: Vec<Task<Outcome>> = scenes.iter().map(|(scene, minutes)| disk_task(*scene, *minutes, self.seed)).collect();
+        if with_cloud {
+            tasks.extend(CLOUD.map(|cache| cloud_task(cache, self.seed)));
+        }
+        let outcomes = run_all(tasks, self.threads.unwrap_or_else(processors));
+        let mut disk = Vec::new();
+        let mut clouds = Vec::new();
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Disk(result) => disk.push(*result),
+                Outcome::Cloud(results) => clouds.push(results),
+            }
+        }
+        let find = |scene: Scene| disk.iter().zip(&scenes).find(|pair| pair.1.0 == scene).map(|pair| pair.0);
+        let lines: Vec<Line> = rows.iter().map(|row| line(row, find)).collect();
+        let cloud_lines = if with_cloud { cloud_lines(&clouds) } else { Vec::new() };
+        let format = match (self.json, self.markdown) {
+            (true, _) => Format::Json,
+            (false, true) => Format::Markdown,
+            (false, false) => Format::Text,
+        };
+        Ok(print(&lines, &cloud_lines, format, out)?)
+    }
+}
+
+const CLOUD: [CloudCache; 4] = [CloudCache::Slow, CloudCache::Fast, CloudCache::Bcache, CloudCache::Kickcache];
+
+/// What must be simulated for some rows, each once, as long as the longest row of it.
+fn scenes(rows: &[Row]) -> Vec<(Scene, u64)> {
+    let mut scenes: Vec<(Scene, u64)> = Vec::new();
+    for row in rows {
+        for scene in [Some(row.scene()), row.our_scene()].into_iter().flatten() {
+            let minutes = row.minutes.min(MINUTES_MAX);
+            match scenes.iter_mut().find(|known| known.0 == scene) {
+                Some(known) => known.1 = known.1.max(minutes),
+                None => scenes.push((scene, minutes)),
+            }
+        }
+    }
+    scenes
+}
+
+fn disk_task(scene: Scene, minutes: u64, seed: u64) -> Task<Outcome> {
+    // Hits are what takes time: where all data fits, there are most.
+    let hits = match scene.cache {
+        Cache::BareDisk => 1,
+        Cache::BareSsd => 4,
+        Cache::DmCache(_) | Cache::Bcache { .. } | Cache::Kickcache => 100 / scene.data_gib.max(1),
+    };
+    Task {
+        name: format!("{}, {} GiB of data", scene.name(), scene.data_gib),
+        weight: minutes * hits,
+        nanos: minutes * 60_000_000_000,
+        work: Box::new(move |progress| Outcome::Disk(Box::new(scene.run(minutes, seed, progress)))),
+    }
+}
+
+fn cloud_task(cache: CloudCache, seed: u64) -> Task<Outcome> {
+    Task {
+        name: format!("cloud disks, {cache:?}"),
+        weight: 20,
+        nanos: 1,
+        work: Box::new(move |_| Outcome::Cloud(cache.run(seed))),
+    }
+}
+
+fn line<'a>(row: &Row, find: impl Fn(Scene) -> Option<&'a RunResult>) -> Line {
+    let minutes = row.minutes.min(MINUTES_MAX);
+    let figures = |run: &RunResult| Figures::new(run, minutes);
+    let ours = row.our_scene().and_then(&find);
+    Line {
+        name: row.name,
+        minutes: row.minutes,
+        fitted: row.fitted(),
+        published: Figures {
+            jobs: row.jobs.clone(),
+            share: row.share,
+            p50: row.p50.clone(),
+            p99: row.p99.clone(),
+            written_per_byte: None,
+        },
+        model: find(row.scene()).map(figures),
+        kickcache: ours.map(figures),
+        kickcache_at_end: ours.map(|run| iops_at_end(run, minutes, LAST_MINUTES.min(minutes))),
+    }
+}
+
+fn cloud_lines(results: &[Vec<RunResult>]) -> Vec<CloudLine> {
+    let lines = cloud::ROWS.iter().enumerate().map(|(index, row)| {
+        let figure = |cache: usize| row.figure(&results[cache][index]);
+        CloudLine {
+            name: row.name,
+            published: row.published,
+            models: [figure(0), figure(1), figure(2)],
+            kickcache: figure(3),
+            asked: row.asked,
+        }
+    });
+    lines.collect()
+}
