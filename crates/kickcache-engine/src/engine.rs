@@ -177,6 +177,9 @@ impl Engine {
             Purpose::HitPart { request, key, location, page, extent } => {
                 read::on_hit_part(state, request, (key, location, page, extent), result);
             }
+            Purpose::Shared { request, ticket, extent } => {
+                read::on_shared(state, request, (ticket, extent), result);
+            }
             Purpose::Direct { request, ticket } => read::on_direct(state, request, ticket, result),
             Purpose::Fill { fill } => fill::on_filled(state, fill, result),
             Purpose::MergeCached { request, key, location, page } => {

@@ -18,6 +18,7 @@ pub mod format;
 mod inflight;
 mod journal;
 mod log;
+mod meter;
 mod order;
 mod path;
 mod policy;

@@ -5,6 +5,7 @@ use crate::inflight::origin::OriginQueue;
 use crate::inflight::origin_flush::OriginFlush;
 use crate::inflight::writebacks::Sweep;
 use crate::policy::pacing::Pacing;
+use crate::policy::share::Share;
 use crate::policy::stream::Streams;
 use crate::policy::window::FillWindow;
 use crate::stats::VolumeCounters;
@@ -25,6 +26,7 @@ pub(crate) struct Volume {
     pub(crate) write_streams: Streams,
     pub(crate) sweep: Sweep,
     pub(crate) pacing: Pacing,
+    pub(crate) share: Share,
     pub(crate) counters: VolumeCounters,
     /// When the last request of a client came.
     pub(crate) last_request: Instant,
@@ -51,6 +53,7 @@ impl Volume {
             write_streams: Streams::new(),
             sweep: Sweep::default(),
             pacing: Pacing::new(),
+            share: Share::default(),
             counters: VolumeCounters::default(),
             last_request: now,
             foreground_total: 0,

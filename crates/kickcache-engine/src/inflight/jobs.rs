@@ -3,10 +3,10 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::policy::trial::Trial;
 use crate::error::Error;
 use crate::format::journal::{Record, SegmentImage};
 use crate::format::summary::Summary;
+use crate::policy::trial::Trial;
 use crate::units::{Location, SegmentIndex, Sequence};
 
 /// A segment that reclaim empties.

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::inflight::origin::Ticket;
 use crate::inflight::slab::Slab;
+use crate::policy::share;
 use crate::request::{Durability, Errno, Operation, Request, RequestId, Unmap};
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, Location, PageIndex, VolumeId};
 
@@ -73,6 +74,8 @@ pub(crate) struct Writing {
     pub(crate) ticket: Option<Ticket>,
     /// The log could not take all of it: the origin must.
     pub(crate) log_failed: bool,
+    /// The device that a long write is counted for while it is under way.
+    pub(crate) metered: Option<share::Source>,
 }
 
 impl Writing {
@@ -95,6 +98,7 @@ impl Writing {
             locations: Vec::new(),
             ticket: None,
             log_failed: false,
+            metered: None,
         })
     }
 

@@ -18,6 +18,8 @@ pub(crate) enum Purpose {
     Hit { request: RequestSlot, first: BlockKey, location: Location, count: u32 },
     /// A block of which a read wants a part.
     HitPart { request: RequestSlot, key: BlockKey, location: Location, page: PageIndex, extent: ByteExtent },
+    /// Clean blocks that the cache has too, read from the origin.
+    Shared { request: RequestSlot, ticket: Ticket, extent: ByteExtent },
     /// A read past the cache.
     Direct { request: RequestSlot, ticket: Ticket },
     /// The origin read of a fill.

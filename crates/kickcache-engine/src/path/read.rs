@@ -14,6 +14,7 @@ use crate::inflight::origin::{Access, Ticket};
 use crate::inflight::requests::{RequestSlot, Stage, block_extent, blocks_of, intersection};
 use crate::inflight::submissions::Purpose;
 use crate::policy::admission;
+use crate::policy::share::Source;
 use crate::policy::window::Missed;
 use crate::pool::{Share, page_memory, page_pieces};
 use crate::request::{Errno, Operation};
@@ -144,8 +145,23 @@ fn serve_hit(
     for offset in 1..count {
         touch(state, key.volume(), location.plus(offset));
     }
-    submit_run(state, slot, key, location, count);
-    part.start + u64::from(count) * BLOCK_SIZE
+    let run = ByteExtent { start: part.start, length: u64::from(count) * BLOCK_SIZE };
+    if is_shared(state, key, location, run) {
+        read_shared(state, slot, run);
+    } else {
+        submit_run(state, slot, key, location, count);
+    }
+    run.end()
+}
+
+/// Whether the origin is to serve blocks that stand together from `location` on: only what it has, flushed.
+fn is_shared(state: &State, key: BlockKey, location: Location, run: ByteExtent) -> bool {
+    let volume = state.volume(key.volume());
+    if volume.share.choose(state.now, run.length) == Source::Cache || run.end() > volume.size {
+        return false;
+    }
+    let count = u32::try_from(run.length / BLOCK_SIZE).expect("at most 256 blocks");
+    (0..count).all(|offset| state.cache.slots().state(location.plus(offset)) == SlotState::Clean)
 }
 
 fn touch(state: &mut State, volume: VolumeId, location: Location) {
@@ -197,6 +213,8 @@ fn submit_run(state: &mut State, slot: RequestSlot, first: BlockKey, location: L
         pieces: Pieces::One(Piece { memory, length: count * BLOCK_LENGTH }),
         checksums: Checksums::Compute,
     };
+    let (now, bytes) = (state.now, u64::from(count) * BLOCK_SIZE);
+    state.volume_mut(first.volume()).share.on_begin(now, Source::Cache, bytes);
     state.submit(Purpose::Hit { request: slot, first, location, count }, operation);
 }
 
@@ -225,6 +243,8 @@ pub(crate) fn on_hit(
     result: Result<Data<'_>, DeviceError>,
 ) {
     let (first, location, count) = run;
+    let (now, bytes) = (state.now, u64::from(count) * BLOCK_SIZE);
+    state.volume_mut(first.volume()).share.on_end(now, Source::Cache, bytes);
     if result.is_err() {
         state.counters.errors += 1;
     }
@@ -516,6 +536,43 @@ fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     };
     let purpose = Purpose::Direct { request: slot, ticket };
     state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+}
+
+/// Reads from the origin what the cache has too.
+fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
+    state.hold(slot);
+    let (now, volume) = (state.now, state.requests.get(slot).volume);
+    state.volume_mut(volume).share.on_begin(now, Source::Origin, extent.length);
+    let memory = payload(state, slot, extent.start);
+    let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
+    let ticket = state.enqueue(volume, extent, Access::Read);
+    let operation = DeviceOperation::Read {
+        device: Device::Origin(volume),
+        offset: extent.start,
+        pieces: Pieces::One(Piece { memory, length }),
+        checksums: Checksums::Skip,
+    };
+    let purpose = Purpose::Shared { request: slot, ticket, extent };
+    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+}
+
+/// A read ended that the cache could have served; after an error it does.
+pub(crate) fn on_shared(
+    state: &mut State,
+    slot: RequestSlot,
+    (ticket, extent): (Ticket, ByteExtent),
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let (now, volume) = (state.now, state.requests.get(slot).volume);
+    state.release_ticket(volume, ticket);
+    let found = state.volume_mut(volume);
+    found.share.on_end(now, Source::Origin, extent.length);
+    if result.is_err() {
+        found.counters.origin_errors += 1;
+        found.share.on_error(now);
+        serve(state, slot, extent);
+    }
+    state.release(slot);
 }
 
 /// A read past the cache ended.

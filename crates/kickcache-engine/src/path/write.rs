@@ -42,6 +42,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let route = choose_route(state, slot);
     let writing = state.requests.get_mut(slot).writing();
     writing.route = route;
+    state.meter_write(slot);
+    let writing = state.requests.get_mut(slot).writing();
     let needs_merge = route != Route::Around && writing.partial_blocks().next().is_some();
     if needs_merge {
         lock(state, slot);
@@ -54,6 +56,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
 /// There is no memory to complete partial blocks: the write begins again when there is.
 pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
     unlock(state, slot);
+    state.end_metered(slot);
     state.stalled.push_back(slot);
 }
 
@@ -86,7 +89,9 @@ fn choose_route(state: &mut State, slot: RequestSlot) -> Route {
     let prefers_around = match settings.mode {
         Mode::WriteAround | Mode::Bypass => true,
         Mode::WriteThrough | Mode::WriteBack => {
-            source == Source::Zeroes || (is_stream && !is_any_cached(state, volume_blocks(state, slot)))
+            source == Source::Zeroes
+                || (is_stream && !is_any_cached(state, volume_blocks(state, slot)))
+                || (settings.mode == Mode::WriteBack && state.is_origin_sooner(volume, extent.length))
         }
     };
     if prefers_around && is_aligned && !must_be_logged(state, slot) {
@@ -448,6 +453,7 @@ fn settle_blocks(state: &mut State, slot: RequestSlot, is_written: bool) {
 
 /// A write, or a part of write-zeroes, is done.
 fn end(state: &mut State, slot: RequestSlot) {
+    state.end_metered(slot);
     let pending = state.requests.get_mut(slot);
     let (volume, has_failed, whole) = (pending.volume, pending.error.is_some(), pending.extent.end());
     let writing = pending.writing();

@@ -126,7 +126,8 @@ impl FillWindow {
         } else if self.near * 2 > VOTES + self.crowded && self.bytes < self.max {
             self.bytes *= 2;
         }
-        self.usual = if share < self.usual { (7 * self.usual + share) / 8 } else { (self.usual + share).div_ceil(2) };
+        self.usual =
+            if share < self.usual { (7 * self.usual + share) / 8 } else { (self.usual + share).div_ceil(2) };
         self.hits = missed.hits;
         (self.misses, self.near, self.crowded, self.known) = (0, 0, 0, 0);
         opens

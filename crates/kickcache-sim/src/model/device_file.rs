@@ -80,7 +80,8 @@ impl DeviceFile {
         match (found.next(), found.next()) {
             (Some(kind), None) => Ok(DeviceFile { name: file.name, kind }),
             (None, _) => {
-                Err("it has none of the tables [disk], [mirror], [ssd], [capped] and [remote]; write one".into())
+                Err("it has none of the tables [disk], [mirror], [ssd], [capped] and [remote]; write one"
+                    .into())
             }
             (Some(_), Some(_)) => Err("it has more than one table; a device is one thing, keep one".into()),
         }

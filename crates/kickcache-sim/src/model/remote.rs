@@ -70,9 +70,7 @@ impl DeviceModel for Remote {
         let time = match request.operation {
             ModelOperation::Read => self.draw(self.parameters.read_median),
             ModelOperation::Write => self.draw(self.parameters.write_median),
-            ModelOperation::WriteDurable => {
-                self.draw(self.parameters.write_median) + self.parameters.flush
-            }
+            ModelOperation::WriteDurable => self.draw(self.parameters.write_median) + self.parameters.flush,
             ModelOperation::Flush => self.parameters.flush,
         };
         let end = passed.plus(span(time + bytes(length) / self.parameters.stream_bandwidth));

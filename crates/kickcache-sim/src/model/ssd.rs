@@ -47,13 +47,13 @@ impl SsdParameters {
     /// The drive of the articles, fitted to their rows of the bare drive.
     pub const fn articles() -> SsdParameters {
         SsdParameters {
-            command: 0.4,
-            bandwidth: 570.0,
-            dies: 16,
+            command: 1.0,
+            bandwidth: 600.0,
+            dies: 7,
             die_share: 0.4,
-            read_median: 100.0,
+            read_median: 97.0,
             write_median: 40.0,
-            sigma: 0.17,
+            sigma: 0.22,
             stall_permille: 0,
             stall_mean: 0.0,
             flush: 300.0,

@@ -1,6 +1,6 @@
 //! Models of the other ways to do it: no cache at all, the caches of Linux, and yardsticks.
 
 pub mod bare;
+pub mod bcache;
 pub mod dm_cache;
 mod parts;
-pub mod bcache;

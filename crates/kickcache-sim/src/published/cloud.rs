@@ -47,12 +47,28 @@ const fn row(name: &'static str, published: [f64; 3], kind: Kind, block_bytes: u
 
 /// The rows, in the order in which they are run one after the other on the same devices.
 pub const ROWS: [CloudRow; 6] = [
-    CloudRow { asked: Some(12_000.0), ..row("4 KiB random write, depth 128", [2470.0, 5943.0, 5240.0], Kind::Write, 4096) },
-    CloudRow { asked: Some(5_240.0), ..row("4 KiB random read, depth 128", [2467.0, 5942.0, 5286.0], Kind::Read, 4096) },
-    CloudRow { asked: Some(243.0), ..row("1 MiB sequential write, depth 64", [113.0, 193.0, 227.0], Kind::Write, MIB) },
-    CloudRow { asked: Some(243.0), ..row("1 MiB sequential read, depth 64", [114.0, 193.0, 243.0], Kind::Read, MIB) },
+    CloudRow {
+        asked: Some(12_000.0),
+        ..row("4 KiB random write, depth 128", [2470.0, 5943.0, 5240.0], Kind::Write, 4096)
+    },
+    CloudRow {
+        asked: Some(5_240.0),
+        ..row("4 KiB random read, depth 128", [2467.0, 5942.0, 5286.0], Kind::Read, 4096)
+    },
+    CloudRow {
+        asked: Some(243.0),
+        ..row("1 MiB sequential write, depth 64", [113.0, 193.0, 227.0], Kind::Write, MIB)
+    },
+    CloudRow {
+        asked: Some(243.0),
+        ..row("1 MiB sequential read, depth 64", [114.0, 193.0, 243.0], Kind::Read, MIB)
+    },
     CloudRow { depth: 1, ..row("4 KiB random write, depth 1", [2460.0, 5942.0, 2800.0], Kind::Write, 4096) },
-    CloudRow { depth: 1, jobs: 2, ..row("4 KiB random read, 2 jobs, depth 1", [2463.0, 5869.0, 2816.0], Kind::Read, 4096) },
+    CloudRow {
+        depth: 1,
+        jobs: 2,
+        ..row("4 KiB random read, 2 jobs, depth 1", [2463.0, 5869.0, 2816.0], Kind::Read, 4096)
+    },
 ];
 
 /// Whose runs.
@@ -110,7 +126,8 @@ impl CloudCache {
         let mut at = Instant::ZERO;
         let mut results = Vec::new();
         for row in ROWS {
-            let course = Course { start: at, length: Duration::from_millis(600_000), cost: COST, steady: None };
+            let course =
+                Course { start: at, length: Duration::from_millis(600_000), cost: COST, steady: None };
             let result = run(course, &mut row.load(), contestant.as_mut(), &mut devices, &mut |_| ());
             let end = at.plus(Duration::from_nanos(result.nanos));
             at = settle(contestant.as_mut(), &mut devices, end, PAUSE);

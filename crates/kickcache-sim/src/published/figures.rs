@@ -1,7 +1,7 @@
 //! The figures of a run that a published row has too, up to any minute of it.
 
-use crate::result::{JobResult, RunResult};
 use crate::result::series::Series;
+use crate::result::{JobResult, RunResult};
 
 /// Seconds at the end of a run that tell how it would have gone on.
 const TAIL_SECONDS: usize = 30;
@@ -26,7 +26,8 @@ impl Figures {
     pub fn new(run: &RunResult, minutes: u64) -> Figures {
         let seconds = usize::try_from(minutes * 60).unwrap_or(usize::MAX);
         let iops = |job: &JobResult| total(&job.ended(), seconds) / float(seconds);
-        let micros = |job: &JobResult, quantile: f64| float_nanos(job.latencies().quantile(quantile)) / 1_000.0;
+        let micros =
+            |job: &JobResult, quantile: f64| float_nanos(job.latencies().quantile(quantile)) / 1_000.0;
         let (hits, misses) = (total(&run.hit_blocks, seconds), total(&run.miss_blocks, seconds));
         Figures {
             jobs: run.jobs.iter().map(iops).collect(),

@@ -27,7 +27,8 @@ impl ZipfReads {
     /// `count` reads of `jobs` files that lie one behind the other from `start` on.
     pub fn new(jobs: usize, start: u64, file_bytes: u64, seed: u64, count: u64) -> ZipfReads {
         let shape = |job: usize| JobShape { name: format!("job {}", job + 1), depth: DEPTH };
-        let place = |job: u64| Zipf::new(file_bytes / BLOCK, THETA, seed.wrapping_mul(1_000).wrapping_add(job));
+        let place =
+            |job: u64| Zipf::new(file_bytes / BLOCK, THETA, seed.wrapping_mul(1_000).wrapping_add(job));
         let places = (0..).map(place).take(jobs).collect();
         ZipfReads { shapes: (0..jobs).map(shape).collect(), places, start, file_bytes, left: count }
     }

@@ -33,7 +33,7 @@ const DM_BLOCK_BYTES: u64 = 64 << 10;
 /// What lvm takes of the cache for its own, and the file system for its tables.
 const DM_OVERHEAD: u64 = 8 << 20;
 /// Processor time of a job for each read, as the rows of the bare SSD imply.
-const COST: Duration = Duration::from_nanos(9_000);
+const COST: Duration = Duration::from_micros(12);
 /// A run without a single miss for so long goes on as it is.
 const STEADY: Duration = Duration::from_millis(60_000);
 /// How long the bare SSD is looked at: nothing changes.
@@ -94,7 +94,8 @@ fn disks(seed: u64) -> Box<dyn DeviceModel> {
 /// A device that takes no time worth mentioning, to prepare a run with.
 fn quick(seed: u64) -> Box<dyn DeviceModel> {
     let articles = SsdParameters::articles();
-    let quick = SsdParameters { command: 0.1, bandwidth: 1e5, read_median: 1.0, write_median: 1.0, ..articles };
+    let quick =
+        SsdParameters { command: 0.1, bandwidth: 1e5, read_median: 1.0, write_median: 1.0, ..articles };
     Box::new(Ssd::new(SsdParameters { dies: 1024, flush: 1.0, ..quick }, seed))
 }
 
@@ -187,7 +188,8 @@ impl Scene {
     }
 
     fn prepare_kickcache(&self, seed: u64) -> Ready {
-        let change = |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = Mode::WriteBack;
+        let change =
+            |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = Mode::WriteBack;
         let mut cache = Kickcache::new(CACHE_BYTES, ORIGIN_BYTES, change).expect("possible sizes");
         let mut at = Instant::ZERO;
         if self.start == Start::Junk {

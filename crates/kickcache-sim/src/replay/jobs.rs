@@ -58,7 +58,9 @@ impl<'a> Jobs<'a> {
     /// Jobs that begin at the zero of the run; each access costs `cost` of its job's processor.
     pub(crate) fn new(workload: &'a mut dyn Workload, cost: Duration) -> Jobs<'a> {
         let new_job = |shape: &crate::workload::JobShape| Job {
-            free: (0..shape.depth).map(|place| Instant::from_nanos(u64::from(place) * cost.as_nanos())).collect(),
+            free: (0..shape.depth)
+                .map(|place| Instant::from_nanos(u64::from(place) * cost.as_nanos()))
+                .collect(),
             parked: 0,
             wake: None,
             waits_for_jobs: false,

@@ -79,7 +79,9 @@ impl Kickcache {
 
     /// Scratch.
     pub fn cached_in(&self, from: u64, to: u64) -> u64 {
-        (from / 4096..to / 4096).filter(|b| self.engine.is_cached(self.volume, kickcache_engine::units::BlockIndex::new(*b))).count() as u64
+        (from / 4096..to / 4096)
+            .filter(|b| self.engine.is_cached(self.volume, kickcache_engine::units::BlockIndex::new(*b)))
+            .count() as u64
     }
 
     fn pump(&mut self, now: Instant, devices: &mut Devices) {

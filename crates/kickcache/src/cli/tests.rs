@@ -22,8 +22,20 @@ fn the_command_line_contradicts_itself_nowhere() {
 
 #[test]
 fn help_is_what_was_reviewed() {
-    let names =
-        ["", "format", "serve", "status", "mode", "drain", "stop", "inspect", "demo", "simulate", "completions", "man"];
+    let names = [
+        "",
+        "format",
+        "serve",
+        "status",
+        "mode",
+        "drain",
+        "stop",
+        "inspect",
+        "demo",
+        "simulate",
+        "completions",
+        "man",
+    ];
     let all: Vec<String> = names.iter().map(|name| help(name)).collect();
     expect_file!["help.txt"].assert_eq(&all.join("\n----------\n\n"));
 }

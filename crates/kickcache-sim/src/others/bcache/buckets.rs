@@ -200,7 +200,9 @@ impl Buckets {
     /// Up to `count` dirty blocks that follow each other, from a place on.
     pub(super) fn dirty_from(&self, place: u64, count: usize) -> Vec<u64> {
         let first = self.dirty_blocks.range(place..).next();
-        let Some(first) = first.or_else(|| self.dirty_blocks.iter().next()).copied() else { return Vec::new() };
+        let Some(first) = first.or_else(|| self.dirty_blocks.iter().next()).copied() else {
+            return Vec::new();
+        };
         let run = self.dirty_blocks.range(first..).take(count).copied().zip(first..);
         run.take_while(|(block, expected)| block == expected).map(|(block, _)| block).collect()
     }

@@ -80,12 +80,12 @@ impl Bypass {
     }
 
     fn observe(&mut self, now: Instant, extent: ByteExtent) -> u64 {
-        let is_next =
-            |stream: &Stream| stream.next == extent.start && now.since(stream.used) < STREAM_AGE;
+        let is_next = |stream: &Stream| stream.next == extent.start && now.since(stream.used) < STREAM_AGE;
         let stream = match self.streams.iter().position(is_next) {
             Some(found) => &mut self.streams[found],
             None => {
-                let oldest = self.streams.iter_mut().min_by_key(|stream| stream.used).expect("there are streams");
+                let oldest =
+                    self.streams.iter_mut().min_by_key(|stream| stream.used).expect("there are streams");
                 oldest.length = 0;
                 oldest
             }

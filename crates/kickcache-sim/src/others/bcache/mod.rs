@@ -50,7 +50,12 @@ enum Purpose {
     /// A part of an access.
     Access(u32),
     /// A read of the origin that is to be kept.
-    Miss { id: u32, job: usize, first: u64, count: u64 },
+    Miss {
+        id: u32,
+        job: usize,
+        first: u64,
+        count: u64,
+    },
     /// What was read goes to the cache device.
     Fill,
     Journal,
@@ -115,7 +120,14 @@ impl Bcache {
         }
     }
 
-    fn submit(&mut self, now: Instant, to: (Place, ModelOperation), extent: ByteExtent, purpose: Purpose, devices: &mut Devices) {
+    fn submit(
+        &mut self,
+        now: Instant,
+        to: (Place, ModelOperation),
+        extent: ByteExtent,
+        purpose: Purpose,
+        devices: &mut Devices,
+    ) {
         let (place, operation) = to;
         let flight = InFlight { purpose, begun: now, is_read: operation == ModelOperation::Read };
         let token = match self.unused.pop() {
@@ -128,7 +140,8 @@ impl Bcache {
                 u32::try_from(self.in_flight.len() - 1).expect("few are in flight")
             }
         };
-        let request = ModelRequest { operation, offset: extent.start, length: extent.length, token: u64::from(token) };
+        let request =
+            ModelRequest { operation, offset: extent.start, length: extent.length, token: u64::from(token) };
         devices.submit(now, place, request);
     }
 

@@ -61,10 +61,6 @@ impl Age {
     pub const PART_OF_REPAIR: Age = Age { victims: Victims::LowerHalf, ..Age::LINUX_4_12_RC1 };
 
     /// Linux 4.12 and later.
-    pub const REPAIRED: Age = Age {
-        enters_at_top: true,
-        frees_when_idle: false,
-        is_throttled: false,
-        ..Age::PART_OF_REPAIR
-    };
+    pub const REPAIRED: Age =
+        Age { enters_at_top: true, frees_when_idle: false, is_throttled: false, ..Age::PART_OF_REPAIR };
 }

@@ -119,8 +119,16 @@ impl Levels {
         let list = &mut self.lists[usize::from(level)];
         list.count -= 1;
         self.count -= 1;
-        if older == NONE { list.oldest = newer } else { at(entries, older).newer = newer }
-        if newer == NONE { list.newest = older } else { at(entries, newer).older = older }
+        if older == NONE {
+            list.oldest = newer
+        } else {
+            at(entries, older).newer = newer
+        }
+        if newer == NONE {
+            list.newest = older
+        } else {
+            at(entries, newer).older = older
+        }
         at(entries, index).is_queued = false;
     }
 

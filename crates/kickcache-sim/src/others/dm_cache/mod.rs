@@ -70,7 +70,11 @@ enum Purpose {
     /// A part of an access.
     Access(u32),
     /// A write that brings a whole block in.
-    Overwrite { id: u32, block: u64, index: u32 },
+    Overwrite {
+        id: u32,
+        block: u64,
+        index: u32,
+    },
     /// The first half of a copy.
     CopyRead(Work),
     /// The second half.
@@ -155,7 +159,14 @@ impl DmCache {
         self.block_of[index as usize] = block;
     }
 
-    fn submit(&mut self, now: Instant, to: (Place, ModelOperation), extent: ByteExtent, purpose: Purpose, devices: &mut Devices) {
+    fn submit(
+        &mut self,
+        now: Instant,
+        to: (Place, ModelOperation),
+        extent: ByteExtent,
+        purpose: Purpose,
+        devices: &mut Devices,
+    ) {
         let token = match self.unused.pop() {
             Some(token) => {
                 self.purposes[token as usize] = purpose;
@@ -167,7 +178,8 @@ impl DmCache {
             }
         };
         let (place, operation) = to;
-        let request = ModelRequest { operation, offset: extent.start, length: extent.length, token: u64::from(token) };
+        let request =
+            ModelRequest { operation, offset: extent.start, length: extent.length, token: u64::from(token) };
         devices.submit(now, place, request);
     }
 
@@ -223,7 +235,10 @@ impl DmCache {
     fn serve_miss(&mut self, now: Instant, part: Part, block: u64, devices: &mut Devices) {
         let is_worth_it = self.policy.on_miss(block, part.want);
         let comes_whole = part.want == Want::WholeWrite && self.shape.mode == WriteMode::Back;
-        if is_worth_it && comes_whole && let Some(index) = self.policy.take_free() {
+        if is_worth_it
+            && comes_whole
+            && let Some(index) = self.policy.take_free()
+        {
             self.busy_blocks.insert(block, Vec::new());
             let purpose = Purpose::Overwrite { id: part.id, block, index };
             let extent = self.on_cache(index, part.extent);
@@ -233,7 +248,8 @@ impl DmCache {
         if waits {
             self.busy_blocks.entry(block).or_default().push(part);
         } else {
-            let operation = if part.want == Want::Read { ModelOperation::Read } else { ModelOperation::Write };
+            let operation =
+                if part.want == Want::Read { ModelOperation::Read } else { ModelOperation::Write };
             self.submit(now, (Place::Origin, operation), part.extent, Purpose::Access(part.id), devices);
         }
         self.start_work(now, devices);
@@ -415,7 +431,11 @@ fn wants(kind: Kind, extent: ByteExtent, block_bytes: u64) -> Want {
     match kind {
         Kind::Read => Want::Read,
         Kind::Write | Kind::WriteZeroes | Kind::Flush | Kind::Discard => {
-            if extent.length == block_bytes { Want::WholeWrite } else { Want::Write }
+            if extent.length == block_bytes {
+                Want::WholeWrite
+            } else {
+                Want::Write
+            }
         }
     }
 }

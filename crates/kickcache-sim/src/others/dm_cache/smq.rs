@@ -222,7 +222,8 @@ impl Smq {
 
     fn set_threshold(&mut self) {
         let confidence = self.hotspots.confidence();
-        let below = if self.age.uses_table { self.below_top_by_table(confidence) } else { below_top(confidence) };
+        let below =
+            if self.age.uses_table { self.below_top_by_table(confidence) } else { below_top(confidence) };
         self.threshold = LEVELS - below;
     }
 

@@ -64,7 +64,10 @@ fn run_one<T>(task: Task<T>, bar: &ProgressBar) -> T {
     let mut shown = 0;
     bar.set_message(task.name);
     let result = (task.work)(&mut |nanos| {
-        let step = total.min(u64::try_from(u128::from(total) * u128::from(nanos) / u128::from(task.nanos.max(1))).unwrap_or(total));
+        let step = total.min(
+            u64::try_from(u128::from(total) * u128::from(nanos) / u128::from(task.nanos.max(1)))
+                .unwrap_or(total),
+        );
         bar.inc(step.saturating_sub(shown));
         shown = shown.max(step);
     });

@@ -58,10 +58,13 @@ impl PublishedArgs {
         let with_cloud = is_meant("cloud");
         if rows.is_empty() && !with_cloud {
             let word = self.only.unwrap_or_default();
-            return Err(Failure::usage(format!("no published row has `{word}` in its name; leave --only out to see all")));
+            return Err(Failure::usage(format!(
+                "no published row has `{word}` in its name; leave --only out to see all"
+            )));
         }
         let scenes = scenes(&rows);
-        let mut tasks: Vec<Task<Outcome>> = scenes.iter().map(|(scene, minutes)| disk_task(*scene, *minutes, self.seed)).collect();
+        let mut tasks: Vec<Task<Outcome>> =
+            scenes.iter().map(|(scene, minutes)| disk_task(*scene, *minutes, self.seed)).collect();
         if with_cloud {
             tasks.extend(CLOUD.map(|cache| cloud_task(cache, self.seed)));
         }
@@ -86,7 +89,8 @@ impl PublishedArgs {
     }
 }
 
-const CLOUD: [CloudCache; 4] = [CloudCache::Slow, CloudCache::Fast, CloudCache::Bcache, CloudCache::Kickcache];
+const CLOUD: [CloudCache; 4] =
+    [CloudCache::Slow, CloudCache::Fast, CloudCache::Bcache, CloudCache::Kickcache];
 
 /// What must be simulated for some rows, each once, as long as the longest row of it.
 fn scenes(rows: &[Row]) -> Vec<(Scene, u64)> {

@@ -29,12 +29,28 @@ pub(crate) struct CloudLine {
 }
 
 const HEADINGS: [&str; 12] = [
-    "row", "min", "published", "jobs", "share", "model", "jobs", "share", "model/pub.", "kickcache", "jobs", "kick./pub.",
+    "row",
+    "min",
+    "published",
+    "jobs",
+    "share",
+    "model",
+    "jobs",
+    "share",
+    "model/pub.",
+    "kickcache",
+    "jobs",
+    "kick./pub.",
 ];
 const CLOUD_HEADINGS: [&str; 8] =
     ["workload", "slow disk", "model", "fast disk", "model", "bcache", "model", "kickcache"];
 
-pub(crate) fn print(lines: &[Line], cloud: &[CloudLine], format: Format, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn print(
+    lines: &[Line],
+    cloud: &[CloudLine],
+    format: Format,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     if format == Format::Json {
         let rows: Vec<Value> = lines.iter().map(to_json).collect();
         let cloud: Vec<Value> = cloud.iter().map(cloud_to_json).collect();
@@ -61,7 +77,8 @@ fn table(headings: &[&str], rows: &[Vec<String>], format: Format, out: &mut dyn 
         return Ok(());
     }
     let align = |index: usize| if index == 0 { Align::Left } else { Align::Right };
-    let columns: Vec<(&str, Align)> = headings.iter().enumerate().map(|(index, name)| (*name, align(index))).collect();
+    let columns: Vec<(&str, Align)> =
+        headings.iter().enumerate().map(|(index, name)| (*name, align(index))).collect();
     let mut table = Table::new(&columns);
     for row in rows {
         table.row(row.iter().map(Cell::new).collect());
