@@ -3,4 +3,6 @@
 pub mod bare;
 pub mod bcache;
 pub mod dm_cache;
+pub mod lru;
+pub mod optimal;
 mod parts;
