@@ -1,10 +1,12 @@
 //! `kickcache simulate`: what a cache would do here, without touching a disk.
 
+mod calibrate;
 mod pool;
 mod published;
 mod published_table;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 
@@ -14,17 +16,21 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache simulate published                   every published row, its model, and kickcache
   kickcache simulate published --only bcache     only the rows whose name contains a word
-  kickcache simulate published --json > rows.json";
+  kickcache simulate published --json > rows.json
+  kickcache simulate --calibrate /dev/sdb > my-disk.toml";
 
 /// Simulate caches on virtual devices, in virtual time
 ///
 /// The real engine of kickcache runs beside models of other caches, on models of devices. The same seed gives the same
 /// result.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct SimulateArgs {
+    /// Measure a device with a few seconds of reads by fio, and print a device file that describes it
+    #[arg(long, value_name = "DEVICE|FILE")]
+    calibrate: Option<PathBuf>,
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -34,8 +40,13 @@ enum What {
 
 impl SimulateArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+        if let Some(path) = self.calibrate {
+            let device = calibrate::calibrate(&path)?;
+            return Ok(write!(out, "{}", device.text())?);
+        }
         match self.what {
-            What::Published(args) => args.run(out),
+            Some(What::Published(args)) => args.run(out),
+            None => Err(Failure::usage("nothing to simulate was named; see kickcache simulate --help")),
         }
     }
 }

@@ -1,0 +1,115 @@
+//! Caches by the names that people give them, ready to run.
+
+use std::str::FromStr;
+
+use kickcache_engine::config::Mode;
+
+use crate::others::bare::Bare;
+use crate::others::bcache::{Bcache, BcacheShape};
+use crate::others::dm_cache::age::Age;
+use crate::others::dm_cache::{DmCache, DmCacheShape, WriteMode};
+use crate::others::lru::Lru;
+use crate::replay::contestant::Contestant;
+use crate::replay::kickcache::Kickcache;
+
+/// Bytes of a block of dm-cache: lvm's default.
+const DM_BLOCK_BYTES: u64 = 64 << 10;
+/// bcache's default.
+const BCACHE_CUTOFF: u64 = 4 << 20;
+
+/// One of the caches that can be simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// No cache.
+    None,
+    /// The real engine.
+    Kickcache(Mode),
+    /// dm-cache with smq.
+    DmCache(Age, WriteMode),
+    /// bcache in write-back mode.
+    Bcache {
+        /// Sequential cut-off in bytes.
+        cutoff: u64,
+    },
+    /// A yardstick.
+    Lru,
+}
+
+/// Every name, and what it stands for.
+const NAMES: [(&str, Choice); 10] = [
+    ("none", Choice::None),
+    ("kickcache", Choice::Kickcache(Mode::WriteThrough)),
+    ("kickcache-write-back", Choice::Kickcache(Mode::WriteBack)),
+    ("dm-cache", Choice::DmCache(Age::REPAIRED, WriteMode::Through)),
+    ("dm-cache-write-back", Choice::DmCache(Age::REPAIRED, WriteMode::Back)),
+    ("dm-cache-4.11", Choice::DmCache(Age::LINUX_4_11, WriteMode::Through)),
+    ("dm-cache-4.12-rc1", Choice::DmCache(Age::LINUX_4_12_RC1, WriteMode::Through)),
+    ("bcache", Choice::Bcache { cutoff: BCACHE_CUTOFF }),
+    ("bcache-no-cutoff", Choice::Bcache { cutoff: 0 }),
+    ("lru", Choice::Lru),
+];
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Choice, String> {
+        let found = NAMES.iter().find(|known| known.0 == name).map(|known| known.1);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = NAMES.iter().map(|known| known.0).collect();
+            format!("no cache is called `{name}`; there are {}", names.join(", "))
+        })
+    }
+}
+
+impl Choice {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
+    }
+
+    /// An empty one.
+    ///
+    /// # Errors
+    /// A sentence if the sizes are impossible.
+    pub fn start(
+        self,
+        cache_bytes: u64,
+        origin_bytes: u64,
+        seed: u64,
+    ) -> Result<Box<dyn Contestant>, String> {
+        Ok(match self {
+            Choice::None => Box::new(Bare::default()),
+            Choice::Kickcache(mode) => {
+                let change = |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = mode;
+                Box::new(
+                    Kickcache::new(cache_bytes, origin_bytes, change).map_err(|error| error.to_string())?,
+                )
+            }
+            Choice::DmCache(age, mode) => {
+                let shape =
+                    DmCacheShape { age, block_bytes: DM_BLOCK_BYTES, cache_bytes, origin_bytes, mode };
+                Box::new(DmCache::new(shape))
+            }
+            Choice::Bcache { cutoff } => {
+                let shape = BcacheShape { cache_bytes, origin_bytes, sequential_cutoff: cutoff, seed };
+                Box::new(Bcache::new(shape))
+            }
+            Choice::Lru => Box::new(Lru::new(cache_bytes)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_and_starts() {
+        for (name, choice) in NAMES {
+            assert_eq!(name.parse(), Ok(choice));
+            assert_eq!(choice.name(), name);
+            assert!(choice.start(256 << 20, 1 << 30, 1).is_ok(), "{name}");
+        }
+        assert!("zfs".parse::<Choice>().unwrap_err().contains("dm-cache-4.11"));
+    }
+}
