@@ -5,3 +5,6 @@ pub mod figures;
 pub mod load;
 pub mod rows;
 pub mod scene;
+
+#[cfg(test)]
+mod tests;

@@ -38,8 +38,8 @@ const COST: Duration = Duration::from_micros(12);
 const STEADY: Duration = Duration::from_millis(60_000);
 /// How long the bare SSD is looked at: nothing changes.
 const SSD_SECONDS: u64 = 60;
-/// Reads of the deleted files before the run.
-const JUNK_READS: u64 = 2_000_000;
+/// Reads of the deleted files before the run, for each block of the cache.
+const JUNK_READS: u64 = 2;
 
 /// What stands in front of the disk, or alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -223,7 +223,7 @@ pub fn fill_with_junk(cache: &mut dyn Contestant, cache_bytes: u64, start: u64, 
     let result = run(course, &mut Sweep::new(shape), cache, &mut devices, &mut |_| ());
     let pause = Duration::from_millis(2_000);
     course.start = settle(cache, &mut devices, Instant::from_nanos(result.nanos), pause);
-    let mut reads = ZipfReads::new(2, start, bytes / 2, seed + 7, JUNK_READS);
+    let mut reads = ZipfReads::new(2, start, bytes / 2, seed + 7, JUNK_READS * bytes / 4096);
     let result = run(course, &mut reads, cache, &mut devices, &mut |_| ());
     settle(cache, &mut devices, course.start.plus(Duration::from_nanos(result.nanos)), pause)
 }

@@ -1,0 +1,86 @@
+//! A few short runs that would notice if a model or the engine went astray.
+
+use kickcache_engine::config::Mode;
+use kickcache_engine::time::Duration;
+
+use crate::model::device_file::built_in;
+use crate::others::dm_cache::age::Age;
+use crate::published::cloud::{self, CloudCache};
+use crate::published::figures::Figures;
+use crate::published::load::ZipfReads;
+use crate::published::rows::rows;
+use crate::published::scene::{Cache, Scene, Start, fill_with_junk};
+use crate::replay::bench::{Course, run};
+use crate::replay::devices::Devices;
+use crate::replay::kickcache::Kickcache;
+use crate::result::RunResult;
+
+fn within(value: f64, expected: f64, percent: f64) -> bool {
+    (value / expected - 1.0).abs() <= percent / 100.0
+}
+
+#[test]
+fn bare_devices_give_the_rows_that_they_were_fitted_to() {
+    for name in ["ssd", "hdd"] {
+        let row = rows().into_iter().find(|row| row.name == name).unwrap();
+        let result = row.scene().run(2, 1, &mut |_| ());
+        let figures = Figures::new(&result, 2);
+        assert!(within(figures.iops(), row.iops(), 15.0), "{name}: {}", figures.iops());
+        for (modelled, published) in figures.p50.iter().zip(&row.p50).chain(figures.p99.iter().zip(&row.p99)) {
+            assert!(within(*modelled, *published, 25.0), "{name}: {modelled} us against {published}");
+        }
+    }
+}
+
+/// Two small files in front of a cache of 256 MiB that is full of the blocks of deleted files.
+fn small_run(file_bytes: u64, seconds: u64) -> RunResult {
+    let cache_bytes = 256 << 20;
+    let change = |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = Mode::WriteBack;
+    let mut cache = Kickcache::new(cache_bytes, 8 << 30, change).unwrap();
+    let start = fill_with_junk(&mut cache, cache_bytes, 7 << 30, 1);
+    let device = |name, seed| built_in(name).unwrap().start(seed);
+    let mut devices = Devices::cached(device("article-ssd", 1), device("mirrored-5400", 2));
+    let length = Duration::from_millis(seconds * 1_000);
+    let course = Course { start, length, cost: Duration::from_micros(12), steady: None };
+    let mut load = ZipfReads::new(2, 0, file_bytes, 3, u64::MAX);
+    run(course, &mut load, &mut cache, &mut devices, &mut |_| ())
+}
+
+#[test]
+fn yesterdays_blocks_make_room_within_seconds() {
+    let result = small_run(100 << 20, 12);
+    let share = |series: &crate::result::series::Series| series.values().iter().skip(8).sum::<u64>();
+    let (hits, misses) = (share(&result.hit_blocks), share(&result.miss_blocks));
+    assert!(hits > 300_000 && misses * 500 < hits, "{hits} hits, {misses} misses");
+    assert!(result.written_per_byte().unwrap() < 1.3);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_both_jobs_alike() {
+    let (one, two) = (small_run(400 << 20, 6), small_run(400 << 20, 6));
+    assert_eq!(one, two);
+    let jobs: Vec<u64> = one.jobs.iter().map(crate::result::JobResult::count).collect();
+    assert!(jobs[0].abs_diff(jobs[1]) * 10 < jobs[0], "{jobs:?}");
+}
+
+#[test]
+fn the_old_policy_does_not_adapt_and_the_repaired_one_does() {
+    let promoted = |age| {
+        let scene = Scene { cache: Cache::DmCache(age), data_gib: 4, start: Start::Junk, jobs: 2 };
+        scene.run(1, 1, &mut |_| ()).promoted_bytes
+    };
+    let (old, repaired) = (promoted(Age::LINUX_4_11), promoted(Age::REPAIRED));
+    assert!(repaired > 5 * old, "{repaired} against {old} bytes");
+}
+
+#[test]
+fn cloud_disks_add_up() {
+    let results = CloudCache::Kickcache.run(1);
+    for (row, result) in cloud::ROWS.iter().zip(&results) {
+        let figure = row.figure(result);
+        println!("{}: {figure:.0}", row.name);
+        if let Some(asked) = row.asked {
+            assert!(figure >= asked * 0.97, "{}: {figure:.0}, asked {asked:.0}", row.name);
+        }
+    }
+}
