@@ -177,10 +177,8 @@ impl Engine {
             Purpose::HitPart { request, key, location, page, extent } => {
                 read::on_hit_part(state, request, (key, location, page, extent), result);
             }
-            Purpose::Shared { request, ticket, extent } => {
-                read::on_shared(state, request, (ticket, extent), result);
-            }
-            Purpose::Direct { request, ticket } => read::on_direct(state, request, ticket, result),
+            Purpose::Shared { request, part } => read::on_shared(state, request, part, result),
+            Purpose::Direct { request, part } => read::on_direct(state, request, part, result),
             Purpose::Fill { fill } => fill::on_filled(state, fill, result),
             Purpose::MergeCached { request, key, location, page } => {
                 merge::on_cached(state, request, (key, location, page), result);

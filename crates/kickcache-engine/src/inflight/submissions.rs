@@ -19,9 +19,9 @@ pub(crate) enum Purpose {
     /// A block of which a read wants a part.
     HitPart { request: RequestSlot, key: BlockKey, location: Location, page: PageIndex, extent: ByteExtent },
     /// Clean blocks that the cache has too, read from the origin.
-    Shared { request: RequestSlot, ticket: Ticket, extent: ByteExtent },
+    Shared { request: RequestSlot, part: (Ticket, ByteExtent) },
     /// A read past the cache.
-    Direct { request: RequestSlot, ticket: Ticket },
+    Direct { request: RequestSlot, part: (Ticket, u64) },
     /// The origin read of a fill.
     Fill { fill: FillSlot },
     /// The rest of a partial block, from the cache.

@@ -371,11 +371,13 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
 
 /// Whether a miss is promoted, and to which queue; what a client asks to be promoted is no stream.
 fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: bool) -> Keep {
+    let now = state.now;
     let found = state.volume_mut(volume);
     let settings = found.settings;
     let stream = found.read_streams.observe(part);
     let is_stream = !is_asked_for && settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
-    if is_stream || settings.mode == Mode::Bypass || state.is_out_of_service() {
+    let is_behind = !is_asked_for && found.share.is_cache_behind(now, part.length);
+    if is_stream || is_behind || settings.mode == Mode::Bypass || state.is_out_of_service() {
         return Keep::Nothing;
     }
     let mut main = BlockSet::default();
@@ -534,7 +536,9 @@ fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
         pieces: Pieces::One(Piece { memory, length }),
         checksums: Checksums::Skip,
     };
-    let purpose = Purpose::Direct { request: slot, ticket };
+    let (now, length) = (state.now, part.length);
+    state.volume_mut(volume).share.on_begin(now, Source::Origin, length);
+    let purpose = Purpose::Direct { request: slot, part: (ticket, length) };
     state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
@@ -552,7 +556,7 @@ fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
         pieces: Pieces::One(Piece { memory, length }),
         checksums: Checksums::Skip,
     };
-    let purpose = Purpose::Shared { request: slot, ticket, extent };
+    let purpose = Purpose::Shared { request: slot, part: (ticket, extent) };
     state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
@@ -579,11 +583,12 @@ pub(crate) fn on_shared(
 pub(crate) fn on_direct(
     state: &mut State,
     slot: RequestSlot,
-    ticket: Ticket,
+    (ticket, length): (Ticket, u64),
     result: Result<Data<'_>, DeviceError>,
 ) {
-    let volume = state.requests.get(slot).volume;
+    let (now, volume) = (state.now, state.requests.get(slot).volume);
     state.release_ticket(volume, ticket);
+    state.volume_mut(volume).share.on_end(now, Source::Origin, length);
     if result.is_err() {
         state.volume_mut(volume).counters.origin_errors += 1;
     }

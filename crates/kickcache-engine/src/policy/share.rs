@@ -14,9 +14,10 @@ const OVERHEAD: u64 = 48 << 10;
 const TRY_AGAIN: u64 = 1_000_000_000;
 /// Nanoseconds for which an origin that failed is not asked.
 const AVOID: u64 = 10_000_000_000;
-/// Nanoseconds or requests that make a measurement.
-const WINDOW: u64 = 1_000_000;
-const WINDOW_COUNT: u32 = 8;
+/// Busy nanoseconds that make a measurement: caps let pass what they have for a slice of time at once. So many
+/// requests are enough for a first one.
+const WINDOW: u64 = 200_000_000;
+const FIRST_COUNT: u32 = 8;
 /// Scale of the pace: nanoseconds for so many bytes.
 const SCALE: u64 = 1 << 20;
 
@@ -54,12 +55,15 @@ impl Meter {
         self.at = now;
         self.done += work;
         self.count += 1;
-        if self.time < WINDOW && self.count < WINDOW_COUNT {
+        let is_first = self.count == FIRST_COUNT && self.pace == 0;
+        if self.time < WINDOW && !is_first {
             return;
         }
         let pace = self.time.saturating_mul(SCALE) / self.done.max(1);
-        self.pace = if self.pace == 0 { pace } else { (3 * self.pace + pace) / 4 };
-        (self.time, self.done, self.count) = (0, 0, 0);
+        self.pace = if self.pace == 0 { pace.max(1) } else { (self.pace + pace) / 2 };
+        if !is_first {
+            (self.time, self.done) = (0, 0);
+        }
     }
 
     /// Nanoseconds until `work` more would be done.
@@ -102,6 +106,11 @@ impl Share {
             Source::Cache => &mut self.cache,
             Source::Origin => &mut self.origin,
         }
+    }
+
+    /// Whether the cache device has more to do than the origin.
+    pub(crate) fn is_cache_behind(&self, now: Instant, bytes: u64) -> bool {
+        self.choose(now, bytes) == Source::Origin
     }
 
     /// A device begins to serve so many bytes.

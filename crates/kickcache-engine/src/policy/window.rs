@@ -162,8 +162,8 @@ mod tests {
     fn stays_as_it_is_when_neighbours_are_cached_by_chance() {
         let mut window = narrowed();
         let by_chance = |number: u32| Missed {
-            is_near: number % 5 != 0,
-            is_crowded: number % 5 != 1,
+            is_near: !number.is_multiple_of(5),
+            is_crowded: !(number + 1).is_multiple_of(5),
             is_known: false,
             ..missed()
         };

@@ -88,7 +88,6 @@ impl DeviceModel for Remote {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::model::device_file::built_in;
     use crate::model::load::{Load, run};
 

@@ -10,7 +10,7 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use crate::model::{ModelOperation, ModelRequest};
 use crate::others::parts::Parts;
 use crate::replay::contestant::{Contestant, Demand, Tally};
-use crate::replay::devices::{Devices, Place};
+use crate::replay::devices::{Devices, Errand, Place};
 use crate::workload::Kind;
 
 /// What an operation of a device is for.
@@ -76,21 +76,15 @@ impl Lru {
         Lru { order, capacity, parts, purposes: Vec::new(), unused: Vec::new(), tally }
     }
 
-    fn submit(
-        &mut self,
-        now: Instant,
-        to: (Place, ModelOperation),
-        extent: ByteExtent,
-        purpose: Purpose,
-        devices: &mut Devices,
-    ) {
+    fn submit(&mut self, now: Instant, to: Errand, purpose: Purpose, devices: &mut Devices) {
         let token = self.unused.pop().unwrap_or_else(|| {
             self.purposes.push(Purpose::Fill);
             u32::try_from(self.purposes.len() - 1).expect("few are in flight")
         });
         self.purposes[token as usize] = purpose;
+        let (place, operation, extent) = to;
         let (offset, length) = (extent.start, extent.length);
-        devices.submit(now, to.0, ModelRequest { operation: to.1, offset, length, token: u64::from(token) });
+        devices.submit(now, place, ModelRequest { operation, offset, length, token: u64::from(token) });
     }
 
     fn read(&mut self, now: Instant, demand: &Demand, devices: &mut Devices) {
@@ -104,7 +98,7 @@ impl Lru {
         } else {
             (Place::Origin, Purpose::Miss { id: demand.id, extent: demand.extent })
         };
-        self.submit(now, (place, ModelOperation::Read), demand.extent, purpose, devices);
+        self.submit(now, (place, ModelOperation::Read, demand.extent), purpose, devices);
     }
 }
 
@@ -119,13 +113,13 @@ impl Contestant for Lru {
                 for place in [Place::Cache, Place::Origin] {
                     self.parts.hold(demand.id);
                     let purpose = Purpose::Access(demand.id);
-                    self.submit(now, (place, ModelOperation::Write), demand.extent, purpose, devices);
+                    self.submit(now, (place, ModelOperation::Write, demand.extent), purpose, devices);
                 }
             }
             Kind::Flush => {
                 self.parts.hold(demand.id);
                 let purpose = Purpose::Access(demand.id);
-                self.submit(now, (Place::Origin, ModelOperation::Flush), demand.extent, purpose, devices);
+                self.submit(now, (Place::Origin, ModelOperation::Flush, demand.extent), purpose, devices);
             }
             Kind::Discard => {}
         }
@@ -142,7 +136,7 @@ impl Contestant for Lru {
                 self.parts.release(id);
                 blocks(extent).for_each(|block| self.order.insert(block, self.capacity));
                 self.tally.promoted_bytes += extent.length;
-                self.submit(now, (Place::Cache, ModelOperation::Write), extent, Purpose::Fill, devices);
+                self.submit(now, (Place::Cache, ModelOperation::Write, extent), Purpose::Fill, devices);
             }
             Purpose::Fill => {}
         }

@@ -26,7 +26,8 @@ fn bare_devices_give_the_rows_that_they_were_fitted_to() {
         let result = row.scene().run(2, 1, &mut |_| ());
         let figures = Figures::new(&result, 2);
         assert!(within(figures.iops(), row.iops(), 15.0), "{name}: {}", figures.iops());
-        for (modelled, published) in figures.p50.iter().zip(&row.p50).chain(figures.p99.iter().zip(&row.p99)) {
+        for (modelled, published) in figures.p50.iter().zip(&row.p50).chain(figures.p99.iter().zip(&row.p99))
+        {
             assert!(within(*modelled, *published, 25.0), "{name}: {modelled} us against {published}");
         }
     }

@@ -1,6 +1,7 @@
 //! The devices below a contestant, and what they did.
 
 use kickcache_engine::time::Instant;
+use kickcache_engine::units::ByteExtent;
 
 use crate::model::{DeviceModel, ModelOperation, ModelRequest};
 use crate::result::DeviceResult;
@@ -13,6 +14,9 @@ pub enum Place {
     /// The origin.
     Origin,
 }
+
+/// What a device is asked to do, and where.
+pub(crate) type Errand = (Place, ModelOperation, ByteExtent);
 
 /// A device with its tally.
 struct Tallied {

@@ -77,17 +77,10 @@ impl Kickcache {
         self.engine.status()
     }
 
-    /// Scratch.
-    pub fn cached_in(&self, from: u64, to: u64) -> u64 {
-        (from / 4096..to / 4096)
-            .filter(|b| self.engine.is_cached(self.volume, kickcache_engine::units::BlockIndex::new(*b)))
-            .count() as u64
-    }
-
     fn pump(&mut self, now: Instant, devices: &mut Devices) {
         loop {
             while let Some(submission) = self.engine.poll_submission() {
-                self.submit(now, submission, devices);
+                self.submit(now, &submission, devices);
             }
             let Some(id) = self.copied.pop() else { return };
             let result = Ok(Data { checksums: &CHECKSUMS[..1], bytes: &[] });
@@ -95,7 +88,7 @@ impl Kickcache {
         }
     }
 
-    fn submit(&mut self, now: Instant, submission: Submission, devices: &mut Devices) {
+    fn submit(&mut self, now: Instant, submission: &Submission, devices: &mut Devices) {
         let wanted = |pieces: &Pieces, checksums: Checksums| match checksums {
             Checksums::Compute => pieces.length() / BLOCK_SIZE,
             Checksums::Skip => 0,

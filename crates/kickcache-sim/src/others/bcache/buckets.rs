@@ -10,6 +10,8 @@ use kickcache_engine::units::BLOCK_SIZE;
 pub(super) const BUCKET_BYTES: u64 = 512 << 10;
 /// Blocks of a bucket.
 const BUCKET_BLOCKS: usize = 128;
+const BUCKET_BLOCKS_32: u32 = 128;
+const _: () = assert!(BUCKET_BLOCKS == BUCKET_BLOCKS_32 as usize);
 const _: () = assert!(BUCKET_BYTES == BUCKET_BLOCKS as u64 * BLOCK_SIZE);
 /// Priority of a bucket that was just read or written.
 const PRIORITY_INITIAL: u32 = 32_768;
@@ -145,7 +147,7 @@ impl Buckets {
         let bucket = self.free.pop_front()?;
         self.available = self.available.saturating_sub(1);
         let fresh = Bucket { priority: PRIORITY_INITIAL, is_open: true, ..Bucket::default() };
-        self.buckets[bucket as usize] = Bucket { live_collected: BUCKET_BLOCKS as u32, ..fresh };
+        self.buckets[bucket as usize] = Bucket { live_collected: BUCKET_BLOCKS_32, ..fresh };
         Some(bucket)
     }
 

@@ -18,7 +18,7 @@ use crate::others::bcache::bypass::Bypass;
 use crate::others::bcache::writeback::Rate;
 use crate::others::parts::Parts;
 use crate::replay::contestant::{Contestant, Demand, Tally};
-use crate::replay::devices::{Devices, Place};
+use crate::replay::devices::{Devices, Errand, Place};
 use crate::workload::Kind;
 
 /// The part of the buckets in use, in percent, up to which writes become dirty, and above which nothing comes in.
@@ -120,15 +120,8 @@ impl Bcache {
         }
     }
 
-    fn submit(
-        &mut self,
-        now: Instant,
-        to: (Place, ModelOperation),
-        extent: ByteExtent,
-        purpose: Purpose,
-        devices: &mut Devices,
-    ) {
-        let (place, operation) = to;
+    fn submit(&mut self, now: Instant, to: Errand, purpose: Purpose, devices: &mut Devices) {
+        let (place, operation, extent) = to;
         let flight = InFlight { purpose, begun: now, is_read: operation == ModelOperation::Read };
         let token = match self.unused.pop() {
             Some(token) => {
@@ -155,21 +148,21 @@ impl Bcache {
             let stop = (at + 1..end).find(|block| self.buckets.is_cached(*block) != is_cached).unwrap_or(end);
             let extent = part(demand.extent, at, stop);
             self.parts.hold(demand.id);
-            let from_origin = (Place::Origin, ModelOperation::Read);
+            let from_origin = (Place::Origin, ModelOperation::Read, extent);
             if is_cached {
                 let place = (at..stop).map(|block| self.buckets.touch(block)).min().unwrap_or(0);
                 self.tally.hit_blocks += stop - at;
                 let extent = ByteExtent { start: place, length: extent.length };
                 let purpose = Purpose::Access(demand.id);
-                self.submit(now, (Place::Cache, ModelOperation::Read), extent, purpose, devices);
+                self.submit(now, (Place::Cache, ModelOperation::Read, extent), purpose, devices);
             } else if may_keep {
                 may_keep = false;
                 self.tally.miss_blocks += stop - at;
                 let purpose = Purpose::Miss { id: demand.id, job: demand.job, first: at, count: stop - at };
-                self.submit(now, from_origin, extent, purpose, devices);
+                self.submit(now, from_origin, purpose, devices);
             } else {
                 self.tally.miss_blocks += stop - at;
-                self.submit(now, from_origin, extent, Purpose::Access(demand.id), devices);
+                self.submit(now, from_origin, Purpose::Access(demand.id), devices);
             }
             at = stop;
         }
@@ -188,12 +181,12 @@ impl Bcache {
         if bypass {
             (first..end).for_each(|block| self.buckets.remove(block));
             self.journal(now);
-            return self.submit(now, (Place::Origin, ModelOperation::Write), demand.extent, access, devices);
+            return self.submit(now, (Place::Origin, ModelOperation::Write, demand.extent), access, devices);
         }
         let dirty = in_use <= WRITEBACK_MAX || meets_writeback;
         if !dirty {
             self.parts.hold(demand.id);
-            self.submit(now, (Place::Origin, ModelOperation::Write), demand.extent, access.clone(), devices);
+            self.submit(now, (Place::Origin, ModelOperation::Write, demand.extent), access.clone(), devices);
         }
         for block in first..end {
             self.writing_back.entry(block).and_modify(|is_stale| *is_stale = true);
@@ -201,13 +194,13 @@ impl Bcache {
                 self.tally.logged_bytes += BLOCK_SIZE;
             }
         }
-        self.submit(now, (Place::Cache, ModelOperation::Write), demand.extent, access, devices);
+        self.submit(now, (Place::Cache, ModelOperation::Write, demand.extent), access, devices);
         self.buckets.on_traffic(demand.extent.length);
         self.journal(now);
     }
 
     fn journal(&mut self, now: Instant) {
-        self.journal_due.get_or_insert(now.plus(JOURNAL_DELAY));
+        self.journal_due.get_or_insert_with(|| now.plus(JOURNAL_DELAY));
     }
 
     fn flush(&mut self, now: Instant, id: u32, devices: &mut Devices) {
@@ -218,7 +211,7 @@ impl Bcache {
             ((Place::Origin, ModelOperation::Flush), none),
         ] {
             self.parts.hold(id);
-            self.submit(now, to, extent, Purpose::Access(id), devices);
+            self.submit(now, (to.0, to.1, extent), Purpose::Access(id), devices);
         }
         self.journal_due = None;
     }
@@ -235,7 +228,7 @@ impl Bcache {
         if kept > 0 {
             self.tally.promoted_bytes += kept;
             let extent = ByteExtent { start: first * BLOCK_SIZE, length: kept };
-            self.submit(now, (Place::Cache, ModelOperation::Write), extent, Purpose::Fill, devices);
+            self.submit(now, (Place::Cache, ModelOperation::Write, extent), Purpose::Fill, devices);
         }
     }
 
@@ -257,7 +250,7 @@ impl Bcache {
             let extent = ByteExtent { start: first * BLOCK_SIZE, length: run.len() as u64 * BLOCK_SIZE };
             self.rate.on_written(now, extent.length);
             let purpose = Purpose::WritebackRead(run);
-            self.submit(now, (Place::Cache, ModelOperation::Read), extent, purpose, devices);
+            self.submit(now, (Place::Cache, ModelOperation::Read, extent), purpose, devices);
         }
     }
 
@@ -312,14 +305,14 @@ impl Contestant for Bcache {
             }
             Purpose::Journal => {
                 let none = ByteExtent { start: 0, length: 0 };
-                self.submit(now, (Place::Cache, ModelOperation::Flush), none, Purpose::JournalFlush, devices);
+                self.submit(now, (Place::Cache, ModelOperation::Flush, none), Purpose::JournalFlush, devices);
             }
             Purpose::Fill | Purpose::JournalFlush => {}
             Purpose::WritebackRead(run) => {
                 let first = run.first().copied().unwrap_or(0);
                 let extent = ByteExtent { start: first * BLOCK_SIZE, length: run.len() as u64 * BLOCK_SIZE };
                 let purpose = Purpose::WritebackWrite(run);
-                self.submit(now, (Place::Origin, ModelOperation::Write), extent, purpose, devices);
+                self.submit(now, (Place::Origin, ModelOperation::Write, extent), purpose, devices);
             }
             Purpose::WritebackWrite(run) => {
                 self.end_writeback(run);
@@ -333,7 +326,7 @@ impl Contestant for Bcache {
         if self.journal_due.is_some_and(|due| due <= now) {
             self.journal_due = None;
             let extent = ByteExtent { start: 0, length: BLOCK_SIZE };
-            self.submit(now, (Place::Cache, ModelOperation::Write), extent, Purpose::Journal, devices);
+            self.submit(now, (Place::Cache, ModelOperation::Write, extent), Purpose::Journal, devices);
         }
         self.write_back(now, devices);
     }

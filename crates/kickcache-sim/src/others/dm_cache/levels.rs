@@ -120,14 +120,14 @@ impl Levels {
         list.count -= 1;
         self.count -= 1;
         if older == NONE {
-            list.oldest = newer
+            list.oldest = newer;
         } else {
-            at(entries, older).newer = newer
+            at(entries, older).newer = newer;
         }
         if newer == NONE {
-            list.newest = older
+            list.newest = older;
         } else {
-            at(entries, newer).older = older
+            at(entries, newer).older = older;
         }
         at(entries, index).is_queued = false;
     }

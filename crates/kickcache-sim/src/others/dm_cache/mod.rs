@@ -7,6 +7,7 @@
 pub mod age;
 mod levels;
 mod smq;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -16,9 +17,10 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use crate::model::{ModelOperation, ModelRequest};
 use crate::others::dm_cache::age::Age;
 use crate::others::dm_cache::smq::{Smq, Want};
+use crate::others::dm_cache::work::{Part, Purpose, Work, slot, wants};
 use crate::others::parts::Parts;
 use crate::replay::contestant::{Contestant, Demand, Tally};
-use crate::replay::devices::{Devices, Place};
+use crate::replay::devices::{Devices, Errand, Place};
 use crate::workload::Kind;
 
 const NONE: u32 = u32::MAX;
@@ -46,7 +48,7 @@ pub enum WriteMode {
 pub struct DmCacheShape {
     /// Version of the policy.
     pub age: Age,
-    /// Bytes of a block of the cache (lvm: chunk size), a multiple of 4 KiB.
+    /// Bytes of a block of the cache (lvm has a word of its own for it), a multiple of 4 KiB.
     pub block_bytes: u64,
     /// Bytes of the cache.
     pub cache_bytes: u64,
@@ -54,42 +56,6 @@ pub struct DmCacheShape {
     pub origin_bytes: u64,
     /// Write mode.
     pub mode: WriteMode,
-}
-
-/// What happens to one block in the background.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Work {
-    Promote { block: u64, index: u32 },
-    Demote { block: u64, index: u32 },
-    Writeback { block: u64, index: u32 },
-}
-
-/// What an operation of a device is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Purpose {
-    /// A part of an access.
-    Access(u32),
-    /// A write that brings a whole block in.
-    Overwrite {
-        id: u32,
-        block: u64,
-        index: u32,
-    },
-    /// The first half of a copy.
-    CopyRead(Work),
-    /// The second half.
-    CopyWrite(Work),
-    /// The write, then the flush of a commit.
-    CommitWrite,
-    CommitFlush,
-}
-
-/// A part of an access that lies in one block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Part {
-    id: u32,
-    want: Want,
-    extent: ByteExtent,
 }
 
 /// dm-cache over one origin.
@@ -159,14 +125,7 @@ impl DmCache {
         self.block_of[index as usize] = block;
     }
 
-    fn submit(
-        &mut self,
-        now: Instant,
-        to: (Place, ModelOperation),
-        extent: ByteExtent,
-        purpose: Purpose,
-        devices: &mut Devices,
-    ) {
+    fn submit(&mut self, now: Instant, to: Errand, purpose: Purpose, devices: &mut Devices) {
         let token = match self.unused.pop() {
             Some(token) => {
                 self.purposes[token as usize] = purpose;
@@ -177,7 +136,7 @@ impl DmCache {
                 u32::try_from(self.purposes.len() - 1).expect("few are in flight")
             }
         };
-        let (place, operation) = to;
+        let (place, operation, extent) = to;
         let request =
             ModelRequest { operation, offset: extent.start, length: extent.length, token: u64::from(token) };
         devices.submit(now, place, request);
@@ -221,14 +180,14 @@ impl DmCache {
         let extent = self.on_cache(index, part.extent);
         let access = Purpose::Access(part.id);
         if part.want == Want::Read {
-            return self.submit(now, (Place::Cache, ModelOperation::Read), extent, access, devices);
+            return self.submit(now, (Place::Cache, ModelOperation::Read, extent), access, devices);
         }
-        self.submit(now, (Place::Cache, ModelOperation::Write), extent, access, devices);
+        self.submit(now, (Place::Cache, ModelOperation::Write, extent), access, devices);
         if self.shape.mode == WriteMode::Back {
             self.policy.set_dirty(index, true);
         } else if !self.policy.is_dirty(index) {
             self.parts.hold(part.id);
-            self.submit(now, (Place::Origin, ModelOperation::Write), part.extent, access, devices);
+            self.submit(now, (Place::Origin, ModelOperation::Write, part.extent), access, devices);
         }
     }
 
@@ -242,7 +201,7 @@ impl DmCache {
             self.busy_blocks.insert(block, Vec::new());
             let purpose = Purpose::Overwrite { id: part.id, block, index };
             let extent = self.on_cache(index, part.extent);
-            return self.submit(now, (Place::Cache, ModelOperation::Write), extent, purpose, devices);
+            return self.submit(now, (Place::Cache, ModelOperation::Write, extent), purpose, devices);
         }
         let waits = is_worth_it && self.queue_promotion(block) && self.shape.age.waits_for_copy;
         if waits {
@@ -250,7 +209,7 @@ impl DmCache {
         } else {
             let operation =
                 if part.want == Want::Read { ModelOperation::Read } else { ModelOperation::Write };
-            self.submit(now, (Place::Origin, operation), part.extent, Purpose::Access(part.id), devices);
+            self.submit(now, (Place::Origin, operation, part.extent), Purpose::Access(part.id), devices);
         }
         self.start_work(now, devices);
     }
@@ -325,14 +284,14 @@ impl DmCache {
                 Work::Demote { .. } => self.uncommitted.push(work),
                 Work::Promote { block, .. } => {
                     self.migrations += 1;
-                    let from = (Place::Origin, ModelOperation::Read);
-                    self.submit(now, from, self.whole(block), Purpose::CopyRead(work), devices);
+                    let from = (Place::Origin, ModelOperation::Read, self.whole(block));
+                    self.submit(now, from, Purpose::CopyRead(work), devices);
                 }
                 Work::Writeback { index, block } => {
                     self.migrations += 1;
                     let extent = self.on_cache(index, self.whole(block));
-                    let from = (Place::Cache, ModelOperation::Read);
-                    self.submit(now, from, extent, Purpose::CopyRead(work), devices);
+                    let from = (Place::Cache, ModelOperation::Read, extent);
+                    self.submit(now, from, Purpose::CopyRead(work), devices);
                 }
             }
         }
@@ -343,7 +302,7 @@ impl DmCache {
         if self.committing.is_none() && !self.uncommitted.is_empty() {
             self.committing = Some(std::mem::take(&mut self.uncommitted));
             let extent = ByteExtent { start: METADATA_AT, length: 4 * BLOCK_SIZE };
-            self.submit(now, (Place::Cache, ModelOperation::Write), extent, Purpose::CommitWrite, devices);
+            self.submit(now, (Place::Cache, ModelOperation::Write, extent), Purpose::CommitWrite, devices);
         }
     }
 
@@ -354,7 +313,7 @@ impl DmCache {
             Work::Writeback { block, .. } => (Place::Origin, self.whole(block)),
             Work::Demote { .. } => unreachable!("a demotion copies nothing"),
         };
-        self.submit(now, (place, ModelOperation::Write), extent, Purpose::CopyWrite(work), devices);
+        self.submit(now, (place, ModelOperation::Write, extent), Purpose::CopyWrite(work), devices);
     }
 
     fn end_work(&mut self, now: Instant, work: Work, devices: &mut Devices) {
@@ -423,23 +382,6 @@ impl DmCache {
     }
 }
 
-fn slot(block: u64) -> usize {
-    usize::try_from(block).expect("blocks are on the origin")
-}
-
-fn wants(kind: Kind, extent: ByteExtent, block_bytes: u64) -> Want {
-    match kind {
-        Kind::Read => Want::Read,
-        Kind::Write | Kind::WriteZeroes | Kind::Flush | Kind::Discard => {
-            if extent.length == block_bytes {
-                Want::WholeWrite
-            } else {
-                Want::Write
-            }
-        }
-    }
-}
-
 impl Contestant for DmCache {
     fn handle_demand(&mut self, now: Instant, demand: Demand, devices: &mut Devices) {
         self.tick(now);
@@ -459,7 +401,7 @@ impl Contestant for DmCache {
             for place in [Place::Cache, Place::Origin] {
                 self.parts.hold(demand.id);
                 let none = ByteExtent { start: 0, length: 0 };
-                self.submit(now, (place, ModelOperation::Flush), none, Purpose::Access(demand.id), devices);
+                self.submit(now, (place, ModelOperation::Flush, none), Purpose::Access(demand.id), devices);
             }
         }
         self.parts.release(demand.id);
@@ -491,7 +433,7 @@ impl Contestant for DmCache {
             }
             Purpose::CommitWrite => {
                 let none = ByteExtent { start: 0, length: 0 };
-                self.submit(now, (Place::Cache, ModelOperation::Flush), none, Purpose::CommitFlush, devices);
+                self.submit(now, (Place::Cache, ModelOperation::Flush, none), Purpose::CommitFlush, devices);
             }
             Purpose::CommitFlush => {
                 let done = self.committing.take().unwrap_or_default();

@@ -88,12 +88,15 @@ fn table(headings: &[&str], rows: &[Vec<String>], format: Format, out: &mut dyn 
 
 fn cells(line: &Line) -> Vec<String> {
     let whole = |number: f64| format!("{number:.0}");
-    let iops = |figures: &Option<Figures>| figures.as_ref().map_or("-".into(), |known| whole(known.iops()));
+    let iops =
+        |figures: &Option<Figures>| figures.as_ref().map_or_else(|| "-".into(), |known| whole(known.iops()));
     let jobs = |figures: &Figures| figures.jobs.iter().map(|iops| whole(*iops)).collect::<Vec<_>>().join("/");
-    let jobs_of = |figures: &Option<Figures>| figures.as_ref().map_or("-".into(), jobs);
-    let share = |share: Option<f64>| share.map_or("-".into(), |share| format!("{share:.2} %"));
+    let jobs_of = |figures: &Option<Figures>| figures.as_ref().map_or_else(|| "-".into(), jobs);
+    let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{share:.2} %"));
     let ratio = |figures: &Option<Figures>| {
-        figures.as_ref().map_or("-".into(), |known| format!("{:.2}", known.iops() / line.published.iops()))
+        figures
+            .as_ref()
+            .map_or_else(|| "-".into(), |known| format!("{:.2}", known.iops() / line.published.iops()))
     };
     let mark = line.fitted.map_or(String::new(), |what| format!(" ({what} fitted)"));
     vec![
