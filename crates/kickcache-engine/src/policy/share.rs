@@ -60,7 +60,12 @@ impl Meter {
             return;
         }
         let pace = self.time.saturating_mul(SCALE) / self.done.max(1);
-        self.pace = if self.pace == 0 { pace.max(1) } else { (self.pace + pace) / 2 };
+        // A device that has little to do seems slow: what it could do before counts for a while.
+        self.pace = match self.pace {
+            0 => pace.max(1),
+            known if pace < known => (known + pace) / 2,
+            known => known + (pace - known) / 8,
+        };
         if !is_first {
             (self.time, self.done) = (0, 0);
         }

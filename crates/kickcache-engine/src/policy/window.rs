@@ -199,7 +199,7 @@ mod tests {
             hits += 100;
             window.on_miss(Missed { hits, ..missed() });
         }
-        (0..256).for_each(|_| {
+        (0..400).for_each(|_| {
             window.on_miss(Missed { is_known: false, hits, ..missed() });
         });
         assert_eq!(window.bytes(), 1 << 20);

@@ -15,7 +15,7 @@ use crate::cli::simulate::published_table::{CloudLine, Line, print};
 /// Minutes at the end of a run that are shown by themselves.
 const LAST_MINUTES: u64 = 5;
 /// Virtual minutes of a row that ran half a day: its first part is enough to see where it goes.
-const MINUTES_MAX: u64 = 60;
+const MINUTES_MAX: u64 = 30;
 
 /// Simulate every row of the published table: published, model, kickcache, ratio
 #[derive(Debug, clap::Args)]
