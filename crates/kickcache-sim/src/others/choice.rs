@@ -10,7 +10,7 @@ use crate::others::dm_cache::age::Age;
 use crate::others::dm_cache::{DmCache, DmCacheShape, WriteMode};
 use crate::others::lru::Lru;
 use crate::replay::contestant::Contestant;
-use crate::replay::kickcache::Kickcache;
+use crate::replay::real_engine::Kickcache;
 
 /// Bytes of a block of dm-cache: lvm's default.
 const DM_BLOCK_BYTES: u64 = 64 << 10;

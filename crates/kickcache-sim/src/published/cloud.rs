@@ -10,7 +10,7 @@ use crate::published::load::{Order, Sweep, SweepShape};
 use crate::replay::bench::{Course, run, settle};
 use crate::replay::contestant::Contestant;
 use crate::replay::devices::Devices;
-use crate::replay::kickcache::Kickcache;
+use crate::replay::real_engine::Kickcache;
 use crate::result::RunResult;
 use crate::workload::Kind;
 

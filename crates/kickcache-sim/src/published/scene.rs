@@ -16,7 +16,7 @@ use crate::published::load::{Order, Sweep, SweepShape, ZipfReads};
 use crate::replay::bench::{Course, Progress, run, settle};
 use crate::replay::contestant::Contestant;
 use crate::replay::devices::Devices;
-use crate::replay::kickcache::Kickcache;
+use crate::replay::real_engine::Kickcache;
 use crate::result::RunResult;
 use crate::workload::Kind;
 

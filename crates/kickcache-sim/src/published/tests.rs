@@ -12,7 +12,7 @@ use crate::published::rows::rows;
 use crate::published::scene::{Cache, Scene, Start, fill_with_junk};
 use crate::replay::bench::{Course, run};
 use crate::replay::devices::Devices;
-use crate::replay::kickcache::Kickcache;
+use crate::replay::real_engine::Kickcache;
 use crate::result::RunResult;
 
 fn within(value: f64, expected: f64, percent: f64) -> bool {

@@ -7,4 +7,4 @@ pub mod bench;
 pub mod contestant;
 pub mod devices;
 mod jobs;
-pub mod kickcache;
+pub mod real_engine;
