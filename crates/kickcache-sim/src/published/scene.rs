@@ -34,8 +34,8 @@ const DM_BLOCK_BYTES: u64 = 64 << 10;
 const DM_OVERHEAD: u64 = 8 << 20;
 /// Processor time of a job for each read, as the rows of the bare SSD imply.
 const COST: Duration = Duration::from_micros(12);
-/// A run without a single miss for so long goes on as it is.
-const STEADY: Duration = Duration::from_millis(60_000);
+/// Seconds that must be as those before for a run to be taken to go on so.
+const STEADY: usize = 60;
 /// How long the bare SSD is looked at: nothing changes.
 const SSD_SECONDS: u64 = 60;
 /// Reads of the deleted files before the run, for each block of the cache.

@@ -21,8 +21,8 @@ pub struct Course {
     pub length: Duration,
     /// Processor time that each access costs its job.
     pub cost: Duration,
-    /// After so long without a block that was not found, the run ends: nothing will change.
-    pub steady: Option<Duration>,
+    /// The run ends when it gave about as much in so many seconds as in as many before, and missed next to nothing.
+    pub steady: Option<usize>,
 }
 
 /// Called now and then with how much of the run, in nanoseconds, has gone by.
@@ -33,8 +33,6 @@ struct Samples {
     next: Instant,
     last: Tally,
     first: Tally,
-    /// The last time that a block was not found.
-    missed: Instant,
     hits: Series,
     misses: Series,
 }
@@ -43,20 +41,32 @@ impl Samples {
     fn new(first: Tally) -> Samples {
         let (hits, misses) = (Series::default(), Series::default());
         let next = Instant::from_nanos(SAMPLE);
-        Samples { next, last: first, first, missed: Instant::ZERO, hits, misses }
+        Samples { next, last: first, first, hits, misses }
+    }
+
+    /// Whether the last `seconds` were as those before, nearly all hits.
+    fn are_steady(&self, seconds: usize) -> bool {
+        let hits = self.hits.values();
+        let Some(from) = hits.len().checked_sub(2 * seconds) else { return false };
+        let before: u64 = hits[from..from + seconds].iter().sum();
+        let last: u64 = hits[from + seconds..].iter().sum();
+        let missed: u64 = self.misses.values().iter().skip(from + seconds).sum();
+        last.abs_diff(before) * STEADY_CHANGE < before && missed * STEADY_HITS < last
     }
 
     fn take(&mut self, tally: Tally, at: Instant) {
         let at = Instant::from_nanos(at.as_nanos().saturating_sub(1));
         self.hits.add(at, tally.hit_blocks - self.last.hit_blocks);
         self.misses.add(at, tally.miss_blocks - self.last.miss_blocks);
-        if tally.miss_blocks != self.last.miss_blocks {
-            self.missed = at;
-        }
         self.last = tally;
         self.next = self.next.plus(Duration::from_nanos(SAMPLE));
     }
 }
+
+/// Changes of less than one part in so many count as none.
+const STEADY_CHANGE: u64 = 300;
+/// A run that misses more than one block in so many is not steady: the cache still learns.
+const STEADY_HITS: u64 = 400;
 
 /// Runs a workload against a contestant.
 pub fn run(
@@ -83,11 +93,13 @@ pub fn run(
             break;
         }
         now = now.max(next);
+        let mut looked = false;
         while now >= samples.next {
+            looked = true;
             samples.take(contestant.tally(), samples.next);
             progress(now.as_nanos());
         }
-        if course.steady.is_some_and(|steady| now.since(samples.missed) > steady) {
+        if looked && course.steady.is_some_and(|seconds| samples.are_steady(seconds)) {
             break;
         }
         step(absolute(now), now, &mut jobs, contestant, devices);
