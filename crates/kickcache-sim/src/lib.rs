@@ -7,15 +7,19 @@
 //! * [`published`]: the published runs that the project answers to.
 //! * [`zipf`]: the skewed random offsets of fio.
 //! * [`workload`]: what clients do, in virtual time.
+//! * [`instant`]: the real engine on devices that take no time, for hit ratios and bytes written.
+//! * [`trace_file`]: recorded accesses, read from the usual formats.
 //! * [`result`]: what a run gave; its JSON.
 //! * [`random`]: the one source of chance; a seed decides everything.
 
+pub mod instant;
 pub mod model;
 pub mod others;
 pub mod published;
 pub mod random;
 pub mod replay;
 pub mod result;
+pub mod trace_file;
 pub mod workload;
 pub mod world;
 pub mod zipf;

@@ -3,6 +3,8 @@
 //! A bench calls [`Workload::next`] whenever a job has a free place in its queue, and never draws anything at random
 //! itself: the workload's seed decides.
 
+pub mod trace;
+
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 

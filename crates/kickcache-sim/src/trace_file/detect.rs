@@ -1,0 +1,78 @@
+//! Which format fits the beginning of a file.
+
+use crate::trace_file::Format;
+use crate::trace_file::format::blkparse::action_of;
+use crate::trace_file::format::{Action, LineParser, Parsed, parser};
+use crate::trace_file::format::{blktrace, csv};
+
+/// Lines that are looked at.
+const LINES: usize = 20;
+
+/// The format, if one fits.
+pub(crate) fn detect(head: &[u8]) -> Option<Format> {
+    if blktrace::is_blktrace(head) {
+        return Some(Format::Blktrace);
+    }
+    let text = text(head);
+    if text.starts_with("fio version ") {
+        return Some(Format::Iolog);
+    }
+    if text.starts_with(csv::HEADER) {
+        return Some(Format::Csv);
+    }
+    // The more a format demands of a line, the earlier it is asked.
+    let candidates =
+        [Format::Csv, Format::Msr, Format::Spc, Format::Alibaba, Format::Tencent, Format::Blkparse];
+    candidates.into_iter().find(|format| fits(*format, text, action(*format, head)))
+}
+
+/// Which events count: the earliest in an access's life that the file notes.
+pub(crate) fn action(format: Format, head: &[u8]) -> Action {
+    let is_noted = |action: &Action| match format {
+        Format::Blktrace => blktrace::has_action(head, *action),
+        Format::Blkparse => text(head).lines().any(|line| action_of(line) == Some(action.letter())),
+        Format::Csv | Format::Iolog | Format::Msr | Format::Spc | Format::Alibaba | Format::Tencent => true,
+    };
+    Action::ALL.into_iter().find(is_noted).unwrap_or(Action::Queued)
+}
+
+/// The whole characters of the beginning.
+fn text(head: &[u8]) -> &str {
+    let valid = std::str::from_utf8(head).map_err(|error| error.valid_up_to());
+    valid.unwrap_or_else(|end| std::str::from_utf8(&head[..end]).unwrap_or_default())
+}
+
+/// Whether most of the first lines make sense; the last one may be cut off.
+fn fits(format: Format, text: &str, action: Action) -> bool {
+    let Some(mut parser) = parser(format, action) else { return false };
+    let whole = text.rfind('\n').map_or(text, |end| &text[..end]);
+    let (mut good, mut bad) = (0, 0);
+    for line in whole.lines().take(LINES) {
+        match says(format, parser.as_mut(), line) {
+            Ok(Parsed::Record(_)) => good += 1,
+            Ok(Parsed::Nothing) => {}
+            Ok(Parsed::End) => break,
+            Err(_) => bad += 1,
+        }
+    }
+    good > bad
+}
+
+/// What a line says, where every event counts and a field must look as it does in the format.
+fn says(format: Format, parser: &mut dyn LineParser, line: &str) -> Result<Parsed, String> {
+    let parsed = parser.parse(line.trim_end())?;
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    let is_word = |index: usize, words: &[&str]| fields.get(index).is_some_and(|field| words.contains(field));
+    let Parsed::Record(_) = parsed else {
+        return Ok(parsed);
+    };
+    let looks_right = match format {
+        Format::Csv => fields.len() == 4,
+        Format::Msr => fields.len() == 7 && is_word(3, &["Read", "Write"]),
+        Format::Spc => is_word(3, &["r", "R", "w", "W"]) && fields.get(4).is_some_and(|at| at.contains('.')),
+        Format::Alibaba => fields.len() == 5 && is_word(1, &["R", "W"]),
+        Format::Tencent => fields.len() == 5,
+        Format::Blkparse | Format::Blktrace | Format::Iolog => true,
+    };
+    if looks_right { Ok(parsed) } else { Err("another format".into()) }
+}

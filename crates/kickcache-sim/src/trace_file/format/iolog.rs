@@ -1,0 +1,73 @@
+//! fio's I/O log: version 3 with times in microseconds, version 2 with waits instead.
+
+use kickcache_engine::time::Duration;
+use kickcache_engine::units::ByteExtent;
+
+use crate::trace_file::Record;
+use crate::trace_file::format::{Devices, LineParser, Parsed, number, time};
+use crate::workload::Kind;
+
+/// How both versions begin.
+pub(crate) const HEADER: &str = "fio version ";
+
+#[derive(Default)]
+pub(crate) struct Iolog {
+    devices: Devices,
+    has_times: bool,
+    /// Of version 2: the waits so far, in microseconds.
+    waited: u64,
+}
+
+impl LineParser for Iolog {
+    fn parse(&mut self, line: &str) -> Result<Parsed, String> {
+        if let Some(version) = line.strip_prefix(HEADER) {
+            self.has_times = match version {
+                "2 iolog" => false,
+                "3 iolog" => true,
+                other => return Err(format!("{other:?} was found; version 2 or 3 was expected")),
+            };
+            return Ok(Parsed::Nothing);
+        }
+        let mut words = line.split_whitespace();
+        let at = match (self.has_times, words.clone().next()) {
+            (_, None) => return Ok(Parsed::Nothing),
+            (true, Some(_)) => time(words.next().unwrap_or_default(), 1_000)?,
+            (false, Some(_)) => Duration::from_nanos(self.waited.saturating_mul(1_000)),
+        };
+        self.act(at, &words.collect::<Vec<_>>())
+    }
+}
+
+impl Iolog {
+    fn act(&mut self, at: Duration, words: &[&str]) -> Result<Parsed, String> {
+        let (name, action) = match words {
+            [name, action, ..] => (*name, *action),
+            _ => return Err("a file and an action were expected".into()),
+        };
+        if name == "wait" && !self.has_times {
+            self.waited = self.waited.saturating_add(number(action, "wait")?);
+            return Ok(Parsed::Nothing);
+        }
+        let kind = match action {
+            "read" => Kind::Read,
+            "write" => Kind::Write,
+            "trim" => Kind::Discard,
+            "sync" | "datasync" => Kind::Flush,
+            "add" | "open" | "close" => return Ok(Parsed::Nothing),
+            "wait" => {
+                let offset = words.get(2).copied().unwrap_or_default();
+                self.waited = self.waited.saturating_add(number(offset, "wait")?);
+                return Ok(Parsed::Nothing);
+            }
+            other => return Err(format!("action {other:?} was found; read, write or the like was expected")),
+        };
+        let extent = match (kind, words) {
+            (Kind::Flush, _) => ByteExtent { start: 0, length: 0 },
+            (_, [_, _, offset, length, ..]) => {
+                ByteExtent { start: number(offset, "offset")?, length: number(length, "length")? }
+            }
+            _ => return Err(format!("{action:?} was found without its offset and length")),
+        };
+        Ok(Parsed::Record(Record { at: Some(at), device: self.devices.number(name)?, kind, extent }))
+    }
+}

@@ -1,0 +1,29 @@
+//! MSR Cambridge: `time,host,disk,Read|Write,offset,size,response`, times in 100 ns since 1601.
+
+use kickcache_engine::units::ByteExtent;
+
+use crate::trace_file::Record;
+use crate::trace_file::format::csv::kind;
+use crate::trace_file::format::{Devices, LineParser, Parsed, fields, number, time};
+
+#[derive(Default)]
+pub(crate) struct Msr {
+    devices: Devices,
+    first: Option<u64>,
+}
+
+impl LineParser for Msr {
+    fn parse(&mut self, line: &str) -> Result<Parsed, String> {
+        if line.is_empty() || line.starts_with("Timestamp") {
+            return Ok(Parsed::Nothing);
+        }
+        let fields = fields(line, 6)?;
+        // Nanoseconds since 1601 do not fit 64 bits: times count from the first record.
+        let ticks = number(fields[0], "time")?;
+        let since = ticks.saturating_sub(*self.first.get_or_insert(ticks));
+        let device = self.devices.number(&format!("{}.{}", fields[1], fields[2]))?;
+        let extent = ByteExtent { start: number(fields[4], "offset")?, length: number(fields[5], "size")? };
+        let at = Some(time(&since.to_string(), 100)?);
+        Ok(Parsed::Record(Record { at, device, kind: kind(fields[3])?, extent }))
+    }
+}

@@ -1,0 +1,25 @@
+//! SPC (UMass Financial, WebSearch): `unit,block of 512 bytes,size,r|w,seconds`.
+
+use kickcache_engine::units::ByteExtent;
+
+use crate::trace_file::Record;
+use crate::trace_file::format::csv::kind;
+use crate::trace_file::format::{Devices, LineParser, Parsed, fields, number, sectors, time};
+
+#[derive(Default)]
+pub(crate) struct Spc {
+    devices: Devices,
+}
+
+impl LineParser for Spc {
+    fn parse(&mut self, line: &str) -> Result<Parsed, String> {
+        if line.is_empty() {
+            return Ok(Parsed::Nothing);
+        }
+        let fields = fields(line, 5)?;
+        let device = self.devices.number(fields[0])?;
+        let extent = ByteExtent { start: sectors(fields[1], "block")?, length: number(fields[2], "size")? };
+        let at = Some(time(fields[4], 1_000_000_000)?);
+        Ok(Parsed::Record(Record { at, device, kind: kind(fields[3])?, extent }))
+    }
+}

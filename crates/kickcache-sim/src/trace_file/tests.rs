@@ -1,0 +1,224 @@
+use std::io::{Cursor, Write};
+
+use super::*;
+
+fn read(text: &[u8], format: Option<Format>) -> (Format, Vec<Result<Record, TraceError>>) {
+    let trace = TraceFile::from_reader(Box::new(Cursor::new(text.to_vec())), format).unwrap();
+    (trace.format(), trace.collect())
+}
+
+/// Reads a text of a format that must be found, in which every line is good.
+#[track_caller]
+fn read_all(text: &str, format: Format) -> Vec<Record> {
+    let (found, records) = read(text.as_bytes(), None);
+    assert_eq!(found, format);
+    records.into_iter().map(Result::unwrap).collect()
+}
+
+fn record(micros: u64, device: u32, kind: Kind, start: u64, length: u64) -> Record {
+    let at = Some(Duration::from_micros(micros));
+    Record { at, device, kind, extent: ByteExtent { start, length } }
+}
+
+const CSV: &str = "time_us,op,offset,size\n0,R,4096,8192\n12,W,0,512\n";
+
+fn csv_records() -> Vec<Record> {
+    vec![record(0, 0, Kind::Read, 4096, 8192), record(12, 0, Kind::Write, 0, 512)]
+}
+
+#[test]
+fn csv_with_and_without_times() {
+    assert_eq!(read_all(CSV, Format::Csv), csv_records());
+    let timeless = read_all("time_us,op,offset,size\n,R,4096,512\n", Format::Csv);
+    assert_eq!(timeless[0].at, None);
+}
+
+#[test]
+fn packed_traces_are_unpacked() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(CSV.as_bytes()).unwrap();
+    let zstd = ruzstd::encoding::compress_to_vec(CSV.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
+    // `printf ... | xz --check=crc32`
+    let xz = include_bytes!("tests/small.csv.xz").to_vec();
+    for packed in [gzip.finish().unwrap(), zstd, xz] {
+        let (format, records) = read(&packed, None);
+        assert_eq!(format, Format::Csv);
+        assert_eq!(records.into_iter().map(Result::unwrap).collect::<Vec<_>>(), csv_records());
+    }
+}
+
+#[test]
+fn msr_cambridge() {
+    let text = "128166372003061629,hm,0,Read,383496192,32768,413\n\
+                128166372016382155,hm,0,Write,2822144000,4096,46\n\
+                128166372026382245,hm,1,Read,0,512,1\n";
+    let records = read_all(text, Format::Msr);
+    assert_eq!(records[0], record(0, 0, Kind::Read, 383_496_192, 32_768));
+    assert_eq!(records[1].at, Some(Duration::from_nanos(1_332_052_600)));
+    assert_eq!(records[2].device, 1);
+}
+
+#[test]
+fn spc() {
+    let text = "0,20941264,8192,W,0.551706\n0,20939840,8192,w,0.554041\n1,3436288,15872,r,1.011732\n";
+    let records = read_all(text, Format::Spc);
+    assert_eq!(records[0], record(551_706, 0, Kind::Write, 20_941_264 * 512, 8_192));
+    assert_eq!(records[2], record(1_011_732, 1, Kind::Read, 3_436_288 * 512, 15_872));
+}
+
+#[test]
+fn alibaba_and_tencent() {
+    let records =
+        read_all("419,W,8792731648,16384,1577808000000046\n725,R,0,4096,1577808000000050\n", Format::Alibaba);
+    assert_eq!(records[1], record(1_577_808_000_000_050, 1, Kind::Read, 0, 4_096));
+    let records = read_all("1538323200,12910952,128,0,1063\n1538323201,6264184,8,1,1064\n", Format::Tencent);
+    assert_eq!(records[0], record(1_538_323_200_000_000, 0, Kind::Read, 12_910_952 * 512, 65_536));
+    assert_eq!(records[1], record(1_538_323_201_000_000, 1, Kind::Write, 6_264_184 * 512, 4_096));
+}
+
+const BLKPARSE: &str = "  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
+  8,0    3        2     0.000001829   697  Q   W 223490 + 8 [kjournald]
+  8,0    3        3     0.000002197   697  D   W 223490 + 8 [kjournald]
+  8,0    1        4     0.000003000   697  Q  RA 100 + 16 [cat]
+  8,0    1        5     0.000004000   697  Q FWS [fsync]
+  8,0    1        6     0.000005000   697  Q   D 8 + 8 [fstrim]
+  8,0    1        7     0.000006000   697  Q FWFS 8 + 8 [jbd2]
+  8,0    1        8     0.000007000   697  m   N cfq697 insert_request
+CPU3 (8,0):
+ Reads Queued:           0,        0KiB
+";
+
+#[test]
+fn blkparse_counts_each_access_once() {
+    let records = read_all(BLKPARSE, Format::Blkparse);
+    let kinds: Vec<Kind> = records.iter().map(|record| record.kind).collect();
+    assert_eq!(kinds, [Kind::Write, Kind::Read, Kind::Flush, Kind::Discard, Kind::Write]);
+    assert_eq!(records[0].at, Some(Duration::from_nanos(1_829)));
+    assert_eq!(records[0].extent, ByteExtent { start: 223_490 * 512, length: 4_096 });
+}
+
+#[test]
+fn blkparse_without_queued_events_counts_issued_ones() {
+    let issued = BLKPARSE.replace(" Q ", " X ");
+    assert_eq!(read_all(&issued, Format::Blkparse).len(), 1);
+}
+
+#[test]
+fn fio_logs_of_both_versions() {
+    let text = "fio version 3 iolog\n25 f add\n154 f open\n160 f read 249856 4096\n1415 f write 0 512\n1416 f sync\n";
+    let records = read_all(text, Format::Iolog);
+    assert_eq!(records[0], record(160, 0, Kind::Read, 249_856, 4_096));
+    assert_eq!(records[2], record(1_416, 0, Kind::Flush, 0, 0));
+    let text = "fio version 2 iolog\nf add\nf open\nf read 0 4096\nf wait 70\ng trim 4096 4096\n";
+    let records = read_all(text, Format::Iolog);
+    assert_eq!(records[1], record(70, 1, Kind::Discard, 4_096, 4_096));
+}
+
+/// A record as the kernel writes it.
+fn binary(micros: u64, sector: u64, bytes: u32, action: u32, extra: &[u8]) -> Vec<u8> {
+    let mut record = Vec::new();
+    let mut put = |bytes: &[u8]| record.extend_from_slice(bytes);
+    put(&0x6561_7407_u32.to_le_bytes());
+    put(&1_u32.to_le_bytes());
+    put(&(micros * 1_000).to_le_bytes());
+    put(&sector.to_le_bytes());
+    [bytes, action, 697, 0x0080_0000, 3].iter().for_each(|field| put(&field.to_le_bytes()));
+    put(&0_u16.to_le_bytes());
+    put(&u16::try_from(extra.len()).unwrap().to_le_bytes());
+    put(extra);
+    record
+}
+
+#[test]
+fn blktrace_files() {
+    let (write, flush, notify, discard) = (1 << 17, 1 << 18, 1 << 26, 1 << 29);
+    let mut file = binary(0, 0, 0, notify, b"kjournald");
+    file.extend(binary(5, 8, 4_096, 1 | write, &[]));
+    file.extend(binary(6, 8, 4_096, 7 | write, b"xyz"));
+    file.extend(binary(7, 16, 8_192, 1, &[]));
+    file.extend(binary(8, 0, 0, 1 | flush | write, &[]));
+    file.extend(binary(9, 0, 512, 1 | discard, &[]));
+    let (format, records) = read(&file, None);
+    assert_eq!(format, Format::Blktrace);
+    let records: Vec<Record> = records.into_iter().map(Result::unwrap).collect();
+    let expected = [
+        record(5, 0, Kind::Write, 4_096, 4_096),
+        record(7, 0, Kind::Read, 8_192, 8_192),
+        record(8, 0, Kind::Flush, 0, 0),
+        record(9, 0, Kind::Discard, 0, 512),
+    ];
+    assert_eq!(records, expected);
+    // The last record is cut off: what was whole is read.
+    let (_, records) = read(&file[..file.len() - 10], None);
+    assert_eq!(records.len(), 3);
+    let mut damaged = file.clone();
+    damaged[58] = 0;
+    let (_, records) = read(&damaged, None);
+    let error = records[0].as_ref().unwrap_err().to_string();
+    assert_eq!(error, "the trace cannot be read: record 2 has no blktrace mark; the file is damaged there");
+}
+
+#[test]
+fn bad_lines_are_named_and_skipped() {
+    let text = format!(
+        "{CSV}13,X,0,512\n14,R,zero,512\n15,R\n16,R,0,0\n17,R,0,512\n18,R,9999999999999999,512\n\u{0}"
+    );
+    let (_, records) = read(text.as_bytes(), None);
+    let errors: Vec<String> =
+        records.iter().filter_map(|record| record.as_ref().err()).map(ToString::to_string).collect();
+    let expected = [
+        "line 4: operation \"X\" was found; R or W was expected",
+        "line 5: offset \"zero\" was found; a whole number was expected",
+        "line 6: 2 fields were found; 4 were expected",
+        "line 7: an access of 0 bytes; at least one was expected",
+        "line 9: 512 bytes at offset 9999999999999999; at most 1 GiB, below 4 PiB, was expected",
+        "line 10: 1 fields were found; 4 were expected",
+    ];
+    assert_eq!(errors, expected);
+    assert_eq!(records.iter().filter(|record| record.is_ok()).count(), 3);
+}
+
+#[test]
+fn lines_without_end_and_bytes_that_are_no_text_are_survived() {
+    let mut text = b"time_us,op,offset,size\n".to_vec();
+    text.extend(vec![b'1'; 200_000]);
+    text.extend(b"\n\xff\xfe,R,0,512\n1,R,0,512\n");
+    let (_, records) = read(&text, None);
+    let errors = records.iter().filter(|record| record.is_err()).count();
+    assert_eq!((errors, records.len()), (2, 3));
+}
+
+#[test]
+fn files_of_no_format_are_refused_by_their_beginning() {
+    let error = TraceFile::from_reader(Box::new(Cursor::new(b"hello world\n".to_vec())), None).err().unwrap();
+    assert!(error.to_string().contains("\"hello world\""), "{error}");
+    let empty = TraceFile::from_reader(Box::new(Cursor::new(Vec::new())), None);
+    assert!(empty.is_err());
+}
+
+#[test]
+fn no_format_panics_on_noise() {
+    let mut random = crate::random::Random::new(1);
+    for format in Format::ALL {
+        for _ in 0..200 {
+            let alphabet = b"0123456789,.RWrw +QD\n\n-x";
+            let noise: Vec<u8> = (0..300).map(|_| alphabet[random.index(alphabet.len())]).collect();
+            let (_, records) = read(&noise, Some(format));
+            assert!(records.len() <= 300);
+        }
+    }
+}
+
+#[test]
+fn a_survey_counts_blocks_and_places_devices() {
+    let path = std::env::temp_dir().join(format!("kickcache-survey-{}.csv", std::process::id()));
+    std::fs::write(&path, "1,R,0,4096,100\n2,W,512,512,200\n1,R,0,8192,300\nnonsense\n").unwrap();
+    let survey = survey::survey(&path, Some(Format::Alibaba)).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!((survey.reads, survey.writes, survey.touches, survey.footprint), (2, 1, 4, 3));
+    assert_eq!(survey.span, Some(Duration::from_micros(200)));
+    assert_eq!(survey.first_bad_lines, ["line 4: 1 fields were found; 5 were expected"]);
+    let place = |device| survey.placement.place(&record(0, device, Kind::Read, 0, 512));
+    assert_eq!(place(1), Some(ByteExtent { start: 1 << 20, length: 512 }));
+    assert_eq!((place(2), survey.placement.volume_bytes()), (None, 2 << 20));
+}

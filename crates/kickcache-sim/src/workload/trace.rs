@@ -1,0 +1,147 @@
+//! A trace as a workload: at the times of its recording, faster or slower, or as fast as the devices allow.
+
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::time::{Duration, Instant};
+
+use crate::trace_file::survey::{Placement, Survey};
+use crate::trace_file::{Format, Record, TraceError, TraceFile};
+use crate::workload::{Access, JobShape, Kind, Next, Workload};
+
+/// Accesses in flight at most when they come at their own times.
+const OPEN_DEPTH: u32 = 4_096;
+
+/// When the accesses come.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// At their recorded times, divided by a speed: 2 is twice as fast.
+    Open {
+        /// Above 0.
+        speed: f64,
+    },
+    /// One after the other, so many in flight; recorded times count for nothing.
+    Closed {
+        /// From 1.
+        depth: u32,
+    },
+}
+
+/// The accesses of a trace file, in their order, as one job.
+pub struct TraceWorkload {
+    file: TraceFile,
+    placement: Placement,
+    pace: Pace,
+    jobs: [JobShape; 1],
+    next: Option<Record>,
+    first: Option<Duration>,
+}
+
+impl TraceWorkload {
+    /// The workload of a file that was surveyed; lines that the survey called bad are left out.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn open(path: &Path, survey: &Survey, pace: Pace) -> Result<TraceWorkload, TraceError> {
+        let depth = match pace {
+            Pace::Open { .. } => OPEN_DEPTH,
+            Pace::Closed { depth } => depth.max(1),
+        };
+        let name = path.file_stem().map_or_else(|| PathBuf::from("trace"), PathBuf::from);
+        let jobs = [JobShape { name: name.display().to_string(), depth }];
+        let file = TraceFile::open(path, Some(survey.format))?;
+        let placement = survey.placement.clone();
+        Ok(TraceWorkload { file, placement, pace, jobs, next: None, first: None })
+    }
+
+    /// The format of the file.
+    pub fn format(&self) -> Format {
+        self.file.format()
+    }
+
+    /// The next record that a volume can serve.
+    fn peek(&mut self) -> Option<Record> {
+        if self.next.is_none() {
+            self.next = self.file.by_ref().find_map(Result::ok);
+        }
+        self.next
+    }
+
+    /// When a record is due; records out of order are due at once.
+    fn due(&mut self, record: &Record) -> Instant {
+        let (Pace::Open { speed }, Some(at)) = (self.pace, record.at) else { return Instant::ZERO };
+        let first = *self.first.get_or_insert(at);
+        let since = at.as_nanos().saturating_sub(first.as_nanos());
+        Instant::from_nanos(scaled(since, speed))
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a microsecond of error in a month is harmless, and the speed is above 0"
+)]
+fn scaled(nanos: u64, speed: f64) -> u64 {
+    (nanos as f64 / speed) as u64
+}
+
+impl Workload for TraceWorkload {
+    fn jobs(&self) -> &[JobShape] {
+        &self.jobs
+    }
+
+    fn volume_bytes(&self) -> u64 {
+        self.placement.volume_bytes()
+    }
+
+    fn next(&mut self, _job: usize, now: Instant) -> Next {
+        loop {
+            let Some(record) = self.peek() else { return Next::Finished };
+            let due = self.due(&record);
+            if due > now {
+                return Next::WaitUntil(due);
+            }
+            self.next = None;
+            if record.kind == Kind::Flush {
+                return Next::Access(Access { kind: Kind::Flush, extent: record.extent });
+            }
+            if let Some(extent) = self.placement.place(&record) {
+                return Next::Access(Access { kind: record.kind, extent });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace_file::survey::survey;
+
+    fn open(pace: Pace) -> TraceWorkload {
+        let path = std::env::temp_dir().join(format!("kickcache-trace-{}-{pace:?}.csv", std::process::id()));
+        std::fs::write(&path, "time_us,op,offset,size\n100,R,0,512\n300,W,4096,512\n").unwrap();
+        let survey = survey(&path, None).unwrap();
+        let workload = TraceWorkload::open(&path, &survey, pace).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        workload
+    }
+
+    #[test]
+    fn an_open_loop_keeps_the_recorded_times() {
+        let mut workload = open(Pace::Open { speed: 2.0 });
+        assert!(matches!(workload.next(0, Instant::ZERO), Next::Access(Access { kind: Kind::Read, .. })));
+        let due = Instant::from_nanos(100_000);
+        assert_eq!(workload.next(0, Instant::ZERO), Next::WaitUntil(due));
+        assert!(matches!(workload.next(0, due), Next::Access(Access { kind: Kind::Write, .. })));
+        assert_eq!(workload.next(0, due), Next::Finished);
+    }
+
+    #[test]
+    fn a_closed_loop_waits_for_nothing() {
+        let mut workload = open(Pace::Closed { depth: 3 });
+        assert_eq!(workload.jobs()[0].depth, 3);
+        assert!(matches!(workload.next(0, Instant::ZERO), Next::Access(_)));
+        assert!(matches!(workload.next(0, Instant::ZERO), Next::Access(_)));
+        assert_eq!(workload.next(0, Instant::ZERO), Next::Finished);
+    }
+}
