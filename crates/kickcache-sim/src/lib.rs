@@ -5,7 +5,7 @@
 //! * [`replay`]: a bench in virtual time: a workload against the real engine or a model, on virtual devices.
 //! * [`others`]: models of the other caches.
 //! * [`published`]: the published runs that the project answers to.
-//! * [`zipf`]: the skewed random offsets of fio.
+//! * [`zipf`], [`pareto`]: the skewed random offsets of fio.
 //! * [`workload`]: what clients do, in virtual time.
 //! * [`instant`]: the real engine on devices that take no time, for hit ratios and bytes written.
 //! * [`trace_file`]: recorded accesses, read from the usual formats.
@@ -15,6 +15,7 @@
 pub mod instant;
 pub mod model;
 pub mod others;
+pub mod pareto;
 pub mod published;
 pub mod random;
 pub mod replay;

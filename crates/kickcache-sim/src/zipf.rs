@@ -8,7 +8,7 @@
 use crate::random::Random;
 
 /// fio's multiplier for 64-bit hashes.
-const SCATTER: u64 = 0x61C8_8646_80B5_83EB;
+pub(crate) const SCATTER: u64 = 0x61C8_8646_80B5_83EB;
 /// fio sums at most so many terms of the zeta function.
 const TERMS_MAX: u64 = 10_000_000;
 
@@ -31,7 +31,7 @@ struct Shape {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "block counts stay far below 2^53")]
-fn float(number: u64) -> f64 {
+pub(crate) fn float(number: u64) -> f64 {
     number as f64
 }
 

@@ -3,6 +3,7 @@
 //! A bench calls [`Workload::next`] whenever a job has a free place in its queue, and never draws anything at random
 //! itself: the workload's seed decides.
 
+pub mod fio;
 pub mod trace;
 
 use kickcache_engine::time::Instant;

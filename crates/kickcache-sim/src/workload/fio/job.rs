@@ -1,0 +1,177 @@
+//! One job while it runs.
+
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::ByteExtent;
+
+use crate::random::Random;
+use crate::workload::fio::offsets::Offsets;
+use crate::workload::fio::options::{JobOptions, Pattern};
+use crate::workload::{Access, Kind, Next};
+
+/// A running job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    options: JobOptions,
+    base: u64,
+    group: usize,
+    random: Random,
+    offsets: Offsets,
+    /// Where a job in order goes on.
+    position: u64,
+    phase: Phase,
+    accesses: u64,
+    bytes: u64,
+    /// Accesses and bytes since the start, of reads and of writes: what the rates look at.
+    paced: [(u64, u64); 2],
+    since_think: u64,
+    since_flush: u64,
+    is_write_next: Option<bool>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Waiting,
+    Running {
+        since: Instant,
+        /// It thinks until then.
+        resting: Instant,
+    },
+    Finished,
+}
+
+impl Job {
+    pub(crate) fn new(options: &JobOptions, base: u64, group: usize, mut random: Random) -> Job {
+        let blocks = options.size / options.block[0].min(options.block[1]);
+        let offsets = Offsets::new(options, blocks, &mut random);
+        Job {
+            options: options.clone(),
+            base,
+            group,
+            random,
+            offsets,
+            position: 0,
+            phase: Phase::Waiting,
+            accesses: 0,
+            bytes: 0,
+            paced: [(0, 0); 2],
+            since_think: 0,
+            since_flush: 0,
+            is_write_next: None,
+        }
+    }
+
+    pub(crate) fn group(&self) -> usize {
+        self.group
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.phase == Phase::Finished
+    }
+
+    pub(crate) fn next(&mut self, now: Instant) -> Next {
+        let (since, resting) = match self.phase {
+            Phase::Finished => return Next::Finished,
+            Phase::Waiting => (now, now.plus(self.options.start_delay)),
+            Phase::Running { since, resting } => (since, resting),
+        };
+        let resting = self.rest(now, resting);
+        self.phase = Phase::Running { since, resting };
+        if self.is_over(since, now) {
+            self.phase = Phase::Finished;
+            return Next::Finished;
+        }
+        if resting > now {
+            return Next::WaitUntil(resting);
+        }
+        if self.options.flush_every > 0 && self.since_flush >= self.options.flush_every {
+            self.since_flush = 0;
+            return Next::Access(Access { kind: Kind::Flush, extent: ByteExtent { start: 0, length: 0 } });
+        }
+        let is_write = self.choose_direction();
+        let due = self.due(since.plus(self.options.start_delay), is_write);
+        if due > now {
+            return Next::WaitUntil(due);
+        }
+        Next::Access(self.access(is_write))
+    }
+
+    /// Until when the job thinks: after so many accesses a new rest begins.
+    fn rest(&mut self, now: Instant, resting: Instant) -> Instant {
+        if self.options.think == Duration::default() || self.since_think < self.options.think_blocks {
+            return resting;
+        }
+        self.since_think = 0;
+        now.plus(self.options.think)
+    }
+
+    fn is_over(&self, since: Instant, now: Instant) -> bool {
+        let JobOptions { runtime, ramp, start_delay, .. } = self.options;
+        let whole = |runtime: Duration| {
+            Duration::from_nanos(runtime.as_nanos() + ramp.as_nanos() + start_delay.as_nanos())
+        };
+        let is_late = runtime.is_some_and(|runtime| now.since(since) >= whole(runtime));
+        let limit = self.options.io_size.unwrap_or(self.options.size);
+        let is_done = !self.options.time_based && self.bytes >= limit;
+        is_late || is_done || self.options.accesses_max.is_some_and(|most| self.accesses >= most)
+    }
+
+    /// The direction of the next access, which stays until that access begins.
+    fn choose_direction(&mut self) -> bool {
+        let read_percent = self.options.read_percent;
+        let drawn = match self.options.pattern {
+            Pattern::Read => false,
+            Pattern::Write | Pattern::Trim => true,
+            Pattern::Mixed => match self.is_write_next {
+                Some(is_write) => is_write,
+                None => self.random.below(100) >= read_percent,
+            },
+        };
+        self.is_write_next = Some(drawn);
+        drawn
+    }
+
+    /// When the rates allow the next access.
+    fn due(&self, start: Instant, is_write: bool) -> Instant {
+        let (accesses, bytes) = self.paced[usize::from(is_write)];
+        let at = |amount: u64, rates: Option<[u64; 2]>| match rates.map(|rates| rates[usize::from(is_write)])
+        {
+            None | Some(0) => 0,
+            Some(rate) => u128::from(amount) * 1_000_000_000 / u128::from(rate),
+        };
+        let nanos =
+            at(accesses, self.options.accesses_per_second).max(at(bytes, self.options.bytes_per_second));
+        start.plus(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+
+    fn access(&mut self, is_write: bool) -> Access {
+        self.is_write_next = None;
+        let direction = usize::from(is_write);
+        let length = self.options.block[direction];
+        let start = self.base + self.options.offset + self.place(length);
+        self.accesses += 1;
+        self.bytes += length;
+        self.paced[direction].0 += 1;
+        self.paced[direction].1 += length;
+        self.since_flush += u64::from(is_write);
+        self.since_think += 1;
+        let kind = match (self.options.pattern, is_write) {
+            (Pattern::Trim, _) => Kind::Discard,
+            (_, true) => Kind::Write,
+            (_, false) => Kind::Read,
+        };
+        Access { kind, extent: ByteExtent { start, length } }
+    }
+
+    /// Where in its data the next access of a length begins.
+    fn place(&mut self, length: u64) -> u64 {
+        let step = self.options.block[0].min(self.options.block[1]);
+        match self.offsets.next(self.options.size / step) {
+            Some(block) => (block * step).min(self.options.size - length) / length * length,
+            None => {
+                let start = if self.position + length > self.options.size { 0 } else { self.position };
+                self.position = start + length;
+                start
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! fio job files as workloads.
+//!
+//! What an option does to the accesses is done here too; options that concern only fio itself are passed over; those
+//! that change the accesses in a way that is not known here are refused with a sentence, rather than run as something
+//! else. Each job has a file of its own, as with fio, and the files lie one behind the other on the volume.
+
+mod job;
+mod offsets;
+mod options;
+mod section;
+mod values;
+
+use std::path::Path;
+
+use kickcache_engine::time::Instant;
+use thiserror::Error;
+
+use crate::random::Random;
+use crate::workload::fio::job::Job;
+use crate::workload::fio::options::JobOptions;
+use crate::workload::{JobShape, Next, Workload};
+
+/// Where the file of the next job begins.
+const ALIGNMENT: u64 = 1 << 20;
+/// More jobs than any test needs.
+const JOB_COUNT_MAX: usize = 1_024;
+
+/// What is wrong with a job file.
+#[derive(Error, Debug)]
+pub enum JobFileError {
+    /// The file cannot be read.
+    #[error("the job file {path} cannot be read: {source}")]
+    Io {
+        /// Its path.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line, or a job as a whole, makes no sense.
+    #[error("{place}: {what}")]
+    Job {
+        /// The line or the job.
+        place: String,
+        /// What was found, what was expected, what to do.
+        what: String,
+    },
+}
+
+/// The jobs of a job file, ready to run.
+#[derive(Debug)]
+pub struct FioWorkload {
+    shapes: Vec<JobShape>,
+    jobs: Vec<Job>,
+    volume_bytes: u64,
+    measured_from: Instant,
+    warnings: Vec<String>,
+}
+
+impl FioWorkload {
+    /// Reads a job file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or holds what is not known here.
+    pub fn open(path: &Path, seed: u64) -> Result<FioWorkload, JobFileError> {
+        let display = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|source| JobFileError::Io { path: display, source })?;
+        FioWorkload::parse(&text, seed)
+    }
+
+    /// The workload of the text of a job file.
+    ///
+    /// # Errors
+    /// As [`FioWorkload::open`].
+    pub fn parse(text: &str, seed: u64) -> Result<FioWorkload, JobFileError> {
+        let sections = section::parse(text)?;
+        let mut all = Vec::new();
+        let mut warnings = Vec::new();
+        for section in &sections {
+            all.push(JobOptions::read(section, &mut warnings)?);
+        }
+        FioWorkload::build(&all, warnings, seed)
+    }
+
+    fn build(all: &[JobOptions], warnings: Vec<String>, seed: u64) -> Result<FioWorkload, JobFileError> {
+        let mut workload = FioWorkload {
+            shapes: Vec::new(),
+            jobs: Vec::new(),
+            volume_bytes: 0,
+            measured_from: Instant::ZERO,
+            warnings,
+        };
+        let mut random = Random::new(seed);
+        let mut files: Vec<(String, u64, u64)> = Vec::new();
+        let mut group = 0;
+        for (index, options) in all.iter().enumerate() {
+            group += usize::from(options.stonewall && index > 0);
+            for copy in 0..options.numjobs {
+                let base = workload.place(&mut files, options, copy);
+                workload.jobs.push(Job::new(options, base, group, random.split()));
+                workload.shapes.push(JobShape { name: options.name.clone(), depth: options.depth() });
+            }
+            if workload.jobs.len() > JOB_COUNT_MAX {
+                let what = format!("more than {JOB_COUNT_MAX} jobs were found; lower numjobs");
+                return Err(JobFileError::Job { place: format!("job [{}]", options.name), what });
+            }
+        }
+        let first_group = all.iter().take_while(|options| !options.stonewall || *options == &all[0]);
+        let ramp = first_group.map(|options| options.ramp).max().unwrap_or_default();
+        workload.measured_from = Instant::ZERO.plus(ramp);
+        Ok(workload)
+    }
+
+    /// Where a job's file begins: files of one name are one file.
+    fn place(&mut self, files: &mut Vec<(String, u64, u64)>, options: &JobOptions, copy: u32) -> u64 {
+        let own = || format!("{}.{copy}.{}", options.name, self.jobs.len());
+        let name = options.filename.clone().unwrap_or_else(own);
+        let needed = (options.offset + options.size).div_ceil(ALIGNMENT) * ALIGNMENT;
+        if let Some((_, base, length)) = files.iter().find(|(known, ..)| *known == name)
+            && *length >= needed
+        {
+            return *base;
+        }
+        let base = self.volume_bytes;
+        self.volume_bytes += needed;
+        files.push((name, base, needed));
+        base
+    }
+
+    /// What is passed over although it would matter to fio, a sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+impl Workload for FioWorkload {
+    fn jobs(&self) -> &[JobShape] {
+        &self.shapes
+    }
+
+    fn volume_bytes(&self) -> u64 {
+        self.volume_bytes.max(ALIGNMENT)
+    }
+
+    fn measured_from(&self) -> Instant {
+        self.measured_from
+    }
+
+    fn next(&mut self, job: usize, now: Instant) -> Next {
+        let group = self.jobs[job].group();
+        let is_early = self.jobs.iter().any(|other| other.group() < group && !other.is_finished());
+        if is_early {
+            return Next::WaitForJobs;
+        }
+        self.jobs[job].next(now)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! The options of a job.
+
+use kickcache_engine::time::Duration;
+
+use crate::workload::fio::JobFileError;
+use crate::workload::fio::section::{Line, Section};
+use crate::workload::fio::values::{count, size, sizes, switch, time};
+
+/// What a job does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pattern {
+    Read,
+    Write,
+    Mixed,
+    Trim,
+}
+
+/// How random offsets are drawn.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Distribution {
+    /// Each block once before any comes again, unless `norandommap` says otherwise.
+    Random,
+    /// `theta`, and the place of the most popular block.
+    Zipf(f64, Option<f64>),
+    /// `h`, and the place.
+    Pareto(f64, Option<f64>),
+}
+
+/// A job as its section says; pairs are for reads and for writes.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct JobOptions {
+    pub(crate) name: String,
+    pub(crate) pattern: Pattern,
+    pub(crate) is_random: bool,
+    /// Reads in 100 accesses, of a mixed job.
+    pub(crate) read_percent: u64,
+    pub(crate) block: [u64; 2],
+    pub(crate) size: u64,
+    pub(crate) io_size: Option<u64>,
+    pub(crate) accesses_max: Option<u64>,
+    pub(crate) offset: u64,
+    pub(crate) filename: Option<String>,
+    pub(crate) numjobs: u32,
+    pub(crate) iodepth: u32,
+    pub(crate) is_synchronous: bool,
+    pub(crate) runtime: Option<Duration>,
+    pub(crate) time_based: bool,
+    pub(crate) ramp: Duration,
+    pub(crate) start_delay: Duration,
+    pub(crate) distribution: Distribution,
+    pub(crate) has_map: bool,
+    pub(crate) bytes_per_second: Option<[u64; 2]>,
+    pub(crate) accesses_per_second: Option<[u64; 2]>,
+    pub(crate) think: Duration,
+    pub(crate) think_blocks: u64,
+    pub(crate) flush_every: u64,
+    pub(crate) stonewall: bool,
+}
+
+/// Options that do not change what is asked of the device.
+const HARMLESS: &[&str] = &[
+    "allow_file_create",
+    "allow_mounted_write",
+    "allrandrepeat",
+    "buffer_compress_chunk",
+    "buffer_compress_percentage",
+    "buffer_pattern",
+    "clat_percentiles",
+    "clocksource",
+    "continue_on_error",
+    "cpus_allowed",
+    "cpus_allowed_policy",
+    "create_on_open",
+    "create_only",
+    "create_serialize",
+    "dedupe_percentage",
+    "description",
+    "directory",
+    "disable_clat",
+    "disable_lat",
+    "disable_slat",
+    "disk_util",
+    "eta",
+    "eta-newline",
+    "fallocate",
+    "file_service_type",
+    "group_reporting",
+    "gtod_cpu",
+    "gtod_reduce",
+    "iomem",
+    "iomem_align",
+    "lat_percentiles",
+    "log_avg_msec",
+    "log_hist_msec",
+    "log_offset",
+    "log_unix_epoch",
+    "mem",
+    "name",
+    "new_group",
+    "percentile_list",
+    "randrepeat",
+    "randseed",
+    "refill_buffers",
+    "scramble_buffers",
+    "thread",
+    "unlink",
+    "zero_buffers",
+];
+
+/// Engines that have one access in flight whatever `iodepth` says.
+const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
+
+impl JobOptions {
+    /// Reads a section; what is passed over although fio would care about it goes to the warnings.
+    pub(crate) fn read(section: &Section, warnings: &mut Vec<String>) -> Result<JobOptions, JobFileError> {
+        let mut options = JobOptions::new(&section.name);
+        for line in &section.lines {
+            if is_passed_over(line, warnings) {
+                continue;
+            }
+            let known = options
+                .set(&line.option, &line.value)
+                .map_err(|what| line.error(format!("`{}`: {what}", line.option)))?;
+            if !known {
+                let what = "is not known to the simulator; remove the line, or run the job with fio itself";
+                return Err(line.error(format!("option `{}` {what}", line.option)));
+            }
+        }
+        options.check(section)?;
+        Ok(options)
+    }
+
+    fn new(name: &str) -> JobOptions {
+        JobOptions {
+            name: name.into(),
+            pattern: Pattern::Read,
+            is_random: false,
+            read_percent: 50,
+            block: [4096; 2],
+            size: 0,
+            io_size: None,
+            accesses_max: None,
+            offset: 0,
+            filename: None,
+            numjobs: 1,
+            iodepth: 1,
+            is_synchronous: true,
+            runtime: None,
+            time_based: false,
+            ramp: Duration::default(),
+            start_delay: Duration::default(),
+            distribution: Distribution::Random,
+            has_map: true,
+            bytes_per_second: None,
+            accesses_per_second: None,
+            think: Duration::default(),
+            think_blocks: 1,
+            flush_every: 0,
+            stonewall: false,
+        }
+    }
+
+    /// Sets an option; `false` if it is not known.
+    fn set(&mut self, option: &str, value: &str) -> Result<bool, String> {
+        Ok(self.set_accesses(option, value)? || self.set_times(option, value)?)
+    }
+
+    fn set_accesses(&mut self, option: &str, value: &str) -> Result<bool, String> {
+        match option {
+            "rw" | "readwrite" => self.set_pattern(value)?,
+            "rwmixread" => self.read_percent = percent(value)?,
+            "rwmixwrite" => self.read_percent = 100 - percent(value)?,
+            "bs" | "blocksize" => self.block = sizes(value)?,
+            "size" => self.size = size(value)?,
+            "io_size" | "io_limit" => self.io_size = Some(size(value)?),
+            "number_ios" => self.accesses_max = Some(count(value)?),
+            "offset" => self.offset = size(value)?,
+            "filename" => self.filename = Some(value.into()),
+            "numjobs" => self.numjobs = small(value)?,
+            "iodepth" => self.iodepth = small(value)?,
+            "ioengine" => self.is_synchronous = SYNCHRONOUS.contains(&value),
+            "random_distribution" => self.distribution = distribution(value)?,
+            "norandommap" => self.has_map = !switch(value)?,
+            "fsync" | "fdatasync" => self.flush_every = count(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set_times(&mut self, option: &str, value: &str) -> Result<bool, String> {
+        const SECOND: u64 = 1_000_000_000;
+        match option {
+            "runtime" | "timeout" => self.runtime = Some(time(value, SECOND)?),
+            "time_based" => self.time_based = switch(value)?,
+            "ramp_time" => self.ramp = time(value, SECOND)?,
+            "startdelay" => self.start_delay = time(value, SECOND)?,
+            "rate" => self.bytes_per_second = Some(sizes(value)?),
+            "rate_iops" => self.accesses_per_second = Some(sizes(value)?),
+            "thinktime" => self.think = time(value, 1_000)?,
+            "thinktime_blocks" => self.think_blocks = count(value)?.max(1),
+            "stonewall" | "wait_for_previous" => self.stonewall = switch(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set_pattern(&mut self, value: &str) -> Result<(), String> {
+        self.is_random = value.starts_with("rand");
+        self.pattern = match value {
+            "read" | "randread" => Pattern::Read,
+            "write" | "randwrite" => Pattern::Write,
+            "rw" | "readwrite" | "randrw" => Pattern::Mixed,
+            "trim" | "randtrim" => Pattern::Trim,
+            _ => {
+                return Err(format!(
+                    "{value:?} was found; read, randread, write, randwrite, rw or randrw was expected"
+                ));
+            }
+        };
+        Ok(())
+    }
+
+    fn check(&self, section: &Section) -> Result<(), JobFileError> {
+        let block = self.block[0].max(self.block[1]);
+        if self.size == 0 {
+            return Err(section.error("no size was found; write how much data the job has, such as size=2g"));
+        }
+        if self.block.contains(&0) || self.block.iter().any(|bytes| bytes % 512 != 0) || block > 16 << 20 {
+            return Err(section.error("bs must be a multiple of 512, at most 16m"));
+        }
+        if self.size < block * 4 || self.size > 1 << 50 || self.offset > 1 << 50 {
+            return Err(section.error("size must be at least four times bs, and below 1024t"));
+        }
+        if self.time_based && self.runtime.is_none() {
+            return Err(
+                section.error("time_based was found without a runtime; write one, such as runtime=60")
+            );
+        }
+        if !self.offset.is_multiple_of(512) {
+            return Err(section.error("offset must be a multiple of 512"));
+        }
+        Ok(())
+    }
+
+    /// Accesses in flight.
+    pub(crate) fn depth(&self) -> u32 {
+        if self.is_synchronous { 1 } else { self.iodepth }
+    }
+}
+
+/// Whether an option has nothing to say here.
+fn is_passed_over(line: &Line, warnings: &mut Vec<String>) -> bool {
+    let is_log = line.option.starts_with("write_") && line.option.ends_with("_log");
+    if HARMLESS.contains(&line.option.as_str()) || line.option.starts_with("iodepth_batch") || is_log {
+        return true;
+    }
+    let warning = match line.option.as_str() {
+        "direct" | "buffered" if (line.option == "direct") == (line.value != "0") => return true,
+        "direct" | "buffered" => "there is no page cache in the simulator",
+        "invalidate" | "overwrite" | "end_fsync" | "exitall" | "loops" | "nice" | "prio" | "prioclass" => {
+            "it is passed over"
+        }
+        _ => return false,
+    };
+    warnings.push(format!("line {}: `{}={}`: {warning}.", line.number, line.option, line.value));
+    true
+}
+
+fn percent(text: &str) -> Result<u64, String> {
+    let percent = count(text)?;
+    if percent > 100 {
+        return Err(format!("{percent} was found; at most 100 was expected"));
+    }
+    Ok(percent)
+}
+
+fn small(text: &str) -> Result<u32, String> {
+    let wrong = || format!("{text:?} was found; a number from 1 to 65536 was expected");
+    u32::try_from(count(text)?).ok().filter(|count| (1..=65_536).contains(count)).ok_or_else(wrong)
+}
+
+fn distribution(text: &str) -> Result<Distribution, String> {
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap_or_default();
+    let mut number = |what: &str| {
+        let wrong = |part| format!("{part:?} was found; {what} was expected");
+        parts.next().map(|part| part.parse::<f64>().map_err(|_| wrong(part))).transpose()
+    };
+    let first = number("a number")?;
+    let centre = number("a place from 0 to 1")?.filter(|centre| (0.0..=1.0).contains(centre));
+    match (name, first) {
+        ("random" | "uniform", _) => Ok(Distribution::Random),
+        ("zipf", theta) => {
+            let theta = theta.unwrap_or(1.1);
+            let is_good = theta > 0.0 && theta < 100.0 && (theta - 1.0).abs() > 1e-6;
+            let wrong = || format!("zipf:{theta} was found; a theta above 0 that is not 1 was expected");
+            is_good.then_some(Distribution::Zipf(theta, centre)).ok_or_else(wrong)
+        }
+        ("pareto", h) => {
+            let h = h.unwrap_or(0.2);
+            let wrong = || format!("pareto:{h} was found; a number between 0 and 1 was expected");
+            (h > 0.0 && h < 1.0).then_some(Distribution::Pareto(h, centre)).ok_or_else(wrong)
+        }
+        _ => Err(format!("{text:?} was found; random, zipf:THETA or pareto:H was expected")),
+    }
+}

@@ -1,0 +1,233 @@
+use std::collections::{HashMap, HashSet};
+use std::process::Command;
+
+use kickcache_engine::time::Duration;
+
+use super::*;
+use crate::trace_file::{Format, Record, TraceFile};
+use crate::workload::{Access, Kind};
+use crate::zipf::Zipf;
+
+fn parse(text: &str) -> FioWorkload {
+    FioWorkload::parse(text, 1).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[track_caller]
+fn refuse(text: &str) -> String {
+    FioWorkload::parse(text, 1).unwrap_err().to_string()
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO.plus(Duration::from_millis(millis))
+}
+
+/// The accesses that a job begins at one time, as many as it has.
+fn drain(workload: &mut FioWorkload, job: usize, now: Instant, most: usize) -> Vec<Access> {
+    let step = |_| match workload.next(job, now) {
+        Next::Access(access) => Some(access),
+        Next::WaitUntil(_) | Next::WaitForJobs | Next::Finished => None,
+    };
+    (0..most).map_while(step).collect()
+}
+
+/// The workload of the articles.
+const PUBLISHED: &str = "[global]
+ioengine=libaio
+direct=1
+iodepth=8
+numjobs=2
+readwrite=randread
+random_distribution=zipf:1.2
+bs=4k
+size=2g
+time_based
+runtime=30m
+group_reporting
+
+[test]
+";
+
+#[test]
+fn the_published_job_has_two_files_and_two_orders() {
+    let mut workload = parse(PUBLISHED);
+    assert_eq!(workload.jobs().iter().map(|job| job.depth).collect::<Vec<_>>(), [8, 8]);
+    assert_eq!(workload.volume_bytes(), 4 << 30);
+    let first = drain(&mut workload, 0, at(0), 10_000);
+    let second = drain(&mut workload, 1, at(0), 10_000);
+    assert!(first.iter().all(|access| access.extent.end() <= 2 << 30 && access.kind == Kind::Read));
+    assert!(second.iter().all(|access| access.extent.start >= 2 << 30));
+    let moved: Vec<u64> = second.iter().map(|access| access.extent.start - (2 << 30)).collect();
+    assert_ne!(first.iter().map(|access| access.extent.start).collect::<Vec<_>>(), moved);
+    assert_eq!(workload.next(0, at(30 * 60_000)), Next::Finished);
+}
+
+#[test]
+fn a_job_without_time_ends_with_its_size() {
+    let mut workload = parse("[seq]\nrw=write\nbs=64k\nsize=1m\nfsync=8\noffset=1m\n");
+    let accesses = drain(&mut workload, 0, at(0), 100);
+    let writes: Vec<u64> =
+        accesses.iter().filter(|a| a.kind == Kind::Write).map(|a| a.extent.start).collect();
+    assert_eq!(writes, (16..32).map(|index| index << 16).collect::<Vec<_>>());
+    assert_eq!(accesses.iter().filter(|access| access.kind == Kind::Flush).count(), 1);
+    assert_eq!(workload.volume_bytes(), 2 << 20);
+}
+
+#[test]
+fn a_mixed_job_keeps_its_share() {
+    let mut workload =
+        parse("[m]\nrw=randrw\nrwmixread=70\nsize=1g\ntime_based\nruntime=1\nioengine=io_uring\n");
+    let accesses = drain(&mut workload, 0, at(0), 10_000);
+    let reads = accesses.iter().filter(|access| access.kind == Kind::Read).count();
+    assert!((6_800..7_200).contains(&reads), "{reads}");
+}
+
+#[test]
+fn random_jobs_touch_each_block_once_unless_told_otherwise() {
+    let distinct = |extra: &str| {
+        let mut workload = parse(&format!("[r]\nrw=randread\nsize=4m\n{extra}"));
+        let accesses = drain(&mut workload, 0, at(0), 1_024);
+        accesses.iter().map(|access| access.extent.start).collect::<HashSet<_>>().len()
+    };
+    assert_eq!(distinct(""), 1_024);
+    assert!(distinct("norandommap\n") < 700);
+}
+
+#[test]
+fn rates_and_thinking_hold_a_job_back() {
+    let mut workload = parse("[r]\nrw=randread\nsize=4m\nrate_iops=100\n");
+    assert_eq!(drain(&mut workload, 0, at(0), 10).len(), 1);
+    assert_eq!(workload.next(0, at(3)), Next::WaitUntil(at(10)));
+    assert_eq!(drain(&mut workload, 0, at(35), 10).len(), 3);
+    let mut workload = parse("[r]\nrw=randread\nsize=4m\nrate=400k\n");
+    drain(&mut workload, 0, at(0), 10);
+    assert_eq!(workload.next(0, at(3)), Next::WaitUntil(at(10)));
+    let mut workload = parse("[r]\nrw=randread\nsize=4m\nthinktime=20ms\nthinktime_blocks=2\n");
+    assert_eq!(drain(&mut workload, 0, at(0), 10).len(), 2);
+    assert_eq!(workload.next(0, at(5)), Next::WaitUntil(at(20)));
+}
+
+#[test]
+fn a_stonewall_waits_for_what_stands_before_it() {
+    let text = "[global]\nsize=64k\nbs=4k\nramp_time=2\n[a]\nrw=read\n[b]\nstonewall\nrw=write\nfilename=b\n[c]\nrw=read\nfilename=b\n";
+    let mut workload = parse(text);
+    assert_eq!(workload.next(1, at(0)), Next::WaitForJobs);
+    assert_eq!(drain(&mut workload, 0, at(0), 100).len(), 16);
+    assert_eq!(drain(&mut workload, 1, at(0), 1).len(), 1);
+    let shared = drain(&mut workload, 2, at(0), 1);
+    assert_eq!(shared[0].extent.start, 1 << 20);
+    assert_eq!((workload.volume_bytes(), workload.measured_from()), (2 << 20, at(2_000)));
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    let run = |seed| {
+        let mut workload = FioWorkload::parse(PUBLISHED, seed).unwrap();
+        drain(&mut workload, 0, at(0), 1_000)
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn what_is_not_known_is_refused_with_its_line() {
+    assert_eq!(
+        refuse("[a]\nsize=1g\nverify=crc32c\n"),
+        "line 3: option `verify` is not known to the simulator; remove the line, or run the job with fio itself"
+    );
+    assert_eq!(
+        refuse("[a]\nsize=1x\n"),
+        "line 2: `size`: \"1x\" was found; a size such as 4k or 2g was expected"
+    );
+    assert_eq!(
+        refuse("[a]\nsize=1g\nrandom_distribution=zipf:1\n"),
+        "line 3: `random_distribution`: zipf:1 was found; a theta above 0 that is not 1 was expected"
+    );
+    assert_eq!(
+        refuse("[a]\nrw=read\n"),
+        "job [a]: no size was found; write how much data the job has, such as size=2g"
+    );
+    assert_eq!(
+        refuse("[global]\nsize=1g\n"),
+        "the job file: no job was found; write a section such as [job] with its options"
+    );
+    assert_eq!(refuse("[a]\nsize=${SIZE}\n"), "line 2: \"${SIZE}\" names a variable; write the value itself");
+    for bad in
+        ["rw=randomly", "numjobs=0", "bs=100", "bs=0", "rwmixread=101", "iodepth=x", "runtime=1y", "bs=1g"]
+    {
+        assert!(refuse(&format!("[a]\nsize=1g\n{bad}\n")).len() > 20);
+    }
+    let workload = parse("[a]\nsize=1g\ndirect=0\nwrite_lat_log=x\n");
+    assert_eq!(workload.warnings(), ["line 3: `direct=0`: there is no page cache in the simulator."]);
+}
+
+/// What real fio asks for, told by its own log; `None` without fio.
+fn real_fio(distribution: &str, count: usize) -> Option<Vec<u64>> {
+    let directory = std::env::temp_dir().join(format!("kickcache-fio-{}-{distribution}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let run = Command::new("fio")
+        .current_dir(&directory)
+        .args([
+            "--name=job",
+            "--ioengine=null",
+            "--rw=randread",
+            "--bs=4k",
+            "--size=256m",
+            "--write_iolog=log",
+        ])
+        .arg(format!("--random_distribution={distribution}"))
+        .arg(format!("--io_size={}", count * 4096))
+        .output();
+    let log = directory.join("log");
+    let offsets = run.ok().filter(|run| run.status.success()).map(|_| {
+        let records = TraceFile::open(&log, Some(Format::Iolog)).unwrap().map(Result::unwrap);
+        let reads = records.filter(|record: &Record| record.kind == Kind::Read);
+        reads.map(|record| record.extent.start / 4096).collect()
+    });
+    std::fs::remove_dir_all(&directory).unwrap();
+    if offsets.is_none() {
+        eprintln!("skipped: fio cannot be run here");
+    }
+    offsets
+}
+
+fn counts(blocks: impl Iterator<Item = u64>) -> HashMap<u64, usize> {
+    let mut counts = HashMap::new();
+    blocks.for_each(|block| *counts.entry(block).or_default() += 1);
+    counts
+}
+
+/// Of so many accesses, those to the blocks that should be the `ranks` most popular ones.
+fn mass(counts: &HashMap<u64, usize>, block_of_rank: impl Fn(u64) -> u64, ranks: u64) -> usize {
+    (0..ranks).filter_map(|rank| counts.get(&block_of_rank(rank))).sum()
+}
+
+#[test]
+fn zipf_is_scattered_over_the_file_as_real_fio_does_it() {
+    const COUNT: usize = 100_000;
+    let Some(real) = real_fio("zipf:1.2:0.3", COUNT) else { return };
+    assert!(real.len() >= COUNT, "{}", real.len());
+    let mut zipf = Zipf::new(65_536, 1.2, 7).with_centre(0.3);
+    let expected = zipf.clone();
+    let (real, ours) = (counts(real.into_iter().take(COUNT)), counts((0..COUNT).map(|_| zipf.next())));
+    for ranks in [1, 2, 3, 10, 100, 1_000, 10_000] {
+        let place = |rank| expected.block_of_rank(rank);
+        let (real, ours) = (mass(&real, place, ranks), mass(&ours, place, ranks));
+        assert!(real.abs_diff(ours) < COUNT / 100, "the {ranks} most popular: {real} of fio, {ours} here");
+    }
+    assert!(
+        real.len().abs_diff(ours.len()) < ours.len() / 20,
+        "{} blocks of fio, {}",
+        real.len(),
+        ours.len()
+    );
+}
+
+#[test]
+fn pareto_is_scattered_over_the_file_as_real_fio_does_it() {
+    const COUNT: usize = 50_000;
+    let Some(real) = real_fio("pareto:0.2:0.3", COUNT) else { return };
+    let pareto = crate::pareto::Pareto::new(65_536, 0.2, Some(0.3), 7);
+    let counts = counts(real.into_iter().take(COUNT));
+    let popular = mass(&counts, |rank| pareto.block_of_rank(rank), 65_536 / 5);
+    assert!(popular.abs_diff(COUNT * 8 / 10) < COUNT / 50, "{popular}");
+}
