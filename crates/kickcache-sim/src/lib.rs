@@ -5,6 +5,7 @@
 //! * [`replay`]: a bench in virtual time: a workload against the real engine or a model, on virtual devices.
 //! * [`others`]: models of the other caches.
 //! * [`published`]: the published runs that the project answers to.
+//! * [`yardstick`]: policies without a log, to compare miss ratios with.
 //! * [`zipf`], [`pareto`]: the skewed random offsets of fio.
 //! * [`workload`]: what clients do, in virtual time.
 //! * [`instant`]: the real engine on devices that take no time, for hit ratios and bytes written.
@@ -23,4 +24,5 @@ pub mod result;
 pub mod trace_file;
 pub mod workload;
 pub mod world;
+pub mod yardstick;
 pub mod zipf;

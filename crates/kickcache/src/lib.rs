@@ -8,6 +8,7 @@ pub mod driver;
 pub mod export;
 pub mod offline;
 pub mod plan;
+pub mod report;
 pub mod serve;
 pub mod units;
 pub mod words;

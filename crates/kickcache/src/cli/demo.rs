@@ -10,7 +10,8 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache demo
   kickcache demo --dir /mnt/nvme --seconds 30
-  kickcache demo --fio --json > demo.json";
+  kickcache demo --fio --json > demo.json
+  kickcache demo -o demo.html";
 
 /// Show what a cache is worth, on a simulated slow disk, in under 90 seconds
 ///
@@ -33,14 +34,17 @@ pub(crate) struct DemoArgs {
     /// Seed of the load and of the simulated disk
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Write a report too, an HTML page that needs nothing else
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 impl DemoArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         let load = if self.fio { Load::Fio } else { Load::BuiltIn };
         let output = if self.json { Output::Json } else { Output::Text(colours()) };
-        let DemoArgs { seconds, dir: directory, seed, .. } = self;
-        Ok(crate::demo::run(&Options { load, output, seconds, directory, seed }, out)?)
+        let DemoArgs { seconds, dir: directory, seed, output: report, .. } = self;
+        Ok(crate::demo::run(&Options { load, output, seconds, directory, seed, report }, out)?)
     }
 }
 

@@ -12,13 +12,16 @@ mod report;
 pub mod result;
 mod slow_disk;
 mod stage;
+mod timeline;
 mod workload;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_sim::result::RunResult;
 use serde::{Deserialize, Serialize};
 
 use crate::demo::interrupt::Interrupt;
@@ -29,6 +32,8 @@ pub use crate::demo::report::chart::Colours;
 use crate::demo::result::{DemoResult, Phase, PhaseResult, RESULT_VERSION, Settings};
 use crate::demo::stage::Stage;
 use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
+use crate::report::Report;
+use crate::units::show_bytes;
 
 /// Time of a run with a cache, unless something else is asked for.
 pub const SECONDS: u64 = 14;
@@ -46,6 +51,8 @@ pub struct Options {
     pub directory: Option<PathBuf>,
     /// Seed of the load and of the simulated disk.
     pub seed: u64,
+    /// Where a report goes, an HTML page.
+    pub report: Option<PathBuf>,
 }
 
 /// What is printed.
@@ -80,12 +87,31 @@ pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
 
 fn run_at(options: &Options, scale: Scale, out: &mut dyn Write) -> anyhow::Result<()> {
     let Output::Text(colours) = options.output else {
-        let result = measure(options, scale)?;
+        let (result, runs) = measure(options, scale)?;
+        write_report(options, &scale, &runs)?;
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?);
     };
     introduce(options, &scale, out)?;
-    let result = measure(options, scale)?;
-    Ok(report::print(&result, colours, out)?)
+    let (result, runs) = measure(options, scale)?;
+    report::print(&result, colours, out)?;
+    write_report(options, &scale, &runs)?;
+    if let Some(path) = &options.report {
+        writeln!(out, "The report is in {}.", path.display())?;
+    }
+    Ok(())
+}
+
+/// Writes the page that was asked for, if any.
+fn write_report(options: &Options, scale: &Scale, runs: &[RunResult]) -> anyhow::Result<()> {
+    let Some(path) = &options.report else { return Ok(()) };
+    let [data, cache] = [scale.job_bytes * JOB_COUNT, scale.cache_bytes].map(show_bytes);
+    let introduction = format!(
+        "{JOB_COUNT} jobs with {DEPTH} reads of 4 KiB in flight each, zipf {THETA} over {data}, through NBD. The slow \
+         disk is simulated in real time: {}. The cache is a file of {cache}.",
+        slow_disk::DESCRIPTION
+    );
+    let page = Report { title: "kickcache demo", introduction: &introduction, runs }.html();
+    std::fs::write(path, page).with_context(|| format!("the report {} cannot be written", path.display()))
 }
 
 fn introduce(options: &Options, scale: &Scale, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -110,7 +136,7 @@ fn whole(scale: &Scale) -> Duration {
     Phase::ALL.iter().map(|phase| phase.duration(scale)).sum()
 }
 
-fn measure(options: &Options, scale: Scale) -> anyhow::Result<DemoResult> {
+fn measure(options: &Options, scale: Scale) -> anyhow::Result<(DemoResult, Vec<RunResult>)> {
     let interrupt = Interrupt::listen()?;
     let mut progress = Progress::new(whole(&scale));
     progress.say("writing the fast file");
@@ -118,9 +144,10 @@ fn measure(options: &Options, scale: Scale) -> anyhow::Result<DemoResult> {
     let context =
         Context { stage: &stage, scale, seed: options.seed, load: options.load, interrupt: &interrupt };
     let run = |phase: &Phase| phases::run(&context, *phase, &mut progress);
-    let phases = Phase::ALL.iter().map(run).collect::<anyhow::Result<Vec<PhaseResult>>>()?;
+    let measured = Phase::ALL.iter().map(run).collect::<anyhow::Result<Vec<_>>>()?;
     drop(progress);
-    Ok(DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases })
+    let (phases, runs) = measured.into_iter().unzip::<PhaseResult, RunResult, Vec<_>, Vec<_>>();
+    Ok((DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases }, runs))
 }
 
 fn settings(options: &Options, scale: &Scale) -> Settings {

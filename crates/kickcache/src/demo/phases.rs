@@ -3,15 +3,20 @@
 use std::time::Duration;
 
 use kickcache_engine::stats::VolumeStatus;
+use kickcache_sim::result::RunResult;
 
 use crate::demo::Load;
 use crate::demo::interrupt::Interrupt;
-use crate::demo::load::{Run, built_in, fio, measure};
+use crate::demo::load::measure::JobMeasure;
+use crate::demo::load::{Glance, Run, built_in, fio, measure};
 use crate::demo::progress::Progress;
 use crate::demo::result::{CacheFigures, Phase, PhaseResult};
+use crate::demo::slow_disk;
 use crate::demo::stage::{DATA, Stage};
-use crate::demo::workload::{DEPTH, JobLoad, Order, Scale};
+use crate::demo::timeline::{Timeline, job_result};
+use crate::demo::workload::{DEPTH, JOB_COUNT, JobLoad, Order, Scale, THETA};
 use crate::serve::server::ServerHandle;
+use crate::units::show_bytes;
 
 /// Everything that the phases share.
 pub(crate) struct Context<'a> {
@@ -54,23 +59,47 @@ pub(crate) fn run(
     context: &Context<'_>,
     phase: Phase,
     progress: &mut Progress,
-) -> anyhow::Result<PhaseResult> {
+) -> anyhow::Result<(PhaseResult, RunResult)> {
     let preparation = if phase == Phase::Junk { "filling a cache with junk" } else { phase.name() };
     progress.say(preparation);
     let server = context.stage.start(phase, context.interrupt)?;
     progress.say(phase.name());
     let before = data_volume(&server)?;
-    let mut result = make_load(context, phase, progress)?;
+    let mut timeline = Timeline::begin(&server)?;
+    let measured = make_load(context, phase, progress, &mut timeline)?;
+    let mut result = measure::summarize(phase, phase.duration(&context.scale), &measured);
+    let mut run = run_result(context, phase, &measured);
     let after = data_volume(&server)?;
     if phase.has_cache() {
         result.cache = Some(cache_figures(&before, &after));
+        timeline.finish(phase.duration(&context.scale), &mut run)?;
     }
     context.stage.stop(phase, &server)?;
     progress.finish_run(phase.duration(&context.scale));
-    Ok(result)
+    Ok((result, run))
 }
 
-fn make_load(context: &Context<'_>, phase: Phase, progress: &mut Progress) -> anyhow::Result<PhaseResult> {
+/// The run as a report shows it, without what the server counted.
+fn run_result(context: &Context<'_>, phase: Phase, measured: &[JobMeasure]) -> RunResult {
+    let depth = u32::try_from(DEPTH).expect("small");
+    let workload = format!("{JOB_COUNT} jobs x {DEPTH} reads of 4 KiB in flight, zipf {THETA}");
+    let mut run = RunResult::new(phase.name(), &workload, context.seed);
+    run.nanos = u64::try_from(phase.duration(&context.scale).as_nanos()).unwrap_or(u64::MAX);
+    run.cache = phase.has_cache().then(|| format!("{} in a file", show_bytes(context.scale.cache_bytes)));
+    run.origin = match phase {
+        Phase::FastFile => "a file".into(),
+        Phase::SlowDisk | Phase::Cold | Phase::Junk | Phase::Restart => slow_disk::DESCRIPTION.into(),
+    };
+    run.jobs = (1..).zip(measured).map(|(number, job)| job_result(number, depth, job)).collect();
+    run
+}
+
+fn make_load(
+    context: &Context<'_>,
+    phase: Phase,
+    progress: &mut Progress,
+    timeline: &mut Timeline<'_>,
+) -> anyhow::Result<Vec<JobMeasure>> {
     let duration = phase.duration(&context.scale);
     let jobs = JobLoad::all(&context.scale, context.seed, phase.order());
     let run = Run {
@@ -81,15 +110,15 @@ fn make_load(context: &Context<'_>, phase: Phase, progress: &mut Progress) -> an
         depth: DEPTH,
         duration,
     };
-    let mut watch = |glance| {
+    let mut watch = |glance: Glance| {
         progress.show(glance);
+        timeline.go_on(glance.elapsed)?;
         context.interrupt.check()
     };
-    let measured = match context.load {
-        Load::BuiltIn => built_in::run(&run, &mut watch)?,
-        Load::Fio => fio::run(&run, context.stage.directory(), &mut watch)?,
-    };
-    Ok(measure::summarize(phase, duration, &measured))
+    match context.load {
+        Load::BuiltIn => built_in::run(&run, &mut watch),
+        Load::Fio => fio::run(&run, context.stage.directory(), &mut watch),
+    }
 }
 
 fn data_volume(server: &ServerHandle) -> anyhow::Result<VolumeStatus> {

@@ -8,12 +8,15 @@ fn tiny() -> Scale {
 #[test]
 fn a_tiny_demo_runs_whole_and_leaves_nothing_behind() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let beside = tempfile::tempdir().unwrap();
+    let page = beside.path().join("report.html");
     let options = Options {
         load: Load::BuiltIn,
         output: Output::Json,
         seconds: 1,
         directory: Some(directory.path().into()),
         seed: 7,
+        report: Some(page.clone()),
     };
     let mut out = Vec::new();
     run_at(&options, tiny(), &mut out).unwrap();
@@ -28,6 +31,9 @@ fn a_tiny_demo_runs_whole_and_leaves_nothing_behind() {
     assert!(cached(Phase::Cold).hit_blocks > 0 && cached(Phase::Cold).miss_blocks > 0);
     assert!(cached(Phase::Restart).hit_ratio > cached(Phase::Cold).hit_ratio, "{result:?}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(Phase::ALL.iter().all(|phase| page.contains(phase.name())));
+    assert!(page.contains("Blocks found in the cache") && page.contains("written to the cache device"));
 }
 
 #[test]
@@ -38,6 +44,7 @@ fn a_directory_that_cannot_be_used_is_refused_with_a_sentence() {
         seconds: 1,
         directory: Some("/nowhere/at/all".into()),
         seed: 7,
+        report: None,
     };
     let error = run_at(&options, tiny(), &mut Vec::new()).unwrap_err();
     assert_eq!(error.to_string(), "/nowhere/at/all cannot be used for the demo's files");

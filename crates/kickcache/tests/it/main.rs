@@ -20,6 +20,7 @@ mod filesystem;
 mod fio_verify;
 mod history;
 mod ledger;
+mod report;
 mod rng;
 mod scratch;
 mod signals;

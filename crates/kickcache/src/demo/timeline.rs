@@ -1,0 +1,135 @@
+//! What the server counts while a run goes on, looked at now and then, and the run as a report shows it.
+
+use std::time::Duration;
+
+use kickcache_engine::stats::{CacheCounters, VolumeCounters};
+use kickcache_engine::time;
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_sim::result::series::Series;
+use kickcache_sim::result::{DeviceResult, JobResult, RunResult};
+
+use crate::demo::load::measure::{INTERVAL, JobMeasure};
+use crate::demo::stage::DATA;
+use crate::serve::server::ServerHandle;
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Counters at one time.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    volume: VolumeCounters,
+    cache: CacheCounters,
+}
+
+/// The counters of one run over time.
+pub(crate) struct Timeline<'a> {
+    server: &'a ServerHandle,
+    first: Look,
+    last: Look,
+    last_at: Duration,
+    hit_blocks: Series,
+    miss_blocks: Series,
+}
+
+fn look(server: &ServerHandle) -> anyhow::Result<Look> {
+    let status = server.status()?;
+    let id = status.volumes.iter().find(|volume| volume.name == DATA).map(|volume| volume.id);
+    let found = status.engine.volumes.into_iter().find(|volume| Some(volume.volume) == id);
+    let volume = found.ok_or_else(|| anyhow::anyhow!("the server does not know the volume `{DATA}`"))?;
+    Ok(Look { volume: volume.counters, cache: status.engine.counters })
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl<'a> Timeline<'a> {
+    /// Begins with what the server has counted so far.
+    pub(crate) fn begin(server: &'a ServerHandle) -> anyhow::Result<Timeline<'a>> {
+        let first = look(server)?;
+        let series = Series::new(time::Duration::from_nanos(nanos(LOOK_EVERY)));
+        Ok(Timeline {
+            server,
+            first,
+            last: first,
+            last_at: Duration::ZERO,
+            hit_blocks: series.clone(),
+            miss_blocks: series,
+        })
+    }
+
+    /// Looks again if it is time.
+    pub(crate) fn go_on(&mut self, elapsed: Duration) -> anyhow::Result<()> {
+        if elapsed >= self.last_at + LOOK_EVERY { self.note(elapsed) } else { Ok(()) }
+    }
+
+    /// Adds what was counted since the last look to the interval in which most of it happened.
+    fn note(&mut self, elapsed: Duration) -> anyhow::Result<()> {
+        let now = look(self.server)?;
+        let middle = time::Instant::from_nanos(nanos((self.last_at + elapsed) / 2));
+        self.hit_blocks.add(middle, now.volume.hit_blocks - self.last.volume.hit_blocks);
+        self.miss_blocks.add(middle, now.volume.miss_blocks - self.last.volume.miss_blocks);
+        self.last = now;
+        self.last_at = elapsed;
+        Ok(())
+    }
+
+    /// Fills in what the server counted over the whole run; a server without a cache has counted nothing.
+    pub(crate) fn finish(mut self, duration: Duration, run: &mut RunResult) -> anyhow::Result<()> {
+        self.note(duration.max(self.last_at))?;
+        let (old, new) = (&self.first, &self.last);
+        run.promoted_bytes = (new.volume.promoted_blocks - old.volume.promoted_blocks) * BLOCK_SIZE;
+        run.logged_bytes = (new.volume.logged_blocks - old.volume.logged_blocks) * BLOCK_SIZE;
+        run.cache_device = Some(DeviceResult {
+            reads: new.cache.reads - old.cache.reads,
+            writes: new.cache.writes - old.cache.writes,
+            flushes: new.cache.flushes - old.cache.flushes,
+            read_bytes: new.cache.read_bytes - old.cache.read_bytes,
+            write_bytes: new.cache.write_bytes - old.cache.write_bytes,
+            ..DeviceResult::default()
+        });
+        run.origin_device = Some(DeviceResult {
+            reads: new.volume.origin_reads - old.volume.origin_reads,
+            writes: new.volume.origin_writes - old.volume.origin_writes,
+            flushes: new.volume.origin_flushes - old.volume.origin_flushes,
+            read_bytes: new.volume.origin_read_bytes - old.volume.origin_read_bytes,
+            write_bytes: new.volume.origin_write_bytes - old.volume.origin_write_bytes,
+            ..DeviceResult::default()
+        });
+        run.hit_blocks = self.hit_blocks;
+        run.miss_blocks = self.miss_blocks;
+        Ok(())
+    }
+}
+
+/// A job as a report shows it; the demo only reads.
+pub(crate) fn job_result(number: usize, depth: u32, measure: &JobMeasure) -> JobResult {
+    let mut job = JobResult::new(&format!("job {number}"), depth);
+    job.reads.count = measure.latencies.len();
+    job.reads.bytes = job.reads.count * BLOCK_SIZE;
+    for step in measure.latencies.iter_recorded() {
+        let latency = time::Duration::from_nanos(step.value_iterated_to());
+        job.reads.latencies.record_many(latency, step.count_at_value());
+    }
+    let interval = time::Duration::from_nanos(nanos(INTERVAL));
+    job.reads.ended = Series::with_values(interval, measure.series.clone());
+    job
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_keeps_its_latencies_and_its_course() {
+        let mut measure = JobMeasure::new();
+        for index in 0..100_u32 {
+            measure.record(Duration::from_millis(u64::from(index) * 10), Duration::from_micros(150));
+        }
+        let job = job_result(2, 8, &measure);
+        assert_eq!((job.name.as_str(), job.count(), job.bytes()), ("job 2", 100, 409_600));
+        assert!(job.latencies().p50().abs_diff(150_000) < 200);
+        assert_eq!(job.ended().values(), [10; 10]);
+    }
+}

@@ -1,0 +1,30 @@
+//! Text and data inside HTML.
+
+use kickcache_sim::result::RunResult;
+
+/// A text as HTML shows it, inside elements and attributes alike.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// The runs as JSON that no script element ends early on.
+pub(crate) fn json(runs: &[RunResult]) -> String {
+    let text = serde_json::to_string(runs).expect("results hold numbers and texts only");
+    text.replace('<', "\\u003c")
+}
+
+/// A section with its heading.
+pub(crate) fn section(heading: &str, body: &str) -> String {
+    format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escape(heading))
+}

@@ -1,0 +1,98 @@
+//! The table at the head of the page: a row a run, and how it compares with the first.
+
+use kickcache_sim::result::RunResult;
+use kickcache_sim::result::latencies::Latencies;
+
+use crate::report::html::{escape, section};
+use crate::report::plot::axis::{show_bandwidth, show_nanos};
+use crate::units::{show_bytes, show_rate};
+
+/// The section; the reader may choose another run as the measure.
+pub(crate) fn table(runs: &[RunResult]) -> String {
+    let head = columns(runs)
+        .iter()
+        .map(|column| format!("<th scope=\"col\">{}</th>", column.name))
+        .collect::<String>();
+    let measure = runs.first().map_or(0.0, RunResult::iops);
+    let rows: String = runs.iter().map(|run| row(run, runs, measure)).collect();
+    let table = format!(
+        "<table class=\"summary\">\n<thead><tr><th scope=\"col\">run</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n\
+         </table>\n"
+    );
+    section("What came out", &format!("{}{table}", chooser(runs)))
+}
+
+/// What stands where a run has no figure.
+const NOTHING: &str = "\u{2013}";
+
+/// Lets the reader choose what ratios are to.
+fn chooser(runs: &[RunResult]) -> String {
+    if runs.len() < 2 {
+        return String::new();
+    }
+    let option = |(index, run): (usize, &RunResult)| {
+        format!("<option value=\"{index}\">{}</option>", escape(&run.name))
+    };
+    let options: String = runs.iter().enumerate().map(option).collect();
+    format!(
+        "<p class=\"chooser\" hidden><label>Ratios are to <select id=\"measure\">{options}</select></label></p>\n"
+    )
+}
+
+struct Column {
+    name: &'static str,
+    class: &'static str,
+    value: fn(&RunResult, &Latencies) -> Option<String>,
+}
+
+const fn column(name: &'static str, value: fn(&RunResult, &Latencies) -> Option<String>) -> Column {
+    Column { name, class: "", value }
+}
+
+/// The columns that at least one run has something for.
+fn columns(runs: &[RunResult]) -> Vec<Column> {
+    let all = [
+        Column { name: "IOPS", class: "strong", value: |run, _| Some(show_rate(run.iops())) },
+        Column { name: "ratio", class: "ratio", value: |_, _| Some(String::new()) },
+        column("bytes/s", |run, _| Some(show_bandwidth(run.bytes_per_second()))),
+        column("p50", |_, latencies| nanos(latencies, 0.5)),
+        column("p99", |_, latencies| nanos(latencies, 0.99)),
+        column("p99.9", |_, latencies| nanos(latencies, 0.999)),
+        column("hits", |run, _| run.hit_ratio().map(|ratio| format!("{:.1} %", ratio * 100.0))),
+        column("written to cache", |run, _| {
+            run.cache_device.as_ref().map(|device| show_bytes(device.write_bytes))
+        }),
+        column("per byte kept", |run, _| run.written_per_byte().map(|ratio| format!("{ratio:.2}"))),
+    ];
+    let is_used = |column: &Column| runs.iter().any(|run| (column.value)(run, &run.latencies()).is_some());
+    all.into_iter().filter(is_used).filter(|column| column.class != "ratio" || runs.len() > 1).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
+fn nanos(latencies: &Latencies, quantile: f64) -> Option<String> {
+    (latencies.count() > 0).then(|| show_nanos(latencies.quantile(quantile) as f64))
+}
+
+fn row(run: &RunResult, runs: &[RunResult], measure: f64) -> String {
+    let latencies = run.latencies();
+    let cell = |column: &Column| {
+        let value = match column.class {
+            "ratio" => show_factor(run.iops() / measure),
+            _ => (column.value)(run, &latencies).unwrap_or_else(|| NOTHING.into()),
+        };
+        let none = if value == NOTHING { " none" } else { "" };
+        format!("<td class=\"{}{none}\" data-label=\"{}\">{}</td>", column.class, column.name, escape(&value))
+    };
+    let cells: String = columns(runs).iter().map(cell).collect();
+    let iops = run.iops();
+    format!("<tr data-iops=\"{iops:.3}\"><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&run.name))
+}
+
+/// A factor to three digits, as the script writes it too.
+fn show_factor(factor: f64) -> String {
+    if !factor.is_finite() {
+        return NOTHING.into();
+    }
+    let digits = if factor < 9.995 { 2 } else { usize::from(factor < 99.95) };
+    format!("\u{d7} {factor:.digits$}")
+}

@@ -1,0 +1,139 @@
+//! The report in a real browser: nothing is wider than the screen, the script runs, and it prints.
+//!
+//! `KICKCACHE_REPORT_DIR` names a directory in which the page and its pictures are kept, to look at.
+
+use std::path::{Path, PathBuf};
+
+use kickcache::report::Report;
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_sim::random::Random;
+use kickcache_sim::result::{DeviceResult, JobResult, RunResult};
+
+use crate::need_tools;
+use crate::scratch::Scratch;
+use crate::tools;
+
+const SECONDS: u64 = 300;
+
+/// What a run is like: operations a second of each job at the start and in the end, and the part of them that hits.
+#[derive(Clone, Copy)]
+struct Shape {
+    name: &'static str,
+    rates: [f64; 2],
+    ratios: [f64; 2],
+    has_cache: bool,
+}
+
+const SHAPES: [Shape; 4] = [
+    Shape { name: "hard disks", rates: [470.0, 470.0], ratios: [0.0, 0.0], has_cache: false },
+    Shape { name: "lvmcache, full", rates: [900.0, 1_900.0], ratios: [0.7, 0.94], has_cache: true },
+    Shape { name: "kickcache, full", rates: [3_000.0, 14_000.0], ratios: [0.82, 0.985], has_cache: true },
+    Shape { name: "SSD", rates: [52_000.0, 52_000.0], ratios: [1.0, 1.0], has_cache: false },
+];
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures that are made up stay small and above 0"
+)]
+fn run(shape: Shape, seed: u64) -> RunResult {
+    let mut random = Random::new(seed);
+    let mut run =
+        RunResult::new(shape.name, "2 jobs x 8 reads of 4 KiB in flight, zipf 1.2 over 4 GiB", seed);
+    run.nanos = SECONDS * 1_000_000_000;
+    run.origin = "two mirrored 2.5-inch drives of 5400 rpm".into();
+    run.cache = shape.has_cache.then(|| "4 GiB of SSD".into());
+    let (mut cache, mut origin) = (DeviceResult::default(), DeviceResult::default());
+    run.jobs = (1..=2).map(|number| JobResult::new(&format!("job {number}"), 8)).collect();
+    for second in 0..SECONDS {
+        let at = Instant::from_nanos(second * 1_000_000_000 + 500_000_000);
+        let part = 1.0 - (-(second as f64) / 60.0).exp();
+        let between = |ends: [f64; 2]| ends[0] + (ends[1] - ends[0]) * part;
+        let ratio = between(shape.ratios);
+        for job in &mut run.jobs {
+            let count = (between(shape.rates) * random.uniform(0.85, 1.15)) as u64;
+            job.reads.count += count;
+            job.reads.bytes += count * 4096;
+            job.reads.ended.add(at, count);
+            for _ in 0..40 {
+                let is_hit = random.unit() < ratio;
+                let micros =
+                    if is_hit { random.log_normal(135.0, 0.25) } else { random.log_normal(14_000.0, 1.1) };
+                job.reads.latencies.record_many(Duration::from_micros(micros as u64), count / 40);
+            }
+            if shape.has_cache {
+                run.hit_blocks.add(at, (count as f64 * ratio) as u64);
+                run.miss_blocks.add(at, (count as f64 * (1.0 - ratio)) as u64);
+            }
+        }
+        let busy = |share: f64| Instant::from_nanos(second * 1_000_000_000 + (share * 1e9) as u64);
+        cache.busy.add_span(busy(0.0), busy(ratio * 0.4 * random.uniform(0.8, 1.2)));
+        origin.busy.add_span(busy(0.0), busy((1.0 - ratio * 0.2) * random.uniform(0.9, 1.0)));
+    }
+    if shape.has_cache {
+        run.promoted_bytes = 3 << 30;
+        run.logged_bytes = 200 << 20;
+        (cache.writes, cache.write_bytes) = (60_000, (run.promoted_bytes + run.logged_bytes) * 5 / 4 * seed);
+        run.cache_device = Some(cache);
+    }
+    run.origin_device = Some(origin);
+    run
+}
+
+fn page() -> String {
+    let runs: Vec<RunResult> = (1..).zip(SHAPES).map(|(seed, shape)| run(shape, seed)).collect();
+    let introduction = "Random reads over a pair of hard disks: bare, with two caches of 4 GiB that are full of junk \
+                        at first, and on the SSD alone. These figures are made up.";
+    Report { title: "A cache in front of hard disks", introduction, runs: &runs }.html()
+}
+
+/// Shows a page in the browser; gives what it prints.
+fn browse(profile: &Path, page: &Path, arguments: &[&str]) -> String {
+    let own = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"];
+    let profile = format!("--user-data-dir={}", profile.display());
+    let page = format!("file://{}", page.display());
+    tools::run(
+        "chromium",
+        own.into_iter().chain([profile.as_str()]).chain(arguments.iter().copied()).chain([page.as_str()]),
+    )
+}
+
+/// Writes down what only the browser knows, where `--dump-dom` shows it.
+const PROBE: &str = "<script>{
+  const root = document.documentElement;
+  const svg = [...document.querySelectorAll('svg.plot')].filter((svg) => svg.getBoundingClientRect().width > 0)[0];
+  const box = svg.getBoundingClientRect();
+  svg.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + box.width / 2, clientY: box.top + 50 }));
+  const tip = document.getElementById('tip').textContent;
+  root.dataset.probe = [root.scrollWidth, window.innerWidth, tip].join('|');
+}</script>";
+
+#[test]
+fn the_page_fits_desk_phone_and_paper_and_its_script_runs() {
+    need_tools!("chromium");
+    let scratch = Scratch::new();
+    let kept = std::env::var_os("KICKCACHE_REPORT_DIR").map(PathBuf::from);
+    let directory = kept.clone().unwrap_or_else(|| scratch.dir().to_owned());
+    let profile = scratch.path("profile");
+    let (plain, probed) = (directory.join("report.html"), directory.join("probed.html"));
+    std::fs::write(&plain, page()).unwrap();
+    std::fs::write(&probed, page() + PROBE).unwrap();
+    for width in [1280, 600] {
+        let dom = browse(&profile, &probed, &["--dump-dom", &format!("--window-size={width},900")]);
+        let probe = dom.split("data-probe=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let probe: Vec<&str> = probe.expect("the script ran").split('|').collect();
+        let [scroll, inner]: [u64; 2] = [probe[0].parse().unwrap(), probe[1].parse().unwrap()];
+        assert!(scroll <= inner, "the page is {scroll} wide on a screen of {inner}");
+        assert!(probe[2].contains("kickcache, full") && probe[2].contains('k'), "{probe:?}");
+        assert!(dom.contains("<p class=\"chooser\">"), "the chooser is shown");
+    }
+    let pdf = directory.join("report.pdf");
+    browse(&profile, &plain, &[&format!("--print-to-pdf={}", pdf.display()), "--no-pdf-header-footer"]);
+    assert!(std::fs::read(&pdf).unwrap().starts_with(b"%PDF"));
+    if kept.is_some() {
+        for (name, size) in [("desk", "1280,5200"), ("phone", "500,9000")] {
+            let picture = format!("--screenshot={}", directory.join(format!("{name}.png")).display());
+            browse(&profile, &plain, &[&picture, &format!("--window-size={size}")]);
+        }
+    }
+}
