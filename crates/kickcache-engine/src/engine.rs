@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use crate::config::{EngineSettings, FILL_WINDOW_MAX, FILL_WINDOW_MIN, Mode, VolumeSettings};
 use crate::device::{Completion, Submission};
+use crate::ending::Ending;
 use crate::error::Error;
 use crate::format::superblock::Superblock;
 use crate::inflight::requests::{RequestSlot, Stage, Writing};
@@ -33,19 +34,6 @@ pub enum Phase {
     Failed(Error),
 }
 
-/// How far the end of an engine has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ending {
-    No,
-    /// Requests, fills and writebacks run to their end.
-    Draining,
-    /// The origins are flushed, so that what they have is recorded as clean.
-    FlushingOrigins,
-    /// The last records and batches become durable.
-    Settling,
-    Done,
-}
-
 /// A cache device with its volumes.
 ///
 /// Drive it in a loop: hand in what happened ([`Engine::handle_request`], [`Engine::handle_completion`],
@@ -54,11 +42,11 @@ enum Ending {
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) state: State,
-    ending: Ending,
+    pub(crate) ending: Ending,
     /// Reads that arrived since the last poll: begun together, so that their places in memory are fetched together.
     arrived: Vec<RequestSlot>,
     /// Something happened since the last poll, so that there may be something to submit.
-    is_stirred: bool,
+    pub(crate) is_stirred: bool,
 }
 
 impl Engine {
@@ -89,9 +77,8 @@ impl Engine {
                 None => Phase::Recovering,
             },
             (None, Ending::No) => Phase::Running,
-            (None, Ending::Draining | Ending::FlushingOrigins | Ending::Settling) => Phase::Stopping,
-            (None, Ending::Done) if !self.state.submissions.is_empty() => Phase::Stopping,
-            (None, Ending::Done) => Phase::Stopped,
+            (None, Ending::Done) if self.state.submissions.is_empty() => Phase::Stopped,
+            (None, _) => Phase::Stopping,
         }
     }
 
@@ -273,6 +260,7 @@ impl Engine {
                 state.writeback_waits = false;
                 state.agenda.extend(state.volume_ids().map(Task::Writeback));
             }
+            DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
     }
@@ -292,6 +280,7 @@ impl Engine {
             DurableWaiter::Opening(segments) => reclaim::on_not_opened(state, &segments),
             DurableWaiter::Checkpoint => checkpoint::on_not_durable(state),
             DurableWaiter::Writeback => state.writeback_waits = false,
+            DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
     }
@@ -317,11 +306,6 @@ impl Engine {
             self.pump();
         }
         self.state.outbox.pop_front()
-    }
-
-    /// Whether the end may come nearer without anything else happening.
-    fn is_ending(&self) -> bool {
-        matches!(self.ending, Ending::Draining | Ending::FlushingOrigins)
     }
 
     /// Turns what has gathered since the last poll into submissions.
@@ -385,49 +369,6 @@ impl Engine {
         self.state.volume_mut(volume).draining = true;
         self.state.agenda.push_back(Task::Writeback(volume));
         self.run_agenda();
-    }
-
-    /// Ends the engine: lands what is gathering, writes the journal, flushes; see [`Phase::Stopped`]. Dirty blocks
-    /// stay dirty on the cache device.
-    pub fn stop(&mut self, now: Instant) {
-        self.state.now = now;
-        self.is_stirred = true;
-        if self.ending == Ending::No {
-            self.ending = Ending::Draining;
-            self.state.is_ending = true;
-        }
-    }
-
-    /// Whether nothing is in flight but what stopping itself asks for.
-    fn is_quiet(&self) -> bool {
-        let state = &self.state;
-        let no_origin_work = state.volume_ids().all(|volume| state.volume(volume).queue.is_empty());
-        state.requests.is_empty() && state.submissions.is_empty() && no_origin_work
-    }
-
-    fn advance_ending(&mut self) {
-        if !self.is_ending() {
-            return;
-        }
-        self.state.write_all_batches();
-        if !self.is_quiet() || !self.state.outbox.is_empty() || !self.state.agenda.is_empty() {
-            return;
-        }
-        let unsettled: Vec<VolumeId> = self
-            .state
-            .volume_ids()
-            .filter(|volume| self.state.volume(*volume).flush.is_unsettled())
-            .collect();
-        if self.ending == Ending::Draining && !unsettled.is_empty() {
-            self.ending = Ending::FlushingOrigins;
-            for volume in unsettled {
-                self.state.volume_mut(volume).flush.want();
-            }
-            flush::submit_due(&mut self.state);
-            return;
-        }
-        self.ending = Ending::Settling;
-        self.state.agenda.push_back(Task::Barrier(DurableWaiter::Stop));
     }
 }
 

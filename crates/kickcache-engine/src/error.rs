@@ -43,8 +43,8 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// The cache device could not be read while its log was recovered.
-    #[error("the cache device failed while its log was read: {what}")]
+    /// The log could not be read back.
+    #[error("the log of the cache device cannot be read: {what}")]
     Recovery {
         /// What failed.
         what: String,

@@ -4,6 +4,7 @@
 //! * J-1: a block is overwritten only when a whole checkpoint, younger than it, is durable.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::format::geometry::Geometry;
 use crate::format::journal::{Chunk, JournalBlock, JournalBody, RECORD_COUNT_MAX, Record, chunk_count};
@@ -62,7 +63,8 @@ impl Journal {
     /// Whether work that makes many records may go on: room for two checkpoints and a few blocks stays free.
     pub(crate) fn has_room(&self) -> bool {
         let gathered = self.gathering.len().div_ceil(RECORD_COUNT_MAX) as u64;
-        self.used() + gathered + 2 * self.checkpoint_blocks() + 16 < self.geometry.journal_blocks()
+        let spare = 16 + self.geometry.journal_blocks() / 256;
+        self.used() + gathered + 2 * self.checkpoint_blocks() + spare < self.geometry.journal_blocks()
     }
 
     /// The next block of records, if a full one has gathered, or any if `partial`.
@@ -92,6 +94,11 @@ impl Journal {
         let at = self.next % self.geometry.journal_blocks();
         self.next += 1;
         (self.geometry.journal().start + at * BLOCK_SIZE, block.encode())
+    }
+
+    /// The blocks that recovery needs.
+    pub(crate) fn span(&self) -> Range<u64> {
+        self.tail..self.next
     }
 
     /// A checkpoint that began at block `start` is durable.

@@ -302,6 +302,11 @@ impl Log {
         }
     }
 
+    /// Ends the open segments: what comes next goes to others.
+    pub(crate) fn leave_segments(&mut self) {
+        Queue::ALL.into_iter().for_each(|queue| self.leave_segment(queue));
+    }
+
     /// Ends what is gathering, whoever waits for it or nobody.
     pub(crate) fn close_all(&mut self) {
         Queue::ALL.into_iter().for_each(|queue| self.close(queue));

@@ -21,6 +21,8 @@ pub(crate) enum DurableWaiter {
     Opening(Vec<SegmentIndex>),
     /// The checkpoint: the chunks that were snapped may be written, or the last ones were.
     Checkpoint,
+    /// Nothing follows but what a flush brings by itself.
+    Nobody,
     /// The end of the engine.
     Stop,
     /// Writeback: what is in the log became durable.

@@ -2,7 +2,7 @@
 
 /// The two queues of the retention policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Queue {
+pub enum Queue {
     /// What came in lately.
     Probation,
     /// What proved useful, and what clients wrote over.

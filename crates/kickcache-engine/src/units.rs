@@ -100,6 +100,9 @@ impl Sequence {
     }
 }
 
+/// Sequence numbers and numbers of journal blocks stay below this: a device that says otherwise is damaged.
+pub const SEQUENCE_LIMIT: u64 = 1 << 62;
+
 /// Largest block number that a key can hold: 2^40 blocks, 4 PiB.
 pub const BLOCK_INDEX_LIMIT: u64 = 1 << 40;
 

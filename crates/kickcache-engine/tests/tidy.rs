@@ -95,8 +95,9 @@ const NEVERS: [(&str, &[&str], &str); 9] = [
 /// Where `unsafe` may stand.
 const UNSAFE_ROOMS: [&str; 2] = ["crates/kickcache/src/driver/", "crates/kickcache/src/export/"];
 /// Where standard output may be written.
-const STDOUT_ROOMS: [&str; 4] = [
+const STDOUT_ROOMS: [&str; 5] = [
     "crates/kickcache/src/cli/",
+    "crates/kickcache/src/bin/",
     // Starts a program and reads what it prints.
     "crates/kickcache/src/demo/load/fio.rs",
     "crates/kickcache-sim/src/bin/",
@@ -276,7 +277,9 @@ fn is_target(path: &str) -> bool {
     let [.., folder, file] = parts[..] else { return true };
     match (folder, file) {
         ("src", "lib.rs" | "main.rs") | (_, "build.rs") | ("bin", _) => true,
-        ("tests" | "benches" | "examples" | "fuzz_targets", _) | (_, "main.rs") => !path.contains("/src/"),
+        ("tests" | "benches" | "examples" | "fuzz_targets", _) | (_, "main.rs") => {
+            !path.contains("/src/") || path.contains("/src/bin/")
+        }
         _ => false,
     }
 }

@@ -6,7 +6,8 @@ use crate::format::bytes::{Reader, Writer};
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
 
-const MAGIC: [u8; 8] = *b"KICKBTCH";
+/// The bytes that it starts with.
+pub const BATCH_MAGIC: [u8; 8] = *b"KICKBTCH";
 const ENTRIES_AT: usize = 64;
 const ENTRY_BYTES: usize = 12;
 const DIRTY: u8 = 1;
@@ -20,26 +21,32 @@ const _: () = assert!(ENTRY_COUNT_MAX == crate::config::BATCH_BLOCKS_MAX as usiz
 
 /// One data block of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct BatchEntry {
+pub struct BatchEntry {
     /// Which block; `None` if it died before the batch was written.
-    pub(crate) key: Option<BlockKey>,
+    pub key: Option<BlockKey>,
     /// Whether it must be kept until the journal says that it is clean.
-    pub(crate) dirty: bool,
+    pub dirty: bool,
     /// CRC32C of the data.
-    pub(crate) checksum: Checksum,
+    pub checksum: Checksum,
 }
 
 /// A batch header.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct BatchHeader {
-    pub(crate) uuid: [u8; 16],
-    pub(crate) segment: SegmentIndex,
-    pub(crate) generation: Generation,
-    pub(crate) sequence: Sequence,
+pub struct BatchHeader {
+    /// The cache that it belongs to.
+    pub uuid: [u8; 16],
+    /// The segment in which it stands.
+    pub segment: SegmentIndex,
+    /// The segment's generation when it was written.
+    pub generation: Generation,
+    /// Its place in the global order.
+    pub sequence: Sequence,
     /// Block of the segment in which the header stands.
-    pub(crate) start: u32,
-    pub(crate) queue: Queue,
-    pub(crate) entries: Vec<BatchEntry>,
+    pub start: u32,
+    /// The queue that the segment belonged to.
+    pub queue: Queue,
+    /// The data blocks behind the header, in order.
+    pub entries: Vec<BatchEntry>,
 }
 
 pub(crate) const fn queue_byte(queue: Queue) -> u8 {
@@ -79,8 +86,11 @@ impl BatchEntry {
 
 impl BatchHeader {
     /// The header block.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(MAGIC, BLOCK_BYTES);
+    ///
+    /// # Panics
+    /// If there are more than [`ENTRY_COUNT_MAX`] entries: the log closes a batch before.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(BATCH_MAGIC, BLOCK_BYTES);
         writer.put_u32(u32::try_from(self.entries.len()).expect("at most 256 entries"));
         writer.put(&self.uuid);
         writer.put_u32(self.segment.get());
@@ -96,8 +106,8 @@ impl BatchHeader {
     }
 
     /// Reads a header block; `None` if it is not a whole one.
-    pub(crate) fn decode(block: &[u8]) -> Option<BatchHeader> {
-        let mut reader = Reader::open(MAGIC, block)?;
+    pub fn decode(block: &[u8]) -> Option<BatchHeader> {
+        let mut reader = Reader::open(BATCH_MAGIC, block)?;
         let count = usize::try_from(reader.take_u32()?).ok()?;
         if count > ENTRY_COUNT_MAX {
             return None;
@@ -105,7 +115,7 @@ impl BatchHeader {
         let uuid = reader.take_uuid()?;
         let segment = SegmentIndex::new(reader.take_u32()?);
         let generation = Generation::new(reader.take_u32()?);
-        let sequence = Sequence::new(reader.take_u64()?);
+        let sequence = reader.take_sequence()?;
         let start = reader.take_u32()?;
         let queue = queue_of(reader.take_u8()?)?;
         let mut reader = Reader::bare(block.get(ENTRIES_AT..)?);
@@ -115,4 +125,23 @@ impl BatchHeader {
         }
         Some(BatchHeader { uuid, segment, generation, sequence, start, queue, entries })
     }
+}
+
+/// Finds the batches in the bytes of a segment: at each block a header that stands in its place and is wanted; behind
+/// its data the search goes on.
+pub fn find_batches(segment: &[u8], is_wanted: impl Fn(&BatchHeader) -> bool) -> Vec<BatchHeader> {
+    let mut found = Vec::new();
+    let mut data_left: usize = 0;
+    for (place, block) in (0u32..).zip(segment.chunks_exact(BLOCK_BYTES)) {
+        if data_left > 0 {
+            data_left = data_left.saturating_sub(1);
+            continue;
+        }
+        let header = BatchHeader::decode(block).filter(|header| header.start == place && is_wanted(header));
+        if let Some(header) = header {
+            data_left = header.entries.len();
+            found.push(header);
+        }
+    }
+    found
 }

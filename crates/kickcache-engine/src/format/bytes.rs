@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use crate::units::{BlockKey, Checksum};
+use crate::units::{BlockKey, Checksum, SEQUENCE_LIMIT, Sequence};
 
 /// Bytes of the head that all structures share: magic number and checksum.
 pub const HEAD_BYTES: usize = 12;
@@ -119,6 +119,12 @@ impl<'a> Reader<'a> {
     /// The next 64-bit number.
     pub fn take_u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// The next sequence number; `None` from 2^62 on, so that there is always room for more.
+    pub fn take_sequence(&mut self) -> Option<Sequence> {
+        let number = self.take_u64()?;
+        (number < SEQUENCE_LIMIT).then(|| Sequence::new(number))
     }
 
     /// The next key, six bytes.

@@ -8,7 +8,8 @@ use crate::format::geometry::Geometry;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Generation, SegmentIndex, Sequence, VolumeId};
 
-const MAGIC: [u8; 8] = *b"KICKJRNL";
+/// The bytes that it starts with.
+pub const JOURNAL_MAGIC: [u8; 8] = *b"KICKJRNL";
 const BODY_AT: usize = 64;
 const RECORD_BYTES: usize = 20;
 const CHUNK_HEAD_BYTES: usize = 24;
@@ -21,7 +22,7 @@ pub const RECORD_COUNT_MAX: usize = (BLOCK_BYTES - BODY_AT) / RECORD_BYTES;
 
 /// What a record says. It holds for everything with a lower sequence number than its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fact {
+pub enum Fact {
     /// Every copy of the block is void.
     Gone(BlockKey),
     /// The newest copy of the block is clean.
@@ -34,14 +35,16 @@ pub(crate) enum Fact {
 
 /// A fact and its place in the global order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Record {
-    pub(crate) sequence: Sequence,
-    pub(crate) fact: Fact,
+pub struct Record {
+    /// Its place in the global order.
+    pub sequence: Sequence,
+    /// What it says.
+    pub fact: Fact,
 }
 
 /// How a checkpoint found a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SegmentKind {
+pub enum SegmentKind {
     /// Nothing in it counts.
     Free,
     /// It may hold batches of its generation.
@@ -52,41 +55,50 @@ pub(crate) enum SegmentKind {
 
 /// A segment in a checkpoint: of its blocks, which live, and which of these must be kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct SegmentImage {
-    pub(crate) generation: Generation,
-    pub(crate) kind: SegmentKind,
-    pub(crate) queue: Queue,
+pub struct SegmentImage {
+    /// How often the segment was opened.
+    pub generation: Generation,
+    /// What it was used for.
+    pub kind: SegmentKind,
+    /// The queue that it belonged to.
+    pub queue: Queue,
     /// One bit a block, lowest bit first.
-    pub(crate) live: Vec<u8>,
+    pub live: Vec<u8>,
     /// One bit a block.
-    pub(crate) kept: Vec<u8>,
+    pub kept: Vec<u8>,
 }
 
 /// A part of a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Chunk {
+pub struct Chunk {
     /// The sequence number at which the checkpoint began; also its id.
-    pub(crate) start: Sequence,
-    pub(crate) number: u32,
-    pub(crate) count: u32,
+    pub start: Sequence,
+    /// Which part.
+    pub number: u32,
+    /// Of how many.
+    pub count: u32,
     /// The segments from `number` times [`segments_per_chunk`] on.
-    pub(crate) segments: Vec<SegmentImage>,
+    pub segments: Vec<SegmentImage>,
 }
 
 /// What a journal block holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum JournalBody {
+pub enum JournalBody {
+    /// Records, in the order in which they were made.
     Records(Vec<Record>),
+    /// A part of a checkpoint.
     Chunk(Chunk),
 }
 
 /// A block of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct JournalBlock {
-    pub(crate) uuid: [u8; 16],
+pub struct JournalBlock {
+    /// The cache that it belongs to.
+    pub uuid: [u8; 16],
     /// Counts journal blocks for ever; the block stands at this number modulo the ring's size.
-    pub(crate) ring: u64,
-    pub(crate) body: JournalBody,
+    pub ring: u64,
+    /// The records or the chunk.
+    pub body: JournalBody,
 }
 
 const fn bitmap_bytes(geometry: &Geometry) -> usize {
@@ -95,7 +107,7 @@ const fn bitmap_bytes(geometry: &Geometry) -> usize {
 
 /// Segments that one chunk describes.
 #[expect(clippy::arithmetic_side_effects, reason = "constants of a checked geometry")]
-pub(crate) const fn segments_per_chunk(geometry: &Geometry) -> u32 {
+pub const fn segments_per_chunk(geometry: &Geometry) -> u32 {
     let each = SEGMENT_HEAD_BYTES + 2 * bitmap_bytes(geometry);
     #[expect(clippy::cast_possible_truncation, reason = "at most 4096")]
     {
@@ -104,7 +116,7 @@ pub(crate) const fn segments_per_chunk(geometry: &Geometry) -> u32 {
 }
 
 /// Chunks of a whole checkpoint.
-pub(crate) const fn chunk_count(geometry: &Geometry) -> u32 {
+pub const fn chunk_count(geometry: &Geometry) -> u32 {
     geometry.segment_count.div_ceil(segments_per_chunk(geometry))
 }
 
@@ -124,7 +136,7 @@ impl Record {
     }
 
     fn take(reader: &mut Reader<'_>) -> Option<Record> {
-        let sequence = Sequence::new(reader.take_u64()?);
+        let sequence = reader.take_sequence()?;
         let kind = reader.take_u32()?;
         let value = reader.take_u64()?;
         let low = u32::try_from(value & u64::from(u32::MAX)).ok()?;
@@ -182,7 +194,7 @@ impl Chunk {
     }
 
     fn take(reader: &mut Reader<'_>, geometry: &Geometry) -> Option<Chunk> {
-        let start = Sequence::new(reader.take_u64()?);
+        let start = reader.take_sequence()?;
         let number = reader.take_u32()?;
         let count = reader.take_u32()?;
         let length = reader.take_u32()?;
@@ -202,8 +214,11 @@ impl Chunk {
 
 impl JournalBlock {
     /// The block's bytes.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(MAGIC, BLOCK_BYTES);
+    ///
+    /// # Panics
+    /// If there are more records, or segments in a chunk, than a block holds.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(JOURNAL_MAGIC, BLOCK_BYTES);
         let (kind, count) = match &self.body {
             JournalBody::Records(records) => (KIND_RECORDS, records.len()),
             JournalBody::Chunk(_) => (KIND_CHUNK, 1),
@@ -221,11 +236,11 @@ impl JournalBlock {
     }
 
     /// Reads a block; `None` if it is not a whole one.
-    pub(crate) fn decode(block: &[u8], geometry: &Geometry) -> Option<JournalBlock> {
-        let mut reader = Reader::open(MAGIC, block)?;
+    pub fn decode(block: &[u8], geometry: &Geometry) -> Option<JournalBlock> {
+        let mut reader = Reader::open(JOURNAL_MAGIC, block)?;
         let count = usize::try_from(reader.take_u32()?).ok()?;
         let uuid = reader.take_uuid()?;
-        let ring = reader.take_u64()?;
+        let ring = reader.take_sequence()?.get();
         let kind = reader.take_u8()?;
         let mut reader = Reader::bare(block.get(BODY_AT..)?);
         let body = match kind {

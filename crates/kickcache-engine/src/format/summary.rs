@@ -8,30 +8,38 @@ use crate::format::geometry::Geometry;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
 
-const MAGIC: [u8; 8] = *b"KICKSUMM";
+/// The bytes that it starts with.
+pub const SUMMARY_MAGIC: [u8; 8] = *b"KICKSUMM";
 const ENTRIES_AT: usize = 64;
 const DATA: u8 = 1;
 const DIRTY: u8 = 2;
 
 /// A data block of a sealed segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SummaryEntry {
-    pub(crate) key: BlockKey,
+pub struct SummaryEntry {
+    /// Which block.
+    pub key: BlockKey,
     /// As its batch header said.
-    pub(crate) dirty: bool,
-    pub(crate) checksum: Checksum,
+    pub dirty: bool,
+    /// CRC32C of the data.
+    pub checksum: Checksum,
     /// The sequence number of its batch.
-    pub(crate) sequence: Sequence,
+    pub sequence: Sequence,
 }
 
 /// What a segment holds, block by block; `None` for headers, void entries and blocks never written.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Summary {
-    pub(crate) uuid: [u8; 16],
-    pub(crate) segment: SegmentIndex,
-    pub(crate) generation: Generation,
-    pub(crate) queue: Queue,
-    pub(crate) entries: Vec<Option<SummaryEntry>>,
+pub struct Summary {
+    /// The cache that it belongs to.
+    pub uuid: [u8; 16],
+    /// The segment that it ends.
+    pub segment: SegmentIndex,
+    /// The segment's generation.
+    pub generation: Generation,
+    /// The queue that the segment belonged to.
+    pub queue: Queue,
+    /// Block by block from the segment's first.
+    pub entries: Vec<Option<SummaryEntry>>,
 }
 
 impl Summary {
@@ -44,10 +52,10 @@ impl Summary {
     ///
     /// # Panics
     /// If the sequence numbers of one segment span 2^32: the log seals a segment long before.
-    pub(crate) fn encode(&self, geometry: &Geometry) -> Vec<u8> {
+    pub fn encode(&self, geometry: &Geometry) -> Vec<u8> {
         let length = BLOCK_BYTES.saturating_mul(geometry.summary_blocks() as usize);
         let base = self.base();
-        let mut writer = Writer::new(MAGIC, length);
+        let mut writer = Writer::new(SUMMARY_MAGIC, length);
         writer.put_u32(u32::try_from(self.entries.len()).expect("at most 1024 blocks"));
         writer.put(&self.uuid);
         writer.put_u32(self.segment.get());
@@ -62,8 +70,8 @@ impl Summary {
     }
 
     /// Reads a summary; `None` if these bytes are not a whole one.
-    pub(crate) fn decode(bytes: &[u8], geometry: &Geometry) -> Option<Summary> {
-        let mut reader = Reader::open(MAGIC, bytes)?;
+    pub fn decode(bytes: &[u8], geometry: &Geometry) -> Option<Summary> {
+        let mut reader = Reader::open(SUMMARY_MAGIC, bytes)?;
         let count = reader.take_u32()?;
         if count > geometry.batch_blocks() {
             return None;
@@ -71,7 +79,7 @@ impl Summary {
         let uuid = reader.take_uuid()?;
         let segment = SegmentIndex::new(reader.take_u32()?);
         let generation = Generation::new(reader.take_u32()?);
-        let base = reader.take_u64()?;
+        let base = reader.take_sequence()?.get();
         let queue = queue_of(reader.take_u8()?)?;
         let mut reader = Reader::bare(bytes.get(ENTRIES_AT..)?);
         let mut entries = Vec::with_capacity(count as usize);

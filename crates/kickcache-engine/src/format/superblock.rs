@@ -8,7 +8,7 @@ use crate::config::{VOLUME_COUNT_MAX, VOLUME_NAME_MAX};
 use crate::error::Error;
 use crate::format::bytes::{Reader, Writer};
 use crate::format::geometry::Geometry;
-use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, VolumeId};
+use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, SEQUENCE_LIMIT, VolumeId};
 
 /// Bytes of one copy.
 pub const SUPERBLOCK_SIZE: usize = 16_384;
@@ -76,7 +76,7 @@ impl Superblock {
             | [Err(_), Err(version @ Error::Version { .. })] => {
                 return Err(version);
             }
-            [Err(first), Err(_)] => return Err(first),
+            [Err(Error::NoSuperblock { .. }), Err(other)] | [Err(other), Err(_)] => return Err(other),
         };
         chosen.geometry.check()?;
         if chosen.geometry.device_size > device_size {
@@ -224,6 +224,12 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>) -> Option<Superblock> {
     let table = bytes.get(VOLUMES_AT..)?;
     let volumes: Vec<_> =
         table.chunks_exact(VOLUME_BYTES).take(count).map(VolumeRecord::take).collect::<Option<_>>()?;
+    let is_repeated = |(index, volume): (usize, &VolumeRecord)| {
+        volumes.iter().take(index).any(|other| other.id == volume.id || other.name == volume.name)
+    };
+    if epoch >= SEQUENCE_LIMIT || volumes.iter().enumerate().any(is_repeated) {
+        return None;
+    }
     let geometry = Geometry { device_size, segment_size, segment_count, journal_size };
     Some(Superblock { uuid, epoch, geometry, volumes })
 }

@@ -33,9 +33,19 @@ pub(crate) struct Reclaim {
     pub(crate) trial: Trial,
 }
 
+/// Whether batches may follow a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Position {
+    /// Work goes on.
+    Between,
+    /// The engine ends with it.
+    Last,
+}
+
 /// A checkpoint under way.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
+    pub(crate) position: Position,
     pub(crate) start: Sequence,
     /// Number of the journal block at which it began.
     pub(crate) ring: u64,
@@ -58,8 +68,6 @@ pub(crate) struct Recovery {
     pub(crate) chunks: BTreeMap<(Sequence, u32), (u64, Vec<SegmentImage>)>,
     /// All records found, each with its journal block.
     pub(crate) records: Vec<(u64, Record)>,
-    /// Number of the newest journal block.
-    pub(crate) ring_newest: Option<u64>,
     /// The newest sequence number seen.
     pub(crate) newest: Sequence,
     /// The segments as the newest whole checkpoint and the records tell them.

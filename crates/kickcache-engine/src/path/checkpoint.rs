@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use crate::cache::segments::{Segment, SegmentState};
 use crate::device::{DeviceError, DeviceOperation};
 use crate::format::journal::{Chunk, SegmentImage, SegmentKind, chunk_count, segments_per_chunk};
-use crate::inflight::jobs::Checkpoint;
+use crate::inflight::jobs::{Checkpoint, Position};
 use crate::inflight::submissions::Purpose;
 use crate::order::{DurableWaiter, Need};
 use crate::request::Durability;
@@ -25,7 +25,19 @@ pub(crate) fn begin(state: &mut State) {
     if state.checkpoint.is_some() || state.is_out_of_service() || !state.journal.wants_checkpoint() {
         return;
     }
+    start(state, Position::Between);
+}
+
+/// Begins the checkpoint of an engine that writes no more batches: segments in line for use hold nothing.
+pub(crate) fn begin_last(state: &mut State) {
+    if state.checkpoint.is_none() && !state.is_out_of_service() {
+        start(state, Position::Last);
+    }
+}
+
+fn start(state: &mut State, position: Position) {
     state.checkpoint = Some(Checkpoint {
+        position,
         start: state.order.newest(),
         ring: state.journal.next(),
         next: 0,
@@ -43,10 +55,11 @@ fn snap(state: &mut State) {
     let first = checkpoint.next;
     let last = chunk_count(&geometry).min(first + GROUP);
     let each = segments_per_chunk(&geometry);
+    let position = checkpoint.position;
     let chunks: Vec<_> = (first..last)
         .map(|number| {
             let end = geometry.segment_count.min((number + 1) * each);
-            let images = (number * each..end).map(|index| image(state, SegmentIndex::new(index)));
+            let images = (number * each..end).map(|index| image(state, SegmentIndex::new(index), position));
             (number, images.collect())
         })
         .collect();
@@ -58,12 +71,15 @@ fn snap(state: &mut State) {
 }
 
 /// A segment as it is. Places that may still be written count as live: their batches will tell.
-fn image(state: &State, segment: SegmentIndex) -> SegmentImage {
+fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentImage {
     let geometry = state.cache.geometry();
     let found: &Segment = state.cache.segments().get(segment);
     let bytes = geometry.blocks_per_segment().div_ceil(8) as usize;
     let (kind, known) = match found.state {
         SegmentState::Free => (SegmentKind::Free, geometry.batch_blocks()),
+        SegmentState::Opening | SegmentState::Ready if position == Position::Last => {
+            (SegmentKind::Free, geometry.batch_blocks())
+        }
         SegmentState::Opening | SegmentState::Ready => (SegmentKind::InUse, 0),
         SegmentState::Open => {
             (SegmentKind::InUse, state.log.position_of(segment).unwrap_or_else(|| geometry.batch_blocks()))

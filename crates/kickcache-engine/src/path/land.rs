@@ -107,6 +107,13 @@ fn finish_segments(state: &mut State) {
     }
 }
 
+/// Ends the open segments, as nothing more will be written: their summaries follow when their batches are durable.
+pub(crate) fn sum_up(state: &mut State) {
+    state.log.leave_segments();
+    finish_segments(state);
+    write_summaries(state);
+}
+
 /// Writes the summaries of segments whose batches are durable: recovery trusts a summary without looking at the data,
 /// so that it must not outlive a batch that a power cut took.
 fn write_summaries(state: &mut State) {

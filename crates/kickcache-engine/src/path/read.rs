@@ -290,8 +290,10 @@ fn heal(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location,
     }
     match state.cache.slots().state(location) {
         SlotState::Dirty => {
-            state.cache.set_damaged(location);
-            state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+            if !state.cache.slots().is_damaged(location) {
+                state.cache.set_damaged(location);
+                state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+            }
             state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
         }
         SlotState::Unflushed => {

@@ -52,7 +52,8 @@ pub(crate) fn go_on(state: &mut State) {
         state.reclaim.active = false;
         state.volume_ids().for_each(|volume| state.volume_mut(volume).writeback_wanted = false);
     }
-    if state.reclaim.active {
+    let is_wanted = !state.is_ending || !state.space_waiters.is_empty();
+    if state.reclaim.active && is_wanted {
         while supply(state) < low + EMPTYING_MAX.min(low)
             && state.reclaim.emptying.len() < EMPTYING_MAX
             && state.journal.has_room()

@@ -13,7 +13,7 @@ use crate::cache::slots::SlotState;
 use crate::config::VOLUME_COUNT_MAX;
 use crate::device::{Data, Device, DeviceError, DeviceOperation};
 use crate::error::Error;
-use crate::format::batch::BatchHeader;
+use crate::format::batch::{BatchHeader, find_batches};
 use crate::format::bytes::crc32c;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{
@@ -27,7 +27,9 @@ use crate::journal::Journal;
 use crate::order::Order;
 use crate::request::Durability;
 use crate::state::{State, Task};
-use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, Generation, Location, SegmentIndex, Sequence};
+use crate::units::{
+    BLOCK_BYTES, BLOCK_SIZE, BlockKey, ByteExtent, Generation, Location, SegmentIndex, Sequence,
+};
 
 /// Reads in flight.
 const DEPTH: u32 = 32;
@@ -81,7 +83,9 @@ fn go_on(state: &mut State) {
         read_journal(state);
     } else if recovery.reads_in_flight == 0 && recovery.images.is_empty() {
         digest_journal(state);
-        read_segments(state);
+        if self::recovery(state).failed.is_none() {
+            read_segments(state);
+        }
     } else if !recovery.images.is_empty() {
         read_segments(state);
     }
@@ -106,7 +110,6 @@ fn on_journal(state: &mut State, bytes: &[u8]) {
     let blocks = bytes.chunks_exact(BLOCK_BYTES).filter_map(|block| JournalBlock::decode(block, &geometry));
     let recovery = recovery(state);
     for JournalBlock { uuid: _, ring, body } in blocks.filter(|block| block.uuid == uuid) {
-        recovery.ring_newest = recovery.ring_newest.max(Some(ring));
         match body {
             JournalBody::Records(records) => {
                 recovery.records.extend(records.into_iter().map(|record| (ring, record)));
@@ -126,11 +129,14 @@ fn digest_journal(state: &mut State) {
     let start = newest_whole(recovery, &geometry);
     let mut images = vec![None; geometry.segment_count as usize];
     let mut tail = None;
+    // Parts of a checkpoint that was not finished are not in the way: crashes in a row would fill the ring with them.
+    let mut newest = recovery.records.iter().map(|(ring, _)| *ring).max();
     if let Some(start) = start {
         for ((_, number), (ring, segments)) in
             recovery.chunks.range((start, 0)..(Sequence::new(start.get() + 1), 0))
         {
             tail = Some(tail.map_or(*ring, |tail: u64| tail.min(*ring)));
+            newest = newest.max(Some(*ring));
             let first = (number * segments_per_chunk(&geometry)) as usize;
             for (offset, image) in segments.iter().enumerate() {
                 images[first + offset] = Some(image.clone());
@@ -146,13 +152,17 @@ fn digest_journal(state: &mut State) {
             note_opened(&mut images, segment, generation, &geometry);
         }
     }
-    let next = recovery.ring_newest.map_or(0, |newest| newest + 1);
+    let next = newest.map_or(0, |newest| newest + 1);
     recovery.images = images;
     recovery.chunks.clear();
     recovery.sequences = vec![Sequence::new(0); geometry.location_count() as usize];
     let tail = tail.unwrap_or(next);
-    state.journal =
-        Journal::new(state.uuid, geometry, next, tail.max(next.saturating_sub(geometry.journal_blocks())));
+    if next - tail + u64::from(chunk_count(&geometry)) > geometry.journal_blocks() {
+        let what = "the newest whole checkpoint is older than the journal reaches back, so that the journal is damaged";
+        recovery.failed = Some(Error::Recovery { what: what.into() });
+        return;
+    }
+    state.journal = Journal::new(state.uuid, geometry, next, tail);
 }
 
 fn newest_whole(recovery: &Recovery, geometry: &Geometry) -> Option<Sequence> {
@@ -229,31 +239,21 @@ fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     let Some(image) = &recovery.images[segment.get() as usize] else { return };
     let generation = image.generation;
     let blocks: Vec<&[u8]> = bytes.chunks_exact(BLOCK_BYTES).collect();
+    let batches = find_batches(bytes, |header| {
+        header.uuid == uuid && header.segment == segment && header.generation == generation
+    });
     let mut summary = Summary {
         uuid,
         segment,
         generation,
-        queue: image.queue,
+        queue: batches.last().map_or(image.queue, |header| header.queue),
         entries: vec![None; geometry.batch_blocks() as usize],
     };
-    let mut at = 0;
-    let mut found = false;
-    while at < blocks.len() {
-        let header = BatchHeader::decode(blocks[at]).filter(|header| {
-            header.uuid == uuid
-                && header.segment == segment
-                && header.generation == generation
-                && header.start as usize == at
-        });
-        at += 1;
-        let Some(header) = header else { continue };
-        found = true;
-        summary.queue = header.queue;
+    for header in &batches {
         recovery.newest = recovery.newest.max(header.sequence);
-        take_batch(&header, &blocks, &mut summary);
-        at = header.start as usize + 1 + header.entries.len();
+        take_batch(header, &blocks, &mut summary);
     }
-    if found {
+    if !batches.is_empty() {
         load(state, &summary);
         if recovery_kind(state, segment) != Some(SegmentKind::Retired) {
             self::recovery(state).unsealed.push(summary);
@@ -288,7 +288,7 @@ fn load(state: &mut State, summary: &Summary) {
     for (offset, entry) in (0..).zip(&summary.entries) {
         let Some(entry) = entry else { continue };
         newest = newest.max(entry.sequence);
-        if usize::from(entry.key.volume().get()) < VOLUME_COUNT_MAX {
+        if is_possible(state, entry.key) {
             load_block(state, first.plus(offset), offset, entry, segment);
         }
     }
@@ -296,6 +296,13 @@ fn load(state: &mut State, summary: &Summary) {
     let recovery = recovery(state);
     recovery.newest = recovery.newest.max(newest);
     recovery.sealed.push((newest, segment));
+}
+
+/// Whether a volume may have such a block: bytes of a stranger could name any.
+fn is_possible(state: &State, key: BlockKey) -> bool {
+    let served = state.find_volume(key.volume());
+    usize::from(key.volume().get()) < VOLUME_COUNT_MAX
+        && served.is_none_or(|volume| key.block().byte_offset() < volume.size)
 }
 
 fn load_block(
@@ -384,7 +391,9 @@ fn settle_segment(state: &mut State, segment: SegmentIndex, image: Option<&Segme
     let Some(image) = image else { return };
     let found = *state.cache.segments().get(segment);
     let is_loaded = found.state == SegmentState::Sealed;
-    if image.kind == SegmentKind::Retired {
+    // No segment is opened so often: this number was made up, and would run over.
+    let is_worn_out = image.generation.get() > u32::MAX / 2;
+    if image.kind == SegmentKind::Retired || is_worn_out {
         if is_loaded {
             state.cache.unlink(segment, SegmentState::Retired);
         }

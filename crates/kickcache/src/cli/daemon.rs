@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow, ensure};
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::units::VolumeId;
 
@@ -182,12 +182,6 @@ fn server_config(
 }
 
 fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
-    if volume.origin_state.changed {
-        bail!(
-            "--origin-changed is not possible yet: if nothing is dirty (kickcache inspect), format the cache device \
-             again instead"
-        );
-    }
     Ok(VolumeConfig {
         name: volume.name.clone(),
         origin: config::OriginSource::Path(volume.origin.clone()),
@@ -206,6 +200,10 @@ fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
         origin_move: match volume.origin_state.moved {
             true => config::OriginMove::Accept,
             false => config::OriginMove::Refuse,
+        },
+        origin_content: match volume.origin_state.changed {
+            true => config::OriginContent::Changed,
+            false => config::OriginContent::Kept,
         },
     })
 }

@@ -1,58 +1,124 @@
-//! `kickcache drain`: has all dirty blocks of a volume written back.
+//! `kickcache drain`: has all dirty blocks of a volume written back, by its daemon or without one.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::anyhow;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
 use crate::control::report::{Report, VolumeReport};
+use crate::offline::drain::{DrainPlan, drain};
+use crate::serve::config::OriginMove;
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache drain vm1                   begin, and come back at once
-  kickcache drain vm1 --wait            come back when the origin has everything, flushed";
+  kickcache drain vm1                   tell the daemon to begin, and come back at once
+  kickcache drain vm1 --wait            come back when the origin has everything, flushed
+  kickcache drain --cache /var/cache/vm1.img
+                                        no daemon runs: write everything back here and now
+  kickcache drain vm1 --cache /dev/nvme0n1p4 --origin /dev/sdc --origin-moved
+                                        the same, for an origin that has another name today";
 
 /// How often the daemon is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// Write all dirty blocks of a volume back to its origin
+///
+/// Asks the daemon that serves the volume; with --cache it does the work itself, for a cache device that nobody serves,
+/// and comes back when the origin has everything, flushed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DrainArgs {
-    /// Name of the volume
-    volume: String,
+    /// Name of the volume; with --cache it may be left out if there is only one
+    #[arg(required_unless_present = "cache")]
+    volume: Option<String>,
     /// Wait until nothing is dirty and the origin has flushed
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cache")]
     wait: bool,
+    /// Cache device that nobody serves
+    #[arg(long, value_name = "PATH")]
+    cache: Option<PathBuf>,
+    /// Origin of the volume [default: where it was when it was served last]
+    #[arg(long, value_name = "PATH", requires = "cache")]
+    origin: Option<PathBuf>,
+    /// Say that the origin is the one that the cache device knows, under another path
+    #[arg(long, requires = "origin")]
+    origin_moved: bool,
     #[command(flatten)]
     control: ControlOption,
 }
 
 impl DrainArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        match (&self.cache, &self.volume) {
+            (Some(cache), _) => self.drain_offline(cache, out),
+            (None, Some(volume)) => self.ask_daemon(volume, out),
+            (None, None) => Err(Failure::usage("say which volume, or which cache device (--cache)")),
+        }
+    }
+
+    fn drain_offline(&self, cache: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+        let plan = DrainPlan {
+            cache,
+            volume: self.volume.as_deref(),
+            origin: self.origin.as_deref(),
+            origin_move: if self.origin_moved { OriginMove::Accept } else { OriginMove::Refuse },
+        };
+        let bar = progress_bar();
+        let drained = drain(plan, &mut |done, whole| {
+            bar.set_length(whole);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let done = drained.map_err(anyhow::Error::from)?;
+        let (bytes, origin) = (show_bytes(done.bytes), done.origin.display());
+        Ok(writeln!(out, "{}: drained; {bytes} written back, and {origin} has everything", done.name)?)
+    }
+
+    fn ask_daemon(&self, volume: &str, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
-        client.drain(&self.volume)?;
-        let mut left = self.left(&client.status()?)?;
-        writeln!(out, "{}: {} to write back", self.volume, show_bytes(left))?;
+        client.drain(volume)?;
+        let mut left = left(volume, &client.status()?)?;
+        writeln!(out, "{volume}: {} to write back", show_bytes(left))?;
         while self.wait && left > 0 {
             std::thread::sleep(ASK_EVERY);
-            left = self.left(&client.status()?)?;
+            left = self::left(volume, &client.status()?)?;
         }
         if self.wait {
-            writeln!(out, "{}: drained; the origin has everything", self.volume)?;
+            writeln!(out, "{volume}: drained; the origin has everything")?;
         }
         Ok(())
     }
+}
 
-    /// Bytes that are dirty, or written back and not flushed.
-    fn left(&self, report: &Report) -> anyhow::Result<u64> {
-        let volume = find(report, &self.volume)
-            .ok_or_else(|| anyhow!("the volume `{}` is not served any longer", self.volume))?;
-        Ok(volume.dirty_bytes + volume.unflushed_bytes)
+/// On standard error, if that is a terminal.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template(
+        "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}",
+    );
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
     }
+    bar
+}
+
+/// Bytes that are dirty, or written back and not flushed.
+fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
+    let volume = find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))?;
+    let left = volume.dirty_bytes + volume.unflushed_bytes;
+    let damaged = volume.counters.damaged_blocks;
+    if left > 0 && left / 4096 <= damaged {
+        return Err(anyhow!(
+            "{damaged} blocks of {name} are damaged on the cache device and cannot be written back; stop the daemon, \
+             and `kickcache check` says which"
+        ));
+    }
+    Ok(left)
 }
 
 fn find<'a>(report: &'a Report, name: &str) -> Option<&'a VolumeReport> {

@@ -18,6 +18,12 @@ pub(crate) enum Exit {
     Usage = 2,
     /// No daemon answers at the control socket.
     NoDaemon = 3,
+    /// A cache device has damage that a repair mends.
+    Repairable = 4,
+    /// Dirty blocks of a cache device are damaged.
+    Lost = 5,
+    /// The journal of a cache device is damaged.
+    Suspect = 6,
 }
 
 impl From<Exit> for ExitCode {

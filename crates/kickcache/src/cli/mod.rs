@@ -1,9 +1,12 @@
 //! The command line: one file a command. Standard output is written here and nowhere else.
 
+mod check;
 mod completions;
 mod daemon;
 mod demo;
+mod detach;
 mod drain;
+mod dump;
 mod exit;
 mod format;
 mod inspect;
@@ -35,7 +38,8 @@ Exit codes:
   0  it worked
   1  it failed; standard error says why
   2  the arguments or the configuration file cannot be used
-  3  no daemon answers at the control socket";
+  3  no daemon answers at the control socket
+  4, 5, 6  `check` found damage; its help says which";
 
 /// A user-space block cache for Linux: a small fast device in front of a big slow one.
 ///
@@ -57,6 +61,9 @@ enum Command {
     Drain(drain::DrainArgs),
     Stop(stop::StopArgs),
     Inspect(inspect::InspectArgs),
+    Check(check::CheckArgs),
+    Dump(dump::DumpArgs),
+    Detach(detach::DetachArgs),
     Demo(demo::DemoArgs),
     Simulate(simulate::SimulateArgs),
     Completions(completions::CompletionsArgs),
@@ -73,6 +80,9 @@ impl Command {
             Command::Drain(args) => args.run(out),
             Command::Stop(args) => args.run(out),
             Command::Inspect(args) => args.run(out),
+            Command::Check(args) => args.run(out),
+            Command::Dump(args) => args.run(out),
+            Command::Detach(args) => args.run(out),
             Command::Demo(args) => args.run(out),
             Command::Simulate(args) => args.run(out),
             Command::Completions(args) => args.run(out),

@@ -102,7 +102,7 @@ pub(crate) struct ServeArgs {
     /// Say that somebody wrote to the origin while it was detached: drops its clean blocks, refuses if any is dirty
     ///
     /// With several volumes say which: --origin-changed=vm1
-    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "", hide = true)]
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_changed: Vec<String>,
     /// Offer NBD to other machines although it has neither encryption nor a password
     #[arg(long)]

@@ -18,8 +18,8 @@ use crate::demo::workload::Scale;
 use crate::driver::executor::IoEngine;
 use crate::export::nbd::client::{Client, ConnectOptions};
 use crate::serve::config::{
-    CacheConfig, Limits, NbdAddress, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy,
-    VolumeConfig, WriteAccess,
+    CacheConfig, Limits, NbdAddress, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy,
+    TcpPolicy, VolumeConfig, WriteAccess,
 };
 use crate::serve::server::{Server, ServerHandle};
 
@@ -165,6 +165,7 @@ impl Stage {
             exports: vec![NbdAddress::Unix(self.socket())],
             write_access: WriteAccess::ReadWrite,
             origin_move: OriginMove::Refuse,
+            origin_content: OriginContent::Kept,
         }
     }
 

@@ -44,12 +44,14 @@ pub struct VolumeConfig {
     pub origin: OriginSource,
     /// Mode and policies; the id in it is overwritten.
     pub settings: VolumeSettings,
-    /// Where it is served; one address may serve several volumes.
+    /// Where it is served; one address may serve several volumes. Nowhere: its dirty blocks are written back.
     pub exports: Vec<NbdAddress>,
     /// Whether clients may write.
     pub write_access: WriteAccess,
     /// Whether an origin of another name, but of the same size, is accepted from now on.
     pub origin_move: OriginMove,
+    /// Whether somebody else wrote to the origin since it was served last.
+    pub origin_content: OriginContent,
 }
 
 /// What the origin is.
@@ -90,6 +92,16 @@ pub enum OriginMove {
     Refuse,
     /// It is accepted if its size is that of the known one.
     Accept,
+}
+
+/// Whether an origin still holds what the cache device knows of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OriginContent {
+    /// Nobody wrote to it.
+    #[default]
+    Kept,
+    /// Somebody did: what is cached is worthless. Refused while blocks are dirty.
+    Changed,
 }
 
 /// Which TCP addresses are accepted.

@@ -6,6 +6,7 @@ use std::sync::mpsc::Receiver;
 use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
@@ -16,7 +17,8 @@ use crate::export::nbd::ExportInfo;
 use crate::serve::cache_device::{CacheDevice, OriginFacts};
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::{
-    NbdAddress, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig, WriteAccess,
+    NbdAddress, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig,
+    WriteAccess,
 };
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
@@ -33,6 +35,7 @@ struct OpenVolume {
     settings: VolumeSettings,
     write_access: WriteAccess,
     origin_move: OriginMove,
+    origin_content: OriginContent,
     zeroes: ZeroSpeed,
 }
 
@@ -54,6 +57,9 @@ pub(crate) fn start(
         volume.settings.volume = cache.attach(facts(volume))?;
     }
     cache.store()?;
+    let is_changed = |volume: &&OpenVolume| volume.origin_content == OriginContent::Changed;
+    let changed: Vec<VolumeId> =
+        volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();
     let path = cache.file.path().to_path_buf();
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
     let (infos, mut media) = describe(volumes);
@@ -88,6 +94,9 @@ pub(crate) fn start(
     };
     event_loop.recover()?;
     event_loop.check_read_only()?;
+    for volume in changed {
+        event_loop.drop_changed(volume)?;
+    }
     event_loop.listeners = open_listeners(exports, &event_loop.volumes, config.tcp)?;
     Ok(event_loop)
 }
@@ -139,15 +148,43 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 }
 
+impl EventLoop<Engine> {
+    /// Somebody else wrote to an origin: what is cached of it is forgotten, durably, before anybody reads it.
+    fn drop_changed(&mut self, volume: VolumeId) -> Result<(), ServeError> {
+        let dirty = self.engine.dirty_blocks(volume).len();
+        if dirty > 0 {
+            let found = self.volumes.iter().find(|found| found.info.id == volume);
+            let name = found.map(|found| found.info.name.clone()).unwrap_or_default();
+            let what = format!(
+                "its origin was changed, but the cache holds {dirty} dirty blocks for it; drain them into the changed \
+                 origin (serve it without --origin-changed), or lose them (kickcache detach --lose-dirty)"
+            );
+            return Err(ServeError::Volume { name, what });
+        }
+        let dropped = self.engine.cached_blocks(volume);
+        self.engine.drop_volume(volume);
+        while !self.engine.is_settled() {
+            let now = self.clock.now();
+            self.pump(now);
+            if !self.engine.is_settled() {
+                let until = self.engine.poll_timeout();
+                self.driver.wait(now, until).map_err(ServeError::system("wait for the cache device"))?;
+            }
+        }
+        if self.engine.status().health != CacheHealth::Good {
+            let what = "it failed while it was written".into();
+            return Err(ServeError::Cache { path: self.cache.clone(), what });
+        }
+        tracing::info!("the origin was changed: {dropped} cached blocks were dropped");
+        Ok(())
+    }
+}
+
 /// Refuses what can be refused before any device is touched.
 fn check(config: &ServerConfig) -> Result<(), ServeError> {
-    let Some(first) = config.volumes.first() else {
+    if config.volumes.is_empty() {
         let what = "no volume is configured; name an origin at least".into();
         return Err(ServeError::Volume { name: "(none)".into(), what });
-    };
-    if config.volumes.iter().all(|volume| volume.exports.is_empty()) {
-        let what = "no address is configured to serve it on".into();
-        return Err(ServeError::Volume { name: first.name.clone(), what });
     }
     for (index, volume) in config.volumes.iter().enumerate() {
         if config.volumes[..index].iter().any(|other| other.name == volume.name) {
@@ -201,7 +238,7 @@ fn open_volumes(configured: Vec<VolumeConfig>, cache: &BlockFile) -> Result<Vec<
 }
 
 fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
-    let VolumeConfig { name, origin, settings, write_access, origin_move, .. } = config;
+    let VolumeConfig { name, origin, settings, write_access, origin_move, origin_content, .. } = config;
     let (medium, size, identity, zeroes) = match origin {
         OriginSource::Path(path) => {
             let access = match write_access {
@@ -217,7 +254,17 @@ fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
             (Medium::Virtual(device), size, identity, ZeroSpeed::Slow)
         }
     };
-    Ok(OpenVolume { name, medium, size, identity, settings, write_access, origin_move, zeroes })
+    Ok(OpenVolume {
+        name,
+        medium,
+        size,
+        identity,
+        settings,
+        write_access,
+        origin_move,
+        origin_content,
+        zeroes,
+    })
 }
 
 fn facts(volume: &OpenVolume) -> OriginFacts<'_> {

@@ -110,6 +110,11 @@ impl Spec {
     pub(crate) fn start(&self) -> Daemon {
         Daemon::start(self.command(), self.clone(), &[self.socket()])
     }
+
+    /// Starts a daemon that may refuse to serve.
+    pub(crate) fn try_start(&self) -> Option<Daemon> {
+        Daemon::try_start(self.command(), self.clone())
+    }
 }
 
 /// `unix:PATH`

@@ -74,12 +74,12 @@ impl CacheDevice {
         }
     }
 
-    /// Opens a cache device to look at it, changing nothing.
+    /// Opens a cache device that exists, formatting nothing.
     ///
     /// # Errors
     /// If it cannot be opened, is in use, or is no cache device.
-    pub fn inspect(path: &Path) -> Result<CacheDevice, ServeError> {
-        let file = BlockFile::open(path, Access::ReadOnly, Emptiness::Refused)?;
+    pub fn existing(path: &Path) -> Result<CacheDevice, ServeError> {
+        let file = BlockFile::open(path, Access::ReadWrite, Emptiness::Refused)?;
         let copies = read_copies(&file)?;
         let superblock =
             decode(&copies, &file).map_err(|source| ServeError::Engine { path: path.into(), source })?;
@@ -165,23 +165,30 @@ impl CacheDevice {
         if !self.is_changed {
             return Ok(());
         }
-        let copies = read_copies(&self.file)?;
-        let epoch = |copy: usize| {
-            let twice = [&copies[copy], &copies[copy]];
-            Superblock::decode(twice.map(Vec::as_slice), self.file.size()).map_or(0, |found| found.epoch)
-        };
-        let epochs = [epoch(0), epoch(1)];
-        let order = if epochs[0] <= epochs[1] { [0, 1] } else { [1, 0] };
-        self.superblock.epoch = epochs[0].max(epochs[1]) + 1;
-        let bytes = self.superblock.encode();
-        for copy in order {
-            write(&self.file, SUPERBLOCK_OFFSETS[copy], &bytes)
-                .and_then(|()| self.file.file().sync_data())
-                .map_err(|source| cache_io(self.file.path(), "write the superblock", source))?;
-        }
+        store_superblock(&self.file, &mut self.superblock)?;
         self.is_changed = false;
         Ok(())
     }
+}
+
+/// Writes both copies of a superblock with a new epoch: over the older copy first, so that a power cut leaves one good
+/// copy.
+pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) -> Result<(), ServeError> {
+    let copies = read_copies(file)?;
+    let epoch = |copy: usize| {
+        let twice = [&copies[copy], &copies[copy]];
+        Superblock::decode(twice.map(Vec::as_slice), file.size()).map_or(0, |found| found.epoch)
+    };
+    let epochs = [epoch(0), epoch(1)];
+    let order = if epochs[0] <= epochs[1] { [0, 1] } else { [1, 0] };
+    superblock.epoch = epochs[0].max(epochs[1]) + 1;
+    let bytes = superblock.encode();
+    for copy in order {
+        write(file, SUPERBLOCK_OFFSETS[copy], &bytes)
+            .and_then(|()| file.file().sync_data())
+            .map_err(|source| cache_io(file.path(), "write the superblock", source))?;
+    }
+    Ok(())
 }
 
 /// Makes a cache file of the wanted size if there is none, or an empty one.

@@ -29,7 +29,7 @@ fn a_new_file_is_formatted_and_known_again() {
     assert!(!again.is_new);
     assert_eq!(again.superblock, superblock);
     drop(again);
-    assert_eq!(CacheDevice::inspect(&path(&directory)).unwrap().superblock, superblock);
+    assert_eq!(CacheDevice::existing(&path(&directory)).unwrap().superblock, superblock);
 }
 
 #[test]

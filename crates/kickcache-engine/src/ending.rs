@@ -1,0 +1,100 @@
+//! The end of an engine: everything lands, open segments are summed up, and a last checkpoint says it all once more, so
+//! that neither a damaged record nor a damaged checkpoint alone can mislead the next recovery.
+
+use alloc::vec::Vec;
+
+use crate::engine::Engine;
+use crate::order::DurableWaiter;
+use crate::path::{checkpoint, flush, land};
+use crate::state::Task;
+use crate::time::Instant;
+use crate::units::VolumeId;
+
+/// How far the end of an engine has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    No,
+    /// Requests, fills and writebacks run to their end.
+    Draining,
+    /// The origins are flushed, so that what they have is recorded as clean.
+    FlushingOrigins,
+    /// Open segments get their summaries.
+    SummingUp,
+    /// The last checkpoint is written.
+    Checkpointing,
+    /// The last records and batches become durable.
+    Settling,
+    Done,
+}
+
+impl Engine {
+    /// Ends the engine: lands what is gathering, writes summaries, the journal and a checkpoint, flushes; see
+    /// [`crate::engine::Phase::Stopped`]. Dirty blocks stay dirty on the cache device.
+    pub fn stop(&mut self, now: Instant) {
+        self.state.now = now;
+        self.is_stirred = true;
+        if self.ending == Ending::No {
+            self.ending = Ending::Draining;
+            self.state.is_ending = true;
+        }
+    }
+
+    /// Whether the end may come nearer without anything else happening.
+    pub(crate) fn is_ending(&self) -> bool {
+        !matches!(self.ending, Ending::No | Ending::Settling | Ending::Done)
+    }
+
+    /// Goes on with the end when nothing is in flight any more.
+    pub(crate) fn advance_ending(&mut self) {
+        if !self.is_ending() {
+            return;
+        }
+        self.state.write_all_batches();
+        if !self.is_quiet() {
+            return;
+        }
+        let flushes = self.ending == Ending::Draining && self.flush_origins();
+        self.ending = match self.ending {
+            Ending::Draining if flushes => Ending::FlushingOrigins,
+            Ending::Draining | Ending::FlushingOrigins if !self.state.is_out_of_service() => {
+                land::sum_up(&mut self.state);
+                self.state.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
+                Ending::SummingUp
+            }
+            Ending::SummingUp if !self.state.is_out_of_service() => {
+                checkpoint::begin_last(&mut self.state);
+                Ending::Checkpointing
+            }
+            Ending::No
+            | Ending::Draining
+            | Ending::FlushingOrigins
+            | Ending::SummingUp
+            | Ending::Checkpointing
+            | Ending::Settling
+            | Ending::Done => {
+                self.state.agenda.push_back(Task::Barrier(DurableWaiter::Stop));
+                Ending::Settling
+            }
+        };
+    }
+
+    /// Whether nothing is in flight but what stopping itself asks for.
+    fn is_quiet(&self) -> bool {
+        let state = &self.state;
+        let no_origin_work = state.volume_ids().all(|volume| state.volume(volume).queue.is_empty());
+        let nothing_to_do = state.outbox.is_empty() && state.agenda.is_empty() && state.checkpoint.is_none();
+        state.requests.is_empty() && state.submissions.is_empty() && no_origin_work && nothing_to_do
+    }
+
+    /// Has the origins flushed that were written to; whether there are any.
+    fn flush_origins(&mut self) -> bool {
+        let state = &mut self.state;
+        let unsettled: Vec<VolumeId> =
+            state.volume_ids().filter(|volume| state.volume(*volume).flush.is_unsettled()).collect();
+        for volume in &unsettled {
+            state.volume_mut(*volume).flush.want();
+        }
+        flush::submit_due(state);
+        !unsettled.is_empty()
+    }
+}

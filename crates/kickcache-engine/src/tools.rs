@@ -1,0 +1,153 @@
+//! What tools ask of an engine that serves nobody: every block with its place, and forgetting some of them.
+//!
+//! Nothing here is for serving: it walks whole tables.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::cache::segments::SegmentState;
+use crate::cache::slots::SlotState;
+use crate::engine::Engine;
+use crate::format::journal::Fact;
+use crate::order::DurableWaiter;
+use crate::queue::Queue;
+use crate::state::Task;
+use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
+
+/// A block that the cache holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CachedBlock {
+    /// Where it stands on the cache device.
+    pub location: Location,
+    /// Whose it is.
+    pub volume: VolumeId,
+    /// Which one.
+    pub block: BlockIndex,
+    /// CRC32C of its data.
+    pub checksum: Checksum,
+    /// Whether the origin may not have it.
+    pub is_dirty: bool,
+}
+
+/// A segment as the books tell it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentStatus {
+    /// What it is used for.
+    pub usage: SegmentUsage,
+    /// How often it was opened.
+    pub generation: Generation,
+    /// The queue that it belongs to.
+    pub queue: Queue,
+    /// Live blocks in it.
+    pub live_blocks: u32,
+}
+
+/// What a segment is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SegmentUsage {
+    /// Nothing in it counts.
+    Free,
+    /// It holds blocks, or will.
+    InUse,
+    /// A write to it failed; it is not used again.
+    Retired,
+}
+
+/// How an attempt to demote a block ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Demotion {
+    /// The cache has forgotten it; the record is on its way.
+    Done,
+    /// It is not cached.
+    Absent,
+    /// It is dirty and stays.
+    Dirty,
+    /// The journal has no room for the record yet: let the engine work, then try again.
+    Wait,
+}
+
+impl Engine {
+    /// A segment as the books tell it.
+    pub fn segment_status(&self, segment: SegmentIndex) -> SegmentStatus {
+        let found = self.state.cache.segments().get(segment);
+        let usage = match found.state {
+            SegmentState::Free => SegmentUsage::Free,
+            SegmentState::Opening
+            | SegmentState::Ready
+            | SegmentState::Open
+            | SegmentState::Sealing
+            | SegmentState::Sealed
+            | SegmentState::Reclaiming => SegmentUsage::InUse,
+            SegmentState::Retired => SegmentUsage::Retired,
+        };
+        SegmentStatus { usage, generation: found.generation, queue: found.queue, live_blocks: found.live }
+    }
+
+    /// The blocks that the cache holds in a segment, in order of location.
+    pub fn blocks_in(&self, segment: SegmentIndex) -> impl Iterator<Item = CachedBlock> {
+        let slots = self.state.cache.slots();
+        self.state.cache.live_in(segment).map(move |location| {
+            let key = slots.key(location);
+            CachedBlock {
+                location,
+                volume: key.volume(),
+                block: key.block(),
+                checksum: slots.checksum(location),
+                is_dirty: slots.state(location).must_be_kept(),
+            }
+        })
+    }
+
+    /// Blocks of a volume that the cache holds, also if the volume is not served.
+    pub fn cached_blocks(&self, volume: VolumeId) -> u64 {
+        self.state.cache.volume(volume).cached
+    }
+
+    /// The numbers of the journal blocks that recovery needs, and of the next one to be written.
+    pub fn journal_span(&self) -> Range<u64> {
+        self.state.journal.span()
+    }
+
+    /// Demotes a clean block: reads of it go to the origin from here on.
+    pub fn demote(&mut self, volume: VolumeId, block: BlockIndex) -> Demotion {
+        self.is_stirred = true;
+        let key = BlockKey::new(volume, block);
+        match self.state.cache.state_of(key) {
+            None | Some(SlotState::Dead) => Demotion::Absent,
+            Some(SlotState::Dirty | SlotState::Unflushed) => Demotion::Dirty,
+            Some(SlotState::Clean) if !self.state.journal.has_room() => {
+                self.state.agenda.push_back(Task::Checkpoint);
+                Demotion::Wait
+            }
+            Some(SlotState::Clean) => {
+                self.state.forget(key);
+                Demotion::Done
+            }
+        }
+    }
+
+    /// Forgets every block of a volume, **dirty ones too**, by one record. For a volume without requests or
+    /// writebacks in flight: one that is not served, or before its first request. See [`Engine::is_settled`].
+    pub fn drop_volume(&mut self, volume: VolumeId) {
+        self.is_stirred = true;
+        let slots = self.state.cache.slots();
+        let keys: Vec<BlockKey> = (0..slots.count())
+            .map(Location::new)
+            .filter(|location| slots.state(*location) != SlotState::Dead)
+            .map(|location| slots.key(location))
+            .filter(|key| key.volume() == volume)
+            .collect();
+        for key in keys {
+            self.state.cache.remove(key);
+        }
+        self.state.record(Fact::Dropped(volume));
+        self.state.newest_gone = self.state.order.newest();
+        self.state.agenda.push_back(Task::Reclaim);
+        self.state.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
+    }
+
+    /// Whether everything that was recorded is durable, or never will be.
+    pub fn is_settled(&self) -> bool {
+        self.state.order.is_durable(self.state.order.newest()) || self.state.is_out_of_service()
+    }
+}

@@ -1,0 +1,180 @@
+//! `kickcache check`: verifies every block on a cache device that nobody serves.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::table::{Align, Cell, Colour, Table, Tone};
+use crate::offline::change::repair;
+use crate::offline::check::{Extent, Findings, Verdict, VolumeFindings, check};
+use crate::units::show_bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache check /var/cache/vm1.img
+  kickcache check /dev/nvme0n1p4 --repair
+  kickcache check /dev/nvme0n1p4 --json | jq '.volumes[] | select(.lost != [])'
+
+Exit codes:
+  0  everything is as it was written, or was repaired
+  1  it could not be checked; standard error says why
+  4  something is damaged that --repair mends; nothing is lost
+  5  dirty blocks are damaged: their data is lost; the list says which extents of which volume
+  6  a journal block is damaged: cached blocks may be older than their origin";
+
+/// Extents that are listed for people; --json has them all.
+const EXTENTS_SHOWN: usize = 16;
+const BLOCK: u64 = 4096;
+
+/// Verify every block on a cache device, and say exactly what is damaged
+///
+/// Reads the superblock, the journal and all data that is cached, and compares each block with its checksum. Only reads,
+/// unless --repair is given. A cache device that a daemon serves is refused.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CheckArgs {
+    /// File or block device
+    cache: PathBuf,
+    /// Drop damaged clean blocks, which the origin has, and write a damaged copy of the superblock again
+    ///
+    /// Dirty blocks are never dropped, damaged or not.
+    #[arg(long)]
+    repair: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl CheckArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut findings = self.check()?;
+        let mut repaired = None;
+        if self.repair && findings.verdict != Verdict::Good {
+            let dropped = repair(&self.cache, &findings.damaged_clean).map_err(anyhow::Error::from)?;
+            repaired = Some(dropped);
+            findings = self.check()?;
+        }
+        if self.json {
+            let json = serde_json::json!({ "repaired_blocks": repaired, "findings": findings });
+            writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
+        } else {
+            print(out, &self.cache.display().to_string(), &findings, repaired)?;
+        }
+        end(&findings)
+    }
+
+    fn check(&self) -> Result<Findings, Failure> {
+        let bar = progress_bar();
+        let found = check(&self.cache, &mut |done, whole| {
+            bar.set_length(whole);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        Ok(found.map_err(anyhow::Error::from)?)
+    }
+}
+
+/// On standard error, if that is a terminal.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template(
+        "checking {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}",
+    );
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+    }
+    bar
+}
+
+fn end(findings: &Findings) -> Result<(), Failure> {
+    let (exit, sentence) = match findings.verdict {
+        Verdict::Good => return Ok(()),
+        Verdict::Repairable => {
+            (Exit::Repairable, "there is damage, and nothing is lost: --repair mends it".to_owned())
+        }
+        Verdict::Suspect => (
+            Exit::Suspect,
+            "the journal is damaged: cached blocks may be older than the origin; --repair drops the clean ones, the \
+             dirty ones are for you to judge"
+                .to_owned(),
+        ),
+        Verdict::Lost => {
+            let blocks: u64 = findings.volumes.iter().map(|volume| count(&volume.lost)).sum();
+            (Exit::Lost, format!("{blocks} dirty blocks are damaged; their data is lost"))
+        }
+    };
+    Err(Failure { exit, error: anyhow!(sentence) })
+}
+
+/// Blocks in extents.
+fn count(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| extent.length / BLOCK).sum()
+}
+
+fn print(out: &mut dyn Write, path: &str, findings: &Findings, repaired: Option<u64>) -> io::Result<()> {
+    let Findings { superblocks, journal, segments, .. } = findings;
+    writeln!(out, "cache device {path}, {}", show_bytes(findings.device_bytes))?;
+    writeln!(out, "  superblock  first copy {}; second copy {}", superblocks[0], superblocks[1])?;
+    let damaged = journal.damaged_needed.len();
+    writeln!(
+        out,
+        "  journal     {} blocks of records, {} of checkpoints; {damaged} damaged, {} damaged that nobody needs",
+        journal.records_blocks, journal.checkpoint_blocks, journal.damaged_unneeded
+    )?;
+    writeln!(
+        out,
+        "  segments    {} of {} in use, {} retired; {} have a summary, {} summaries are damaged",
+        segments.in_use, segments.count, segments.retired, segments.with_summary, segments.damaged_summaries
+    )?;
+    writeln!(
+        out,
+        "  batches     {} headers; {} blocks without a header, {} of batches cut short",
+        segments.headers, segments.without_header, segments.unfinished
+    )?;
+    if let Some(blocks) = repaired {
+        writeln!(out, "  repaired    {blocks} clean blocks dropped; this is what was found afterwards")?;
+    }
+    writeln!(out)?;
+    volume_table(findings).print(out, Colour::for_stdout())?;
+    findings.volumes.iter().try_for_each(|volume| print_damage(out, volume))
+}
+
+fn volume_table(findings: &Findings) -> Table {
+    let mut table = Table::new(&[
+        ("VOLUME", Align::Left),
+        ("CLEAN", Align::Right),
+        ("DIRTY", Align::Right),
+        ("DAMAGED", Align::Right),
+        ("LOST", Align::Right),
+    ]);
+    for volume in &findings.volumes {
+        let (damaged, lost) = (count(&volume.damaged), count(&volume.lost));
+        let tone = |count: u64, tone: Tone| if count > 0 { tone } else { Tone::Plain };
+        table.row(vec![
+            Cell::new(if volume.name.is_empty() { "(unknown)" } else { &volume.name }),
+            Cell::new(show_bytes(volume.clean_blocks * BLOCK)),
+            Cell::new(show_bytes(volume.dirty_blocks * BLOCK)),
+            Cell::toned(show_bytes(damaged * BLOCK), tone(damaged, Tone::Warning)),
+            Cell::toned(show_bytes(lost * BLOCK), tone(lost, Tone::Warning)),
+        ]);
+    }
+    table
+}
+
+fn print_damage(out: &mut dyn Write, volume: &VolumeFindings) -> io::Result<()> {
+    let lists =
+        [(&volume.lost, "LOST: dirty and damaged"), (&volume.damaged, "damaged, and whole on the origin")];
+    for (extents, what) in lists.into_iter().filter(|(extents, _)| !extents.is_empty()) {
+        writeln!(out, "\n{what} in {}, as byte offset + length:", volume.name)?;
+        for extent in extents.iter().take(EXTENTS_SHOWN) {
+            writeln!(out, "  {} + {}", extent.start, extent.length)?;
+        }
+        if extents.len() > EXTENTS_SHOWN {
+            writeln!(out, "  and {} more; --json lists them all", extents.len() - EXTENTS_SHOWN)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! `kickcache detach`: removes a volume from a cache device that nobody serves.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use crate::cli::exit::Failure;
+use crate::offline::change::{DirtyBlocks, detach};
+use crate::units::show_bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache drain vm1 --cache /var/cache/vms.img && kickcache detach /var/cache/vms.img vm1
+  kickcache detach /var/cache/vms.img vm1 --lose-dirty      although the origin lacks some blocks";
+
+/// Extents that are listed for people.
+const EXTENTS_SHOWN: usize = 16;
+
+/// Remove a volume and its blocks from a cache device
+///
+/// The origin is not touched: afterwards it is a disk like any other, and the cache device has room for another volume.
+/// Refused while the volume has dirty blocks, and while a daemon serves the cache device.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DetachArgs {
+    /// File or block device
+    cache: PathBuf,
+    /// Name of the volume
+    volume: String,
+    /// Remove it although the origin lacks blocks; they are lost
+    #[arg(long)]
+    lose_dirty: bool,
+}
+
+impl DetachArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let dirty = if self.lose_dirty { DirtyBlocks::Lose } else { DirtyBlocks::Keep };
+        let done = detach(&self.cache, &self.volume, dirty).map_err(anyhow::Error::from)?;
+        let clean = show_bytes(done.clean_blocks * 4096);
+        writeln!(out, "{}: detached; {clean} of clean blocks dropped, which the origin has", self.volume)?;
+        if done.lost.is_empty() {
+            return Ok(());
+        }
+        let lost: u64 = done.lost.iter().map(|extent| extent.length).sum();
+        writeln!(out, "{} of dirty blocks LOST, as byte offset + length:", show_bytes(lost))?;
+        for extent in done.lost.iter().take(EXTENTS_SHOWN) {
+            writeln!(out, "  {} + {}", extent.start, extent.length)?;
+        }
+        if done.lost.len() > EXTENTS_SHOWN {
+            writeln!(out, "  and {} more", done.lost.len() - EXTENTS_SHOWN)?;
+        }
+        Ok(())
+    }
+}

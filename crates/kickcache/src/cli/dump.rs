@@ -1,0 +1,36 @@
+//! `kickcache dump`: the structures on a cache device, as JSON.
+
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use crate::cli::exit::Failure;
+use crate::offline::dump::{DumpError, dump};
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache dump /var/cache/vm1.img > vm1.json
+  kickcache dump /dev/nvme0n1p4 | jq '.superblocks[0].volumes'
+  kickcache dump /dev/nvme0n1p4 | jq -c '.journal[].records[]? | select(.fact == \"gone\")'";
+
+/// Print the superblocks, journal, summaries and batch headers of a cache device as JSON
+///
+/// Shows what stands there, without data and without recovery: `inspect` shows what it comes to. A journal block, and a
+/// segment, is one line of the document. A cache device that a daemon serves is refused.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DumpArgs {
+    /// File or block device
+    cache: PathBuf,
+}
+
+impl DumpArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut out = BufWriter::new(out);
+        match dump(&self.cache, &mut out) {
+            Ok(()) => Ok(out.flush()?),
+            // By itself, so that a reader that went away is known as one.
+            Err(DumpError::Write(error)) => Err(error.into()),
+            Err(DumpError::Device(error)) => Err(anyhow::Error::from(error).into()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The books of a cache device as the engine recovers them, without changing it.
+
+use kickcache_engine::config::{EngineSettings, VolumeSettings};
+use kickcache_engine::device::{Completion, Data, DeviceError, DeviceOperation, Submission};
+use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::time::Instant;
+
+use crate::offline::OfflineError;
+use crate::offline::source::Source;
+
+/// A recovered engine above a device that is only read.
+pub(crate) struct Books {
+    source: Source,
+    superblock: Superblock,
+    engine: Engine,
+}
+
+impl Books {
+    /// Lets an engine recover; what it wants to write is acknowledged and dropped.
+    pub(crate) fn read(source: Source) -> Result<Books, OfflineError> {
+        let refuse = |error| OfflineError::Content { path: source.path().into(), source: error };
+        let [first, second] = source.superblock_copies()?;
+        let superblock = Superblock::decode([&first, &second], source.size()).map_err(refuse)?;
+        let volumes: Vec<_> =
+            superblock.volumes.iter().map(|volume| VolumeSettings::new(volume.id)).collect();
+        let opened = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &volumes);
+        let mut engine = opened.map_err(refuse)?;
+        loop {
+            match engine.phase() {
+                Phase::Recovering => {}
+                Phase::Running => return Ok(Books { source, superblock, engine }),
+                Phase::Failed(error) => return Err(refuse(error)),
+                Phase::Stopping | Phase::Stopped => return Err(OfflineError::Stuck(source.path().into())),
+            }
+            match (engine.poll_submission(), engine.poll_timeout()) {
+                (Some(submission), _) => perform(&mut engine, &source, &submission),
+                (None, Some(due)) => engine.handle_timeout(due),
+                (None, None) => return Err(OfflineError::Stuck(source.path().into())),
+            }
+        }
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    pub(crate) fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+fn perform(engine: &mut Engine, source: &Source, submission: &Submission) {
+    let id = submission.id;
+    let mut complete = |result| engine.handle_completion(Instant::ZERO, Completion { id, result });
+    match &submission.operation {
+        DeviceOperation::ReadMetadata { extent } => match source.read(*extent) {
+            Ok(bytes) => complete(Ok(Data { bytes: &bytes, ..Data::default() })),
+            Err(_) => complete(Err(DeviceError::Io)),
+        },
+        DeviceOperation::Read { .. } | DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => {
+            complete(Err(DeviceError::Unsupported));
+        }
+        DeviceOperation::Write { .. }
+        | DeviceOperation::WriteMetadata { .. }
+        | DeviceOperation::Flush { .. }
+        | DeviceOperation::Discard { .. }
+        | DeviceOperation::WriteZeroes { .. } => complete(Ok(Data::default())),
+    }
+}

@@ -1,0 +1,370 @@
+//! Verifies everything on a cache device: both superblocks, the journal, and every block of every segment in use
+//! against its checksum. The books are those that the engine recovers; nothing is changed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kickcache_engine::format::batch::{BatchHeader, find_batches};
+use kickcache_engine::format::bytes::Reader;
+use kickcache_engine::format::geometry::Geometry;
+use kickcache_engine::format::journal::{JOURNAL_MAGIC, JournalBlock, JournalBody};
+use kickcache_engine::format::summary::{SUMMARY_MAGIC, Summary};
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::tools::{SegmentStatus, SegmentUsage};
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, SegmentIndex, VolumeId};
+use serde::Serialize;
+
+use crate::driver::checksum::checksum;
+use crate::offline::books::Books;
+use crate::offline::source::{ReadBlocks, Source};
+use crate::offline::{OfflineError, extents};
+
+/// Journal blocks read at a time.
+const JOURNAL_READ_BYTES: u64 = 1 << 20;
+
+/// What the state of a cache device comes to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Everything is as it was written.
+    Good,
+    /// Clean blocks or a copy of the superblock are damaged; nothing is lost, and a repair mends it.
+    Repairable,
+    /// A journal block that recovery needs is damaged, by a power cut or later: what it said about blocks that are
+    /// gone is not known, so that cached blocks may be older than the origin.
+    Suspect,
+    /// Dirty blocks are damaged: the origin does not have them, and nobody else does.
+    Lost,
+}
+
+/// What was found on a cache device.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Findings {
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// Bytes of the device.
+    pub device_bytes: u64,
+    /// The two copies of the superblock: `good`, or what is wrong.
+    pub superblocks: [String; 2],
+    /// The journal.
+    pub journal: JournalFindings,
+    /// The segments.
+    pub segments: SegmentFindings,
+    /// The blocks of each volume.
+    pub volumes: Vec<VolumeFindings>,
+    /// The clean blocks that a repair drops.
+    #[serde(skip)]
+    pub damaged_clean: Vec<(VolumeId, BlockIndex)>,
+}
+
+/// What was found in the journal.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct JournalFindings {
+    /// Blocks of the ring.
+    pub blocks: u64,
+    /// Whole blocks of records.
+    pub records_blocks: u64,
+    /// Whole blocks of checkpoints.
+    pub checkpoint_blocks: u64,
+    /// Blocks of this cache that are not whole, and that recovery does not need.
+    pub damaged_unneeded: u64,
+    /// Numbers of the blocks that are not whole, and that recovery would need.
+    pub damaged_needed: Vec<u64>,
+}
+
+/// What was found in the segments.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct SegmentFindings {
+    /// Segments in all.
+    pub count: u64,
+    /// Those in which something may stand.
+    pub in_use: u64,
+    /// Those that a write error took out of use.
+    pub retired: u64,
+    /// Those with a whole summary.
+    pub with_summary: u64,
+    /// Damaged summaries; recovery reads the batches instead.
+    pub damaged_summaries: u64,
+    /// Whole batch headers.
+    pub headers: u64,
+    /// Blocks that a summary knows and no whole header does; recovery does not need the headers then.
+    pub without_header: u64,
+    /// Blocks of batches that a crash cut short, or that are damaged in a segment without summary: they do not exist.
+    pub unfinished: u64,
+}
+
+/// What was found of a volume.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct VolumeFindings {
+    /// Its name; empty for blocks of a volume that the superblock does not know.
+    pub name: String,
+    /// Clean blocks whose checksum is right.
+    pub clean_blocks: u64,
+    /// Dirty blocks whose checksum is right.
+    pub dirty_blocks: u64,
+    /// Extents of clean blocks that are damaged or cannot be read: the origin has them.
+    pub damaged: Vec<Extent>,
+    /// Extents of dirty blocks that are damaged or cannot be read: nobody has them.
+    pub lost: Vec<Extent>,
+}
+
+/// An extent of a volume, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Extent {
+    /// First byte.
+    pub start: u64,
+    /// Number of bytes.
+    pub length: u64,
+}
+
+impl From<&ByteExtent> for Extent {
+    fn from(extent: &ByteExtent) -> Extent {
+        Extent { start: extent.start, length: extent.length }
+    }
+}
+
+/// Verifies a cache device; `progress` is told how many bytes of how many are done.
+///
+/// # Errors
+/// If it cannot be read, is in use, or is no cache device.
+pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings, OfflineError> {
+    let source = Source::open(path)?;
+    let superblocks = check_superblocks(&source)?;
+    let books = Books::read(source)?;
+    let mut check = Check::new(&books);
+    check.journal()?;
+    let geometry = books.superblock().geometry;
+    let used: Vec<_> = (0..geometry.segment_count)
+        .map(SegmentIndex::new)
+        .map(|segment| (segment, books.engine().segment_status(segment)))
+        .filter(|(_, status)| status.usage != SegmentUsage::Free)
+        .collect();
+    let whole = u64::try_from(used.len()).unwrap_or(u64::MAX).saturating_mul(geometry.segment_size);
+    for (done, (segment, status)) in (0..).step_by(segment_step(&geometry)).zip(&used) {
+        progress(done, whole);
+        check.segment(*segment, status)?;
+    }
+    progress(whole, whole);
+    Ok(check.finish(superblocks))
+}
+
+fn segment_step(geometry: &Geometry) -> usize {
+    usize::try_from(geometry.segment_size).expect("a segment has at most 4 MiB")
+}
+
+/// What each copy is worth beside the one that counts.
+fn check_superblocks(source: &Source) -> Result<[String; 2], OfflineError> {
+    let copies = source.superblock_copies()?;
+    let decode = |copy: &Vec<u8>| Superblock::decode([copy, copy], source.size());
+    let decoded = [decode(&copies[0]), decode(&copies[1])];
+    let newest = decoded.iter().flatten().map(|superblock| superblock.epoch).max();
+    Ok(decoded.map(|copy| match copy {
+        Ok(superblock) if Some(superblock.epoch) == newest => "good".into(),
+        Ok(superblock) => format!("older: epoch {}", superblock.epoch),
+        Err(error) => error.to_string(),
+    }))
+}
+
+/// A check under way.
+struct Check<'a> {
+    books: &'a Books,
+    journal: JournalFindings,
+    segments: SegmentFindings,
+    volumes: BTreeMap<VolumeId, VolumeBlocks>,
+}
+
+#[derive(Default)]
+struct VolumeBlocks {
+    clean: u64,
+    dirty: u64,
+    damaged: Vec<BlockIndex>,
+    lost: Vec<BlockIndex>,
+}
+
+impl Check<'_> {
+    fn new(books: &Books) -> Check<'_> {
+        let known = books.superblock().volumes.iter();
+        Check {
+            books,
+            journal: JournalFindings::default(),
+            segments: SegmentFindings {
+                count: u64::from(books.superblock().geometry.segment_count),
+                ..SegmentFindings::default()
+            },
+            volumes: known.map(|record| (record.id, VolumeBlocks::default())).collect(),
+        }
+    }
+
+    fn journal(&mut self) -> Result<(), OfflineError> {
+        let journal = self.books.superblock().geometry.journal();
+        self.journal.blocks = journal.length / BLOCK_SIZE;
+        let mut at = 0;
+        while at < journal.length {
+            let length = JOURNAL_READ_BYTES.min(journal.length - at);
+            let extent = ByteExtent { start: journal.start + at, length };
+            let blocks = self.books.source().read_blocks(extent)?;
+            let count = usize::try_from(length / BLOCK_SIZE).expect("1 MiB");
+            for (place, index) in (at / BLOCK_SIZE..).zip(0..count) {
+                self.journal_block(place, blocks.get(index));
+            }
+            at += length;
+        }
+        Ok(())
+    }
+
+    fn journal_block(&mut self, place: u64, block: Option<&[u8]>) {
+        let superblock = self.books.superblock();
+        let found = block.and_then(|block| JournalBlock::decode(block, &superblock.geometry));
+        match found {
+            Some(JournalBlock { uuid, .. }) if uuid != superblock.uuid => {}
+            Some(JournalBlock { body: JournalBody::Records(_), .. }) => self.journal.records_blocks += 1,
+            Some(JournalBlock { body: JournalBody::Chunk(_), .. }) => self.journal.checkpoint_blocks += 1,
+            None if block.is_some_and(|block| !is_ours(block, JOURNAL_MAGIC, superblock)) => {}
+            None => match self.needed_number(place) {
+                Some(number) => self.journal.damaged_needed.push(number),
+                None => self.journal.damaged_unneeded += 1,
+            },
+        }
+    }
+
+    /// The number of the journal block that should stand at a place of the ring, if recovery needs it.
+    fn needed_number(&self, place: u64) -> Option<u64> {
+        let span = self.books.engine().journal_span();
+        let first = span.start.checked_next_multiple_of(self.journal.blocks)?;
+        let lap = first + place;
+        let before = lap.checked_sub(self.journal.blocks);
+        before.into_iter().chain([lap]).find(|number| span.contains(number))
+    }
+
+    fn segment(&mut self, segment: SegmentIndex, status: &SegmentStatus) -> Result<(), OfflineError> {
+        let superblock = self.books.superblock();
+        let geometry = superblock.geometry;
+        self.segments.in_use += u64::from(status.usage == SegmentUsage::InUse);
+        self.segments.retired += u64::from(status.usage == SegmentUsage::Retired);
+        let start = geometry.byte_offset(geometry.first_location(segment));
+        let blocks = self.books.source().read_blocks(ByteExtent { start, length: geometry.segment_size })?;
+        let bytes = blocks.bytes();
+        let (data, summary) = bytes.split_at(BLOCK_BYTES * geometry.batch_blocks() as usize);
+        let batches = find_batches(data, |header| {
+            header.uuid == superblock.uuid
+                && header.segment == segment
+                && header.generation == status.generation
+        });
+        self.segments.headers += u64::try_from(batches.len()).unwrap_or(u64::MAX);
+        let found = Summary::decode(summary, &geometry).filter(|found| found.uuid == superblock.uuid);
+        match found {
+            Some(found) if found.segment == segment && found.generation == status.generation => {
+                self.segments.with_summary += 1;
+                self.compare(&found, &batches);
+            }
+            Some(_) => self.unfinished(segment, &batches, &blocks),
+            None => {
+                let head = summary.get(..BLOCK_BYTES).unwrap_or_default();
+                self.segments.damaged_summaries += u64::from(is_ours(head, SUMMARY_MAGIC, superblock));
+                self.unfinished(segment, &batches, &blocks);
+            }
+        }
+        self.live_blocks(segment, &blocks);
+        Ok(())
+    }
+
+    /// Counts what the summary knows and no header does.
+    fn compare(&mut self, summary: &Summary, batches: &[BatchHeader]) {
+        let described: u64 = batches
+            .iter()
+            .flat_map(|header| &header.entries)
+            .map(|entry| u64::from(entry.key.is_some()))
+            .sum();
+        let known = summary.entries.iter().flatten().count();
+        self.segments.without_header += u64::try_from(known).unwrap_or(u64::MAX).saturating_sub(described);
+    }
+
+    /// Counts what headers promise and the data does not keep.
+    fn unfinished(&mut self, segment: SegmentIndex, batches: &[BatchHeader], blocks: &ReadBlocks) {
+        let first = self.books.superblock().geometry.first_location(segment);
+        let live: Vec<_> = self.books.engine().blocks_in(segment).map(|block| block.location).collect();
+        for header in batches {
+            for (place, entry) in (header.start + 1..).zip(&header.entries) {
+                let data = blocks.get(place as usize);
+                let is_whole = data.is_some_and(|data| checksum(data) == entry.checksum);
+                let is_live = live.binary_search(&first.plus(place)).is_ok();
+                self.segments.unfinished += u64::from(entry.key.is_some() && !is_whole && !is_live);
+            }
+        }
+    }
+
+    fn live_blocks(&mut self, segment: SegmentIndex, blocks: &ReadBlocks) {
+        let first = self.books.superblock().geometry.first_location(segment);
+        for block in self.books.engine().blocks_in(segment) {
+            let place = (block.location.get() - first.get()) as usize;
+            let is_good = blocks.get(place).is_some_and(|data| checksum(data) == block.checksum);
+            let volume = self.volumes.entry(block.volume).or_default();
+            match (is_good, block.is_dirty) {
+                (true, false) => volume.clean += 1,
+                (true, true) => volume.dirty += 1,
+                (false, false) => volume.damaged.push(block.block),
+                (false, true) => volume.lost.push(block.block),
+            }
+        }
+    }
+
+    fn finish(mut self, superblocks: [String; 2]) -> Findings {
+        for blocks in self.volumes.values_mut() {
+            blocks.damaged.sort_unstable();
+            blocks.lost.sort_unstable();
+        }
+        let suspect = !self.journal.damaged_needed.is_empty();
+        let damaged_clean = if suspect { self.all_clean() } else { self.damaged_clean() };
+        let is_mendable = !damaged_clean.is_empty() || superblocks.iter().any(|copy| copy != "good");
+        let is_lost = self.volumes.values().any(|blocks| !blocks.lost.is_empty());
+        let verdict = match (is_lost, suspect, is_mendable) {
+            (true, _, _) => Verdict::Lost,
+            (false, true, _) => Verdict::Suspect,
+            (false, false, true) => Verdict::Repairable,
+            (false, false, false) => Verdict::Good,
+        };
+        Findings {
+            verdict,
+            device_bytes: self.books.source().size(),
+            superblocks,
+            volumes: self.volumes.iter().map(|(id, blocks)| self.volume(*id, blocks)).collect(),
+            journal: self.journal,
+            segments: self.segments,
+            damaged_clean,
+        }
+    }
+
+    fn damaged_clean(&self) -> Vec<(VolumeId, BlockIndex)> {
+        let of = |(id, blocks): (&VolumeId, &VolumeBlocks)| {
+            blocks.damaged.iter().map(|block| (*id, *block)).collect::<Vec<_>>()
+        };
+        self.volumes.iter().flat_map(of).collect()
+    }
+
+    /// Every clean block: none can be trusted.
+    fn all_clean(&self) -> Vec<(VolumeId, BlockIndex)> {
+        let engine = self.books.engine();
+        let segments = (0..self.books.superblock().geometry.segment_count).map(SegmentIndex::new);
+        let blocks = segments.flat_map(|segment| engine.blocks_in(segment).collect::<Vec<_>>());
+        blocks.filter(|block| !block.is_dirty).map(|block| (block.volume, block.block)).collect()
+    }
+
+    fn volume(&self, id: VolumeId, blocks: &VolumeBlocks) -> VolumeFindings {
+        let record = self.books.superblock().volumes.iter().find(|record| record.id == id);
+        VolumeFindings {
+            name: record.map(|record| record.name.clone()).unwrap_or_default(),
+            clean_blocks: blocks.clean,
+            dirty_blocks: blocks.dirty,
+            damaged: extents(&blocks.damaged).iter().map(Extent::from).collect(),
+            lost: extents(&blocks.lost).iter().map(Extent::from).collect(),
+        }
+    }
+}
+
+/// Whether a block that cannot be decoded was written by this cache, as its magic number or its uuid says.
+fn is_ours(block: &[u8], magic: [u8; 8], superblock: &Superblock) -> bool {
+    let mut reader = Reader::bare(block);
+    let starts = reader.take(8).is_some_and(|found| found == magic);
+    reader.take(8);
+    starts || reader.take_uuid().is_some_and(|uuid| uuid == superblock.uuid)
+}

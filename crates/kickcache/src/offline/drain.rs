@@ -1,0 +1,160 @@
+//! Writes the dirty blocks of a volume back without serving it: the server of `kickcache serve` with no address.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kickcache_engine::config::{EngineSettings, VolumeSettings};
+use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
+use kickcache_engine::stats::VolumeStatus;
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+
+use crate::driver::executor::IoEngine;
+use crate::offline::OfflineError;
+use crate::serve::config::{
+    CacheConfig, Limits, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy,
+    VolumeConfig, WriteAccess,
+};
+use crate::serve::error::ServeError;
+use crate::serve::server::{Server, ServerHandle};
+
+/// How often the server is asked how far it is.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+/// How long nothing may move while the origin fails.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What to drain.
+#[derive(Clone, Copy, Debug)]
+pub struct DrainPlan<'a> {
+    /// The cache device.
+    pub cache: &'a Path,
+    /// The volume; the only one if it is not named.
+    pub volume: Option<&'a str>,
+    /// Its origin; where it was last if it is not named.
+    pub origin: Option<&'a Path>,
+    /// Whether an origin of another name is accepted.
+    pub origin_move: OriginMove,
+}
+
+/// What was drained.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Drained {
+    /// The volume.
+    pub name: String,
+    /// Its origin.
+    pub origin: PathBuf,
+    /// Bytes that were dirty.
+    pub bytes: u64,
+}
+
+/// Writes everything that is dirty back and flushes the origin; `progress` is told how many bytes of how many are
+/// done.
+///
+/// # Errors
+/// If cache device or origin cannot be used, or something cannot be written back.
+pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<Drained, OfflineError> {
+    let contents = super::read(plan.cache)?;
+    let record = choose(&contents.superblock, plan)?;
+    let origin = plan.origin.map_or_else(|| origin_path(record), Path::to_path_buf);
+    let handle = Server::start(server_config(plan, record, &origin))?;
+    let ended = watch(&handle, record, progress);
+    handle.stop();
+    handle.join()?;
+    let name = record.name.clone();
+    match ended? {
+        End::Drained(bytes) => Ok(Drained { name, origin, bytes }),
+        End::Stuck(why) => {
+            let after = super::read(plan.cache)?;
+            let found = after.dirty.into_iter().find(|(id, _)| *id == record.id);
+            let extents = found.map(|(_, extents)| extents).unwrap_or_default();
+            let blocks = extents.iter().map(|extent| extent.length / BLOCK_SIZE).sum();
+            Err(OfflineError::Undrained { name, blocks, extents, why })
+        }
+    }
+}
+
+fn choose<'a>(superblock: &'a Superblock, plan: DrainPlan<'_>) -> Result<&'a VolumeRecord, OfflineError> {
+    let known = || superblock.volumes.iter().map(|record| record.name.clone()).collect();
+    let path = || plan.cache.to_path_buf();
+    match (plan.volume, superblock.volumes.as_slice()) {
+        (None, [only]) => Ok(only),
+        (None, _) => Err(OfflineError::WhichVolume { path: path(), known: known() }),
+        (Some(name), _) => superblock.volume(name).ok_or_else(|| OfflineError::NoVolume {
+            path: path(),
+            name: name.into(),
+            known: known(),
+        }),
+    }
+}
+
+/// Where the origin was: its identity is `file:PATH` or `block:PATH`.
+fn origin_path(record: &VolumeRecord) -> PathBuf {
+    let identity = record.origin_identity.as_str();
+    identity.split_once(':').map_or(identity, |(_, path)| path).into()
+}
+
+fn server_config(plan: DrainPlan<'_>, record: &VolumeRecord, origin: &Path) -> ServerConfig {
+    ServerConfig {
+        cache: CacheConfig { path: plan.cache.into(), size: None },
+        volumes: vec![VolumeConfig {
+            name: record.name.clone(),
+            origin: OriginSource::Path(origin.into()),
+            settings: VolumeSettings::new(record.id),
+            exports: Vec::new(),
+            write_access: WriteAccess::ReadWrite,
+            origin_move: plan.origin_move,
+            origin_content: OriginContent::Kept,
+        }],
+        io_engine: IoEngine::Auto,
+        engine: EngineSettings::default(),
+        limits: Limits::default(),
+        tcp: TcpPolicy::LoopbackOnly,
+        signals: SignalPolicy::StopOnSignals,
+    }
+}
+
+enum End {
+    /// So many bytes were written back.
+    Drained(u64),
+    /// Something stays dirty.
+    Stuck(&'static str),
+}
+
+fn watch(
+    handle: &ServerHandle,
+    record: &VolumeRecord,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<End, OfflineError> {
+    handle.drain(&record.name)?;
+    let whole = left(&status(handle, record.id)?);
+    let (mut least, mut since) = (whole, Instant::now());
+    loop {
+        let status = status(handle, record.id)?;
+        let left = left(&status);
+        progress((whole.saturating_sub(left)) * BLOCK_SIZE, whole * BLOCK_SIZE);
+        if left == 0 {
+            return Ok(End::Drained(whole * BLOCK_SIZE));
+        }
+        if left <= status.counters.damaged_blocks {
+            return Ok(End::Stuck("they are damaged on the cache device"));
+        }
+        if left < least {
+            (least, since) = (left, Instant::now());
+        }
+        if status.counters.origin_errors > 0 && since.elapsed() > PATIENCE {
+            return Ok(End::Stuck("the origin cannot be written"));
+        }
+        thread::sleep(ASK_EVERY);
+    }
+}
+
+fn status(handle: &ServerHandle, volume: VolumeId) -> Result<VolumeStatus, ServeError> {
+    let status = handle.status()?;
+    let found = status.engine.volumes.into_iter().find(|status| status.volume == volume);
+    found.ok_or(ServeError::Stopped)
+}
+
+/// Blocks that are dirty, or written back and not flushed.
+fn left(status: &VolumeStatus) -> u64 {
+    status.dirty_blocks + status.unflushed_blocks
+}

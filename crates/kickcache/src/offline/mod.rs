@@ -1,0 +1,158 @@
+//! A cache device that nobody serves: read, verified, dumped, repaired, and freed of a volume.
+//!
+//! Recovery is the engine's own: what it would write is dropped by those that only look ([`books`]), and written by
+//! the driver for those that change something ([`change`]).
+
+mod books;
+pub mod change;
+pub mod check;
+pub mod drain;
+pub mod dump;
+mod source;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::error::Error;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::stats::Status;
+use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
+
+use crate::offline::books::Books;
+use crate::offline::source::Source;
+use crate::serve::error::ServeError;
+
+/// Why a cache device cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum OfflineError {
+    /// The system refused.
+    #[error("cannot read {}", .path.display())]
+    Io {
+        /// The device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Neither file nor block device.
+    #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
+    Type(PathBuf),
+    /// A daemon has it.
+    #[error("{} is in use; if a daemon serves it, ask that one: kickcache status", .0.display())]
+    Busy(PathBuf),
+    /// The engine cannot use it.
+    #[error("{}: {source}", .path.display())]
+    Content {
+        /// The device.
+        path: PathBuf,
+        /// Why.
+        source: Error,
+    },
+    /// It cannot be opened for changes, or a change failed.
+    #[error(transparent)]
+    Change(#[from] ServeError),
+    /// No volume of this name.
+    #[error("{} has no volume `{name}`; {}", .path.display(), known_volumes(.known))]
+    NoVolume {
+        /// The device.
+        path: PathBuf,
+        /// What was asked for.
+        name: String,
+        /// The volumes that it has.
+        known: Vec<String>,
+    },
+    /// A volume has dirty blocks.
+    #[error(
+        "{blocks} blocks of {name} are dirty: the origin does not have them ({}); write them back (kickcache drain \
+         --cache), or say --lose-dirty to lose them", show_extents(.extents)
+    )]
+    Dirty {
+        /// The volume.
+        name: String,
+        /// How many.
+        blocks: usize,
+        /// Which extents.
+        extents: Vec<ByteExtent>,
+    },
+    /// Writeback does not come to an end.
+    #[error(
+        "{blocks} blocks of {name} cannot be written back ({}): {why}", show_extents(.extents)
+    )]
+    Undrained {
+        /// The volume.
+        name: String,
+        /// How many.
+        blocks: u64,
+        /// Which extents.
+        extents: Vec<ByteExtent>,
+        /// Why.
+        why: &'static str,
+    },
+    /// Several volumes, and none was named.
+    #[error("{} has {} volumes; say which: {}", .path.display(), .known.len(), .known.join(", "))]
+    WhichVolume {
+        /// The device.
+        path: PathBuf,
+        /// The volumes that it has.
+        known: Vec<String>,
+    },
+    /// Recovery waits for something that never comes.
+    #[error("{}: recovery of its log does not come to an end; please report this", .0.display())]
+    Stuck(PathBuf),
+}
+
+/// What is on a cache device.
+#[derive(Debug)]
+pub struct Contents {
+    /// Bytes of the device.
+    pub device_size: u64,
+    /// Its superblock.
+    pub superblock: Superblock,
+    /// The state that a daemon would start with.
+    pub status: Status,
+    /// The dirty extents of each volume, ascending.
+    pub dirty: Vec<(VolumeId, Vec<ByteExtent>)>,
+}
+
+/// Reads a cache device.
+///
+/// # Errors
+/// If it cannot be read, is in use, or is no cache device.
+pub fn read(path: &Path) -> Result<Contents, OfflineError> {
+    let books = Books::read(Source::open(path)?)?;
+    let engine = books.engine();
+    let superblock = books.superblock().clone();
+    let volumes = superblock.volumes.iter().map(|volume| volume.id);
+    let dirty = volumes.map(|id| (id, extents(&engine.dirty_blocks(id)))).collect();
+    Ok(Contents { device_size: books.source().size(), superblock, status: engine.status(), dirty })
+}
+
+/// Joins neighbouring blocks; they ascend.
+pub(crate) fn extents(blocks: &[BlockIndex]) -> Vec<ByteExtent> {
+    let mut extents: Vec<ByteExtent> = Vec::new();
+    for block in blocks {
+        let start = block.byte_offset();
+        match extents.last_mut().filter(|last| last.end() == start) {
+            Some(last) => last.length += BLOCK_SIZE,
+            None => extents.push(ByteExtent { start, length: BLOCK_SIZE }),
+        }
+    }
+    extents
+}
+
+/// The first few extents as byte offset + length.
+fn show_extents(extents: &[ByteExtent]) -> String {
+    let shown: Vec<_> =
+        extents.iter().take(4).map(|extent| format!("{} + {}", extent.start, extent.length)).collect();
+    let more = match extents.len().saturating_sub(shown.len()) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("byte offset + length: {}{more}", shown.join(", "))
+}
+
+fn known_volumes(known: &[String]) -> String {
+    if known.is_empty() { "it has none".into() } else { format!("it has {}", known.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! An open cache device to read from: locked against daemons, never written.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
+
+use crate::offline::OfflineError;
+
+/// How long a lock may take to go away.
+const LOCK_WAIT: Duration = Duration::from_millis(1_000);
+
+/// A cache device, read only.
+#[derive(Debug)]
+pub(crate) struct Source {
+    file: File,
+    path: PathBuf,
+    size: u64,
+}
+
+/// Blocks that were read together; `None` for those that the device cannot read.
+pub(crate) struct ReadBlocks {
+    bytes: Vec<u8>,
+    unreadable: Vec<bool>,
+}
+
+impl Source {
+    pub(crate) fn open(path: &Path) -> Result<Source, OfflineError> {
+        let fail = |source| OfflineError::Io { path: path.into(), source };
+        // Looked at before it is opened: opening a pipe would wait for its other end.
+        let kind = std::fs::metadata(path).map_err(fail)?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(OfflineError::Type(path.into()));
+        }
+        let mut file = File::open(path).map_err(fail)?;
+        lock(&file, path)?;
+        let size = file.seek(SeekFrom::End(0)).map_err(fail)?;
+        Ok(Source { file, path: path.into(), size })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of the device.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The bytes where the copies of the superblock are; short at the end of a small device, empty if they cannot be
+    /// read.
+    pub(crate) fn superblock_copies(&self) -> Result<[Vec<u8>; 2], OfflineError> {
+        let copies = SUPERBLOCK_OFFSETS.map(|offset| self.read_at_most(offset, SUPERBLOCK_SIZE));
+        match copies {
+            [Err(source), Err(_)] => Err(OfflineError::Io { path: self.path.clone(), source }),
+            copies => Ok(copies.map(Result::unwrap_or_default)),
+        }
+    }
+
+    fn read_at_most(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(offset))?;
+        file.take(u64::try_from(length).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn read(&self, extent: ByteExtent) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(extent.length).map_err(io::Error::other)?;
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, extent.start)?;
+        Ok(bytes)
+    }
+
+    /// Reads as many of the blocks as the device gives.
+    pub(crate) fn read_blocks(&self, extent: ByteExtent) -> Result<ReadBlocks, OfflineError> {
+        let count = usize::try_from(extent.length / BLOCK_SIZE).unwrap_or(usize::MAX);
+        if let Ok(bytes) = self.read(extent) {
+            return Ok(ReadBlocks { bytes, unreadable: vec![false; count] });
+        }
+        let mut bytes = vec![0; count.saturating_mul(BLOCK_BYTES)];
+        let starts = (extent.start..).step_by(BLOCK_BYTES);
+        let unreadable = bytes
+            .chunks_exact_mut(BLOCK_BYTES)
+            .zip(starts)
+            .map(|(block, start)| self.file.read_exact_at(block, start).is_err())
+            .collect();
+        Ok(ReadBlocks { bytes, unreadable })
+    }
+}
+
+impl ReadBlocks {
+    /// All bytes; what cannot be read is zeroes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// A block, if it could be read.
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        let is_readable = self.unreadable.get(index).is_some_and(|unreadable| !unreadable);
+        self.bytes.chunks_exact(BLOCK_BYTES).nth(index).filter(|_| is_readable)
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), OfflineError> {
+    let began = Instant::now();
+    loop {
+        match file.try_lock_shared() {
+            // Some file systems have no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(()),
+            // The kernel lets go of the files of an io_uring a moment after their process ended.
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => {
+                std::thread::sleep(LOCK_WAIT / 20);
+            }
+            Err(TryLockError::WouldBlock) => return Err(OfflineError::Busy(path.into())),
+        }
+    }
+}

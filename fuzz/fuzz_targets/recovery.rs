@@ -1,0 +1,9 @@
+//! Throws bytes at recovery: structures anywhere on a small cache device.
+
+#![no_main]
+
+#[path = "../harness/format.rs"]
+#[allow(dead_code, reason = "the other targets use the rest")]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| harness::recovery(bytes));
