@@ -1,6 +1,8 @@
 //! `kickcache simulate`: what a cache would do here, without touching a disk.
 
 mod calibrate;
+mod compare;
+mod compare_table;
 mod pool;
 mod published;
 mod published_table;
@@ -14,6 +16,7 @@ use crate::cli::exit::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
+  kickcache simulate compare --job mail.fio      a fio job file on several caches
   kickcache simulate published                   every published row, its model, and kickcache
   kickcache simulate published --only bcache     only the rows whose name contains a word
   kickcache simulate published --json > rows.json
@@ -35,6 +38,8 @@ pub(crate) struct SimulateArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Run(compare::RunArgs),
+    Compare(compare::CompareArgs),
     Published(published::PublishedArgs),
 }
 
@@ -45,6 +50,8 @@ impl SimulateArgs {
             return Ok(write!(out, "{}", device.text())?);
         }
         match self.what {
+            Some(What::Run(args)) => args.run(out),
+            Some(What::Compare(args)) => args.run(out),
             Some(What::Published(args)) => args.run(out),
             None => Err(Failure::usage("nothing to simulate was named; see kickcache simulate --help")),
         }
