@@ -17,6 +17,7 @@ use crate::policy::admission;
 use crate::policy::share::Source;
 use crate::policy::window::Missed;
 use crate::pool::{Share, page_memory, page_pieces};
+use crate::queue::Queue;
 use crate::request::{Errno, Operation};
 use crate::state::State;
 use crate::units::{
@@ -385,9 +386,10 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: b
     let mut main = BlockSet::default();
     let mut is_known = false;
     for (offset, block) in blocks_of(part).enumerate() {
-        if state.retention.place(BlockKey::new(volume, block)).is_some() {
+        let place = state.retention.place(BlockKey::new(volume, block));
+        is_known |= place.is_known;
+        if place.queue == Queue::Main {
             main.insert(offset);
-            is_known = true;
         }
     }
     match admission::choose(settings.admission, state.pressure(), is_known || is_asked_for) {

@@ -251,3 +251,43 @@ fn device_size(blocks: u64) -> u64 {
     }
     low
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace_file::survey::survey;
+    use crate::yardstick::{self, s3_fifo::S3Fifo};
+
+    /// The beginning of a developer's file system: checkouts, searches, small edits; recorded for this project.
+    fn excerpt() -> (std::path::PathBuf, Survey) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/instant/tests/gen_dev.csv.xz");
+        let survey = survey(&path, None).unwrap();
+        (path, survey)
+    }
+
+    fn trial(survey: &Survey, percent: u64, fill: Fill) -> Trial {
+        Trial { cache_blocks: survey.footprint * percent / 100, scale: Scale(4), fill }
+    }
+
+    #[test]
+    fn the_log_keeps_what_a_policy_without_a_log_keeps_and_writes_less_than_twice() {
+        let (path, survey) = excerpt();
+        for percent in [10, 50] {
+            let trial = trial(&survey, percent, Fill::Exact);
+            let found = run(&path, &survey, trial).unwrap();
+            let best = yardstick::run(&path, &survey, &mut S3Fifo::new(trial.cache_blocks)).unwrap();
+            let yardstick = share(best.missed_blocks, best.touched_blocks);
+            assert!(found.miss_ratio() < yardstick + 0.04, "{percent} %: {found:?}, S3-FIFO misses {yardstick}");
+            assert!(found.written_per_byte() < 2.0, "{percent} %: {found:?}");
+        }
+    }
+
+    #[test]
+    fn the_adaptive_fill_window_hits_more_often() {
+        let (path, survey) = excerpt();
+        let exact = run(&path, &survey, trial(&survey, 50, Fill::Exact)).unwrap();
+        let adaptive = run(&path, &survey, trial(&survey, 50, Fill::Adaptive)).unwrap();
+        assert!(adaptive.missed_blocks < exact.missed_blocks, "{adaptive:?} {exact:?}");
+        assert!(adaptive.origin_read_bytes < exact.origin_read_bytes * 2, "{adaptive:?} {exact:?}");
+    }
+}

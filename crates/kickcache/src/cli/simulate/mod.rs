@@ -6,6 +6,8 @@ mod compare_table;
 mod pool;
 mod published;
 mod published_table;
+mod trace;
+mod trace_table;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ Examples:
   kickcache simulate published                   every published row, its model, and kickcache
   kickcache simulate published --only bcache     only the rows whose name contains a word
   kickcache simulate published --json > rows.json
+  kickcache simulate trace vm.csv.xz             what caches of several sizes do for recorded accesses
   kickcache simulate --calibrate /dev/sdb > my-disk.toml";
 
 /// Simulate caches on virtual devices, in virtual time
@@ -41,6 +44,7 @@ enum What {
     Run(compare::RunArgs),
     Compare(compare::CompareArgs),
     Published(published::PublishedArgs),
+    Trace(trace::TraceArgs),
 }
 
 impl SimulateArgs {
@@ -53,6 +57,7 @@ impl SimulateArgs {
             Some(What::Run(args)) => args.run(out),
             Some(What::Compare(args)) => args.run(out),
             Some(What::Published(args)) => args.run(out),
+            Some(What::Trace(args)) => args.run(out),
             None => Err(Failure::usage("nothing to simulate was named; see kickcache simulate --help")),
         }
     }

@@ -1,0 +1,263 @@
+//! `kickcache simulate trace`: how often a cache would hit on recorded accesses, and how much it would write.
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context;
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_sim::instant::{self, Fill, Outcome, Scale, Trial};
+use kickcache_sim::trace_file::Format;
+use kickcache_sim::trace_file::survey::{Survey, survey};
+use kickcache_sim::yardstick::lru::Lru;
+use kickcache_sim::yardstick::s3_fifo::S3Fifo;
+use kickcache_sim::yardstick::{self, Misses};
+
+use crate::cli::exit::Failure;
+use crate::cli::simulate::pool::{Task, processors, run_all};
+use crate::cli::simulate::trace_table;
+use crate::units::{Size, show_bytes};
+
+/// Blocks of a cache that are few; a smaller one is refused.
+const CACHE_BLOCKS_MIN: u64 = 64;
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache simulate trace vm.csv.xz                         caches of 1, 5, 10, 20 and 50 % of what it touches
+  kickcache simulate trace traces/ --sizes 10%,4G --json     every trace of a directory
+  blkparse -i sda | kickcache simulate trace - --sizes 8G    from a pipe, which is kept in a temporary file
+
+Formats, found by looking at the file: CSV (time_us,op,offset,size), blkparse text, blktrace binary, fio I/O logs of
+version 2 and 3, MSR Cambridge, SPC, Alibaba, Tencent; each plain or packed by xz, gzip or zstd.";
+
+/// Count what caches of several sizes would have done for recorded accesses
+///
+/// The real engine runs on devices that take no time; a least-recently-used list and S3-FIFO, which keep single blocks
+/// and waste nothing, run beside it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TraceArgs {
+    /// Trace files, or directories of them; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Cache sizes: bytes, or parts of what the trace touches
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "1%,5%,10%,20%,50%")]
+    sizes: Vec<CacheSize>,
+    /// The format, if it is not to be found out
+    #[arg(long, value_name = "NAME", value_parser = parse_format)]
+    format: Option<Format>,
+    /// Blocks that each block of the trace stands for, so that a small trace meets a cache of a real one's proportions
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    scale: u64,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A size as people write it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum CacheSize {
+    /// Percent of the blocks that the trace touches.
+    Percent(f64),
+    /// Bytes.
+    Bytes(Size),
+}
+
+impl FromStr for CacheSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CacheSize, String> {
+        let Some(number) = text.strip_suffix('%') else {
+            return text.parse().map(CacheSize::Bytes).map_err(|error| format!("{error}"));
+        };
+        let percent = number.parse::<f64>().ok().filter(|percent| *percent > 0.0 && *percent <= 100.0);
+        percent
+            .map(CacheSize::Percent)
+            .ok_or_else(|| format!("`{text}` is not a percentage above 0, up to 100"))
+    }
+}
+
+impl fmt::Display for CacheSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CacheSize::Percent(percent) => write!(f, "{percent} %"),
+            CacheSize::Bytes(size) => f.write_str(&show_bytes(size.bytes())),
+        }
+    }
+}
+
+impl CacheSize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a part of a block count"
+    )]
+    fn blocks(self, footprint: u64) -> u64 {
+        match self {
+            CacheSize::Percent(percent) => (footprint as f64 * percent / 100.0).round() as u64,
+            CacheSize::Bytes(size) => size.bytes() / BLOCK_SIZE,
+        }
+    }
+}
+
+fn parse_format(text: &str) -> Result<Format, String> {
+    let names = || Format::ALL.map(Format::name).join(", ");
+    let found = Format::ALL.into_iter().find(|format| format.name() == text);
+    found.ok_or_else(|| format!("`{text}` is no format; use one of {}", names()))
+}
+
+/// A trace that was looked through.
+#[derive(Debug)]
+pub(crate) struct Surveyed {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) survey: Survey,
+}
+
+/// What came out for one trace and one size.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) trace: usize,
+    pub(crate) size: CacheSize,
+    pub(crate) cache_blocks: u64,
+    pub(crate) lru: Misses,
+    pub(crate) s3_fifo: Misses,
+    pub(crate) exact: Outcome,
+    pub(crate) adaptive: Outcome,
+}
+
+impl TraceArgs {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut spool = None;
+        let traces = self.surveyed(&mut spool)?;
+        for trace in &traces {
+            warn_of_bad_lines(trace);
+        }
+        let tasks = self.tasks(&traces)?;
+        let findings = run_all(tasks, processors()).into_iter().collect::<anyhow::Result<Vec<Finding>>>()?;
+        if self.json {
+            let json = trace_table::json(&traces, &findings, self.scale);
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?);
+        }
+        Ok(trace_table::print(&traces, &findings, out)?)
+    }
+
+    fn surveyed(&self, spool: &mut Option<tempfile::NamedTempFile>) -> anyhow::Result<Vec<Surveyed>> {
+        let mut paths = Vec::new();
+        for file in &self.files {
+            if file.as_os_str() == "-" {
+                paths.push(("standard input".into(), spool_input(spool)?));
+            } else {
+                paths.extend(files_of(file)?);
+            }
+        }
+        let look = |(name, path): (String, PathBuf)| {
+            let survey = survey(&path, self.format).with_context(|| format!("{name} cannot be used"))?;
+            anyhow::ensure!(survey.touches > 0, "{name} has no reads and writes");
+            Ok(Surveyed { name, path, survey })
+        };
+        paths.into_iter().map(look).collect()
+    }
+
+    fn tasks(&self, traces: &[Surveyed]) -> anyhow::Result<Vec<Task<anyhow::Result<Finding>>>> {
+        let mut tasks = Vec::new();
+        for (trace, surveyed) in traces.iter().enumerate() {
+            for size in &self.sizes {
+                let cache_blocks = size.blocks(surveyed.survey.footprint);
+                anyhow::ensure!(
+                    cache_blocks >= CACHE_BLOCKS_MIN,
+                    "a cache of {size} has {cache_blocks} blocks for {}; at least {CACHE_BLOCKS_MIN} are needed",
+                    surveyed.name
+                );
+                let (path, survey) = (surveyed.path.clone(), surveyed.survey.clone());
+                let (size, scale) = (*size, Scale(self.scale));
+                tasks.push(Task {
+                    name: format!("{}, {size}", surveyed.name),
+                    weight: survey.touches.div_ceil(1_000),
+                    nanos: 4,
+                    work: Box::new(move |progress: &mut dyn FnMut(u64)| {
+                        measure(&path, &survey, (cache_blocks, scale), progress).map(|found| Finding {
+                            trace,
+                            size,
+                            cache_blocks,
+                            ..found
+                        })
+                    }),
+                });
+            }
+        }
+        Ok(tasks)
+    }
+}
+
+/// Runs one trace through one size of cache, with either fill and both yardsticks.
+fn measure(
+    path: &Path,
+    survey: &Survey,
+    (cache_blocks, scale): (u64, Scale),
+    progress: &mut dyn FnMut(u64),
+) -> anyhow::Result<Finding> {
+    let lru = yardstick::run(path, survey, &mut Lru::new(cache_blocks))?;
+    progress(1);
+    let s3_fifo = yardstick::run(path, survey, &mut S3Fifo::new(cache_blocks))?;
+    progress(2);
+    let exact = instant::run(path, survey, Trial { cache_blocks, scale, fill: Fill::Exact })?;
+    progress(3);
+    let adaptive = instant::run(path, survey, Trial { cache_blocks, scale, fill: Fill::Adaptive })?;
+    let size = CacheSize::Percent(0.0);
+    Ok(Finding { trace: 0, size, cache_blocks, lru, s3_fifo, exact, adaptive })
+}
+
+fn warn_of_bad_lines(trace: &Surveyed) {
+    let Surveyed { name, survey, .. } = trace;
+    if survey.bad_lines > 0 {
+        eprintln!("{name}: {} lines were left out, such as:", survey.bad_lines);
+        survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));
+    }
+}
+
+/// Standard input in a file, as it is read several times.
+fn spool_input(spool: &mut Option<tempfile::NamedTempFile>) -> anyhow::Result<PathBuf> {
+    let mut file =
+        tempfile::NamedTempFile::new().context("no temporary file can be made for standard input")?;
+    std::io::copy(&mut std::io::stdin(), &mut file).context("standard input cannot be read")?;
+    Ok(spool.insert(file).path().to_owned())
+}
+
+/// A file, or the files of a directory that may be traces.
+fn files_of(path: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let name =
+        |path: &Path| path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    if !path.is_dir() {
+        return Ok(vec![(name(path), path.to_owned())]);
+    }
+    let entries = std::fs::read_dir(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    for entry in entries {
+        let found = entry?.path();
+        if found.is_file() && found.extension().is_none_or(|extension| extension != "md") {
+            files.push((name(&found), found));
+        }
+    }
+    files.sort();
+    anyhow::ensure!(!files.is_empty(), "{} holds no files", path.display());
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_parts_or_bytes() {
+        assert_eq!("5%".parse(), Ok(CacheSize::Percent(5.0)));
+        assert_eq!("0.5%".parse::<CacheSize>().unwrap().blocks(10_000), 50);
+        assert_eq!("4M".parse::<CacheSize>().unwrap().blocks(10_000), 1_024);
+        for bad in ["0%", "101%", "x%", "%", "4X"] {
+            assert!(bad.parse::<CacheSize>().is_err(), "{bad}");
+        }
+        assert!(parse_format("pcap").unwrap_err().contains("blktrace"));
+    }
+}

@@ -1,0 +1,95 @@
+//! What `simulate trace` found, as a table and as JSON.
+
+use std::io::{self, Write};
+
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_sim::instant::Outcome;
+use kickcache_sim::yardstick::Misses;
+use serde_json::{Value, json};
+
+use crate::cli::simulate::trace::{Finding, Surveyed};
+use crate::cli::table::{Align, Cell, Colour, Table};
+use crate::units::{show_bytes, show_ratio};
+
+/// Prints the table.
+pub(crate) fn print(traces: &[Surveyed], findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
+    let columns = [
+        ("TRACE", Align::Left),
+        ("CACHE", Align::Right),
+        ("BYTES", Align::Right),
+        ("LRU", Align::Right),
+        ("S3-FIFO", Align::Right),
+        ("KICKCACHE", Align::Right),
+        ("WRITTEN", Align::Right),
+        ("WIDE", Align::Right),
+        ("READ", Align::Right),
+    ];
+    let mut table = Table::new(&columns);
+    for finding in findings {
+        let cells = row(&traces[finding.trace], finding);
+        table.row(cells.map(Cell::new).to_vec());
+    }
+    table.print(out, Colour::for_stdout())?;
+    writeln!(
+        out,
+        "\nHits in percent of the blocks read and written; KICKCACHE brings in what is asked for, WIDE lets the fill \
+         window adapt.\nWRITTEN: bytes written to the cache device for each byte that entered the cache. READ: bytes \
+         that WIDE read from\nthe origin for each that it reads without."
+    )
+}
+
+fn row(trace: &Surveyed, finding: &Finding) -> [String; 9] {
+    let Finding { lru, s3_fifo, exact, adaptive, .. } = finding;
+    let hits = |touched: u64, missed: u64| show_ratio(touched - missed.min(touched), touched);
+    let of_policy = |misses: &Misses| hits(misses.touched_blocks, misses.missed_blocks);
+    let of_engine = |outcome: &Outcome| hits(outcome.touched_blocks, outcome.missed_blocks);
+    [
+        trace.name.clone(),
+        finding.size.to_string(),
+        show_bytes(finding.cache_blocks * BLOCK_SIZE),
+        of_policy(lru),
+        of_policy(s3_fifo),
+        of_engine(exact),
+        format!("{:.2}", exact.written_per_byte()),
+        of_engine(adaptive),
+        format!("{:.2}", origin_factor(finding)),
+    ]
+}
+
+/// Origin bytes with the adaptive window for each one without.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a trace are far below 2^53")]
+fn origin_factor(finding: &Finding) -> f64 {
+    finding.adaptive.origin_read_bytes as f64 / finding.exact.origin_read_bytes.max(1) as f64
+}
+
+/// The figures by trace.
+pub(crate) fn json(traces: &[Surveyed], findings: &[Finding], scale: u64) -> Value {
+    let of_trace = |(index, trace): (usize, &Surveyed)| {
+        let sizes: Vec<Value> =
+            findings.iter().filter(|finding| finding.trace == index).map(of_size).collect();
+        let survey = &trace.survey;
+        json!({
+            "name": trace.name, "format": survey.format.name(), "reads": survey.reads, "writes": survey.writes,
+            "touched_blocks": survey.touches, "footprint_blocks": survey.footprint, "bad_lines": survey.bad_lines,
+            "sizes": sizes,
+        })
+    };
+    json!({ "scale": scale, "traces": traces.iter().enumerate().map(of_trace).collect::<Vec<_>>() })
+}
+
+fn of_size(finding: &Finding) -> Value {
+    json!({
+        "size": finding.size.to_string(), "cache_blocks": finding.cache_blocks,
+        "lru_missed_blocks": finding.lru.missed_blocks, "s3_fifo_missed_blocks": finding.s3_fifo.missed_blocks,
+        "exact": of_engine(&finding.exact), "adaptive": of_engine(&finding.adaptive),
+    })
+}
+
+fn of_engine(outcome: &Outcome) -> Value {
+    json!({
+        "miss_ratio": outcome.miss_ratio(), "written_per_byte": outcome.written_per_byte(),
+        "touched_blocks": outcome.touched_blocks, "missed_blocks": outcome.missed_blocks,
+        "admitted_blocks": outcome.admitted_blocks, "reinserted_blocks": outcome.reinserted_blocks,
+        "cache_write_bytes": outcome.cache_write_bytes, "origin_read_bytes": outcome.origin_read_bytes,
+    })
+}
