@@ -277,7 +277,10 @@ mod tests {
             let found = run(&path, &survey, trial).unwrap();
             let best = yardstick::run(&path, &survey, &mut S3Fifo::new(trial.cache_blocks)).unwrap();
             let yardstick = share(best.missed_blocks, best.touched_blocks);
-            assert!(found.miss_ratio() < yardstick + 0.04, "{percent} %: {found:?}, S3-FIFO misses {yardstick}");
+            assert!(
+                found.miss_ratio() < yardstick + 0.04,
+                "{percent} %: {found:?}, S3-FIFO misses {yardstick}"
+            );
             assert!(found.written_per_byte() < 2.0, "{percent} %: {found:?}");
         }
     }

@@ -48,7 +48,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
     format: Option<Format>,
     /// Blocks that each block of the trace stands for, so that a small trace meets a cache of a real one's proportions
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1024))]
     scale: u64,
     /// Print the result as JSON
     #[arg(long)]
