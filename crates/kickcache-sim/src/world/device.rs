@@ -2,89 +2,119 @@
 
 use std::collections::VecDeque;
 
-use kickcache_engine::units::{ByteExtent, SECTOR_SIZE};
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE};
 
 use crate::random::Random;
+use crate::world::content::Block;
+use crate::world::payload::{Payload, copy, index};
 
 /// A write that a power cut may undo.
 #[derive(Clone, Debug)]
 struct Pending {
     order: u64,
     offset: u64,
-    data: Vec<u8>,
-    completed: bool,
+    data: Payload,
+    /// How many flushes had begun when it ended.
+    ended: Option<u64>,
     durable: bool,
     /// A failed flush let go of it: no later flush makes it durable.
     abandoned: bool,
+    /// A flush that covered it said that it is durable, which it is not.
+    lied_about: bool,
 }
 
 /// Names a write that took effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteTicket(u64);
 
-/// The writes that a flush makes durable.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FlushTicket(Vec<u64>);
+/// A flush: it covers the writes that had ended when it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlushTicket(u64);
+
+/// What a power cut cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// Nothing that the device had called durable.
+    Fair,
+    /// Something that it had called durable, or let go of after a failed flush.
+    Lied,
+}
 
 /// A device.
 #[derive(Clone, Debug)]
 pub struct SimulatedDevice {
-    current: Vec<u8>,
-    durable: Vec<u8>,
+    size: u64,
+    current: Vec<Block>,
+    durable: Vec<Block>,
     /// In the order of taking effect. Those at the front that are durable move into the durable image.
     pending: VecDeque<Pending>,
     order: u64,
-}
-
-fn index(offset: u64) -> usize {
-    usize::try_from(offset).expect("simulated devices are small")
+    flushes: u64,
+    /// Writes that ended before so many flushes had begun are durable.
+    flushed: u64,
 }
 
 impl SimulatedDevice {
     /// A device of `size` zero bytes.
     pub fn new(size: u64) -> SimulatedDevice {
-        let (current, durable) = (vec![0; index(size)], vec![0; index(size)]);
-        SimulatedDevice { current, durable, pending: VecDeque::new(), order: 0 }
+        let image = vec![Block::Zeroes; index(size.div_ceil(BLOCK_SIZE))];
+        SimulatedDevice {
+            size,
+            current: image.clone(),
+            durable: image,
+            pending: VecDeque::new(),
+            order: 0,
+            flushes: 1,
+            flushed: 0,
+        }
     }
 
     /// Bytes of the device.
     pub fn size(&self) -> u64 {
-        self.current.len() as u64
+        self.size
     }
 
-    /// Stores bytes durably, outside of any run.
-    pub fn prepare(&mut self, offset: u64, bytes: &[u8]) {
-        let range = index(offset)..index(offset) + bytes.len();
-        self.current[range.clone()].copy_from_slice(bytes);
-        self.durable[range].copy_from_slice(bytes);
+    /// Stores a block durably, outside of any run.
+    pub fn prepare(&mut self, number: u64, block: &Block) {
+        self.current[index(number)].clone_from(block);
+        self.durable[index(number)].clone_from(block);
     }
 
-    /// The bytes that a read sees.
-    pub fn bytes(&self, extent: ByteExtent) -> &[u8] {
-        &self.current[index(extent.start)..index(extent.end())]
+    /// What reads see, block by block.
+    pub fn blocks(&self) -> &[Block] {
+        &self.current
     }
 
-    /// The bytes that a power cut would certainly leave if nothing more happened.
-    pub fn durable_bytes(&self, extent: ByteExtent) -> &[u8] {
-        &self.durable[index(extent.start)..index(extent.end())]
+    /// The bytes of whole blocks that a read sees.
+    pub fn bytes(&self, extent: ByteExtent) -> Vec<u8> {
+        let range = index(extent.start / BLOCK_SIZE)..index(extent.end().div_ceil(BLOCK_SIZE));
+        let mut bytes = vec![0; range.len() * index(BLOCK_SIZE)];
+        let chunks = bytes.chunks_exact_mut(index(BLOCK_SIZE));
+        for (block, chunk) in self.current[range].iter().zip(chunks) {
+            if !matches!(block, Block::Zeroes) {
+                block.fill(chunk.try_into().expect("chunks of a block"));
+            }
+        }
+        bytes
     }
 
     /// Lets a write take effect.
-    pub fn write(&mut self, offset: u64, data: Vec<u8>) -> WriteTicket {
-        self.current[index(offset)..index(offset) + data.len()].copy_from_slice(&data);
+    pub fn write(&mut self, offset: u64, data: Payload) -> WriteTicket {
+        copy((&data.blocks, data.skip), (&mut self.current, index(offset)), data.length);
         self.order += 1;
-        let order = self.order;
-        let pending = Pending { order, offset, data, completed: false, durable: false, abandoned: false };
+        let (order, lied_about) = (self.order, false);
+        let pending =
+            Pending { order, offset, data, ended: None, durable: false, abandoned: false, lied_about };
         self.pending.push_back(pending);
         WriteTicket(order)
     }
 
     /// Lets some of the atomic units of a write take effect, and ends it.
-    pub fn write_torn(&mut self, offset: u64, data: &[u8], unit: u64, random: &mut Random) {
-        let unit = index(unit);
-        for (number, chunk) in data.chunks(unit).enumerate() {
+    pub fn write_torn(&mut self, offset: u64, data: &Payload, unit: u64, random: &mut Random) {
+        for start in (0..data.length).step_by(index(unit)) {
             if random.chance(500) {
-                let ticket = self.write(offset + (number * unit) as u64, chunk.to_vec());
+                let length = index(unit).min(data.length - start);
+                let ticket = self.write(offset + start as u64, part(data, start, length));
                 self.complete_write(ticket, false);
             }
         }
@@ -97,89 +127,85 @@ impl SimulatedDevice {
 
     /// Ends a write; `durable` ones survive from here on.
     pub fn complete_write(&mut self, ticket: WriteTicket, durable: bool) {
+        let flushes = self.flushes;
         let pending = self.find(ticket.0).expect("a write that is not complete is pending");
-        pending.completed = true;
+        pending.ended = Some(flushes);
         pending.durable |= durable;
-        self.settle();
+        if durable {
+            self.settle();
+        }
     }
 
     /// Begins a flush: it covers the writes that have ended.
-    pub fn start_flush(&self) -> FlushTicket {
-        let covered = self.pending.iter().filter(|pending| pending.completed && !pending.abandoned);
-        FlushTicket(covered.map(|pending| pending.order).collect())
+    pub fn start_flush(&mut self) -> FlushTicket {
+        self.flushes += 1;
+        FlushTicket(self.flushes)
     }
 
     /// Ends a flush well.
-    pub fn complete_flush(&mut self, ticket: &FlushTicket) {
-        for order in &ticket.0 {
-            if let Some(pending) = self.find(*order) {
-                pending.durable |= !pending.abandoned;
-            }
-        }
+    pub fn complete_flush(&mut self, ticket: FlushTicket) {
+        self.flushed = self.flushed.max(ticket.0);
         self.settle();
     }
 
     /// Ends a flush badly: the writes it covered can be lost whatever later flushes say.
-    pub fn fail_flush(&mut self, ticket: &FlushTicket) {
-        for order in &ticket.0 {
-            if let Some(pending) = self.find(*order) {
-                pending.abandoned = !pending.durable;
-            }
+    pub fn fail_flush(&mut self, ticket: FlushTicket) {
+        let flushed = self.flushed;
+        for pending in self.pending.iter_mut().filter(|pending| is_covered(pending, ticket)) {
+            pending.abandoned |= !is_durable(pending, flushed);
+        }
+    }
+
+    /// Ends a flush that did nothing as if it had.
+    pub fn lie_about(&mut self, ticket: FlushTicket) {
+        for pending in self.pending.iter_mut().filter(|pending| is_covered(pending, ticket)) {
+            pending.lied_about = true;
         }
     }
 
     /// Ends all writes: the process that waited for them is gone.
     pub fn complete_all(&mut self) {
-        self.pending.iter_mut().for_each(|pending| pending.completed = true);
+        let flushes = self.flushes;
+        self.pending.iter_mut().for_each(|pending| _ = pending.ended.get_or_insert(flushes));
     }
 
     fn settle(&mut self) {
-        while self.pending.front().is_some_and(|pending| pending.durable) {
+        while self.pending.front().is_some_and(|pending| is_durable(pending, self.flushed)) {
             let pending = self.pending.pop_front().expect("there is a front");
-            let start = index(pending.offset);
-            self.durable[start..start + pending.data.len()].copy_from_slice(&pending.data);
+            store(&mut self.durable, &pending, 0, pending.data.length);
         }
     }
 
     /// Cuts the power: each write that is not durable is kept, dropped or torn into its atomic units.
-    pub fn cut_power(&mut self, unit: u64, random: &mut Random) {
+    pub fn cut_power(&mut self, unit: u64, random: &mut Random) -> Loss {
         let keep = random.below(1001);
         let pending = std::mem::take(&mut self.pending);
-        let range = |write: &Pending| index(write.offset)..index(write.offset) + write.data.len();
+        let mut loss = Loss::Fair;
         for write in &pending {
-            if write.durable || random.chance(keep) {
-                self.durable[range(write)].copy_from_slice(&write.data);
-            } else if random.chance(400) {
-                Self::tear(&mut self.durable[range(write)], write, unit, random);
+            if is_durable(write, self.flushed) || random.chance(keep) {
+                store(&mut self.durable, write, 0, write.data.length);
+                continue;
+            }
+            if write.lied_about || write.abandoned {
+                loss = Loss::Lied;
+            }
+            if random.chance(400) {
+                tear(&mut self.durable, write, index(unit), random);
             }
         }
         for write in &pending {
-            self.current[range(write)].copy_from_slice(&self.durable[range(write)]);
+            let start = index(write.offset);
+            copy((&self.durable, start), (&mut self.current, start), write.data.length);
         }
-    }
-
-    fn tear(target: &mut [u8], pending: &Pending, unit: u64, random: &mut Random) {
-        let unit = index(unit);
-        let chunks = target.chunks_mut(unit).zip(pending.data.chunks(unit));
-        // A prefix, a suffix, or any units of the write.
-        let (shape, cut) = (random.below(3), random.below((pending.data.len() / unit) as u64 + 1));
-        for (number, (slot, chunk)) in chunks.enumerate() {
-            let kept = match shape {
-                0 => (number as u64) < cut,
-                1 => (number as u64) >= cut,
-                _ => random.chance(500),
-            };
-            if kept {
-                slot.copy_from_slice(chunk);
-            }
-        }
+        loss
     }
 
     /// Flips one bit of what is stored.
     pub fn flip_bit(&mut self, extent: ByteExtent, random: &mut Random) {
         let (byte, bit) = (index(extent.start + random.below(extent.length)), random.below(8));
-        self.current[byte] ^= 1 << bit;
-        self.durable[byte] ^= 1 << bit;
+        let (block, byte) = (byte / index(BLOCK_SIZE), byte % index(BLOCK_SIZE));
+        self.current[block].flip(byte, bit);
+        self.durable[block].flip(byte, bit);
     }
 
     /// Whether an extent lies on the device and on its sectors.
@@ -188,41 +214,85 @@ impl SimulatedDevice {
         let aligned = extent.start.is_multiple_of(unit) && extent.length.is_multiple_of(unit);
         aligned
             && extent.length > 0
-            && extent.start.checked_add(extent.length).is_some_and(|end| end <= self.size())
+            && extent.start.checked_add(extent.length).is_some_and(|end| end <= self.size)
+    }
+}
+
+fn is_covered(pending: &Pending, flush: FlushTicket) -> bool {
+    pending.ended.is_some_and(|ended| ended < flush.0)
+}
+
+fn is_durable(pending: &Pending, flushed: u64) -> bool {
+    pending.durable || (!pending.abandoned && is_covered(pending, FlushTicket(flushed)))
+}
+
+/// A part of the bytes of a write.
+fn part(data: &Payload, start: usize, length: usize) -> Payload {
+    let (at, size) = (data.skip + start, index(BLOCK_SIZE));
+    let blocks = data.blocks[at / size..(at + length).div_ceil(size)].to_vec();
+    Payload { skip: at % size, length, blocks }
+}
+
+fn store(image: &mut [Block], write: &Pending, start: usize, length: usize) {
+    copy((&write.data.blocks, write.data.skip + start), (image, index(write.offset) + start), length);
+}
+
+/// A prefix, a suffix, or any units of the write.
+fn tear(image: &mut [Block], write: &Pending, unit: usize, random: &mut Random) {
+    let units = write.data.length / unit;
+    let (shape, cut) = (random.below(3), random.index(units + 1));
+    for number in 0..units {
+        let kept = match shape {
+            0 => number < cut,
+            1 => number >= cut,
+            _ => random.chance(500),
+        };
+        if kept {
+            store(image, write, number * unit, unit);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kickcache_engine::units::VolumeId;
 
-    fn at(offset: u64) -> ByteExtent {
-        ByteExtent { start: offset, length: 1 }
+    fn data(start: u64, length: u64, version: u64) -> Payload {
+        Payload::stamped(VolumeId::new(0), ByteExtent { start, length }, version)
+    }
+
+    fn versions(image: &[Block], sectors: u64) -> Vec<u64> {
+        let version = |sector: u64| {
+            let units = sector * 16..sector * 16 + 16;
+            image[index(sector / 8)].version_of_units(VolumeId::new(0), units).unwrap()
+        };
+        (0..sectors).map(version).collect()
     }
 
     #[test]
     fn flush_covers_only_writes_that_ended_before_it() {
         let mut device = SimulatedDevice::new(8192);
-        let early = device.write(0, vec![1; 512]);
-        let late = device.write(512, vec![2; 512]);
+        let early = device.write(0, data(0, 512, 1));
+        let late = device.write(512, data(512, 512, 2));
         device.complete_write(early, false);
         let flush = device.start_flush();
         device.complete_write(late, false);
-        device.complete_flush(&flush);
-        assert_eq!((device.durable_bytes(at(0))[0], device.durable_bytes(at(512))[0]), (1, 0));
-        assert_eq!(device.bytes(at(512))[0], 2);
+        device.complete_flush(flush);
+        assert_eq!(versions(&device.durable, 2), [1, 0]);
+        assert_eq!(versions(&device.current, 2), [1, 2]);
     }
 
     #[test]
     fn a_durable_write_is_not_undone_by_an_older_one() {
         for seed in 0..50 {
             let mut device = SimulatedDevice::new(4096);
-            let old = device.write(0, vec![1; 512]);
+            let old = device.write(0, data(0, 512, 1));
             device.complete_write(old, false);
-            let new = device.write(0, vec![2; 512]);
+            let new = device.write(0, data(0, 512, 2));
             device.complete_write(new, true);
             device.cut_power(512, &mut Random::new(seed));
-            assert_eq!(device.bytes(at(0))[0], 2);
+            assert_eq!(versions(&device.current, 1), [2]);
         }
     }
 
@@ -231,11 +301,28 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..200 {
             let mut device = SimulatedDevice::new(4096);
-            let write = device.write(0, vec![1; 1024]);
+            let write = device.write(0, data(0, 1024, 1));
             device.complete_write(write, false);
-            device.cut_power(512, &mut Random::new(seed));
-            seen.insert((device.bytes(at(0))[0], device.bytes(at(512))[0]));
+            assert_eq!(device.cut_power(512, &mut Random::new(seed)), Loss::Fair);
+            seen.insert(versions(&device.current, 2));
         }
         assert_eq!(seen.len(), 4);
+    }
+
+    #[test]
+    fn failed_and_lying_flushes_keep_nothing() {
+        let lost = |seed| {
+            let mut device = SimulatedDevice::new(4096);
+            for (version, is_lie) in [(1, true), (2, false)] {
+                let write = device.write(0, data(0, 512, version));
+                device.complete_write(write, false);
+                let flush = device.start_flush();
+                if is_lie { device.lie_about(flush) } else { device.fail_flush(flush) }
+            }
+            let loss = device.cut_power(4096, &mut Random::new(seed));
+            (versions(&device.current, 1)[0], loss)
+        };
+        let seen: Vec<_> = (0..50).map(lost).collect();
+        assert!(seen.contains(&(0, Loss::Lied)) && seen.contains(&(2, Loss::Fair)));
     }
 }

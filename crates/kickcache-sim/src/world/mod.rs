@@ -2,6 +2,7 @@
 //! time. One seed decides everything.
 //!
 //! * [`plan`] draws what a run does: sizes, settings, faults (each run switches some features off).
+//! * [`content`] and [`payload`] are what stands in blocks and memory.
 //! * [`device`] is a block device with a volatile write cache.
 //! * [`host`] plays the driver for one life of an engine.
 //! * [`subject`] is what is tested: the engine.
@@ -16,6 +17,7 @@ pub mod host;
 pub mod memory;
 mod operation;
 pub mod oracle;
+pub mod payload;
 pub mod plan;
 pub mod queue;
 pub mod report;

@@ -2,13 +2,30 @@
 
 use kickcache_engine::stats::Status;
 
+/// Faults that were injected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Injected {
+    /// Submissions that failed.
+    pub errors: u64,
+    /// Blocks of the cache device that were damaged, not stored, or stored elsewhere.
+    pub damaged_blocks: u64,
+    /// Flushes that did nothing.
+    pub lies: u64,
+    /// Submissions that took half a minute.
+    pub hangs: u64,
+}
+
 /// What a run did, so that a zero is visible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Hash of everything that happened.
     pub trace_hash: u64,
-    /// Events.
+    /// Events: requests, submissions, completions, replies, timeouts.
     pub events: u64,
+    /// Faults.
+    pub injected: Injected,
+    /// Blocks that requests named.
+    pub request_blocks: u64,
     /// Requests.
     pub requests: u64,
     /// Requests that ended with an error.
@@ -23,6 +40,10 @@ pub struct Summary {
     pub power_cuts: u64,
     /// Crashes during recovery.
     pub recovery_crashes: u64,
+    /// Recoveries that a device ended with an error.
+    pub failed_recoveries: u64,
+    /// Cache devices that had to be formatted again.
+    pub replaced_caches: u64,
     /// Blocks that reads found.
     pub hit_blocks: u64,
     /// Blocks that reads did not find.
@@ -51,6 +72,13 @@ impl Summary {
         self.kills += other.kills;
         self.power_cuts += other.power_cuts;
         self.recovery_crashes += other.recovery_crashes;
+        self.failed_recoveries += other.failed_recoveries;
+        self.replaced_caches += other.replaced_caches;
+        self.request_blocks += other.request_blocks;
+        self.injected.errors += other.injected.errors;
+        self.injected.damaged_blocks += other.injected.damaged_blocks;
+        self.injected.lies += other.injected.lies;
+        self.injected.hangs += other.injected.hangs;
         self.hit_blocks += other.hit_blocks;
         self.miss_blocks += other.miss_blocks;
         self.writeback_blocks += other.writeback_blocks;

@@ -1,12 +1,13 @@
 //! The devices as they are before a run.
 
-use kickcache_engine::units::VolumeId;
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use crate::random::Random;
-use crate::world::content::stamp;
+use crate::world::content::Block;
 use crate::world::device::SimulatedDevice;
-use crate::world::oracle::CHUNK;
 use crate::world::oracle::book::INITIAL;
+use crate::world::oracle::cells::CHUNK;
+use crate::world::payload::index;
 use crate::world::plan::Plan;
 
 /// Which chunks of an origin hold data before the run.
@@ -17,13 +18,9 @@ pub(crate) fn draw_filled(size: u64, plan: &Plan, random: &mut Random) -> Vec<bo
 /// An origin with its first content.
 pub(crate) fn origin(volume: VolumeId, size: u64, filled: &[bool]) -> SimulatedDevice {
     let mut device = SimulatedDevice::new(size);
-    let mut bytes = vec![0; usize::try_from(CHUNK).expect("small")];
-    for (start, _) in
-        (0..size).step_by(usize::try_from(CHUNK).expect("small")).zip(filled).filter(|chunk| *chunk.1)
-    {
-        let length = usize::try_from(CHUNK.min(size - start)).expect("small");
-        stamp(volume, INITIAL, start, &mut bytes[..length]);
-        device.prepare(start, &bytes[..length]);
+    let blocks = CHUNK / BLOCK_SIZE;
+    for block in (0..size / BLOCK_SIZE).filter(|block| filled[index(block / blocks)]) {
+        device.prepare(block, &Block::stamp(volume, block, INITIAL));
     }
     device
 }
@@ -32,9 +29,9 @@ pub(crate) fn origin(volume: VolumeId, size: u64, filled: &[bool]) -> SimulatedD
 pub(crate) fn cache_device(plan: &Plan, random: &mut Random) -> SimulatedDevice {
     let mut device = SimulatedDevice::new(plan.cache_size);
     if plan.cache_junk {
-        let words = plan.cache_size / 8;
-        let junk: Vec<u8> = (0..words).flat_map(|_| random.next_u64().to_le_bytes()).collect();
-        device.prepare(0, &junk);
+        for block in 0..plan.cache_size.div_ceil(BLOCK_SIZE) {
+            device.prepare(block, &Block::Noise(random.next_u64()));
+        }
     }
     device
 }

@@ -7,8 +7,9 @@ use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, 
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::stats::Status;
 use kickcache_engine::time::Instant;
-use kickcache_engine::units::{ByteExtent, VolumeId};
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 
+use crate::world::content::Block;
 use crate::world::device::SimulatedDevice;
 
 /// The boundary of an engine, as [`Engine`] has it.
@@ -50,6 +51,10 @@ pub trait Subject: Sized {
     fn stop(&mut self, now: Instant);
     /// See [`Engine::status`].
     fn status(&self) -> Status;
+    /// See [`Engine::dirty_blocks`].
+    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex>;
+    /// See [`Engine::pool_pages_used`].
+    fn pool_pages_used(&self) -> u32;
     /// See [`Engine::check`].
     fn check(&self);
 }
@@ -64,7 +69,12 @@ impl Subject for Engine {
             }
         }
         let bytes = superblock.encode();
-        SUPERBLOCK_OFFSETS.iter().for_each(|offset| cache.prepare(*offset, &bytes));
+        for offset in SUPERBLOCK_OFFSETS {
+            let blocks = bytes.chunks_exact(BLOCK_BYTES).zip(offset / BLOCK_SIZE..);
+            for (chunk, number) in blocks {
+                cache.prepare(number, &Block::from_bytes(chunk.try_into().expect("a block")));
+            }
+        }
         Ok(())
     }
 
@@ -75,8 +85,9 @@ impl Subject for Engine {
         volumes: &[VolumeSettings],
     ) -> Result<Engine, String> {
         let copy = |offset: u64| ByteExtent { start: offset, length: SUPERBLOCK_SIZE as u64 };
-        let copies = SUPERBLOCK_OFFSETS.map(|offset| cache.bytes(copy(offset)));
-        let superblock = Superblock::decode(copies, cache.size()).map_err(|error| error.to_string())?;
+        let [first, second] = SUPERBLOCK_OFFSETS.map(|offset| cache.bytes(copy(offset)));
+        let superblock =
+            Superblock::decode([&first, &second], cache.size()).map_err(|error| error.to_string())?;
         Engine::open(now, &superblock, settings, volumes).map_err(|error| error.to_string())
     }
 
@@ -122,6 +133,14 @@ impl Subject for Engine {
 
     fn status(&self) -> Status {
         self.status()
+    }
+
+    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
+        self.dirty_blocks(volume)
+    }
+
+    fn pool_pages_used(&self) -> u32 {
+        self.pool_pages_used()
     }
 
     fn check(&self) {

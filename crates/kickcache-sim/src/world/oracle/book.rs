@@ -30,6 +30,8 @@ pub struct Book {
     writes: Vec<WriteRecord>,
     /// By volume: writes acknowledged before this tick are durable.
     flushed_through: Vec<Tick>,
+    /// By volume: from and before which ticks acknowledged writes may be lost, as a flush failed.
+    doomed: Vec<Vec<(Tick, Tick)>>,
     /// Start ticks of the requests in flight.
     in_flight: BTreeSet<Tick>,
     tick: Tick,
@@ -45,6 +47,7 @@ impl Book {
         Book {
             writes: vec![before; 2],
             flushed_through: vec![0; volumes],
+            doomed: vec![Vec::new(); volumes],
             in_flight: BTreeSet::new(),
             tick: 1,
         }
@@ -112,7 +115,15 @@ impl Book {
 
     /// Whether what was acknowledged at a tick was flushed since.
     pub fn is_flushed(&self, volume: VolumeId, acknowledged: Tick) -> bool {
-        acknowledged < self.flushed_through[usize::from(volume.get())]
+        let at = usize::from(volume.get());
+        let is_doomed = |span: &(Tick, Tick)| (span.0..span.1).contains(&acknowledged);
+        acknowledged < self.flushed_through[at] && !self.doomed[at].iter().any(is_doomed)
+    }
+
+    /// Notes a flush that failed: later ones do not cover what was acknowledged up to now.
+    pub fn doom(&mut self, volume: VolumeId, now: Tick) {
+        let at = usize::from(volume.get());
+        self.doomed[at].push((self.flushed_through[at], now));
     }
 
     /// Notes a flush that was issued at `issued` and ended well.

@@ -1,5 +1,6 @@
 use super::*;
-use crate::world::content::stamp;
+use crate::world::oracle::cells::CHUNK;
+use crate::world::payload::index;
 
 const VOLUME: VolumeId = VolumeId::new(0);
 
@@ -11,41 +12,50 @@ fn at(start: u64, length: u64) -> ByteExtent {
     ByteExtent { start, length }
 }
 
-fn read(oracle: &mut Oracle, extent: ByteExtent, data: &[u8]) -> Result<(), String> {
+fn read(oracle: &mut Oracle, extent: ByteExtent, data: &Payload) -> Result<(), String> {
     let start = oracle.start();
     oracle.end_read(VOLUME, extent, start, data)
 }
 
-#[test]
-fn parts_of_a_sector_are_judged_alone_once_one_was_written_alone() {
-    let mut oracle = oracle();
-    let mut data = vec![0; 512];
-    let (first, _) = oracle.start_write(VOLUME, at(0, 512), false);
-    oracle.end_write(first, at(0, 512), false);
-    stamp(VOLUME, first, 0, &mut data);
-    read(&mut oracle, at(0, 512), &data).unwrap();
-    let (second, _) = oracle.start_write(VOLUME, at(64, 32), false);
-    oracle.end_write(second, at(64, 32), false);
-    assert!(read(&mut oracle, at(0, 512), &data).is_err());
-    stamp(VOLUME, second, 64, &mut data[64..96]);
-    read(&mut oracle, at(0, 512), &data).unwrap();
+fn write(oracle: &mut Oracle, extent: ByteExtent) -> Version {
+    let (version, _) = oracle.start_write(VOLUME, extent, false);
+    oracle.end_write(version, extent, false);
+    version
 }
 
 #[test]
-fn torn_sectors_and_strange_bytes_are_reported() {
+fn parts_of_a_block_are_judged_alone_once_one_was_written_alone() {
     let mut oracle = oracle();
-    let mut data = vec![0; 512];
-    let (first, _) = oracle.start_write(VOLUME, at(0, 512), false);
-    stamp(VOLUME, first, 0, &mut data[..256]);
-    assert!(read(&mut oracle, at(0, 512), &data).unwrap_err().contains("both"));
-    assert!(read(&mut oracle, at(512, 512), &[7; 512]).unwrap_err().contains("nobody"));
+    let first = write(&mut oracle, at(0, 4096));
+    let mut data = Payload::stamped(VOLUME, at(0, 4096), first);
+    read(&mut oracle, at(0, 4096), &data).unwrap();
+    for part in [at(512, 1024), at(64, 32)] {
+        let version = write(&mut oracle, part);
+        assert!(read(&mut oracle, at(0, 4096), &data).is_err());
+        let whole = Block::stamp(VOLUME, 0, version);
+        data.blocks[0].overlay(index(part.start), &whole, index(part.start), index(part.length));
+        read(&mut oracle, at(0, 4096), &data).unwrap();
+    }
 }
 
 #[test]
-fn touched_sectors_are_joined() {
+fn torn_blocks_are_judged_by_sector_and_torn_sectors_are_reported() {
     let mut oracle = oracle();
-    for start in [0, 512, 4096] {
+    let (first, _) = oracle.start_write(VOLUME, at(0, 4096), false);
+    let mut data = Payload::new(at(0, 4096), |_| Block::Zeroes);
+    data.blocks[0].overlay(512, &Block::stamp(VOLUME, 0, first), 512, 512);
+    read(&mut oracle, at(0, 4096), &data).unwrap();
+    data.blocks[0].overlay(0, &Block::stamp(VOLUME, 0, first), 0, 256);
+    assert!(read(&mut oracle, at(0, 4096), &data).unwrap_err().contains("both"));
+    let noise = Payload::new(at(4096, 4096), |_| Block::Noise(7));
+    assert!(read(&mut oracle, at(4096, 4096), &noise).unwrap_err().contains("nobody"));
+}
+
+#[test]
+fn touched_blocks_are_joined() {
+    let mut oracle = oracle();
+    for start in [0, 4608, 16384] {
         oracle.start_write(VOLUME, at(start, 512), true);
     }
-    assert_eq!(oracle.touched(VOLUME, 1 << 20), vec![at(0, 1024), at(4096, 512)]);
+    assert_eq!(oracle.touched(VOLUME, 1 << 20), vec![at(0, 8192), at(16384, 4096)]);
 }

@@ -4,14 +4,18 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::request::Operation;
 use kickcache_engine::stats::{CacheHealth, Status};
 use kickcache_engine::time::Duration;
-use kickcache_engine::units::ByteExtent;
+use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 
-use crate::world::host::{Devices, Host};
+use crate::world::device::Loss;
+use crate::world::host::Host;
 use crate::world::oracle::Crash;
 use crate::world::queue::Event;
-use crate::world::run::{End, World, volume_id};
+use crate::world::run::{End, PATIENCE, World, volume_id};
 use crate::world::subject::Subject;
 use crate::world::workload::Ask;
+
+/// The same for dirty data that may be damaged.
+const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
 impl World {
     pub(super) fn draw_end(&mut self) -> End {
@@ -28,18 +32,16 @@ impl World {
 
     /// One life: recovery, work, end.
     pub(super) fn live<E: Subject>(&mut self, end: End) -> Result<(), String> {
-        let mut host = self.open::<E>()?;
         if let End::Crash(crash) = end
             && self.random.chance(self.plan.ends.during_recovery)
         {
+            let mut host = self.open::<E>()?;
             let events = self.random.below(60);
             let alive = self.run(&mut host, Some(events), |_, host| host.engine.phase() == Phase::Running)?;
-            if !alive {
-                self.summary.recovery_crashes += 1;
-                return self.crash(host, crash);
-            }
+            self.summary.recovery_crashes += u64::from(!alive);
+            return self.crash(host, crash);
         }
-        self.recover(&mut host)?;
+        let mut host = self.start::<E>()?;
         if self.random.chance(self.plan.ends.verify) {
             self.verify(&mut host)?;
         }
@@ -49,19 +51,32 @@ impl World {
         }
     }
 
-    fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
-        // A device that fails while the log is read is refused, and nothing is lost by it.
-        self.faulty = false;
+    /// Opens the cache device until its log was read back; a device that fails meanwhile is tried again.
+    fn start<E: Subject>(&mut self) -> Result<Host<E>, String> {
+        for attempt in 0.. {
+            let mut host = self.open::<E>()?;
+            self.faulty = self.plan.faults.in_recovery && attempt < 3;
+            let phase = self.recover(&mut host)?;
+            self.faulty = self.plan.faults.any();
+            match phase {
+                Phase::Running => return Ok(host),
+                Phase::Failed(_) if self.plan.faults.in_recovery && attempt < 3 => {
+                    self.summary.failed_recoveries += 1;
+                    host.kill(&mut self.devices);
+                }
+                phase => return Err(format!("after recovery the engine is {phase:?}")),
+            }
+        }
+        Err("recovery never ends".to_owned())
+    }
+
+    fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Phase, String> {
         self.run(host, None, |_, host| host.engine.phase() != Phase::Recovering)
             .map_err(|error| format!("recovery: {error}"))?;
-        self.faulty = self.plan.faults.any();
-        let phase = host.engine.phase();
-        if phase != Phase::Running {
-            return Err(format!("after recovery the engine is {phase:?}"));
-        }
+        self.is_running = true;
         host.engine.check();
         self.note(|| "recovered".to_owned());
-        Ok(())
+        Ok(host.engine.phase())
     }
 
     /// Reads everything that was ever touched.
@@ -134,29 +149,64 @@ impl World {
             let count = self.outstanding.len();
             return Err(format!("stopped with {count} requests and in flight: {}", host.in_flight_text()));
         }
-        let status = host.engine.status();
-        self.is_cache_lost = status.health != CacheHealth::Good;
-        self.summary.add_status(&status);
-        self.oracle.stopped();
+        self.summary.add_status(&host.engine.status());
+        if !self.plan.faults.any() {
+            self.oracle.stopped();
+        }
+        let lost = self.lost_blocks(&host);
         if self.random.chance(500) {
             self.cut_power();
         }
-        Ok(())
+        self.replace_cache::<E>(lost)
+    }
+
+    /// The blocks that only the cache device has, if it is out of service.
+    fn lost_blocks<E: Subject>(&self, host: &Host<E>) -> Option<Vec<(VolumeId, BlockIndex)>> {
+        if host.engine.status().health == CacheHealth::Good {
+            return None;
+        }
+        let volumes = (0..self.plan.origin_sizes.len()).map(volume_id);
+        let lost = volumes.flat_map(|volume| {
+            host.engine.dirty_blocks(volume).into_iter().map(move |block| (volume, block))
+        });
+        Some(lost.collect())
+    }
+
+    /// A cache device that was taken out of service is formatted before it is used again.
+    fn replace_cache<E: Subject>(&mut self, lost: Option<Vec<(VolumeId, BlockIndex)>>) -> Result<(), String> {
+        let Some(lost) = lost else { return Ok(()) };
+        self.note(|| format!("a new cache device; {} blocks are lost", lost.len()));
+        self.summary.replaced_caches += 1;
+        self.devices.cache.complete_all();
+        let flush = self.devices.cache.start_flush();
+        self.devices.cache.complete_flush(flush);
+        for (volume, block) in lost {
+            let extent = ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE };
+            self.oracle.loosen(volume, Some(extent));
+        }
+        self.format::<E>()
     }
 
     fn cut_power(&mut self) {
         self.note(|| "power cut".to_owned());
         self.summary.power_cuts += 1;
-        let Devices { cache, origins } = &mut self.devices;
-        for device in std::iter::once(cache).chain(origins) {
-            device.cut_power(self.plan.atomic_unit, &mut self.random);
-        }
+        let unit = self.plan.atomic_unit;
+        let cache_loss = self.devices.cache.cut_power(unit, &mut self.random);
+        let losses: Vec<Loss> =
+            self.devices.origins.iter_mut().map(|origin| origin.cut_power(unit, &mut self.random)).collect();
         self.oracle.crash(Crash::PowerCut);
+        for (number, loss) in losses.into_iter().enumerate() {
+            // What a device called durable and lost is lost; the rest of the promise holds.
+            if loss == Loss::Lied || cache_loss == Loss::Lied {
+                self.oracle.loosen(volume_id(number), None);
+            }
+        }
     }
 
     fn crash<E: Subject>(&mut self, host: Host<E>, crash: Crash) -> Result<(), String> {
         self.note(|| format!("crash: {crash:?}"));
         self.summary.add_status(&host.engine.status());
+        let lost = self.lost_blocks(&host);
         host.kill(&mut self.devices);
         self.outstanding.clear();
         self.verify.clear();
@@ -168,14 +218,13 @@ impl World {
         if crash == Crash::PowerCut || self.random.chance(self.plan.ends.kill_then_cut) {
             self.cut_power();
         }
-        Ok(())
+        self.replace_cache::<E>(lost)
     }
 
     /// The last life: work without a crash, then without faults: everything ends, everything drains, and the
     /// origins hold what plain disks would.
     pub(super) fn last_life<E: Subject>(&mut self) -> Result<(), String> {
-        let mut host = self.open::<E>()?;
-        self.recover(&mut host)?;
+        let mut host = self.start::<E>()?;
         self.verify(&mut host)?;
         self.start_clients(self.plan.requests);
         self.run(&mut host, None, |world, _| world.budget == 0)?;
@@ -191,9 +240,8 @@ impl World {
         }
         self.cut_power();
         for (number, device) in self.devices.origins.iter().enumerate() {
-            let all = ByteExtent { start: 0, length: device.size() };
             self.oracle
-                .judge_origin(volume_id(number), device.bytes(all))
+                .judge_origin(volume_id(number), device.blocks())
                 .map_err(|error| format!("origin after the end: {error}"))?;
         }
         Ok(())
@@ -212,14 +260,23 @@ impl World {
             host.engine.drain(self.now, settings.volume);
         }
         self.pump(host)?;
-        let drained = |status: &Status| {
-            status.volumes.iter().all(|volume| volume.dirty_blocks == 0 && volume.unflushed_blocks == 0)
-        };
-        let result = self.run(host, None, |_, host| drained(&host.engine.status()));
-        match result {
-            Ok(_) => Ok(()),
-            Err(_) if excused => Ok(()),
-            Err(error) => Err(format!("drain: {error}")),
+        let deadline = self.now.plus(if excused { PATIENCE_EXCUSED } else { PATIENCE });
+        loop {
+            let is_idle = self.run(host, Some(200), |world, host| world.is_idle(host))?;
+            if is_drained(&host.engine.status()) || excused && (is_idle || self.now > deadline) {
+                return Ok(());
+            }
+            if is_idle || self.now > deadline {
+                return Err(self.stuck("it is not drained", host));
+            }
         }
     }
+
+    fn is_idle<E: Subject>(&self, host: &Host<E>) -> bool {
+        self.queue.next().is_none() && host.engine.poll_timeout().is_none()
+    }
+}
+
+fn is_drained(status: &Status) -> bool {
+    status.volumes.iter().all(|volume| volume.dirty_blocks == 0 && volume.unflushed_blocks == 0)
 }

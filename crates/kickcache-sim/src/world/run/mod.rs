@@ -10,10 +10,11 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use crate::random::Random;
-use crate::world::content::{Version, stamp};
-use crate::world::host::{Devices, Host, Surroundings, checksums_of};
+use crate::world::content::{Block, Version};
+use crate::world::host::{Devices, Host, Surroundings};
 use crate::world::oracle::book::Tick;
 use crate::world::oracle::{Crash, Oracle};
+use crate::world::payload::Payload;
 use crate::world::plan::{Plan, draw_mode};
 use crate::world::queue::{Event, Queue};
 use crate::world::report::{Failure, Summary};
@@ -93,8 +94,8 @@ struct World {
     /// Requests that clients may still issue in this life.
     budget: u64,
     faulty: bool,
-    /// The cache device was taken out of service: nothing is promised about it once the process is gone.
-    is_cache_lost: bool,
+    /// Recovery is over.
+    is_running: bool,
     summary: Summary,
 }
 
@@ -132,8 +133,8 @@ impl World {
             verify: Vec::new(),
             next_id: 0,
             budget: 0,
-            faulty: plan.faults.any(),
-            is_cache_lost: false,
+            faulty: false,
+            is_running: false,
             summary: Summary::default(),
             plan,
         }
@@ -144,9 +145,6 @@ impl World {
         for _ in 1..self.plan.lives {
             let end = self.draw_end();
             self.live::<E>(end)?;
-            if self.is_cache_lost {
-                return Ok(self.sum_up());
-            }
         }
         self.last_life::<E>()?;
         Ok(self.sum_up())
@@ -157,6 +155,18 @@ impl World {
         self.summary.events = self.trace.events();
         self.summary.nanos = self.now.as_nanos();
         self.summary
+    }
+
+    fn around(&mut self) -> Surroundings<'_> {
+        Surroundings {
+            now: self.now,
+            devices: &mut self.devices,
+            queue: &mut self.queue,
+            trace: &mut self.trace,
+            injected: &mut self.summary.injected,
+            faulty: self.faulty,
+            phase_is_running: self.is_running,
+        }
     }
 
     fn note(&mut self, text: impl FnOnce() -> String) {
@@ -175,7 +185,8 @@ impl World {
         self.queue = Queue::default();
         self.summary.lives += 1;
         self.note(|| "a new life".to_owned());
-        Ok(Host::new(engine, &self.plan, self.random.split()))
+        self.is_running = false;
+        Ok(Host::new(engine, &self.plan, self.random.split(), self.now))
     }
 
     /// Lets things happen until `done`, or for so many events; says whether `done` was reached.
@@ -255,14 +266,8 @@ impl World {
 
     fn happen<E: Subject>(&mut self, host: &mut Host<E>, event: Event) -> Result<(), String> {
         match event {
-            Event::Apply(id) => {
-                let mut around = around(&mut self.devices, &mut self.queue, &mut self.trace, self.faulty);
-                host.apply(id, &mut around)
-            }
-            Event::Complete(id) => {
-                let mut around = around(&mut self.devices, &mut self.queue, &mut self.trace, self.faulty);
-                host.complete(self.now, id, &mut around)
-            }
+            Event::Apply(id) => host.apply(id, &mut self.around()),
+            Event::Complete(id) => host.complete(id, &mut self.around()),
             Event::Client(client) => {
                 if self.budget > 0 {
                     self.budget -= 1;
@@ -301,21 +306,20 @@ impl World {
     fn issue<E: Subject>(&mut self, host: &mut Host<E>, ask: Ask, client: Option<usize>) {
         self.next_id += 1;
         self.summary.requests += 1;
+        self.summary.request_blocks += ask.extent.length.div_ceil(4096);
         let id = RequestId::new(self.next_id);
         let Ask { volume, operation, extent } = ask;
-        let length = usize::try_from(extent.length).expect("fits memory");
-        let (mut payload, mut version, mut checksums) = (Vec::new(), 0, Vec::new());
+        let (mut payload, mut version, mut checksums) = (Payload::empty(), 0, Vec::new());
         let started = match operation {
             Operation::Read => {
-                payload = vec![0x77; length];
+                payload = Payload::new(extent, |_| Block::Noise(0x77));
                 self.oracle.start()
             }
             Operation::Write(_) => {
                 let started;
                 (version, started) = self.oracle.start_write(volume, extent, false);
-                payload = vec![0; length];
-                stamp(volume, version, extent.start, &mut payload);
-                checksums = checksums_of(extent, &payload);
+                payload = Payload::stamped(volume, extent, version);
+                checksums = payload.checksums();
                 started
             }
             Operation::WriteZeroes { .. } => {
@@ -337,8 +341,7 @@ impl World {
 
     fn pump<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         loop {
-            let mut around = around(&mut self.devices, &mut self.queue, &mut self.trace, self.faulty);
-            let replies = host.pump(self.now, &mut around)?;
+            let replies = host.pump(&mut self.around())?;
             if replies.is_empty() {
                 return Ok(());
             }
@@ -361,8 +364,7 @@ impl World {
             Ok(()) => {
                 self.succeed(&outstanding, &payload).map_err(|error| format!("request {id}: {error}"))?;
             }
-            Err(errno) if self.plan.faults.any() => {
-                let _ = errno;
+            Err(_) if self.plan.faults.any() => {
                 self.summary.errors += 1;
                 self.fail(&outstanding);
             }
@@ -378,7 +380,7 @@ impl World {
         Ok(())
     }
 
-    fn succeed(&mut self, outstanding: &Outstanding, payload: &[u8]) -> Result<(), String> {
+    fn succeed(&mut self, outstanding: &Outstanding, payload: &Payload) -> Result<(), String> {
         let Outstanding { ask: Ask { volume, operation, extent }, started, version, .. } = *outstanding;
         match operation {
             Operation::Read => self.oracle.end_read(volume, extent, started, payload)?,
@@ -396,22 +398,12 @@ impl World {
         let Outstanding { ask: Ask { volume, operation, extent }, started, .. } = *outstanding;
         match operation {
             Operation::Discard => self.oracle.end_discard(volume, extent, started),
-            Operation::Read
-            | Operation::Write(_)
-            | Operation::WriteZeroes { .. }
-            | Operation::Flush
-            | Operation::Promote => self.oracle.end(started),
+            Operation::Flush => self.oracle.fail_flush(volume, started),
+            Operation::Read | Operation::Write(_) | Operation::WriteZeroes { .. } | Operation::Promote => {
+                self.oracle.end(started);
+            }
         }
     }
-}
-
-fn around<'a>(
-    devices: &'a mut Devices,
-    queue: &'a mut Queue,
-    trace: &'a mut Trace,
-    faulty: bool,
-) -> Surroundings<'a> {
-    Surroundings { devices, queue, trace, faulty }
 }
 
 mod life;

@@ -11,7 +11,7 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::request::{Durability, Errno, Operation, Reply, Request, RequestId, Unmap};
 use kickcache_engine::stats::{CacheCounters, CacheHealth, Status};
 use kickcache_engine::time::Instant;
-use kickcache_engine::units::{ByteExtent, PageIndex, VolumeId};
+use kickcache_engine::units::{BlockIndex, ByteExtent, PageIndex, VolumeId};
 
 use crate::world::device::SimulatedDevice;
 use crate::world::subject::Subject;
@@ -52,6 +52,7 @@ pub(crate) struct StandIn<const FLAW: u8> {
     submissions: VecDeque<Submission>,
     replies: VecDeque<Reply>,
     next_id: u64,
+    pool_bytes: u64,
     count: u64,
     stopping: bool,
     /// Volumes to flush before the stop is done.
@@ -72,7 +73,7 @@ const POOL: Memory = Memory::Pool { page: PageIndex::new(0), offset: 0 };
 impl<const FLAW: u8> StandIn<FLAW> {
     fn submit(&mut self, operation: DeviceOperation) {
         self.next_id += 1;
-        self.submissions.push_back(Submission { id: SubmissionId::from_u64(self.next_id), operation });
+        self.submissions.push_back(Submission { id: SubmissionId::from_u64(self.next_id << 32), operation });
     }
 
     fn go_on(&mut self) {
@@ -122,7 +123,7 @@ impl<const FLAW: u8> StandIn<FLAW> {
     }
 
     fn begin(&mut self, task: Task) {
-        if task.extent.length > 4 << 20 && wide(task.extent) != task.extent {
+        if task.extent.length > self.pool_bytes && wide(task.extent) != task.extent {
             return self.split(task);
         }
         let aligned = wide(task.extent) == task.extent;
@@ -216,7 +217,7 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
     fn open(
         _: Instant,
         _: &SimulatedDevice,
-        _: EngineSettings,
+        settings: EngineSettings,
         volumes: &[VolumeSettings],
     ) -> Result<StandIn<FLAW>, String> {
         Ok(StandIn {
@@ -225,6 +226,7 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
             submissions: VecDeque::new(),
             replies: VecDeque::new(),
             next_id: 0,
+            pool_bytes: u64::from(settings.pool_pages - 2) * 4_096,
             count: 0,
             stopping: false,
             unflushed: volumes.iter().map(|volume| volume.volume).collect(),
@@ -296,6 +298,14 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
             counters: CacheCounters::default(),
             volumes: Vec::new(),
         }
+    }
+
+    fn dirty_blocks(&self, _: VolumeId) -> Vec<BlockIndex> {
+        Vec::new()
+    }
+
+    fn pool_pages_used(&self) -> u32 {
+        0
     }
 
     fn check(&self) {}

@@ -1,11 +1,13 @@
 //! What a run does, drawn from its seed; each run switches some features off.
 
 use kickcache_engine::config::{Admission, EngineSettings, Mode, VolumeSettings};
-use kickcache_engine::device::DeviceOperation;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use crate::random::Random;
+use crate::world::plan::faults::{Damage, Faults};
+
+pub mod faults;
 
 /// How long submissions of a device take.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -27,61 +29,6 @@ impl Latency {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and short")]
         let extra = extra as u64;
         Duration::from_nanos(self.base.as_nanos() + extra + bytes / 2)
-    }
-}
-
-/// How often submissions fail, in 1/10000.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DeviceFaults {
-    /// Reads of the cache device.
-    pub cache_read: u64,
-    /// Writes of it.
-    pub cache_write: u64,
-    /// Flushes of it.
-    pub cache_flush: u64,
-    /// Reads of origins.
-    pub origin_read: u64,
-    /// Writes of origins.
-    pub origin_write: u64,
-    /// Flushes of origins.
-    pub origin_flush: u64,
-    /// Reads of the cache device that find a flipped bit.
-    pub flip_permyriad: u64,
-    /// A failed flush of the cache device lets go of what it covered.
-    pub flush_forgets: bool,
-}
-
-impl DeviceFaults {
-    /// How often a submission fails.
-    pub fn permyriad(&self, operation: &DeviceOperation) -> u64 {
-        use kickcache_engine::device::Device::{Cache, Origin};
-        match operation {
-            DeviceOperation::Read { device: Cache, .. } => self.cache_read,
-            DeviceOperation::Read { device: Origin(_), .. } => self.origin_read,
-            DeviceOperation::WriteMetadata { .. }
-            | DeviceOperation::Write { device: Cache, .. }
-            | DeviceOperation::WriteZeroes { device: Cache, .. } => self.cache_write,
-            DeviceOperation::Write { device: Origin(_), .. }
-            | DeviceOperation::WriteZeroes { device: Origin(_), .. }
-            | DeviceOperation::Discard { device: Origin(_), .. } => self.origin_write,
-            DeviceOperation::Flush { device: Cache } => self.cache_flush,
-            DeviceOperation::Flush { device: Origin(_) } => self.origin_flush,
-            // Recovery that fails is tested by the engine itself.
-            DeviceOperation::ReadMetadata { .. }
-            | DeviceOperation::Discard { device: Cache, .. }
-            | DeviceOperation::Copy { .. }
-            | DeviceOperation::Zero { .. } => 0,
-        }
-    }
-
-    /// Whether anything can fail.
-    pub fn any(&self) -> bool {
-        *self != DeviceFaults::default()
-    }
-
-    /// Whether dirty data can be damaged.
-    pub fn flips(&self) -> bool {
-        self.flip_permyriad > 0
     }
 }
 
@@ -174,7 +121,7 @@ pub struct Plan {
     /// Latency of the origins.
     pub origin_latency: Latency,
     /// Faults.
-    pub faults: DeviceFaults,
+    pub faults: Faults,
     /// Ends of lives.
     pub ends: Ends,
     /// Bytes that a power cut does not tear.
@@ -221,7 +168,7 @@ fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
 
 fn draw_settings(random: &mut Random) -> EngineSettings {
     EngineSettings {
-        pool_pages: pick(random, &[1_024, 2_048, 8_192]),
+        pool_pages: pick(random, &[512, 1_024, 2_048]),
         fill_linger: millis(random, &[0, 1, 20, 200]),
         origin_flush_after: millis(random, &[1, 50, 500, 2_000]),
     }
@@ -259,20 +206,6 @@ fn draw_latency(random: &mut Random, base_micros: u64) -> Latency {
     }
 }
 
-fn draw_faults(random: &mut Random) -> DeviceFaults {
-    let mut rate = |high: u64| if random.chance(600) { 0 } else { random.within(1, high) };
-    DeviceFaults {
-        cache_read: rate(100),
-        cache_write: rate(30),
-        cache_flush: rate(100),
-        origin_read: rate(100),
-        origin_write: rate(200),
-        origin_flush: rate(200),
-        flip_permyriad: rate(200),
-        flush_forgets: rate(2) > 0,
-    }
-}
-
 fn draw_ends(random: &mut Random) -> Ends {
     Ends {
         power_cut: pick(random, &[0, 300, 600, 900]),
@@ -289,13 +222,8 @@ impl Plan {
         let volume_count = pick(random, &[1, 1, 2, 3]);
         let origin_sizes: Vec<u64> = (0..volume_count).map(|_| draw_origin_size(random)).collect();
         let volumes = (0..volume_count).map(|number| draw_volume(random, VolumeId::new(number))).collect();
-        let faulty = random.chance(250);
-        let faults = if faulty { draw_faults(random) } else { DeviceFaults::default() };
-        let ends = if faults.any() {
-            Ends { power_cut: 0, kill: 0, kill_then_cut: 0, during_recovery: 0, verify: 500 }
-        } else {
-            draw_ends(random)
-        };
+        let faults = if random.chance(400) { faults::draw(random) } else { Faults::default() };
+        let ends = draw_ends(random);
         Plan {
             cache_size: pick(random, &[8 << 20, 9_000_000, 12 << 20, 16 << 20]),
             cache_junk: random.chance(250),
@@ -308,9 +236,9 @@ impl Plan {
             clients: pick(random, &[1, 2, 4, 8, 16]),
             pause: Duration::from_micros(pick(random, &[0, 10, 200, 5_000])),
             long_pause_permille: swarm(random, 1, 10),
-            requests: random.within(30, 300),
+            requests: random.within(20, 200),
             // A damaged block of a segment without a summary looks like a torn one to recovery.
-            lives: if faults.flips() { 1 } else { random.within(1, 5) },
+            lives: if faults.damage == Damage::default() { random.within(1, 8) } else { 1 },
             weights: draw_weights(random),
             shape: draw_shape(random),
             cache_latency: draw_latency(random, 200),
@@ -318,7 +246,7 @@ impl Plan {
             faults,
             ends,
             atomic_unit: pick(random, &[512, 4_096]),
-            checks_every: pick(random, &[16, 128, 1_024]),
+            checks_every: pick(random, &[256, 1_024, 4_096]),
         }
     }
 }
