@@ -9,6 +9,9 @@
 
 extern crate alloc;
 
+#[macro_use]
+pub mod mutants;
+
 mod cache;
 pub mod config;
 pub mod device;

@@ -456,7 +456,8 @@ impl Log {
         let (number, at) = self.pending_entry(location)?;
         let batch = self.batches.get_mut(number).expect("just found");
         let entry = &mut batch.entries[at];
-        if batch.sequence.is_some() || entry.page.is_some() || append.entry.page.is_some() {
+        let is_written = batch.sequence.is_some() && !mutant!(AbsorbedTooLate);
+        if is_written || entry.page.is_some() || append.entry.page.is_some() {
             return None;
         }
         *entry = append.entry;

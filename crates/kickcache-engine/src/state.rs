@@ -319,7 +319,9 @@ impl State {
         self.settle_pending(location);
         self.cache.remove(key);
         self.note_unused(key, location);
-        self.record(Fact::Gone(key));
+        if !mutant!(GoneNotRecorded) {
+            self.record(Fact::Gone(key));
+        }
         self.newest_gone = self.order.newest();
     }
 

@@ -154,6 +154,10 @@ impl Cache {
     /// Forgets a block; gives where it stood.
     pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
         let location = self.index.remove(key, &self.slots)?;
+        if mutant!(BooksDrift) {
+            self.slots.set_state(location, SlotState::Dead);
+            return Some(location);
+        }
         self.bury(location);
         Some(location)
     }

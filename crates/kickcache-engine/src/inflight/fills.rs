@@ -58,7 +58,8 @@ impl Fill {
     }
 
     fn will_bring(&self, volume: VolumeId, block: BlockIndex) -> bool {
-        self.volume == volume && self.offset_of(block).is_some_and(|offset| !self.stale.contains(offset))
+        let is_fresh = |offset: usize| !self.stale.contains(offset) || mutant!(StaleFillJoined);
+        self.volume == volume && self.offset_of(block).is_some_and(is_fresh)
     }
 
     /// The place of a block in the fill.
@@ -109,7 +110,7 @@ impl Fills {
     /// The data of an extent is about to change (I-5).
     pub(crate) fn spoil(&mut self, volume: VolumeId, extent: ByteExtent) {
         for (_, fill) in self.table.iter_mut() {
-            if fill.volume != volume || !fill.extent.overlaps(extent) {
+            if mutant!(FillOverwritesNewerWrite) || fill.volume != volume || !fill.extent.overlaps(extent) {
                 continue;
             }
             let first = fill.first_block();

@@ -67,6 +67,10 @@ fn snap(state: &mut State) {
         checkpoint.next = last;
         checkpoint.snapped = chunks;
     }
+    if mutant!(CheckpointBeforeDurable) {
+        state.agenda.push_back(Task::Durable(DurableWaiter::Checkpoint));
+        return;
+    }
     state.agenda.push_back(Task::Barrier(DurableWaiter::Checkpoint));
 }
 

@@ -44,6 +44,7 @@ fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageInde
             }
             None => read_cached(state, slot, key, location, page),
         },
+        None if mutant!(MergeForgetsRest) => overlay(state, slot, key.block(), page),
         None => read_from_origin(state, slot, key, page),
     }
 }

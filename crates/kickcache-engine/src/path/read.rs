@@ -252,7 +252,8 @@ pub(crate) fn on_hit(
     for offset in 0..count {
         let place = location.plus(offset);
         let read = result.ok().and_then(|data| data.checksums.get(offset as usize).copied());
-        if read != Some(state.cache.slots().checksum(place)) {
+        if read != Some(state.cache.slots().checksum(place)) && !(mutant!(ChecksumIgnored) && read.is_some())
+        {
             let key = BlockKey::new(first.volume(), first.block().plus(u64::from(offset)));
             heal(state, slot, key, place, block_extent(key.block()));
         }
@@ -290,14 +291,14 @@ fn heal(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location,
         return;
     }
     match state.cache.slots().state(location) {
-        SlotState::Dirty => {
+        SlotState::Dirty if !mutant!(DamagedDirtyFromOrigin) => {
             if !state.cache.slots().is_damaged(location) {
                 state.cache.set_damaged(location);
                 state.volume_mut(key.volume()).counters.damaged_blocks += 1;
             }
             state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
         }
-        SlotState::Unflushed => {
+        SlotState::Unflushed | SlotState::Dirty => {
             // The origin has it, but only its flush makes that certain: the entry stays until then.
             state.volume_mut(key.volume()).counters.healed_blocks += 1;
             read_origin(state, slot, part, Keep::Nothing);

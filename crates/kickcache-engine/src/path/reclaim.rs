@@ -284,7 +284,7 @@ fn empty(state: &mut State, segment: SegmentIndex) {
     for location in live {
         let slots = state.cache.slots();
         let judgement = state.retention.judge(queue, slots.hits(location));
-        let must = slots.state(location).must_be_kept();
+        let must = slots.state(location).must_be_kept() && !mutant!(DirtyDemoted);
         let wants = must || is_mostly_dead || judgement != Judgement::Demote;
         if must || (wants && carried.len() < limit) {
             carried.push(location);
@@ -411,7 +411,8 @@ fn finish_emptied(state: &mut State) {
     }
     let is_done = |state: &State, emptying: &Emptying| {
         let found = state.cache.segments().get(emptying.segment);
-        emptying.reads_in_flight == 0 && found.readers == 0 && found.live == 0
+        let has_readers = found.readers > 0 && !mutant!(ReuseUnderReader);
+        emptying.reads_in_flight == 0 && !has_readers && found.live == 0
     };
     let (done, left): (Vec<_>, Vec<_>) =
         core::mem::take(&mut state.reclaim.emptying).into_iter().partition(|each| is_done(state, each));
@@ -475,6 +476,10 @@ fn open_emptied(state: &mut State) {
         let generation = found.generation;
         state.record(Fact::Opened(*segment, generation));
     }
+    if mutant!(ReuseBeforeOpenedIsDurable) {
+        state.agenda.push_back(Task::Durable(DurableWaiter::Opening(segments)));
+        return;
+    }
     state.agenda.push_back(Task::Barrier(DurableWaiter::Opening(segments)));
 }
 
@@ -487,7 +492,9 @@ pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
         let generation = found.generation;
         state.log.add_ready(*segment, generation);
     }
-    state.agenda.push_back(Task::Append);
+    if !mutant!(SpaceWaitersForgotten) {
+        state.agenda.push_back(Task::Append);
+    }
     state.agenda.push_back(Task::Reclaim);
 }
 

@@ -41,6 +41,10 @@ const SEQUENCE_GAP: u64 = 1 << 20;
 pub(crate) fn begin(state: &mut State) {
     let recovery = Recovery { reads_in_flight: 1, ..Recovery::default() };
     state.recovery = Some(recovery.into());
+    if mutant!(RecoveryWithoutFlush) {
+        self::recovery(state).reads_in_flight = 0;
+        return go_on(state);
+    }
     submit(state, RecoveryRead::Flush, DeviceOperation::Flush { device: Device::Cache });
 }
 
@@ -218,7 +222,8 @@ fn on_summary(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     let recovery = recovery(state);
     let generation = recovery.images[segment.get() as usize].as_ref().map(|image| image.generation);
     let summary = Summary::decode(bytes, &geometry).filter(|summary| {
-        summary.uuid == uuid && summary.segment == segment && Some(summary.generation) == generation
+        let is_this_life = Some(summary.generation) == generation || mutant!(OldSummaryBelieved);
+        summary.uuid == uuid && summary.segment == segment && is_this_life
     });
     match summary {
         Some(summary) => load(state, &summary),
@@ -320,10 +325,12 @@ fn load_block(
     if !bit(&image.live) {
         return;
     }
-    if older.is_some_and(|older| recovery.sequences[older.get() as usize] > entry.sequence) {
+    let is_younger = |older: Location| recovery.sequences[older.get() as usize] > entry.sequence;
+    if older.is_some_and(is_younger) && !mutant!(LastReadCopyWins) {
         return;
     }
-    let slot_state = if entry.dirty && bit(&image.kept) { SlotState::Dirty } else { SlotState::Clean };
+    let is_dirty = entry.dirty && bit(&image.kept) && !mutant!(RecoveredAsClean);
+    let slot_state = if is_dirty { SlotState::Dirty } else { SlotState::Clean };
     recovery.sequences[location.get() as usize] = entry.sequence;
     state.cache.insert(entry.key, location, entry.checksum, slot_state);
 }
@@ -358,7 +365,9 @@ fn finish(state: &mut State) {
 }
 
 fn apply(state: &mut State, sequences: &[Sequence], record: &Record) {
-    let is_older = |location: Location| sequences[location.get() as usize] < record.sequence;
+    let is_older = |location: Location| {
+        sequences[location.get() as usize] < record.sequence || mutant!(RecordsIgnoreOrder)
+    };
     match record.fact {
         Fact::Gone(key) => {
             if state.cache.find(key).is_some_and(is_older) {

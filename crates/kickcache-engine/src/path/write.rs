@@ -227,7 +227,9 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
         let (queue, hits) = place_of(state, key);
         let is_at_stake = route == Route::LogThrough && may_resurface(state, key);
         let durability = if is_at_stake { Durability::Durable } else { durability };
-        let new = NewBlock { queue, entry, state: SlotState::Dirty, waiter: Some(slot), durability };
+        let durability = if mutant!(FuaIgnored) { Durability::Volatile } else { durability };
+        let waiter = Some(slot).filter(|_| !mutant!(AcknowledgedBeforeLanding));
+        let new = NewBlock { queue, entry, state: SlotState::Dirty, waiter, durability };
         let Some(location) = state.append(key, new) else { return false };
         if route == Route::LogThrough {
             state.cache.set_in_sweep(location, true);
@@ -287,6 +289,10 @@ fn go_around(state: &mut State, slot: RequestSlot) {
     let ticket = state.enqueue(volume, extent, Access::Write);
     state.requests.get_mut(slot).writing().ticket = Some(ticket);
     state.hold(slot);
+    if mutant!(GoneNotAwaited) {
+        state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
+        return;
+    }
     state.wait_durable(DurableWaiter::Around(slot));
 }
 

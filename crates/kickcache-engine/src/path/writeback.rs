@@ -11,6 +11,7 @@ use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_DEPTH_MAX};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
+use crate::format::journal::Fact;
 use crate::inflight::origin::{Access, AccessRequest, Priority};
 use crate::inflight::submissions::Purpose;
 use crate::inflight::writebacks::{Writeback, WritebackSlot};
@@ -121,7 +122,7 @@ fn is_ripe(state: &State, key: BlockKey, location: Location) -> bool {
         && state.cache.slots().state(location) == SlotState::Dirty
         && !state.cache.slots().is_damaged(location)
         && !state.cache.slots().is_in_writeback(location)
-        && state.is_durable(location)
+        && (state.is_durable(location) || mutant!(WritebackOfVolatileCopy))
 }
 
 /// The blocks behind the first one that go along: dirty ones, and short stretches of clean ones between them.
@@ -168,7 +169,7 @@ fn gather(state: &mut State, volume: VolumeId) {
         }
         let dirty: Vec<_> = state.cache.live_in(segment).filter(|at| is_wanted(state, volume, *at)).collect();
         for location in dirty {
-            if state.is_durable(location) {
+            if state.is_durable(location) || mutant!(WritebackOfVolatileCopy) {
                 found.push((state.cache.slots().key(location), location));
                 state.cache.set_in_sweep(location, true);
             } else {
@@ -301,6 +302,11 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
     for (key, location) in blocks {
         let is_current = state.cache.is_current(key, location);
         if is_current && state.cache.slots().state(location) == SlotState::Dirty {
+            if mutant!(CleanBeforeOriginFlush) {
+                state.cache.set_state(location, SlotState::Clean);
+                state.record(Fact::Clean(key));
+                continue;
+            }
             state.cache.set_state(location, SlotState::Unflushed);
             state.await_flush(key, location);
         }
@@ -317,7 +323,9 @@ fn finish(state: &mut State, slot: WritebackSlot) {
         }
         state.leave_segment(*location);
     }
-    writeback.pages.iter().for_each(|page| state.pool.release(*page));
+    if !mutant!(PagesLeaked) {
+        writeback.pages.iter().for_each(|page| state.pool.release(*page));
+    }
     state.release_ticket(writeback.volume, writeback.ticket);
     state.wake_stalled();
 }

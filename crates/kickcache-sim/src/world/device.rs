@@ -36,7 +36,7 @@ pub struct FlushTicket(u64);
 pub enum Loss {
     /// Nothing that the device had called durable.
     Fair,
-    /// Something that it had called durable, or let go of after a failed flush.
+    /// Something that it had called durable.
     Lied,
 }
 
@@ -169,6 +169,17 @@ impl SimulatedDevice {
         self.pending.iter_mut().for_each(|pending| _ = pending.ended.get_or_insert(flushes));
     }
 
+    /// Nobody knows any more that a flush failed: what it let go of counts as lied about.
+    pub fn blame_abandoned(&mut self) {
+        self.pending.iter_mut().for_each(|pending| pending.lied_about |= pending.abandoned);
+    }
+
+    /// Makes everything durable as reads see it.
+    pub fn settle_all(&mut self) {
+        self.pending.clear();
+        self.durable.clone_from(&self.current);
+    }
+
     fn settle(&mut self) {
         while self.pending.front().is_some_and(|pending| is_durable(pending, self.flushed)) {
             let pending = self.pending.pop_front().expect("there is a front");
@@ -186,7 +197,7 @@ impl SimulatedDevice {
                 store(&mut self.durable, write, 0, write.data.length);
                 continue;
             }
-            if write.lied_about || write.abandoned {
+            if write.lied_about {
                 loss = Loss::Lied;
             }
             if random.chance(400) {

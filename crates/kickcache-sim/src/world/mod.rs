@@ -8,7 +8,7 @@
 //! * [`subject`] is what is tested: the engine.
 //! * [`workload`] is what the clients do.
 //! * [`oracle`] knows which values a read may return.
-//! * [`report`] is what comes out.
+//! * [`report`] is what comes out; [`seeds`] and [`series`] play many runs.
 //! * [`run`] plays a whole run: lives, crashes, the last look at the origins.
 
 pub mod content;
@@ -22,6 +22,8 @@ pub mod plan;
 pub mod queue;
 pub mod report;
 pub mod run;
+pub mod seeds;
+pub mod series;
 mod setup;
 pub mod subject;
 pub mod trace;

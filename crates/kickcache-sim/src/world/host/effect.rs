@@ -1,7 +1,7 @@
 //! What a submission does to its device: all of it, a part of it, something else, or nothing.
 
 use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
-use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SECTOR_SIZE};
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SECTOR_SIZE, VolumeId};
 
 use crate::world::content::Block;
 use crate::world::device::SimulatedDevice;
@@ -162,8 +162,9 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Ends the life: what is in flight takes effect, does not, or tears.
-    pub fn kill(mut self, devices: &mut Devices) {
+    /// Ends the life: what is in flight takes effect, does not, or tears. Gives the volumes whose origins let go of
+    /// what a flush should have made durable.
+    pub fn kill(mut self, devices: &mut Devices) -> Vec<VolumeId> {
         let flights: Vec<InFlight> = std::mem::take(&mut self.in_flight).into_iter().flatten().collect();
         for flight in flights.iter().filter(|flight| flight.progress == Progress::Submitted) {
             let Ok(Some(data)) = self.data_of(&flight.operation) else {
@@ -179,6 +180,8 @@ impl<E: Subject> Host<E> {
             }
         }
         devices.cache.complete_all();
+        devices.cache.blame_abandoned();
         devices.origins.iter_mut().for_each(SimulatedDevice::complete_all);
+        flights.iter().filter_map(InFlight::forgetful_origin).collect()
     }
 }

@@ -8,7 +8,7 @@ use kickcache_engine::device::{
 };
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{ByteExtent, Checksum};
+use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
 
 use crate::random::Random;
 use crate::world::device::{FlushTicket, SimulatedDevice, WriteTicket};
@@ -74,6 +74,14 @@ impl InFlight {
         let (extent, writes) = (extent_of(&operation), is_write(&operation));
         let (progress, checksums, bytes) = (Progress::Submitted, Vec::new(), Vec::new());
         InFlight { id, operation, device, extent, is_flush, writes, progress, checksums, bytes }
+    }
+
+    /// The volume whose origin failed to flush.
+    fn forgetful_origin(&self) -> Option<VolumeId> {
+        match (self.device, &self.progress) {
+            (Device::Origin(volume), Progress::Failed(_)) if self.is_flush => Some(volume),
+            _ => None,
+        }
     }
 }
 
@@ -251,11 +259,12 @@ impl<E: Subject> Host<E> {
         around.queue.push(around.now.plus(time), Event::Complete(flight.id));
     }
 
-    /// Ends a submission and tells the engine.
+    /// Ends a submission and tells the engine; gives the volume whose origin let go of what a flush should have
+    /// made durable, if one did.
     ///
     /// # Errors
     /// If its memory is gone.
-    pub fn complete(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
+    pub fn complete(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<Option<VolumeId>, String> {
         let mut flight = self.take_flight(id)?;
         let result = self.end(&flight, around)?;
         if let DeviceOperation::Read { pieces, checksums: Checksums::Compute, .. } = &flight.operation {
@@ -268,7 +277,7 @@ impl<E: Subject> Host<E> {
         around.trace.record(around.now, &[id, 100 + failed], || format!("complete {id:#x}: {result:?}"));
         let result = result.map(|()| Data { checksums: &flight.checksums, bytes: &flight.bytes });
         self.engine.handle_completion(around.now, Completion { id: SubmissionId::from_u64(id), result });
-        Ok(())
+        Ok(flight.forgetful_origin())
     }
 
     fn end(

@@ -188,9 +188,15 @@ impl Oracle {
         self.book.next_tick();
     }
 
-    /// A flush failed: whatever it should have made durable may never be, however many flushes follow.
+    /// A client was told that its flush failed.
     pub fn fail_flush(&mut self, volume: VolumeId, started: Tick) {
-        let now = self.book.end(started);
+        self.book.end(started);
+        self.doom(volume);
+    }
+
+    /// A device failed to flush: whatever it should have made durable may never be, however many flushes follow.
+    pub fn doom(&mut self, volume: VolumeId) {
+        let now = self.book.next_tick();
         self.book.doom(volume, now);
     }
 

@@ -62,7 +62,7 @@ impl World {
                 Phase::Running => return Ok(host),
                 Phase::Failed(_) if self.plan.faults.in_recovery && attempt < 3 => {
                     self.summary.failed_recoveries += 1;
-                    host.kill(&mut self.devices);
+                    host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
                 }
                 phase => return Err(format!("after recovery the engine is {phase:?}")),
             }
@@ -177,9 +177,7 @@ impl World {
         let Some(lost) = lost else { return Ok(()) };
         self.note(|| format!("a new cache device; {} blocks are lost", lost.len()));
         self.summary.replaced_caches += 1;
-        self.devices.cache.complete_all();
-        let flush = self.devices.cache.start_flush();
-        self.devices.cache.complete_flush(flush);
+        self.devices.cache.settle_all();
         for (volume, block) in lost {
             let extent = ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE };
             self.oracle.loosen(volume, Some(extent));
@@ -207,7 +205,7 @@ impl World {
         self.note(|| format!("crash: {crash:?}"));
         self.summary.add_status(&host.engine.status());
         let lost = self.lost_blocks(&host);
-        host.kill(&mut self.devices);
+        host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
         self.outstanding.clear();
         self.verify.clear();
         self.budget = 0;

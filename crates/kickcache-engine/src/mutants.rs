@@ -1,0 +1,113 @@
+//! Flaws that a test plants to prove that the simulator would find them; compiled in with the feature `mutants` only.
+
+/// Whether a planted flaw is on; `false` without the feature `mutants`.
+#[cfg(feature = "mutants")]
+macro_rules! mutant {
+    ($name:ident) => {
+        crate::mutants::is_on(crate::mutants::Mutant::$name)
+    };
+}
+
+/// Whether a planted flaw is on; `false` without the feature `mutants`.
+#[cfg(not(feature = "mutants"))]
+macro_rules! mutant {
+    ($name:ident) => {
+        false
+    };
+}
+
+#[cfg(feature = "mutants")]
+pub use planted::{Mutant, plant};
+
+#[cfg(feature = "mutants")]
+pub(crate) use planted::is_on;
+
+#[cfg(feature = "mutants")]
+mod planted {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    macro_rules! mutants {
+        ($($(#[$doc:meta])* $name:ident,)*) => {
+            /// A flaw.
+            #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+            pub enum Mutant {
+                $($(#[$doc])* $name,)*
+            }
+
+            impl Mutant {
+                /// All of them.
+                pub const ALL: &[Mutant] = &[$(Mutant::$name),*];
+            }
+        };
+    }
+
+    mutants! {
+        /// A block is clean once it was written to the origin.
+        CleanBeforeOriginFlush,
+        /// A failed flush of the origin counts as one that went well.
+        OriginFlushErrorIgnored,
+        /// A segment is opened again while a read of it is in flight.
+        ReuseUnderReader,
+        /// A segment is written before it is on record that it was opened.
+        ReuseBeforeOpenedIsDurable,
+        /// A fill does not hear of writes while it is in flight.
+        FillOverwritesNewerWrite,
+        /// A read joins a fill in flight that is older than a write.
+        StaleFillJoined,
+        /// What is forgotten is not put on record.
+        GoneNotRecorded,
+        /// A write around the log does not wait for the record.
+        GoneNotAwaited,
+        /// A write is acknowledged when it joins a batch.
+        AcknowledgedBeforeLanding,
+        /// A flush does not reach the cache device.
+        FlushSkipsCacheDevice,
+        /// FUA is a plain write for the log.
+        FuaIgnored,
+        /// A hit is handed out whatever its checksum.
+        ChecksumIgnored,
+        /// A damaged dirty block is read from the origin.
+        DamagedDirtyFromOrigin,
+        /// A summary of an earlier generation of its segment is believed.
+        OldSummaryBelieved,
+        /// A summary is written before its batches are durable.
+        SummaryBeforeFlush,
+        /// Records apply to copies that are younger than they.
+        RecordsIgnoreOrder,
+        /// The copy that recovery reads last wins.
+        LastReadCopyWins,
+        /// Recovery takes dirty blocks for clean.
+        RecoveredAsClean,
+        /// Recovery trusts what a dead process left in volatile memory.
+        RecoveryWithoutFlush,
+        /// Copies go to the origin that are not durable in the log.
+        WritebackOfVolatileCopy,
+        /// Overlapping accesses to the origin go side by side.
+        OverlapsUnordered,
+        /// A checkpoint is written before what it says is durable.
+        CheckpointBeforeDurable,
+        /// A partial block is completed without what stands around it.
+        MergeForgetsRest,
+        /// Writes that wait for room are not told of it.
+        SpaceWaitersForgotten,
+        /// Reclaim forgets dirty blocks.
+        DirtyDemoted,
+        /// A write replaces a block whose batch is on its way to the device.
+        AbsorbedTooLate,
+        /// Writeback keeps its pages.
+        PagesLeaked,
+        /// A block that is forgotten still counts.
+        BooksDrift,
+    }
+
+    static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+    /// Plants a flaw in every engine of this process, or none.
+    pub fn plant(mutant: Option<Mutant>) {
+        PLANTED.store(mutant.map_or(usize::MAX, |mutant| mutant as usize), Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_on(mutant: Mutant) -> bool {
+        PLANTED.load(Ordering::Relaxed) == mutant as usize
+    }
+}

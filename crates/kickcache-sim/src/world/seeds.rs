@@ -1,0 +1,17 @@
+//! Where a series of seeds begins.
+
+use std::process::Command;
+
+/// The first seed of a series: what `KICKCACHE_SEED` says, else a number made from the commit that is checked out,
+/// so that every commit tries seeds of its own and anybody can play them again; else 0.
+pub fn first_seed() -> u64 {
+    let told = std::env::var("KICKCACHE_SEED").ok().and_then(|seed| seed.parse().ok());
+    told.or_else(of_commit).unwrap_or(0)
+}
+
+/// The first twelve hexadecimal digits of the commit, so that a seed stays short.
+fn of_commit() -> Option<u64> {
+    let output = Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
+    let name = String::from_utf8(output.stdout).ok()?;
+    u64::from_str_radix(name.get(..12)?, 16).ok()
+}
