@@ -17,7 +17,7 @@ fn no_seed_of_this_commit_finds_anything() {
     let outcome = play(&Series { first, count: RUNS, deadline, threads: 2, until_failure: true });
     let crashes = outcome.total.kills + outcome.total.power_cuts;
     eprintln!("{} runs from seed {first} with {crashes} crashes: {:#?}", outcome.runs, outcome.total);
-    for failure in &outcome.failures {
+    if let Some(failure) = outcome.failures.first() {
         panic!("{failure}");
     }
     assert!(crashes > outcome.runs, "runs crash more than once: {crashes} crashes in {} runs", outcome.runs);

@@ -266,8 +266,16 @@ impl World {
 
     fn happen<E: Subject>(&mut self, host: &mut Host<E>, event: Event) -> Result<(), String> {
         match event {
-            Event::Apply(id) => host.apply(id, &mut self.around()),
-            Event::Complete(id) => host.complete(id, &mut self.around()),
+            Event::Apply(id) => {
+                self.trace.record(self.now, &[id], || format!("apply {id:#x}"));
+                host.apply(id, &mut self.around())
+            }
+            Event::Complete(id) => {
+                if let Some(volume) = host.complete(id, &mut self.around())? {
+                    self.oracle.doom(volume);
+                }
+                Ok(())
+            }
             Event::Client(client) => {
                 if self.budget > 0 {
                     self.budget -= 1;
