@@ -65,6 +65,11 @@ impl Client {
         }
     }
 
+    /// The volume that the client uses.
+    pub fn volume(&self) -> VolumeId {
+        self.volume
+    }
+
     /// How long the client waits before its next request.
     pub fn pause(&mut self) -> Duration {
         if self.random.chance(self.long_pause_permille) {

@@ -2,3 +2,5 @@
 
 mod gate;
 mod mutants;
+mod scenarios;
+mod stage;

@@ -118,6 +118,9 @@ pub struct Host<E> {
     outages: Vec<Outage>,
     /// Where blocks of batches were stored.
     places: Vec<u64>,
+    /// The size of the engine's tables when it was opened.
+    memory_bytes: u64,
+    pool_pages: u32,
     checks_every: u64,
     steps: u64,
 }
@@ -131,6 +134,8 @@ impl<E: Subject> Host<E> {
     pub fn new(engine: E, plan: &Plan, mut random: Random, now: Instant) -> Host<E> {
         let volumes = u8::try_from(plan.origin_sizes.len()).expect("few volumes");
         Host {
+            memory_bytes: engine.status().memory_bytes,
+            pool_pages: plan.settings.pool_pages,
             engine,
             memory: DriverMemory::new(plan.settings.pool_pages),
             in_flight: Vec::new(),
@@ -143,6 +148,11 @@ impl<E: Subject> Host<E> {
             checks_every: plan.checks_every,
             steps: 0,
         }
+    }
+
+    /// What goes wrong from here on.
+    pub fn set_faults(&mut self, faults: Faults, outages: Vec<Outage>) {
+        (self.faults, self.outages) = (faults, outages);
     }
 
     /// Submissions that have not ended.
@@ -176,9 +186,23 @@ impl<E: Subject> Host<E> {
         }
         self.steps += 1;
         if self.steps.is_multiple_of(self.checks_every) {
-            self.engine.check();
+            self.check()?;
         }
         Ok(replies)
+    }
+
+    /// Whether the engine's books agree, and its tables and pages have the size that was announced.
+    fn check(&self) -> Result<(), String> {
+        self.engine.check();
+        let memory = self.engine.status().memory_bytes;
+        let pages = self.engine.pool_pages_used();
+        if memory != self.memory_bytes || pages >= self.pool_pages {
+            return Err(format!(
+                "{memory} bytes of tables, {} at first; {pages} pages in use",
+                self.memory_bytes
+            ));
+        }
+        Ok(())
     }
 
     fn submit(&mut self, submission: Submission, around: &mut Surroundings<'_>) -> Result<(), String> {

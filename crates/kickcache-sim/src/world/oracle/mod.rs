@@ -90,12 +90,10 @@ impl Oracle {
         self.book.flushed(volume, started);
     }
 
-    /// Everything acknowledged so far is durable: the engine stopped.
-    pub fn stopped(&mut self) {
+    /// Everything of a volume that was acknowledged so far is durable: the engine that served it stopped.
+    pub fn stopped(&mut self, volume: VolumeId) {
         let now = self.book.next_tick();
-        for shadow in &self.shadows {
-            self.book.flushed(shadow.volume, now);
-        }
+        self.book.flushed(volume, now);
         self.book.next_tick();
     }
 

@@ -108,6 +108,8 @@ pub struct Plan {
     pub pause: Duration,
     /// Long pauses (2 s), in 1/1000.
     pub long_pause_permille: u64,
+    /// Lives in which a volume is not served, in 1/1000.
+    pub absent_permille: u64,
     /// Requests of a life.
     pub requests: u64,
     /// Lives.
@@ -224,6 +226,7 @@ impl Plan {
         let volumes = (0..volume_count).map(|number| draw_volume(random, VolumeId::new(number))).collect();
         let faults = if random.chance(400) { faults::draw(random) } else { Faults::default() };
         let ends = draw_ends(random);
+        let (requests, lives) = draw_lives(random);
         Plan {
             cache_size: pick(random, &[8 << 20, 9_000_000, 12 << 20, 16 << 20]),
             cache_junk: random.chance(250),
@@ -236,9 +239,10 @@ impl Plan {
             clients: pick(random, &[1, 2, 4, 8, 16]),
             pause: Duration::from_micros(pick(random, &[0, 10, 200, 5_000])),
             long_pause_permille: swarm(random, 1, 10),
-            requests: random.within(20, 200),
+            absent_permille: swarm(random, 50, 300),
+            requests,
             // A damaged block of a segment without a summary looks like a torn one to recovery.
-            lives: if faults.damage == Damage::default() { random.within(1, 8) } else { 1 },
+            lives: if faults.damage == Damage::default() { lives } else { 1 },
             weights: draw_weights(random),
             shape: draw_shape(random),
             cache_latency: draw_latency(random, 200),
@@ -249,6 +253,14 @@ impl Plan {
             checks_every: pick(random, &[256, 1_024, 4_096]),
         }
     }
+}
+
+/// Requests of a life and lives: some runs hardly do anything but crash.
+fn draw_lives(random: &mut Random) -> (u64, u64) {
+    if random.chance(300) {
+        return (random.within(3, 30), random.within(8, 24));
+    }
+    (random.within(20, 200), random.within(1, 8))
 }
 
 /// A size of 4 to 16 MiB, now and then 64 MiB.

@@ -32,6 +32,7 @@ impl World {
 
     /// One life: recovery, work, end.
     pub(super) fn live<E: Subject>(&mut self, end: End) -> Result<(), String> {
+        self.draw_served();
         if let End::Crash(crash) = end
             && self.random.chance(self.plan.ends.during_recovery)
         {
@@ -51,6 +52,22 @@ impl World {
         }
     }
 
+    /// Which volumes are served in the next life; one at least.
+    fn draw_served(&mut self) {
+        let keep = self.clients[0].volume();
+        for number in 0..self.served.len() {
+            let is_absent = self.random.chance(self.plan.absent_permille);
+            self.served[number] = !is_absent || volume_id(number) == keep;
+        }
+    }
+
+    /// Whether volumes that nobody serves fill so much of the log with dirty blocks that others would wait for them.
+    fn is_crowded<E: Subject>(&self, host: &Host<E>) -> bool {
+        let absent = (0..self.served.len()).filter(|number| !self.served[*number]);
+        let dirty: usize = absent.map(|number| host.engine.dirty_blocks(volume_id(number)).len()).sum();
+        dirty as u64 > self.plan.cache_size / BLOCK_SIZE / 16
+    }
+
     /// Opens the cache device until its log was read back; a device that fails meanwhile is tried again.
     fn start<E: Subject>(&mut self) -> Result<Host<E>, String> {
         for attempt in 0.. {
@@ -59,7 +76,11 @@ impl World {
             let phase = self.recover(&mut host)?;
             self.faulty = self.plan.faults.any();
             match phase {
-                Phase::Running => return Ok(host),
+                Phase::Running if !self.is_crowded(&host) => return Ok(host),
+                Phase::Running => {
+                    self.served.fill(true);
+                    host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
+                }
                 Phase::Failed(_) if self.plan.faults.in_recovery && attempt < 3 => {
                     self.summary.failed_recoveries += 1;
                     host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
@@ -84,6 +105,7 @@ impl World {
         self.note(|| "verify".to_owned());
         let length_max = 4096 << self.random.below(7);
         self.verify = (0..self.devices.origins.len())
+            .filter(|number| self.served[*number])
             .flat_map(|number| {
                 let volume = volume_id(number);
                 self.oracle.touched(volume, length_max).into_iter().map(move |extent| (volume, extent))
@@ -106,6 +128,9 @@ impl World {
     fn start_clients(&mut self, requests: u64) {
         self.budget = requests;
         for client in 0..self.clients.len() {
+            if !self.served[usize::from(self.clients[client].volume().get())] {
+                continue;
+            }
             let at = self.now.plus(self.clients[client].pause());
             self.queue.push(at, Event::Client(client));
         }
@@ -151,7 +176,8 @@ impl World {
         }
         self.summary.add_status(&host.engine.status());
         if !self.plan.faults.any() {
-            self.oracle.stopped();
+            let served = (0..self.served.len()).filter(|number| self.served[*number]);
+            served.for_each(|number| self.oracle.stopped(volume_id(number)));
         }
         let lost = self.lost_blocks(&host);
         if self.random.chance(500) {
@@ -222,6 +248,7 @@ impl World {
     /// The last life: work without a crash, then without faults: everything ends, everything drains, and the
     /// origins hold what plain disks would.
     pub(super) fn last_life<E: Subject>(&mut self) -> Result<(), String> {
+        self.served.fill(true);
         let mut host = self.start::<E>()?;
         self.verify(&mut host)?;
         self.start_clients(self.plan.requests);
@@ -232,6 +259,9 @@ impl World {
         host.engine.check();
         let excused = self.plan.faults.any() && self.is_damaged(&host);
         self.drain(&mut host, excused)?;
+        if !excused {
+            self.check_rest(&mut host)?;
+        }
         self.stop(host)?;
         if excused {
             return Ok(());
@@ -255,6 +285,7 @@ impl World {
     fn drain<E: Subject>(&mut self, host: &mut Host<E>, excused: bool) -> Result<(), String> {
         self.note(|| "drain".to_owned());
         for settings in &self.volumes {
+            debug_assert!(self.served.iter().all(|served| *served), "the last life serves all volumes");
             host.engine.drain(self.now, settings.volume);
         }
         self.pump(host)?;
@@ -268,6 +299,18 @@ impl World {
                 return Err(self.stuck("it is not drained", host));
             }
         }
+    }
+
+    /// At rest nothing is held back: no memory, no request, and there is room for new ones.
+    fn check_rest<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        self.run(host, None, |_, host| host.engine.pool_pages_used() == 0)
+            .map_err(|error| format!("pages of memory at rest: {error}"))?;
+        let status = host.engine.status();
+        let requests: u64 = status.volumes.iter().map(|volume| volume.requests_in_flight).sum();
+        if requests > 0 || (status.segments > 0 && status.free_segments == 0) {
+            return Err(self.stuck("requests or no free segment at rest", host));
+        }
+        Ok(())
     }
 
     fn is_idle<E: Subject>(&self, host: &Host<E>) -> bool {

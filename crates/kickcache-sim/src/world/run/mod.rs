@@ -86,6 +86,8 @@ struct World {
     devices: Devices,
     oracle: Oracle,
     volumes: Vec<VolumeSettings>,
+    /// Which of them are served in this life.
+    served: Vec<bool>,
     clients: Vec<Client>,
     outstanding: BTreeMap<RequestId, Outstanding>,
     /// Extents still to be read to verify.
@@ -121,6 +123,7 @@ impl World {
         let oracle = Oracle::new(plan.origin_sizes.iter().copied().zip(filled).collect());
         World {
             volumes: plan.volumes.clone(),
+            served: vec![true; plan.volumes.len()],
             random,
             trace,
             now: Instant::ZERO,
@@ -181,7 +184,9 @@ impl World {
     }
 
     fn open<E: Subject>(&mut self) -> Result<Host<E>, String> {
-        let engine = E::open(self.now, &self.devices.cache, self.plan.settings, &self.volumes)?;
+        let served = self.volumes.iter().zip(&self.served).filter(|volume| *volume.1);
+        let volumes: Vec<VolumeSettings> = served.map(|volume| *volume.0).collect();
+        let engine = E::open(self.now, &self.devices.cache, self.plan.settings, &volumes)?;
         self.queue = Queue::default();
         self.summary.lives += 1;
         self.note(|| "a new life".to_owned());
@@ -296,7 +301,9 @@ impl World {
     fn operate<E: Subject>(&mut self, host: &mut Host<E>) {
         let number = self.random.index(self.volumes.len());
         let volume = volume_id(number);
-        if self.plan.mode_changes && self.random.chance(700) {
+        if !self.served[number] {
+            // Nobody is there to ask.
+        } else if self.plan.mode_changes && self.random.chance(700) {
             let mode = draw_mode(&mut self.random);
             self.note(|| format!("mode of volume {number} becomes {mode:?}"));
             self.volumes[number].mode = mode;
