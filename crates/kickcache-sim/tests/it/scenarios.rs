@@ -128,7 +128,7 @@ fn serving_never_writes_the_superblock() {
 /// The same when a volume is added: the older copy is written and flushed first.
 #[test]
 fn a_superblock_of_two_generations_is_the_old_or_the_new_one() {
-    for seed in 0..80 {
+    for seed in 0..80u64 {
         let mut device = SimulatedDevice::new(8 << 20);
         Engine::format(&mut device, [7; 16], &[8 << 20]).unwrap();
         let read = |device: &SimulatedDevice| {
