@@ -355,8 +355,8 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
     let wants_data = !matches!(state.requests.get(slot).operation, Operation::Promote);
     let fill = state.fills.covering(volume, BlockIndex::containing(rest.start))?;
     let part = intersection(rest, fill.extent);
-    let usable =
-        |block: &BlockIndex| fill.offset_of(*block).is_some_and(|offset| !fill.stale.contains(offset));
+    let is_fresh = |offset: usize| !fill.stale.contains(offset) || mutant!(StaleFillJoined);
+    let usable = |block: &BlockIndex| fill.offset_of(*block).is_some_and(is_fresh);
     let blocks = blocks_of(part).take_while(usable).count() as u64;
     let limit = BlockIndex::containing(rest.start).plus(blocks).byte_offset();
     let end = limit.min(part.end());

@@ -58,7 +58,9 @@ fn recovery(state: &mut State) -> &mut Recovery {
 
 /// A step came back.
 pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data<'_>, DeviceError>) {
-    if let RecoveryRead::Seal(_) = read {
+    if let RecoveryRead::Seal(segment) = read {
+        let first = state.cache.geometry().first_location(segment);
+        state.leave_segment(first);
         // Without the summary the next recovery reads the whole segment, so that an error only costs time.
         state.counters.errors += u64::from(result.is_err());
         state.order.land_unnumbered();
@@ -414,7 +416,10 @@ fn settle_segment(state: &mut State, segment: SegmentIndex, image: Option<&Segme
 /// Writes the summary that a dead process did not come to write.
 fn seal(state: &mut State, summary: &Summary) {
     let geometry = *state.cache.geometry();
-    let at = geometry.first_location(summary.segment).plus(geometry.batch_blocks());
+    let first = geometry.first_location(summary.segment);
+    let at = first.plus(geometry.batch_blocks());
+    // The segment must not begin its next life, with a summary of its own, while this one is on its way.
+    state.enter_segment(first);
     let operation = DeviceOperation::WriteMetadata {
         offset: geometry.byte_offset(at),
         bytes: summary.encode(&geometry).into_boxed_slice(),

@@ -405,6 +405,10 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
         end(state, slot);
         return;
     }
+    if log_failed && state.requests.get_mut(slot).writing().ticket.is_none() {
+        start_again(state, slot);
+        return;
+    }
     state.hold(slot);
     if !log_failed {
         submit(state, slot);
@@ -413,11 +417,21 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
     // The log took only a part: what it took is void, and the origin has the write before it is acknowledged.
     state.fills.spoil(volume, extent);
     forget_all(state, slot, extent);
-    if state.requests.get_mut(slot).writing().ticket.is_none() {
-        let ticket = state.enqueue(volume, extent, Access::Write);
-        state.requests.get_mut(slot).writing().ticket = Some(ticket);
-    }
     state.wait_durable(DurableWaiter::Around(slot));
+}
+
+/// The log took only a part, and the write has no place among the accesses to the origin: it begins once more, so that
+/// what stands around its partial blocks is read again, in its turn among the writes that came meanwhile.
+fn start_again(state: &mut State, slot: RequestSlot) {
+    let writing = state.requests.get_mut(slot).writing();
+    writing.step = Step::Arrived;
+    writing.log_failed = false;
+    let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
+    let locations = core::mem::take(&mut writing.locations);
+    locations.into_iter().for_each(|location| state.leave_segment(location));
+    pages.into_iter().for_each(|page| state.pool.release(page));
+    state.wake_stalled();
+    state.agenda.push_back(Task::Begin(slot));
 }
 
 /// The origin's part came back.

@@ -38,7 +38,8 @@ impl World {
         {
             let mut host = self.open::<E>()?;
             let events = self.random.below(60);
-            let alive = self.run(&mut host, Some(events), |_, host| host.engine.phase() == Phase::Running)?;
+            let alive =
+                self.run(&mut host, Some(events), |_, host| host.engine.phase() != Phase::Recovering)?;
             self.summary.recovery_crashes += u64::from(!alive);
             return self.crash(host, crash);
         }

@@ -169,7 +169,9 @@ impl Register {
             None if in_base => self.read_base(seen),
             None => self.read_unknown(seen, book),
             Some(index) if !several && !in_base && !self.may_be_older(seen) => {
-                self.read_entry(index, seen, book)
+                let result = self.read_entry(index, seen, book);
+                // A discard that was in flight beside the write may have brought it back.
+                if self.loose.is_some() { result.or_else(|_| self.read_unknown(seen, book)) } else { result }
             }
             Some(_) => self.read_ambiguous(in_base, seen, book),
         };
