@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::cache::segments::SegmentState;
 use crate::engine::Engine;
 use crate::queue::Queue;
-use crate::stats::{Status, VolumeStatus};
+use crate::stats::{CacheHealth, Status, VolumeStatus};
 use crate::units::{BlockIndex, BlockKey, VolumeId};
 
 impl Engine {
@@ -45,6 +45,11 @@ impl Engine {
             requests_in_flight: self.state.requests.count_for(volume),
             counters: found.counters,
         }
+    }
+
+    /// How the cache device is doing, without the work of [`Engine::status`].
+    pub fn health(&self) -> CacheHealth {
+        self.state.health
     }
 
     /// Whether the newest data of a block is in the cache, at any place of the log.

@@ -5,7 +5,7 @@ use kickcache_engine::device::{Completion, Submission};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::request::{Reply, Request};
-use kickcache_engine::stats::Status;
+use kickcache_engine::stats::{CacheHealth, Status};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 
@@ -51,6 +51,8 @@ pub trait Subject: Sized {
     fn stop(&mut self, now: Instant);
     /// See [`Engine::status`].
     fn status(&self) -> Status;
+    /// See [`Engine::health`].
+    fn health(&self) -> CacheHealth;
     /// See [`Engine::dirty_blocks`].
     fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex>;
     /// See [`Engine::pool_pages_used`].
@@ -133,6 +135,10 @@ impl Subject for Engine {
 
     fn status(&self) -> Status {
         self.status()
+    }
+
+    fn health(&self) -> CacheHealth {
+        self.health()
     }
 
     fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {

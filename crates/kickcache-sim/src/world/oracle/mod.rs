@@ -4,6 +4,8 @@ pub mod book;
 pub mod cells;
 pub mod register;
 
+use std::collections::BTreeSet;
+
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
 use crate::world::content::{Block, Version};
@@ -26,6 +28,8 @@ pub enum Crash {
 pub struct Oracle {
     book: Book,
     shadows: Vec<Shadow>,
+    /// Volumes of which a lie has cost data.
+    distrusted: BTreeSet<VolumeId>,
 }
 
 impl Oracle {
@@ -35,7 +39,8 @@ impl Oracle {
         let shadow = |(number, (size, filled)): (usize, (u64, Vec<bool>))| {
             Shadow::new(VolumeId::new(u8::try_from(number).expect("few volumes")), size, filled)
         };
-        Oracle { book, shadows: volumes.into_iter().enumerate().map(shadow).collect() }
+        let shadows = volumes.into_iter().enumerate().map(shadow).collect();
+        Oracle { book, shadows, distrusted: BTreeSet::new() }
     }
 
     fn shadow(&mut self, volume: VolumeId) -> &mut Shadow {
@@ -56,7 +61,7 @@ impl Oracle {
     pub fn start_write(&mut self, volume: VolumeId, extent: ByteExtent, zero: bool) -> (Version, Tick) {
         let issued = self.book.start();
         let version = self.book.add(volume, issued);
-        let Oracle { book, shadows } = self;
+        let Oracle { book, shadows, .. } = self;
         shadows[usize::from(volume.get())]
             .visit(extent, |register, _| register.start_write(version, zero, book));
         (version, issued)
@@ -72,7 +77,7 @@ impl Oracle {
 
     /// A discard starts.
     pub fn start_discard(&mut self, volume: VolumeId, extent: ByteExtent) -> Tick {
-        let Oracle { book, shadows } = self;
+        let Oracle { book, shadows, .. } = self;
         let tick = book.start();
         shadows[usize::from(volume.get())].visit(extent, |register, _| register.start_discard(book));
         tick
@@ -126,8 +131,12 @@ impl Oracle {
         (start, end): (Tick, Tick),
         found: &Block,
     ) -> Result<(), String> {
-        let Oracle { book, shadows } = self;
-        let judge = |register: &mut Register, version| register.read(Seen { version, start, end }, book);
+        let Oracle { book, shadows, distrusted } = self;
+        let is_judged = !distrusted.contains(&volume);
+        let judge = |register: &mut Register, version| match is_judged {
+            true => register.read(Seen { version, start, end }, book),
+            false => Ok(()),
+        };
         shadows[usize::from(volume.get())].compare(part, found, judge)
     }
 
@@ -160,7 +169,7 @@ impl Oracle {
     pub fn crash(&mut self, crash: Crash) {
         self.book.drop_in_flight();
         let now = self.book.next_tick();
-        let Oracle { book, shadows } = self;
+        let Oracle { book, shadows, .. } = self;
         for shadow in shadows {
             let volume = shadow.volume;
             shadow.visit_all(|register| match crash {
@@ -171,19 +180,20 @@ impl Oracle {
     }
 
     /// A crash has cost what nobody could keep: each place may hold anything it ever held, but one thing.
-    pub fn loosen(&mut self, volume: VolumeId, extent: Option<ByteExtent>) {
+    pub fn loosen(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.book.next_tick();
-        let Oracle { book, shadows } = self;
-        let shadow = &mut shadows[usize::from(volume.get())];
-        let loosen = |register: &mut Register| {
+        let Oracle { book, shadows, .. } = self;
+        shadows[usize::from(volume.get())].visit(extent, |register, _| {
             register.start_discard(book);
             register.end_discard(now);
-        };
-        match extent {
-            Some(extent) => shadow.visit(extent, |register, _| loosen(register)),
-            None => shadow.visit_all(loosen),
-        }
+        });
         self.book.next_tick();
+    }
+
+    /// A device lied, and a power cut showed it: from here on the volume must hold data of its own places, and no more
+    /// is asked. What stands in the cache may hide for long what the device lost.
+    pub fn distrust(&mut self, volume: VolumeId) {
+        self.distrusted.insert(volume);
     }
 
     /// A client was told that its flush failed.

@@ -180,34 +180,32 @@ impl World {
             let served = (0..self.served.len()).filter(|number| self.served[*number]);
             served.for_each(|number| self.oracle.stopped(volume_id(number)));
         }
-        let lost = self.lost_blocks(&host);
         if self.random.chance(500) {
             self.cut_power();
         }
-        self.replace_cache::<E>(lost)
+        self.replace_cache::<E>()
     }
 
-    /// The blocks that only the cache device has, if it is out of service.
-    fn lost_blocks<E: Subject>(&self, host: &Host<E>) -> Option<Vec<(VolumeId, BlockIndex)>> {
-        if host.engine.status().health == CacheHealth::Good {
-            return None;
-        }
+    /// What only the cache device has, and what is being written.
+    pub(super) fn lost_blocks<E: Subject>(&self, host: &Host<E>) -> Vec<(VolumeId, ByteExtent)> {
+        let extent = |block: BlockIndex| ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE };
         let volumes = (0..self.plan.origin_sizes.len()).map(volume_id);
-        let lost = volumes.flat_map(|volume| {
-            host.engine.dirty_blocks(volume).into_iter().map(move |block| (volume, block))
+        let dirty = volumes.flat_map(|volume| {
+            host.engine.dirty_blocks(volume).into_iter().map(move |block| (volume, extent(block)))
         });
-        Some(lost.collect())
+        let asked = self.outstanding.values().map(|outstanding| outstanding.ask);
+        let written = asked.filter(|ask| ask.extent.length > 0 && ask.operation != Operation::Read);
+        dirty.chain(written.map(|ask| (ask.volume, ask.extent))).collect()
     }
 
     /// A cache device that was taken out of service is formatted before it is used again.
-    fn replace_cache<E: Subject>(&mut self, lost: Option<Vec<(VolumeId, BlockIndex)>>) -> Result<(), String> {
-        let Some(lost) = lost else { return Ok(()) };
-        self.note(|| format!("a new cache device; {} blocks are lost", lost.len()));
+    fn replace_cache<E: Subject>(&mut self) -> Result<(), String> {
+        let Some(lost) = self.lost.take() else { return Ok(()) };
+        self.note(|| format!("a new cache device; {} extents are lost", lost.len()));
         self.summary.replaced_caches += 1;
         self.devices.cache.settle_all();
-        for (volume, block) in lost {
-            let extent = ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE };
-            self.oracle.loosen(volume, Some(extent));
+        for (volume, extent) in lost {
+            self.oracle.loosen(volume, extent);
         }
         self.format::<E>()
     }
@@ -223,7 +221,7 @@ impl World {
         for (number, loss) in losses.into_iter().enumerate() {
             // What a device called durable and lost is lost; the rest of the promise holds.
             if loss == Loss::Lied || cache_loss == Loss::Lied {
-                self.oracle.loosen(volume_id(number), None);
+                self.oracle.distrust(volume_id(number));
             }
         }
     }
@@ -231,7 +229,6 @@ impl World {
     fn crash<E: Subject>(&mut self, host: Host<E>, crash: Crash) -> Result<(), String> {
         self.note(|| format!("crash: {crash:?}"));
         self.summary.add_status(&host.engine.status());
-        let lost = self.lost_blocks(&host);
         host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
         self.outstanding.clear();
         self.verify.clear();
@@ -243,7 +240,7 @@ impl World {
         if crash == Crash::PowerCut || self.random.chance(self.plan.ends.kill_then_cut) {
             self.cut_power();
         }
-        self.replace_cache::<E>(lost)
+        self.replace_cache::<E>()
     }
 
     /// The last life: work without a crash, then without faults: everything ends, everything drains, and the

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::engine::Engine;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId};
+use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
@@ -98,6 +99,8 @@ struct World {
     faulty: bool,
     /// Recovery is over.
     is_running: bool,
+    /// What only the cache device had when it was taken out of service, and what was being written.
+    lost: Option<Vec<(VolumeId, ByteExtent)>>,
     summary: Summary,
 }
 
@@ -138,6 +141,7 @@ impl World {
             budget: 0,
             faulty: false,
             is_running: false,
+            lost: None,
             summary: Summary::default(),
             plan,
         }
@@ -191,6 +195,7 @@ impl World {
         self.summary.lives += 1;
         self.note(|| "a new life".to_owned());
         self.is_running = false;
+        self.lost = None;
         Ok(Host::new(engine, &self.plan, self.random.split(), self.now))
     }
 
@@ -357,6 +362,9 @@ impl World {
     fn pump<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         loop {
             let replies = host.pump(&mut self.around())?;
+            if self.lost.is_none() && host.engine.health() != CacheHealth::Good {
+                self.lost = Some(self.lost_blocks(host));
+            }
             if replies.is_empty() {
                 return Ok(());
             }

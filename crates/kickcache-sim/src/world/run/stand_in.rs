@@ -300,6 +300,10 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
         }
     }
 
+    fn health(&self) -> CacheHealth {
+        CacheHealth::Good
+    }
+
     fn dirty_blocks(&self, _: VolumeId) -> Vec<BlockIndex> {
         Vec::new()
     }
