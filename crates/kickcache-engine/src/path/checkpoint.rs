@@ -151,6 +151,11 @@ pub(crate) fn on_written(state: &mut State, result: Result<(), DeviceError>) {
         state.counters.errors += 1;
         state.take_out_of_service();
     }
+    if state.is_out_of_service() {
+        // No flush will make it whole.
+        state.checkpoint = None;
+        return;
+    }
     let count = chunk_count(state.cache.geometry());
     let Some(checkpoint) = &mut state.checkpoint else { return };
     checkpoint.writes_in_flight -= 1;

@@ -35,6 +35,8 @@ pub struct Book {
     /// Start ticks of the requests in flight.
     in_flight: BTreeSet<Tick>,
     tick: Tick,
+    /// Reads of writes that are not acknowledged bind them.
+    strict: bool,
 }
 
 /// The version of what lay on the origins before the run.
@@ -50,7 +52,19 @@ impl Book {
             doomed: vec![Vec::new(); volumes],
             in_flight: BTreeSet::new(),
             tick: 1,
+            strict: true,
         }
+    }
+
+    /// From here on a write that was seen before it was acknowledged may be overtaken by a later one: the engine does
+    /// not promise the order of such writes when the cache device dies under them.
+    pub fn be_lenient(&mut self) {
+        self.strict = false;
+    }
+
+    /// Whether a read of a write that is not acknowledged says that it happened.
+    pub fn is_strict(&self) -> bool {
+        self.strict
     }
 
     /// The tick of an event that happens now.

@@ -43,6 +43,11 @@ impl Oracle {
         Oracle { book, shadows, distrusted: BTreeSet::new() }
     }
 
+    /// See [`Book::be_lenient`].
+    pub fn be_lenient(&mut self) {
+        self.book.be_lenient();
+    }
+
     fn shadow(&mut self, volume: VolumeId) -> &mut Shadow {
         &mut self.shadows[usize::from(volume.get())]
     }

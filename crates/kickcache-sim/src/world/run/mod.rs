@@ -123,7 +123,10 @@ impl World {
         let hot: Vec<u64> = plan.origin_sizes.iter().map(|size| random.below(size / 4096)).collect();
         let clients = (0..plan.clients).map(|_| Client::new(&plan, &hot, random.split())).collect();
         let cache = cache_device(&plan, &mut content);
-        let oracle = Oracle::new(plan.origin_sizes.iter().copied().zip(filled).collect());
+        let mut oracle = Oracle::new(plan.origin_sizes.iter().copied().zip(filled).collect());
+        if plan.faults.any() {
+            oracle.be_lenient();
+        }
         World {
             volumes: plan.volumes.clone(),
             served: vec![true; plan.volumes.len()],

@@ -186,7 +186,9 @@ impl Register {
 
     fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let mut entry = self.entries[index];
-        entry.first_end = entry.first_end.min(seen.end);
+        if book.is_acknowledged(entry.version) || book.is_strict() {
+            entry.first_end = entry.first_end.min(seen.end);
+        }
         entry.last_start = entry.last_start.max(seen.start);
         if entry.first_end < self.base_seen {
             return Err(Wrong::SeenOlder);
