@@ -1,5 +1,7 @@
 //! Reclaim: segments are emptied ahead of need, and opened again once that is on record.
 //!
+//! Over 500 lines because choosing, emptying and opening lead into each other, and a path names no other path.
+//!
 //! Invariants:
 //! * I-4: a segment is opened again only when nothing refers to it, and when everything that superseded its blocks,
 //!   or says that they are *gone*, is durable.

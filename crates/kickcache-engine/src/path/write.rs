@@ -1,5 +1,7 @@
 //! A write, or write-zeroes: into the log, through it to the origin, or around it.
 //!
+//! Over 500 lines because the ways lead into each other, and a path names no other path.
+//!
 //! Invariants:
 //! * I-1: a write through the log goes to the origin only after its batch landed, durably if an older copy of a block
 //!   could come back; a write around the log only after *gone* is durable for what the cache held.
