@@ -77,8 +77,14 @@ fn start_log() {
 /// Makes the folder for the sockets that got no path from the user.
 fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
-    let mut addresses = plan.caches.iter().flat_map(|cache| &cache.volumes).flat_map(|volume| &volume.nbd);
-    if !addresses.any(|address| matches!(address, NbdAddress::Unix(path) if path.parent() == Some(&dir))) {
+    let is_there = |path: &Path| path.parent() == Some(&dir);
+    let mut volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);
+    let needs = |volume: &VolumePlan| {
+        let nbd =
+            volume.nbd.iter().any(|address| matches!(address, NbdAddress::Unix(path) if is_there(path)));
+        nbd || volume.vhost_user.as_deref().is_some_and(is_there)
+    };
+    if !volumes.any(needs) {
         return Ok(());
     }
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
@@ -94,6 +100,10 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
         for address in &volume.nbd {
             text +=
                 &format!("volume {}, {}: {}\n", volume.name, volume.mode.as_str(), address.uri(&volume.name));
+        }
+        if let Some(path) = &volume.vhost_user {
+            let (name, mode) = (&volume.name, volume.mode.as_str());
+            text += &format!("volume {name}, {mode}: vhost-user on {}\n", path.display());
         }
     }
     for served in servers.iter().filter(|served| chooses_port(&served.cache)) {
@@ -193,6 +203,10 @@ fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
             ..VolumeSettings::new(VolumeId::new(0))
         },
         exports: volume.nbd.iter().map(address).collect::<Result<_, _>>()?,
+        vhost_user: volume.vhost_user.as_ref().map(|path| config::VhostUserPort {
+            address: config::NbdAddress::Unix(path.clone()),
+            block_size: u32::try_from(volume.guest_block.bytes()).expect("checked to be 512 or 4096"),
+        }),
         write_access: match volume.access {
             Access::ReadWrite => config::WriteAccess::ReadWrite,
             Access::ReadOnly => config::WriteAccess::ReadOnly,

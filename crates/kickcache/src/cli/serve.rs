@@ -9,7 +9,8 @@ use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
 use crate::plan::address::{AddressError, NbdAddress};
 use crate::plan::{
-    Access, CachePlan, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, default_nbd, parse_fill_window,
+    Access, CachePlan, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, nbd_unless, parse_fill_window,
+    parse_guest_block,
 };
 use crate::units::Size;
 use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
@@ -19,6 +20,7 @@ Examples:
   kickcache serve --cache /var/cache/vm1.img --size 20G --origin /srv/vm1.raw
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --name vm1 --mode write-back \\
                   --nbd unix:/run/kickcache/vm1.sock --nbd tcp:127.0.0.1:10809
+  kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --vhost-user /run/kickcache/vm1.vhost
   kickcache serve --config /etc/kickcache.toml
 
 A configuration file has several volumes; its keys are the names of the flags:
@@ -35,12 +37,14 @@ A configuration file has several volumes; its keys are the names of the flags:
 SIGTERM and SIGINT stop the daemon cleanly, as `kickcache stop` does.";
 
 /// The flags that a configuration file replaces.
-const VOLUME_FLAGS: [&str; 10] = [
+const VOLUME_FLAGS: [&str; 12] = [
     "cache",
     "origin",
     "name",
     "mode",
     "nbd",
+    "vhost_user",
+    "guest_block",
     "size",
     "read_only",
     "sequential_cutoff",
@@ -48,7 +52,7 @@ const VOLUME_FLAGS: [&str; 10] = [
     "admission",
 ];
 
-/// Serve volumes: put a cache device in front of an origin, as a disk over NBD
+/// Serve volumes: put a cache device in front of an origin, as a disk over NBD or for a virtual machine
 ///
 /// A new or empty cache file is formatted, and nothing else ever is. The origin keeps its contents as they are.
 #[derive(Debug, clap::Args)]
@@ -71,6 +75,12 @@ pub(crate) struct ServeArgs {
     /// Without it: unix:$XDG_RUNTIME_DIR/kickcache/NAME.nbd.sock, or below /run/kickcache.
     #[arg(long, value_name = "ADDRESS", requires = "cache", value_parser = AddressParser)]
     nbd: Vec<NbdAddress>,
+    /// Socket where a virtual machine connects (vhost-user-blk); without --nbd there is no NBD then
+    #[arg(long, value_name = "PATH", requires = "cache")]
+    vhost_user: Option<PathBuf>,
+    /// The logical block size that the virtual machine is told [default: 512]
+    #[arg(long, value_name = "SIZE", requires = "vhost_user", value_parser = parse_guest_block, allow_hyphen_values = true)]
+    guest_block: Option<Size>,
     /// Size of a cache file that must be made: a multiple of 4096 from 8M to 15T
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
@@ -166,7 +176,12 @@ impl ServeArgs {
             sequential_cutoff: self.sequential_cutoff.unwrap_or(default.sequential_cutoff),
             fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
             access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
-            nbd: if self.nbd.is_empty() { vec![default_nbd(&name)] } else { self.nbd.clone() },
+            nbd: match self.nbd.is_empty() {
+                true => nbd_unless(self.vhost_user.as_deref(), &name),
+                false => self.nbd.clone(),
+            },
+            vhost_user: self.vhost_user.clone(),
+            guest_block: self.guest_block.unwrap_or(default.guest_block),
             ..default
         };
         Ok(ServePlan {

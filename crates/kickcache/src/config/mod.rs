@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error as _};
 use crate::plan::address::NbdAddress;
 use crate::plan::{
     Access, CachePlan, Cutoff, Exposure, OriginState, PlanError, ServePlan, VolumePlan, default_control,
-    default_nbd,
+    nbd_unless,
 };
 use crate::units::Size;
 use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
@@ -109,6 +109,8 @@ struct Volume {
     read_only: bool,
     #[serde(default, deserialize_with = "addresses")]
     nbd: Option<Vec<NbdAddress>>,
+    vhost_user: Option<PathBuf>,
+    guest_block: Option<Size>,
 }
 
 impl File {
@@ -139,7 +141,9 @@ impl Volume {
             fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
             access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
             origin_state: OriginState::default(),
-            nbd: self.nbd.unwrap_or_else(|| vec![default_nbd(&self.name)]),
+            nbd: self.nbd.unwrap_or_else(|| nbd_unless(self.vhost_user.as_deref(), &self.name)),
+            vhost_user: self.vhost_user,
+            guest_block: self.guest_block.unwrap_or(default.guest_block),
             ..default
         }
     }

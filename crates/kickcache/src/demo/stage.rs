@@ -163,6 +163,7 @@ impl Stage {
             origin,
             settings: VolumeSettings { mode, ..VolumeSettings::new(VolumeId::new(0)) },
             exports: vec![NbdAddress::Unix(self.socket())],
+            vhost_user: None,
             write_access: WriteAccess::ReadWrite,
             origin_move: OriginMove::Refuse,
             origin_content: OriginContent::Kept,

@@ -1,3 +1,4 @@
 //! The ways a volume is served to its users.
 
 pub mod nbd;
+pub mod vhost_user;

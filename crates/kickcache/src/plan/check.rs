@@ -8,7 +8,7 @@ use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN};
 use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
-use crate::plan::{CachePlan, Exposure, ServePlan, VolumePlan, check_fill_window};
+use crate::plan::{CachePlan, Exposure, ServePlan, VolumePlan, check_fill_window, check_guest_block};
 use crate::units::{Size, show_bytes};
 
 /// Why a plan cannot work.
@@ -23,7 +23,9 @@ pub enum PlanError {
     #[error("the cache device {} has no volume; add a [[cache.volume]] with its name and origin", .0.display())]
     NoVolume(PathBuf),
     /// A volume that nobody can reach.
-    #[error("the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"]")]
+    #[error(
+        "the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"] or vhost-user = \"/run/kickcache/{0}.vhost\""
+    )]
     NoAddress(String),
     /// More than the superblock can hold.
     #[error("the cache device {} has {found} volumes, it can serve at most {VOLUME_COUNT_MAX}", .device.display())]
@@ -96,9 +98,9 @@ pub enum PlanError {
         /// What is wrong with it.
         what: String,
     },
-    /// A fill window that cannot be.
+    /// A fill window or a guest's block that cannot be.
     #[error("volume `{name}`: {what}")]
-    FillWindow {
+    VolumeSize {
         /// The volume.
         name: String,
         /// What is wrong.
@@ -153,6 +155,22 @@ impl ServePlan {
     /// Volumes of one cache device may share an address: clients ask for a volume by name.
     fn check_addresses(&self) -> Result<(), PlanError> {
         let mut seen: Vec<Listener<'_>> = Vec::new();
+        let guests: Vec<(&VolumePlan, NbdAddress)> =
+            self.volumes().filter_map(|volume| Some((volume, guest_address(volume)?))).collect();
+        for (_, address) in &guests {
+            if let NbdAddress::Unix(path) = address {
+                check_socket_path(path)?;
+            }
+        }
+        // A guest's socket belongs to one volume, as the only one of a cache device of its own would.
+        for (index, (volume, address)) in guests.iter().enumerate() {
+            self.check_address(volume, address)?;
+            let listener = Listener { cache: self.caches.len() + index, name: &volume.name, address };
+            if let Some(other) = seen.iter().find(|other| other.clashes(&listener)) {
+                return Err(listener.clash(other));
+            }
+            seen.push(listener);
+        }
         for (cache, plan) in self.caches.iter().enumerate() {
             for (volume, address) in
                 plan.volumes.iter().flat_map(|v| v.nbd.iter().map(move |address| (v, address)))
@@ -201,6 +219,11 @@ impl Listener<'_> {
     }
 }
 
+/// A guest's socket, as an address that nobody else may have.
+fn guest_address(volume: &VolumePlan) -> Option<NbdAddress> {
+    volume.vhost_user.clone().map(NbdAddress::Unix)
+}
+
 fn any_port(address: &NbdAddress) -> bool {
     matches!(address, NbdAddress::Tcp { port: 0, .. })
 }
@@ -242,10 +265,11 @@ fn check_volume(volume: &VolumePlan) -> Result<(), PlanError> {
     if let Some(what) = name_fault(&name) {
         return Err(PlanError::Name { name, what });
     }
-    if volume.nbd.is_empty() {
+    if volume.nbd.is_empty() && volume.vhost_user.is_none() {
         return Err(PlanError::NoAddress(name));
     }
-    check_fill_window(volume.fill_window_max).map_err(|what| PlanError::FillWindow { name, what })
+    let fits = check_fill_window(volume.fill_window_max).and_then(|()| check_guest_block(volume.guest_block));
+    fits.map_err(|what| PlanError::VolumeSize { name, what })
 }
 
 /// What is wrong with a volume's name; it stands in NBD addresses, in paths of sockets and in tables.

@@ -6,6 +6,7 @@ mod check;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, FILL_WINDOW_MIN};
+use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 
 use crate::plan::address::NbdAddress;
 use crate::units::Size;
@@ -59,6 +60,10 @@ pub struct VolumePlan {
     pub origin_state: OriginState,
     /// Where NBD clients find it.
     pub nbd: Vec<NbdAddress>,
+    /// The socket where a virtual machine finds it.
+    pub vhost_user: Option<PathBuf>,
+    /// The logical block that the virtual machine is told.
+    pub guest_block: Size,
 }
 
 impl VolumePlan {
@@ -74,6 +79,8 @@ impl VolumePlan {
             access: Access::default(),
             origin_state: OriginState::default(),
             nbd: Vec::new(),
+            vhost_user: None,
+            guest_block: Size::from_bytes(SECTOR_SIZE),
         }
     }
 }
@@ -169,6 +176,23 @@ fn check_fill_window(size: Size) -> Result<(), String> {
     ))
 }
 
+/// Reads the logical block size that a virtual machine is told.
+///
+/// # Errors
+/// If it is neither 512 nor 4096.
+pub fn parse_guest_block(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error| format!("{error}"))?;
+    check_guest_block(size)?;
+    Ok(size)
+}
+
+fn check_guest_block(size: Size) -> Result<(), String> {
+    match size.bytes() {
+        SECTOR_SIZE | BLOCK_SIZE => Ok(()),
+        bytes => Err(format!("a guest's block of {bytes} bytes is not possible; write 512 or 4096")),
+    }
+}
+
 /// The control socket of a daemon that the system started.
 pub const SYSTEM_CONTROL: &str = "/run/kickcache/control.sock";
 
@@ -188,4 +212,9 @@ pub fn default_control() -> PathBuf {
 /// The NBD socket of a volume when nobody names one.
 pub fn default_nbd(name: &str) -> NbdAddress {
     NbdAddress::Unix(runtime_dir().join(format!("{name}.nbd.sock")))
+}
+
+/// The NBD addresses of a volume when nobody names one: none for a volume that is a virtual machine's.
+pub fn nbd_unless(vhost_user: Option<&Path>, name: &str) -> Vec<NbdAddress> {
+    if vhost_user.is_some() { Vec::new() } else { vec![default_nbd(name)] }
 }

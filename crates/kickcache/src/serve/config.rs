@@ -46,6 +46,8 @@ pub struct VolumeConfig {
     pub settings: VolumeSettings,
     /// Where it is served; one address may serve several volumes. Nowhere: its dirty blocks are written back.
     pub exports: Vec<NbdAddress>,
+    /// Where a virtual machine finds it, if it may.
+    pub vhost_user: Option<VhostUserPort>,
     /// Whether clients may write.
     pub write_access: WriteAccess,
     /// Whether an origin of another name, but of the same size, is accepted from now on.
@@ -60,6 +62,15 @@ pub enum OriginSource {
     Path(PathBuf),
     /// A device in this process.
     Virtual(Box<dyn VirtualDevice>),
+}
+
+/// Where, and as what, a virtual machine finds a volume.
+#[derive(Debug)]
+pub struct VhostUserPort {
+    /// A unix socket, or one that was inherited.
+    pub address: NbdAddress,
+    /// Bytes of a logical block that the guest is told: 512 or 4096.
+    pub block_size: u32,
 }
 
 /// Where NBD is served.

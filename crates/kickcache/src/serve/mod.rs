@@ -8,6 +8,7 @@ mod connection;
 mod control;
 pub mod error;
 mod event_loop;
+mod guests;
 mod input;
 mod listener;
 mod outbox;

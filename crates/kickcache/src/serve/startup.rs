@@ -14,15 +14,17 @@ use crate::driver::device::{Access, BlockFile, Emptiness, ZeroSpeed, check_diffe
 use crate::driver::executor::{Driver, DriverSettings, Medium};
 use crate::driver::wakeup::Wakeup;
 use crate::export::nbd::ExportInfo;
+use crate::export::vhost_user::Disk;
 use crate::serve::cache_device::{CacheDevice, OriginFacts};
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::{
-    NbdAddress, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig,
-    WriteAccess,
+    NbdAddress, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy, VhostUserPort,
+    VolumeConfig, WriteAccess,
 };
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::{Clients, EventLoop, ServedListener, Stage, Volume};
+use crate::serve::guests::{Guests, Port};
 use crate::serve::listener::{self, Listener};
 use crate::serve::requests::Requests;
 
@@ -51,7 +53,7 @@ pub(crate) fn start(
         SignalPolicy::StopOnSignals => Some(catch_signals().map_err(ServeError::system("catch signals"))?),
     };
     let mut cache = CacheDevice::open(&config.cache.path, config.cache.size)?;
-    let (configured, exports) = split(config.volumes);
+    let (configured, exports, ports) = split(config.volumes);
     let mut volumes = open_volumes(configured, &cache.file)?;
     for volume in &mut volumes {
         volume.settings.volume = cache.attach(facts(volume))?;
@@ -87,6 +89,7 @@ pub(crate) fn start(
         wakeup,
         signals,
         clients: Clients::default(),
+        guests: Guests::default(),
         requests: Requests::default(),
         stage: Stage::Serving,
         checksums: Vec::new(),
@@ -98,6 +101,7 @@ pub(crate) fn start(
         event_loop.drop_changed(volume)?;
     }
     event_loop.listeners = open_listeners(exports, &event_loop.volumes, config.tcp)?;
+    event_loop.guests = open_ports(ports, &event_loop.volumes)?;
     Ok(event_loop)
 }
 
@@ -191,7 +195,7 @@ fn check(config: &ServerConfig) -> Result<(), ServeError> {
             let what = "two volumes have this name; choose another".into();
             return Err(ServeError::Volume { name: volume.name.clone(), what });
         }
-        for address in &volume.exports {
+        for address in volume.exports.iter().chain(volume.vhost_user.as_ref().map(|port| &port.address)) {
             listener::check(address, config.tcp)?;
         }
     }
@@ -208,16 +212,35 @@ fn catch_signals() -> std::io::Result<std::os::unix::net::UnixStream> {
 }
 
 type Exports = Vec<(NbdAddress, usize)>;
+type Ports = Vec<(VhostUserPort, usize)>;
 
 /// Takes the addresses out of the volumes, each with the volume's place.
-fn split(volumes: Vec<VolumeConfig>) -> (Vec<VolumeConfig>, Exports) {
-    let mut exports = Vec::new();
+fn split(volumes: Vec<VolumeConfig>) -> (Vec<VolumeConfig>, Exports, Ports) {
+    let (mut exports, mut ports) = (Vec::new(), Vec::new());
     let configured = volumes.into_iter().enumerate().map(|(index, mut volume)| {
         exports.extend(volume.exports.drain(..).map(|address| (address, index)));
+        ports.extend(volume.vhost_user.take().map(|port| (port, index)));
         volume
     });
     let configured = configured.collect();
-    (configured, exports)
+    (configured, exports, ports)
+}
+
+/// One port for each volume that a guest may have.
+fn open_ports(ports: Ports, volumes: &[Volume]) -> Result<Guests, ServeError> {
+    let opened = ports.into_iter().map(|(port, volume)| {
+        let info = &volumes[volume].info;
+        let disk = Disk {
+            name: info.name.clone(),
+            size: info.size,
+            read_only: info.read_only,
+            block_size: port.block_size,
+        };
+        let listener = Listener::open(port.address, TcpPolicy::LoopbackOnly)?;
+        tracing::info!("vhost-user is served on {} for {}", listener.address, info.name);
+        Ok(Port::new(listener, disk, volume))
+    });
+    Ok(Guests::new(opened.collect::<Result<_, ServeError>>()?))
 }
 
 fn open_volumes(configured: Vec<VolumeConfig>, cache: &BlockFile) -> Result<Vec<OpenVolume>, ServeError> {

@@ -84,6 +84,7 @@ impl<E: CacheEngine> EventLoop<E> {
             self.driver.unwatch(served.listener.as_fd(), key);
         }
         self.listeners.clear();
+        self.stop_listening_to_guests();
         self.accept_again = None;
         for index in self.clients.indices() {
             let Some(connection) = self.clients.at(index) else { continue };

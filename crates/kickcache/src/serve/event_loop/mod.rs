@@ -4,6 +4,7 @@
 
 mod clients;
 mod controls;
+mod guests;
 mod watched;
 
 use std::io;
@@ -34,6 +35,7 @@ use crate::serve::config::Limits;
 use crate::serve::connection::{Connection, Step, payload_length};
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
+use crate::serve::guests::Guests;
 use crate::serve::input::Received;
 use crate::serve::listener::Listener;
 use crate::serve::outbox::Sent;
@@ -59,6 +61,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) signals: Option<UnixStream>,
     pub(crate) clients: Clients,
+    pub(crate) guests: Guests,
     pub(crate) requests: Requests,
     pub(crate) stage: Stage,
     pub(crate) checksums: Vec<Checksum>,
@@ -105,9 +108,10 @@ impl<E: CacheEngine> EventLoop<E> {
         self.watch_all();
         loop {
             let now = self.clock.now();
+            self.take_from_guests(now);
             self.pump(now);
             self.retry_stalled(now);
-            if self.send_all(now) == After::GoOn {
+            if self.send_all(now) == After::GoOn || self.answer_guests(now) == After::GoOn {
                 continue;
             }
             if self.advance_stage(now) {
@@ -128,6 +132,7 @@ impl<E: CacheEngine> EventLoop<E> {
         for index in 0..self.listeners.len() {
             self.watch_listener(index);
         }
+        self.watch_guests();
     }
 
     fn watch_listener(&mut self, index: usize) {
@@ -165,6 +170,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 Watched::Signals => self.take_signal(),
                 Watched::Listener(index) => self.accept(now, usize::from(index)),
                 Watched::Client(id) => self.client_ready(now, id, interest),
+                Watched::Guest(key) => self.guest_ready(key),
             }
         }
         if self.engine.poll_timeout().is_some_and(|due| due <= now) {
@@ -339,13 +345,17 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn begin_write(&mut self, now: Instant, index: u16, command: Command, id: RequestId) {
+        self.checksum_payload(id, command.offset);
+        self.begin(now, index, command, id);
+    }
+
+    /// Computes the checksums of the whole blocks of a payload that starts at a byte of its volume.
+    fn checksum_payload(&mut self, id: RequestId, offset: u64) {
         self.checksums.clear();
         let payload = self.driver.buffers().payload(id);
-        let start =
-            usize::try_from(command.offset.next_multiple_of(4096) - command.offset).expect("below 4096");
+        let start = usize::try_from(offset.next_multiple_of(4096) - offset).expect("below 4096");
         let blocks = payload.get(start..).unwrap_or_default().chunks_exact(BLOCK_BYTES);
         self.checksums.extend(blocks.map(checksum));
-        self.begin(now, index, command, id);
     }
 
     fn begin(&mut self, now: Instant, index: u16, command: Command, id: RequestId) {
@@ -368,6 +378,9 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn handle_reply(&mut self, now: Instant, reply: Reply) {
         let Reply { id, result } = reply;
+        if let Some(pending) = self.guests.remove(id) {
+            return self.end_guest_request(now, id, pending, result);
+        }
         let request = self.requests.remove(id);
         if request.then == Then::Flush && result.is_ok() {
             self.requests.insert(id, InFlight { then: Then::Reply, ..request });
@@ -451,7 +464,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Goes towards the end; `true` when it is reached.
     fn advance_stage(&mut self, now: Instant) -> bool {
-        if self.stage == Stage::Finishing && self.requests.is_empty() {
+        if self.stage == Stage::Finishing && self.requests.is_empty() && self.guests.is_empty() {
             self.engine.stop(now);
             self.stage = Stage::Stopping;
             self.pump(now);

@@ -82,6 +82,7 @@ fn toy_loop(
         wakeup,
         signals: None,
         clients: Clients::default(),
+        guests: Guests::default(),
         requests: Requests::default(),
         stage: Stage::Serving,
         checksums: Vec::new(),

@@ -1,5 +1,6 @@
 //! What a watch was for, packed into its key.
 
+use crate::serve::guests::GuestKey;
 use crate::serve::requests::ConnectionId;
 
 /// What became ready.
@@ -9,6 +10,7 @@ pub(super) enum Watched {
     Signals,
     Listener(u16),
     Client(ConnectionId),
+    Guest(GuestKey),
 }
 
 impl Watched {
@@ -18,6 +20,7 @@ impl Watched {
             Watched::Signals => 1 << 56,
             Watched::Listener(index) => 2 << 56 | u64::from(index),
             Watched::Client(id) => 3 << 56 | u64::from(id.generation) << 16 | u64::from(id.index),
+            Watched::Guest(key) => 4 << 56 | key.bits(),
         }
     }
 
@@ -27,6 +30,7 @@ impl Watched {
             0 => Watched::Control,
             1 => Watched::Signals,
             2 => Watched::Listener(index),
+            4 => Watched::Guest(GuestKey::from_bits(key)),
             _ => {
                 let generation = u32::try_from(key >> 16 & 0xffff_ffff).expect("masked");
                 Watched::Client(ConnectionId { index, generation })

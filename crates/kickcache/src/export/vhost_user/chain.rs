@@ -1,0 +1,182 @@
+//! Descriptor chains: from a head to the stretches of guest memory that it names.
+//!
+//! The walk is our own, because a head that was in flight when the daemon died is walked again, and because a chain
+//! that ends early by a fault must not be taken for one that ends.
+
+use virtio_bindings::bindings::virtio_ring::VRING_DESC_F_INDIRECT;
+use virtio_queue::desc::split::Descriptor;
+use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
+
+use super::features::DESCRIPTORS_MAX;
+
+const DESCRIPTOR_BYTES: u32 = 16;
+
+/// A stretch of guest memory; nothing is said about whether it exists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Segment {
+    pub(super) address: GuestAddress,
+    pub(super) length: u32,
+}
+
+/// What a chain names: first what the device reads, then what it writes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Chain {
+    pub(super) readable: Vec<Segment>,
+    pub(super) writable: Vec<Segment>,
+}
+
+/// Where heads are looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Table {
+    pub(super) address: GuestAddress,
+    pub(super) size: u32,
+}
+
+/// Why a queue cannot go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum QueueFault {
+    #[error("a chain names a descriptor outside of its table")]
+    OutsideTable,
+    #[error("a table of descriptors lies outside of guest memory")]
+    OutsideMemory,
+    #[error("a chain has more descriptors than its table, or than {DESCRIPTORS_MAX}: it is a loop")]
+    Loop,
+    #[error("a table of indirect descriptors names another one, or is named beside other descriptors")]
+    NestedTable,
+    #[error("a table of indirect descriptors has an impossible length")]
+    TableLength,
+    #[error("a chain has something to read behind something to write")]
+    ReadBehindWrite,
+    #[error("a chain names more bytes than 32 bits can count")]
+    TooLong,
+    #[error("a chain has no place in guest memory for its status")]
+    NoStatus,
+    #[error("a head came that is in flight already, or that no table has")]
+    Head,
+    #[error("the ring cannot be read, written, or is ahead of itself")]
+    Ring,
+}
+
+/// Follows a chain from its head. Each descriptor is read once.
+pub(super) fn walk(memory: &GuestMemoryMmap, table: Table, head: u16) -> Result<Chain, QueueFault> {
+    let (mut table, mut index, mut indirect) = (table, head, false);
+    let (mut chain, mut count, mut bytes) = (Chain::default(), 0_u32, 0_u32);
+    loop {
+        let descriptor = look_up(memory, table, index)?;
+        if u32::from(descriptor.flags()) & VRING_DESC_F_INDIRECT != 0 {
+            if indirect || descriptor.has_next() {
+                return Err(QueueFault::NestedTable);
+            }
+            (table, index, indirect, count) = (inner_table(descriptor)?, 0, true, 0);
+            continue;
+        }
+        count += 1;
+        bytes = bytes.checked_add(descriptor.len()).ok_or(QueueFault::TooLong)?;
+        chain.push(descriptor)?;
+        if !descriptor.has_next() {
+            return Ok(chain);
+        }
+        if count >= table.size || chain.readable.len() + chain.writable.len() >= DESCRIPTORS_MAX {
+            return Err(QueueFault::Loop);
+        }
+        index = descriptor.next();
+    }
+}
+
+fn look_up(memory: &GuestMemoryMmap, table: Table, index: u16) -> Result<Descriptor, QueueFault> {
+    if u32::from(index) >= table.size {
+        return Err(QueueFault::OutsideTable);
+    }
+    let offset = u64::from(index) * u64::from(DESCRIPTOR_BYTES);
+    let address = table.address.checked_add(offset).ok_or(QueueFault::OutsideMemory)?;
+    memory.read_obj(address).map_err(|_| QueueFault::OutsideMemory)
+}
+
+fn inner_table(descriptor: Descriptor) -> Result<Table, QueueFault> {
+    let length = descriptor.len();
+    if length == 0 || !length.is_multiple_of(DESCRIPTOR_BYTES) {
+        return Err(QueueFault::TableLength);
+    }
+    Ok(Table { address: descriptor.addr(), size: length / DESCRIPTOR_BYTES })
+}
+
+impl Chain {
+    /// Adds a descriptor.
+    fn push(&mut self, descriptor: Descriptor) -> Result<(), QueueFault> {
+        let segment = Segment { address: descriptor.addr(), length: descriptor.len() };
+        if descriptor.is_write_only() {
+            self.writable.push(segment);
+            return Ok(());
+        }
+        if !self.writable.is_empty() {
+            return Err(QueueFault::ReadBehindWrite);
+        }
+        self.readable.push(segment);
+        Ok(())
+    }
+}
+
+/// Bytes of some segments.
+pub(super) fn length(segments: &[Segment]) -> u64 {
+    segments.iter().map(|segment| u64::from(segment.length)).sum()
+}
+
+/// Copies from guest memory; `None` if a segment is not there. The buffer is as long as the segments.
+pub(super) fn copy_in(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &mut [u8]) -> Option<()> {
+    for segment in segments {
+        let (part, rest) = buffer.split_at_mut_checked(usize::try_from(segment.length).ok()?)?;
+        memory.read_slice(part, segment.address).ok()?;
+        buffer = rest;
+    }
+    Some(())
+}
+
+/// Copies to guest memory; `None` if a segment is not there. The buffer is as long as the segments.
+pub(super) fn copy_out(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &[u8]) -> Option<()> {
+    for segment in segments {
+        let (part, rest) = buffer.split_at_checked(usize::try_from(segment.length).ok()?)?;
+        memory.write_slice(part, segment.address).ok()?;
+        buffer = rest;
+    }
+    Some(())
+}
+
+/// Takes bytes off the front of some segments, and copies them; `None` if they are not there.
+pub(super) fn take_front<const N: usize>(
+    memory: &GuestMemoryMmap,
+    segments: &mut Vec<Segment>,
+) -> Option<[u8; N]> {
+    let (mut bytes, mut filled, mut used) = ([0; N], 0, 0);
+    for segment in segments.iter_mut() {
+        let count = (N - filled).min(usize::try_from(segment.length).ok()?);
+        memory.read_slice(&mut bytes[filled..filled + count], segment.address).ok()?;
+        filled += count;
+        let taken = u32::try_from(count).ok()?;
+        *segment = Segment {
+            address: segment.address.unchecked_add(u64::from(taken)),
+            length: segment.length - taken,
+        };
+        if segment.length > 0 {
+            break;
+        }
+        used += 1;
+    }
+    segments.drain(..used);
+    (filled == N).then_some(bytes)
+}
+
+/// Takes the last byte off some segments and says where it is.
+pub(super) fn take_last_byte(segments: &mut Vec<Segment>) -> Option<GuestAddress> {
+    while let Some(last) = segments.last_mut() {
+        if let Some(shorter) = last.length.checked_sub(1) {
+            last.length = shorter;
+            let address = last.address.checked_add(u64::from(shorter));
+            if shorter == 0 {
+                segments.pop();
+            }
+            return address;
+        }
+        segments.pop();
+    }
+    None
+}

@@ -1,0 +1,70 @@
+//! What the device offers, and the limits that go with it.
+
+use vhost::vhost_user::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
+use virtio_bindings::bindings::virtio_blk::{
+    VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_FLUSH,
+    VIRTIO_BLK_F_MQ, VIRTIO_BLK_F_RO, VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_SIZE_MAX, VIRTIO_BLK_F_TOPOLOGY,
+    VIRTIO_BLK_F_WRITE_ZEROES,
+};
+use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
+use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
+
+/// Queues of a device, at most.
+pub const QUEUE_COUNT_MAX: u16 = 16;
+/// Descriptors of a queue, at most.
+pub(super) const QUEUE_SIZE_MAX: u16 = 1024;
+/// Segments of a request that the guest is told: what fits QEMU's default queue of 128 beside header and status.
+pub(super) const SEGMENTS_MAX: u32 = 126;
+/// Bytes of a segment that the guest is told.
+pub(super) const SEGMENT_BYTES_MAX: u32 = 256 << 10;
+/// Bytes of a request's payload; more is refused.
+pub(super) const REQUEST_BYTES_MAX: u64 = 32 << 20;
+/// Descriptors of a chain, at most: a longer one is a defect of the guest.
+pub(super) const DESCRIPTORS_MAX: usize = 1024 + 2;
+/// Sectors that one range of a discard or write-zeroes may have: 1 GiB.
+pub(super) const RANGE_SECTORS_MAX: u32 = 1 << 21;
+/// Ranges of a discard or write-zeroes.
+pub(super) const RANGES_MAX: u32 = 16;
+/// Regions of guest memory, as many as a kernel's vhost takes.
+pub(super) const MEMORY_SLOTS_MAX: usize = 509;
+
+const _: () = assert!(SEGMENTS_MAX as u64 * SEGMENT_BYTES_MAX as u64 <= REQUEST_BYTES_MAX);
+
+/// Whether a feature bit is set.
+pub(super) const fn has(features: u64, bit: u32) -> bool {
+    features & (1 << bit) != 0
+}
+
+/// The virtio features that are offered.
+pub(super) fn offered(read_only: bool) -> u64 {
+    let mut features = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
+    for bit in [
+        VIRTIO_F_VERSION_1,
+        VIRTIO_RING_F_EVENT_IDX,
+        VIRTIO_RING_F_INDIRECT_DESC,
+        VIRTIO_BLK_F_SIZE_MAX,
+        VIRTIO_BLK_F_SEG_MAX,
+        VIRTIO_BLK_F_BLK_SIZE,
+        VIRTIO_BLK_F_TOPOLOGY,
+        VIRTIO_BLK_F_FLUSH,
+        VIRTIO_BLK_F_CONFIG_WCE,
+        VIRTIO_BLK_F_MQ,
+    ] {
+        features |= 1 << bit;
+    }
+    match read_only {
+        true => features | 1 << VIRTIO_BLK_F_RO,
+        false => features | 1 << VIRTIO_BLK_F_DISCARD | 1 << VIRTIO_BLK_F_WRITE_ZEROES,
+    }
+}
+
+/// The protocol features that are offered.
+pub(super) fn protocol_offered() -> VhostUserProtocolFeatures {
+    VhostUserProtocolFeatures::MQ
+        | VhostUserProtocolFeatures::REPLY_ACK
+        | VhostUserProtocolFeatures::BACKEND_REQ
+        | VhostUserProtocolFeatures::CONFIG
+        | VhostUserProtocolFeatures::INFLIGHT_SHMFD
+        | VhostUserProtocolFeatures::RESET_DEVICE
+        | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
+}

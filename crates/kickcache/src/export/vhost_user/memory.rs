@@ -1,0 +1,122 @@
+//! The guest's memory: regions that the front end shares, found by guest address or by the front end's own.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{FileType, fstat};
+use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserMsgValidator};
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
+
+use super::features::MEMORY_SLOTS_MAX;
+use super::message::ProtocolError;
+
+/// What requests read and write; a request keeps the memory that it began with.
+pub(super) type Memory = Arc<GuestMemoryMmap>;
+
+/// The regions of a guest's memory.
+#[derive(Default)]
+pub(super) struct GuestRam {
+    slots: Vec<Slot>,
+    memory: Memory,
+}
+
+struct Slot {
+    /// Where the front end has it.
+    user: u64,
+    region: Arc<GuestRegionMmap>,
+}
+
+impl GuestRam {
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Replaces all regions.
+    pub(super) fn replace(
+        &mut self,
+        regions: Vec<(VhostUserMemoryRegion, OwnedFd)>,
+    ) -> Result<(), ProtocolError> {
+        let mapped: Result<Vec<Slot>, _> = regions.into_iter().map(|(region, fd)| map(&region, fd)).collect();
+        self.adopt(mapped?)
+    }
+
+    /// Adds a region.
+    pub(super) fn add(&mut self, region: &VhostUserMemoryRegion, fd: OwnedFd) -> Result<(), ProtocolError> {
+        if self.slots.len() >= MEMORY_SLOTS_MAX {
+            return Err(failed("another region: there are too many"));
+        }
+        let mut slots = self.copies();
+        slots.push(map(region, fd)?);
+        self.adopt(slots)
+    }
+
+    /// Removes a region.
+    pub(super) fn remove(&mut self, region: &VhostUserMemoryRegion) -> Result<(), ProtocolError> {
+        let (guest, user, size) = (region.guest_phys_addr, region.user_addr, region.memory_size);
+        let mut slots = self.copies();
+        let is_it =
+            |slot: &Slot| (slot.region.start_addr().0, slot.user, slot.region.len()) == (guest, user, size);
+        let index =
+            slots.iter().position(is_it).ok_or_else(|| failed("the region to be removed is not there"))?;
+        slots.remove(index);
+        self.adopt(slots)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = GuestRam::default();
+    }
+
+    /// The guest address of what the front end has at `user`.
+    pub(super) fn guest_address(&self, user: u64) -> Option<GuestAddress> {
+        self.slots.iter().find_map(|slot| {
+            let offset = user.checked_sub(slot.user).filter(|offset| *offset < slot.region.len())?;
+            Some(GuestAddress(slot.region.start_addr().0 + offset))
+        })
+    }
+
+    fn copies(&self) -> Vec<Slot> {
+        self.slots.iter().map(|slot| Slot { user: slot.user, region: Arc::clone(&slot.region) }).collect()
+    }
+
+    /// Regions that overlap are refused, and what was there before stays.
+    fn adopt(&mut self, slots: Vec<Slot>) -> Result<(), ProtocolError> {
+        let mut regions: Vec<_> = slots.iter().map(|slot| Arc::clone(&slot.region)).collect();
+        regions.sort_by_key(|region| region.start_addr());
+        let memory = match regions.is_empty() {
+            true => GuestMemoryMmap::new(),
+            false => GuestMemoryMmap::from_arc_regions(regions).map_err(failed)?,
+        };
+        (self.slots, self.memory) = (slots, Arc::new(memory));
+        Ok(())
+    }
+}
+
+fn map(region: &VhostUserMemoryRegion, fd: OwnedFd) -> Result<Slot, ProtocolError> {
+    let (guest, size, user) = (region.guest_phys_addr, region.memory_size, region.user_addr);
+    if !VhostUserMsgValidator::is_valid(region) {
+        return Err(failed(format!("{size} bytes at {guest:#x} do not fit into 64-bit addresses")));
+    }
+    let length = usize::try_from(size).map_err(failed)?;
+    check_file(&fd, region.mmap_offset, size)?;
+    let file = FileOffset::new(File::from(fd), region.mmap_offset);
+    let region = GuestRegionMmap::from_range(GuestAddress(guest), length, Some(file)).map_err(failed)?;
+    Ok(Slot { user, region: Arc::new(region) })
+}
+
+/// Refuses a file that ends before the memory does: touching what is behind its end would kill the daemon.
+pub(super) fn check_file(fd: &OwnedFd, offset: u64, size: u64) -> Result<(), ProtocolError> {
+    let found = fstat(fd).map_err(failed)?;
+    let is_file = FileType::from_raw_mode(found.st_mode).is_file();
+    let length = u64::try_from(found.st_size).unwrap_or(0);
+    match offset.checked_add(size) {
+        Some(end) if !is_file || end <= length => Ok(()),
+        Some(_) | None => {
+            Err(failed(format!("{size} bytes at {offset} are more than its file of {length} bytes has")))
+        }
+    }
+}
+
+fn failed(why: impl ToString) -> ProtocolError {
+    ProtocolError::Memory { what: "a region of guest memory", why: why.to_string() }
+}

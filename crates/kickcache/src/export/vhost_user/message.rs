@@ -1,0 +1,163 @@
+//! Messages between front end and device: bytes to packets and back. Payloads are the structs of the `vhost` crate.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use vhost::vhost_user::message::MAX_MSG_SIZE;
+use vm_memory::ByteValued;
+
+/// Length of a header: request, flags, payload length.
+pub(super) const HEADER_BYTES: usize = 12;
+
+const VERSION: u32 = 1;
+const REPLY: u32 = 1 << 2;
+const NEED_REPLY: u32 = 1 << 3;
+
+/// A message of the front end.
+#[derive(Debug)]
+pub struct Packet {
+    /// Number of the request.
+    pub request: u32,
+    /// Whether an acknowledgement is wanted.
+    pub need_reply: bool,
+    /// What stands behind the header.
+    pub payload: Vec<u8>,
+    /// Descriptors that came with it.
+    pub fds: Vec<OwnedFd>,
+}
+
+/// What goes back.
+#[derive(Debug)]
+pub struct Reply {
+    /// Header and payload.
+    pub bytes: Vec<u8>,
+    /// A descriptor that goes with it.
+    pub fd: Option<OwnedFd>,
+}
+
+/// Why a front end's message is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    /// The header is not one.
+    #[error(
+        "a message begins with flags {flags:#x} and length {length}; version 1 and at most {MAX_MSG_SIZE} bytes are possible"
+    )]
+    Header {
+        /// Flags found.
+        flags: u32,
+        /// Payload length found.
+        length: u32,
+    },
+    /// The payload has another length than its request needs.
+    #[error("a message of type {request} has {found} bytes, which is not what its type needs")]
+    Length {
+        /// Number of the request.
+        request: u32,
+        /// Bytes found.
+        found: usize,
+    },
+    /// As many descriptors as regions or queues it speaks of must come with a message.
+    #[error("a message of type {request} came with {found} descriptors, {expected} were expected")]
+    Descriptors {
+        /// Number of the request.
+        request: u32,
+        /// Descriptors found.
+        found: usize,
+        /// Descriptors needed.
+        expected: usize,
+    },
+    /// A request that is not offered.
+    #[error("a message of type {0} came, which this device does not offer")]
+    Unknown(u32),
+    /// A value that makes no sense.
+    #[error("{what} {found} is not possible here")]
+    Value {
+        /// Of what.
+        what: &'static str,
+        /// Which.
+        found: u64,
+    },
+    /// Memory that cannot be used.
+    #[error("{what} cannot be used: {why}")]
+    Memory {
+        /// Which memory.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// The system refused something.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Request, acknowledgement wanted, and payload length from a header.
+pub(super) fn decode_header(bytes: [u8; HEADER_BYTES]) -> Result<(u32, bool, usize), ProtocolError> {
+    let field = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let (request, flags, length) = (field(0), field(4), field(8));
+    let size = usize::try_from(length).unwrap_or(usize::MAX);
+    if flags & 0x3 != VERSION || flags & REPLY != 0 || size > MAX_MSG_SIZE {
+        return Err(ProtocolError::Header { flags, length });
+    }
+    Ok((request, flags & NEED_REPLY != 0, size))
+}
+
+impl Packet {
+    /// The payload as one struct.
+    pub(super) fn body<T: ByteValued + Default>(&self) -> Result<T, ProtocolError> {
+        let mut body = T::default();
+        if self.payload.len() != body.as_slice().len() {
+            return Err(self.bad_length());
+        }
+        body.as_mut_slice().copy_from_slice(&self.payload);
+        Ok(body)
+    }
+
+    /// The struct that the payload begins with, and the rest.
+    pub(super) fn split<T: ByteValued + Default>(&self) -> Result<(T, &[u8]), ProtocolError> {
+        let mut body = T::default();
+        let head = self.payload.split_at_checked(body.as_slice().len());
+        let (head, rest) = head.ok_or_else(|| self.bad_length())?;
+        body.as_mut_slice().copy_from_slice(head);
+        Ok((body, rest))
+    }
+
+    /// The only descriptor that came.
+    pub(super) fn only_fd(&mut self) -> Result<OwnedFd, ProtocolError> {
+        self.expect_fds(1)?;
+        Ok(self.fds.remove(0))
+    }
+
+    pub(super) fn expect_fds(&self, expected: usize) -> Result<(), ProtocolError> {
+        let found = self.fds.len();
+        if found == expected {
+            return Ok(());
+        }
+        Err(ProtocolError::Descriptors { request: self.request, found, expected })
+    }
+
+    pub(super) fn bad_length(&self) -> ProtocolError {
+        ProtocolError::Length { request: self.request, found: self.payload.len() }
+    }
+
+    /// The reply with this payload.
+    pub(super) fn reply(&self, payload: &[u8]) -> Reply {
+        Reply { bytes: encode(self.request, VERSION | REPLY, payload), fd: None }
+    }
+}
+
+impl Reply {
+    /// A message of the device's own, which no reply is expected to.
+    pub(super) fn notice(request: u32) -> Reply {
+        Reply { bytes: encode(request, VERSION, &[]), fd: None }
+    }
+}
+
+fn encode(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("payloads have at most 4 KiB");
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
+    for field in [request, flags, length] {
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    bytes.extend_from_slice(payload);
+    bytes
+}

@@ -1,0 +1,274 @@
+//! Requests of virtio-blk: a chain becomes one, or an answer right away.
+
+use kickcache_engine::units::ByteExtent;
+use virtio_bindings::bindings::virtio_blk::{
+    VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_WRITE_ZEROES, VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK,
+    VIRTIO_BLK_S_UNSUPP, VIRTIO_BLK_T_DISCARD, VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN,
+    VIRTIO_BLK_T_OUT, VIRTIO_BLK_T_WRITE_ZEROES,
+};
+use vm_memory::{GuestAddress, GuestMemory, GuestMemoryMmap, Permissions};
+
+use super::chain::{Chain, QueueFault, Segment, copy_in, copy_out, length, take_front, take_last_byte};
+use super::features::{RANGE_SECTORS_MAX, RANGES_MAX, REQUEST_BYTES_MAX, has};
+use super::memory::Memory;
+
+const SECTOR_BYTES: u64 = 512;
+const HEADER_BYTES: usize = 16;
+const RANGE_BYTES: usize = 16;
+const UNMAP: u32 = 1;
+
+/// What a request wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestKind {
+    /// Fill guest memory from the volume.
+    Read,
+    /// Store guest memory.
+    Write {
+        /// Before the answer it must survive a power cut: the guest has no write cache.
+        durable: bool,
+    },
+    /// Make everything answered so far durable.
+    Flush,
+    /// The data is no longer needed.
+    Discard,
+    /// Store zeroes.
+    WriteZeroes {
+        /// Space may be given back.
+        unmap: bool,
+        /// As for a write.
+        durable: bool,
+    },
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Done.
+    Done,
+    /// It failed.
+    Failed,
+    /// It is not possible here.
+    Unsupported,
+}
+
+impl Outcome {
+    pub(super) fn status(self) -> u8 {
+        let status = match self {
+            Outcome::Done => VIRTIO_BLK_S_OK,
+            Outcome::Failed => VIRTIO_BLK_S_IOERR,
+            Outcome::Unsupported => VIRTIO_BLK_S_UNSUPP,
+        };
+        status.to_le_bytes()[0]
+    }
+}
+
+/// A request of a guest, from its chain to its answer.
+#[derive(Debug)]
+pub struct GuestRequest {
+    pub(super) tag: Tag,
+    pub(super) memory: Memory,
+    pub(super) status: GuestAddress,
+    kind: RequestKind,
+    /// Where on the volume; several only for discards and zeroes, the last one first.
+    extents: Vec<ByteExtent>,
+    data: Vec<Segment>,
+}
+
+/// Which chain of which queue a request is, and in which of the queue's lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tag {
+    pub(super) queue: u16,
+    pub(super) head: u16,
+    pub(super) life: u32,
+}
+
+/// What holds for the requests of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub(super) size: u64,
+    pub(super) read_only: bool,
+    pub(super) durable: bool,
+    pub(super) features: u64,
+}
+
+/// What a chain turned out to be.
+pub(super) enum Parsed {
+    /// Something to be done.
+    Request(GuestRequest),
+    /// Answered at once: with this outcome, and these bytes for what the chain lets the device write.
+    Answer { outcome: Outcome, status: GuestAddress, written: u32 },
+}
+
+impl GuestRequest {
+    /// What it wants.
+    pub fn kind(&self) -> RequestKind {
+        self.kind
+    }
+
+    /// Where on the volume; the first of several extents.
+    pub fn extent(&self) -> ByteExtent {
+        self.extents.last().copied().unwrap_or(ByteExtent { start: 0, length: 0 })
+    }
+
+    /// Goes on to the next extent; `false` if there is none.
+    pub fn advance(&mut self) -> bool {
+        self.extents.pop();
+        !self.extents.is_empty()
+    }
+
+    /// Bytes of payload in guest memory.
+    pub fn payload_length(&self) -> u64 {
+        length(&self.data)
+    }
+
+    /// Copies a write's payload; `None` if guest memory is not where the guest said.
+    pub fn copy_payload(&self, into: &mut [u8]) -> Option<()> {
+        copy_in(&self.memory, &self.data, into)
+    }
+
+    /// Gives the guest what it wanted to read; `None` if guest memory is not where the guest said.
+    pub fn deliver(&self, payload: &[u8]) -> Option<()> {
+        copy_out(&self.memory, &self.data, payload)
+    }
+
+    /// Bytes that a successful request wrote to guest memory, the status byte included.
+    pub(super) fn written(&self) -> u32 {
+        match self.kind {
+            RequestKind::Read => {
+                u32::try_from(self.payload_length()).map_or(1, |length| length.saturating_add(1))
+            }
+            RequestKind::Write { .. }
+            | RequestKind::Flush
+            | RequestKind::Discard
+            | RequestKind::WriteZeroes { .. } => 1,
+        }
+    }
+}
+
+/// Makes a request out of a chain.
+pub(super) fn parse(
+    tag: Tag,
+    mut chain: Chain,
+    memory: &Memory,
+    (rules, serial): (Rules, [u8; 20]),
+) -> Result<Parsed, QueueFault> {
+    let status = take_last_byte(&mut chain.writable).ok_or(QueueFault::NoStatus)?;
+    if !memory.check_range(status, 1, Permissions::Write) {
+        return Err(QueueFault::NoStatus);
+    }
+    let answer = |outcome| Ok(Parsed::Answer { outcome, status, written: 1 });
+    let Some(header) = take_front::<HEADER_BYTES>(memory, &mut chain.readable) else {
+        return answer(Outcome::Failed);
+    };
+    let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+    let sector = u64::from_le_bytes(header[8..].try_into().unwrap_or_default());
+    if kind == VIRTIO_BLK_T_GET_ID {
+        let written = identify(memory, &chain.writable, serial);
+        let outcome = if written.is_some() { Outcome::Done } else { Outcome::Failed };
+        return Ok(Parsed::Answer { outcome, status, written: written.unwrap_or(0) + 1 });
+    }
+    match understand(kind, sector, chain, memory, rules) {
+        Ok((kind, extents, data)) => {
+            let memory = Memory::clone(memory);
+            Ok(Parsed::Request(GuestRequest { tag, memory, status, kind, extents, data }))
+        }
+        Err(outcome) => answer(outcome),
+    }
+}
+
+type Understood = (RequestKind, Vec<ByteExtent>, Vec<Segment>);
+
+fn understand(
+    kind: u32,
+    sector: u64,
+    chain: Chain,
+    memory: &GuestMemoryMmap,
+    rules: Rules,
+) -> Result<Understood, Outcome> {
+    let durable = rules.durable;
+    let writable = || if rules.read_only { Err(Outcome::Failed) } else { Ok(()) };
+    match kind {
+        VIRTIO_BLK_T_IN => {
+            let extent = transfer(sector, &chain.writable, rules)?;
+            Ok((RequestKind::Read, vec![extent], chain.writable))
+        }
+        VIRTIO_BLK_T_OUT => {
+            writable()?;
+            let extent = transfer(sector, &chain.readable, rules)?;
+            Ok((RequestKind::Write { durable }, vec![extent], chain.readable))
+        }
+        VIRTIO_BLK_T_FLUSH => Ok((RequestKind::Flush, Vec::new(), Vec::new())),
+        VIRTIO_BLK_T_DISCARD if has(rules.features, VIRTIO_BLK_F_DISCARD) => {
+            writable()?;
+            let (extents, _) = ranges(chain.readable, memory, rules, 0)?;
+            Ok((RequestKind::Discard, extents, Vec::new()))
+        }
+        VIRTIO_BLK_T_WRITE_ZEROES if has(rules.features, VIRTIO_BLK_F_WRITE_ZEROES) => {
+            writable()?;
+            let (extents, flags) = ranges(chain.readable, memory, rules, UNMAP)?;
+            let unmap = flags & UNMAP != 0;
+            Ok((RequestKind::WriteZeroes { unmap, durable }, extents, Vec::new()))
+        }
+        _ => Err(Outcome::Unsupported),
+    }
+}
+
+/// The extent of a read or write.
+fn transfer(sector: u64, segments: &[Segment], rules: Rules) -> Result<ByteExtent, Outcome> {
+    let bytes = length(segments);
+    if bytes == 0 || bytes > REQUEST_BYTES_MAX || !bytes.is_multiple_of(SECTOR_BYTES) {
+        return Err(Outcome::Failed);
+    }
+    extent(sector, bytes, rules)
+}
+
+fn extent(sector: u64, bytes: u64, rules: Rules) -> Result<ByteExtent, Outcome> {
+    let start = sector.checked_mul(SECTOR_BYTES).ok_or(Outcome::Failed)?;
+    match start.checked_add(bytes) {
+        Some(end) if end <= rules.size => Ok(ByteExtent { start, length: bytes }),
+        Some(_) | None => Err(Outcome::Failed),
+    }
+}
+
+/// The extents of a discard or write-zeroes, the last one first, and the flags that all of them have.
+fn ranges(
+    mut segments: Vec<Segment>,
+    memory: &GuestMemoryMmap,
+    rules: Rules,
+    flags_possible: u32,
+) -> Result<(Vec<ByteExtent>, u32), Outcome> {
+    let bytes = length(&segments);
+    let range_bytes = u64::try_from(RANGE_BYTES).map_err(|_| Outcome::Failed)?;
+    if bytes == 0 || !bytes.is_multiple_of(range_bytes) || bytes > u64::from(RANGES_MAX) * range_bytes {
+        return Err(Outcome::Failed);
+    }
+    let (mut extents, mut common) = (Vec::new(), flags_possible);
+    while let Some(range) = take_front::<RANGE_BYTES>(memory, &mut segments) {
+        let sector = u64::from_le_bytes(range[..8].try_into().unwrap_or_default());
+        let count = u32::from_le_bytes(range[8..12].try_into().unwrap_or_default());
+        let flags = u32::from_le_bytes(range[12..].try_into().unwrap_or_default());
+        if flags & !flags_possible != 0 {
+            return Err(Outcome::Unsupported);
+        }
+        if count == 0 || count > RANGE_SECTORS_MAX {
+            return Err(Outcome::Failed);
+        }
+        common &= flags;
+        extents.push(extent(sector, u64::from(count) * SECTOR_BYTES, rules)?);
+    }
+    extents.reverse();
+    let all = u64::try_from(extents.len()).is_ok_and(|count| count * range_bytes == bytes);
+    if all { Ok((extents, common)) } else { Err(Outcome::Failed) }
+}
+
+/// Writes the serial number, as much of it as there is room for.
+fn identify(memory: &GuestMemoryMmap, segments: &[Segment], serial: [u8; 20]) -> Option<u32> {
+    let (mut rest, mut written) = (serial.as_slice(), 0);
+    for segment in segments {
+        let count = segment.length.min(u32::try_from(rest.len()).ok()?);
+        let (part, behind) = rest.split_at(usize::try_from(count).ok()?);
+        copy_out(memory, &[Segment { length: count, ..*segment }], part)?;
+        (rest, written) = (behind, written + count);
+    }
+    Some(written)
+}

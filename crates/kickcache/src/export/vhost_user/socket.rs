@@ -1,0 +1,121 @@
+//! The front end's socket: whole messages with their descriptors, never waiting for a peer that stops in the middle.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use vhost::vhost_user::message::MAX_ATTACHED_FD_ENTRIES;
+
+use super::message::{HEADER_BYTES, Packet, ProtocolError, Reply, decode_header};
+
+/// A connection to a front end.
+#[derive(Debug)]
+pub struct Socket {
+    socket: OwnedFd,
+    header: [u8; HEADER_BYTES],
+    payload: Vec<u8>,
+    /// Bytes of header and payload that came.
+    filled: usize,
+    fds: Vec<OwnedFd>,
+}
+
+/// What a receive brought.
+#[derive(Debug)]
+pub enum Received {
+    /// A whole message.
+    Packet(Packet),
+    /// Nothing that is whole; wait until the socket is readable.
+    Nothing,
+    /// The front end is gone.
+    End,
+}
+
+impl Socket {
+    /// Takes a connected socket; it must not block.
+    pub fn new(socket: OwnedFd) -> Socket {
+        Socket { socket, header: [0; HEADER_BYTES], payload: Vec::new(), filled: 0, fds: Vec::new() }
+    }
+
+    /// Receives without waiting.
+    ///
+    /// # Errors
+    /// If what came is not a message.
+    pub fn receive(&mut self) -> Result<Received, ProtocolError> {
+        loop {
+            if self.filled >= HEADER_BYTES {
+                let (request, need_reply, length) = decode_header(self.header)?;
+                self.payload.resize(length, 0);
+                if self.filled == HEADER_BYTES + length {
+                    return Ok(Received::Packet(self.take(request, need_reply)));
+                }
+            }
+            match self.receive_some() {
+                Ok(0) => return Ok(Received::End),
+                Ok(count) => self.filled += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Received::Nothing),
+                Err(_) => return Ok(Received::End),
+            }
+        }
+    }
+
+    fn take(&mut self, request: u32, need_reply: bool) -> Packet {
+        self.filled = 0;
+        let (payload, fds) = (std::mem::take(&mut self.payload), std::mem::take(&mut self.fds));
+        Packet { request, need_reply, payload, fds }
+    }
+
+    /// Receives at most to the end of header or payload, so that descriptors belong to the message that is read.
+    fn receive_some(&mut self) -> Result<usize, Errno> {
+        let target = match self.filled.checked_sub(HEADER_BYTES) {
+            None => &mut self.header[self.filled..],
+            Some(filled) => &mut self.payload[filled..],
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED_FD_ENTRIES))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received =
+            rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(target)], &mut ancillary, flags)?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                self.fds.extend(fds);
+            }
+        }
+        if self.fds.len() > MAX_ATTACHED_FD_ENTRIES {
+            return Err(Errno::PROTO);
+        }
+        Ok(received.bytes)
+    }
+
+    /// Sends a reply. Replies are short: a front end whose socket has no room for one does not read them.
+    ///
+    /// # Errors
+    /// If it could not be sent whole.
+    pub fn send(&self, reply: &Reply) -> io::Result<()> {
+        send(self.socket.as_fd(), reply)
+    }
+}
+
+/// Sends a message on a socket without waiting.
+pub(super) fn send(socket: BorrowedFd<'_>, reply: &Reply) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let fds = [reply.fd.as_ref().map_or(socket, AsFd::as_fd)];
+    if reply.fd.is_some() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(&reply.bytes)], &mut ancillary, flags)?;
+    if sent == reply.bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,320 @@
+//! One virtio queue: where its rings are, which heads are in flight, and whom to tell.
+
+use std::collections::VecDeque;
+use std::num::Wrapping;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use vhost::vhost_user::message::VhostUserVringAddr;
+use virtio_bindings::bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
+use virtio_queue::{Queue, QueueOwnedT, QueueT};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use super::chain::{QueueFault, Table};
+use super::features::QUEUE_SIZE_MAX;
+use super::inflight::Inflight;
+use super::memory::GuestRam;
+use super::message::ProtocolError;
+
+/// A queue of a device.
+pub(super) struct Vring {
+    index: u16,
+    queue: Queue,
+    addresses: Option<VhostUserVringAddr>,
+    pub(super) kick: Option<OwnedFd>,
+    call: Option<OwnedFd>,
+    err: Option<OwnedFd>,
+    pub(super) enabled: bool,
+    stage: Stage,
+    /// Counts starts: an answer to a request of an earlier life has nobody to go to.
+    pub(super) life: u32,
+    taken: Vec<bool>,
+    pub(super) in_flight: u32,
+    /// Heads that were in flight when another daemon ended.
+    again: VecDeque<u16>,
+    counter: u64,
+    inflight: Option<Arc<Inflight>>,
+    /// Whether the guest will kick when it adds something.
+    armed: bool,
+    /// Whether the used ring has something that the guest may have to be told of.
+    used_changed: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Not started, or stopped by the front end.
+    Stopped,
+    Started,
+    /// No new requests; those in flight come to their end.
+    Stopping,
+    /// It broke the rules.
+    Broken,
+}
+
+impl Vring {
+    pub(super) fn new(index: u16) -> Vring {
+        Vring {
+            index,
+            queue: Queue::new(QUEUE_SIZE_MAX).expect("a power of two"),
+            addresses: None,
+            kick: None,
+            call: None,
+            err: None,
+            enabled: false,
+            stage: Stage::Stopped,
+            life: 0,
+            taken: Vec::new(),
+            in_flight: 0,
+            again: VecDeque::new(),
+            counter: 0,
+            inflight: None,
+            armed: false,
+            used_changed: false,
+        }
+    }
+
+    /// A queue as new, that does not take answers to requests of its predecessor for its own.
+    pub(super) fn after(index: u16, life: u32) -> Vring {
+        Vring { life, ..Vring::new(index) }
+    }
+
+    pub(super) fn set_size(&mut self, size: u32) -> Result<(), ProtocolError> {
+        let bad = || ProtocolError::Value { what: "a queue size of", found: size.into() };
+        let size = u16::try_from(size).map_err(|_| bad())?;
+        if self.is_started() {
+            return Err(ProtocolError::Value { what: "a new size of a started queue,", found: size.into() });
+        }
+        self.queue.try_set_size(size).map_err(|_| bad())
+    }
+
+    /// Says where the rings are, in the front end's addresses.
+    pub(super) fn set_addresses(
+        &mut self,
+        addresses: VhostUserVringAddr,
+        ram: &GuestRam,
+    ) -> Result<(), ProtocolError> {
+        let guest = |user: u64| {
+            ram.guest_address(user).ok_or(ProtocolError::Value { what: "a ring at the address", found: user })
+        };
+        let (table, avail, used) =
+            (guest(addresses.descriptor)?, guest(addresses.available)?, guest(addresses.used)?);
+        let set = self.queue.try_set_desc_table_address(table);
+        let set = set.and_then(|()| self.queue.try_set_avail_ring_address(avail));
+        let set = set.and_then(|()| self.queue.try_set_used_ring_address(used));
+        let misplaced = ProtocolError::Value { what: "a ring at the address", found: addresses.descriptor };
+        set.map_err(|_| misplaced)?;
+        self.addresses = Some(addresses);
+        Ok(())
+    }
+
+    pub(super) fn set_base(&mut self, base: u32) -> Result<(), ProtocolError> {
+        let base = u16::try_from(base)
+            .map_err(|_| ProtocolError::Value { what: "a ring index of", found: base.into() })?;
+        self.queue.set_next_avail(base);
+        Ok(())
+    }
+
+    pub(super) fn set_call(&mut self, fd: Option<OwnedFd>) {
+        self.call = fd.inspect(never_block);
+        // What was used before this descriptor came may have been told to nobody.
+        self.notify();
+    }
+
+    pub(super) fn set_err(&mut self, fd: Option<OwnedFd>) {
+        self.err = fd.inspect(never_block);
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        self.stage != Stage::Stopped
+    }
+
+    /// Whether chains may be taken from it.
+    pub(super) fn is_running(&self) -> bool {
+        self.stage == Stage::Started && self.enabled
+    }
+
+    /// Whether it may start: the front end said where it is and how it kicks.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.is_started() && self.kick.is_some() && self.addresses.is_some()
+    }
+
+    /// Begins a life: with what another daemon left in flight, or where the front end said.
+    pub(super) fn start(
+        &mut self,
+        memory: &GuestMemoryMmap,
+        event_idx: bool,
+        inflight: Option<&Arc<Inflight>>,
+    ) -> Result<(), ProtocolError> {
+        let broken = |_| ProtocolError::Value {
+            what: "a ring outside of guest memory, queue",
+            found: self.index.into(),
+        };
+        self.queue.set_event_idx(event_idx);
+        self.queue.set_ready(true);
+        if !self.queue.is_valid(memory) {
+            return Err(broken(()));
+        }
+        let used = self.queue.used_idx(memory, Ordering::Acquire).map_err(|_| broken(()))?;
+        self.queue.set_next_used(used.0);
+        self.again.clear();
+        self.inflight = inflight.filter(|inflight| inflight.has(self.index, self.queue.size())).cloned();
+        if let Some(inflight) = &self.inflight {
+            let (mut heads, counter) = inflight.recover(self.index, used.0);
+            heads.retain(|head| *head < self.queue.size());
+            let count = u16::try_from(heads.len()).expect("heads are below the size of a queue");
+            self.queue.set_next_avail((used + Wrapping(count)).0);
+            (self.again, self.counter) = (heads.into(), counter);
+        }
+        self.taken = vec![false; usize::from(self.queue.size())];
+        self.in_flight = 0;
+        self.life = self.life.wrapping_add(1);
+        (self.stage, self.armed, self.used_changed) = (Stage::Started, false, true);
+        Ok(())
+    }
+
+    /// Takes no more; `true` when nothing is in flight.
+    pub(super) fn wind_down(&mut self) -> bool {
+        if self.stage == Stage::Started {
+            self.stage = Stage::Stopping;
+        }
+        self.in_flight == 0
+    }
+
+    /// Ends its life, and says up to where its ring was taken.
+    pub(super) fn stop(&mut self) -> u16 {
+        self.stage = Stage::Stopped;
+        self.call = None;
+        self.queue.set_ready(false);
+        let untaken = u16::try_from(self.again.len()).unwrap_or(0);
+        self.again.clear();
+        self.queue.next_avail().wrapping_sub(untaken)
+    }
+
+    /// The next head that the guest made available.
+    pub(super) fn next_head(&mut self, memory: &GuestMemoryMmap) -> Result<Option<u16>, QueueFault> {
+        let head = match self.again.pop_front() {
+            Some(head) => head,
+            None => {
+                let mut available = self.queue.iter(memory).map_err(|_| QueueFault::Ring)?;
+                let Some(chain) = available.next() else { return Ok(None) };
+                chain.head_index()
+            }
+        };
+        let taken = self.taken.get_mut(usize::from(head)).ok_or(QueueFault::Head)?;
+        if std::mem::replace(taken, true) {
+            return Err(QueueFault::Head);
+        }
+        self.in_flight += 1;
+        if let Some(inflight) = &self.inflight {
+            inflight.begin(self.index, head, self.counter);
+            self.counter = self.counter.wrapping_add(1);
+        }
+        Ok(Some(head))
+    }
+
+    /// Where chains are looked up.
+    pub(super) fn table(&self) -> Table {
+        Table { address: GuestAddress(self.queue.desc_table()), size: self.queue.size().into() }
+    }
+
+    /// A head that was taken will never be answered: nobody knows where.
+    pub(super) fn give_up(&mut self) {
+        self.in_flight -= 1;
+    }
+
+    /// Hands a chain back, with the number of bytes written to it.
+    pub(super) fn put_used(
+        &mut self,
+        memory: &GuestMemoryMmap,
+        head: u16,
+        written: u32,
+    ) -> Result<(), QueueFault> {
+        self.taken[usize::from(head)] = false;
+        self.in_flight -= 1;
+        if let Some(inflight) = &self.inflight {
+            inflight.hand_over(self.index, head);
+        }
+        self.queue.add_used(memory, head, written).map_err(|_| QueueFault::Ring)?;
+        if let Some(inflight) = &self.inflight {
+            inflight.end(self.index, head, self.queue.next_used());
+        }
+        self.used_changed = true;
+        Ok(())
+    }
+
+    /// Whether something can be taken without a kick having come, or the guest was not asked for kicks.
+    pub(super) fn is_awake(&self) -> bool {
+        self.is_running() && !self.armed
+    }
+
+    /// The guest kicked: it will not again until it is asked to.
+    pub(super) fn kicked(&mut self) {
+        self.armed = false;
+    }
+
+    /// Asks the guest to kick from now on; `true` if it added something meanwhile.
+    pub(super) fn arm(&mut self, memory: &GuestMemoryMmap) -> Result<bool, QueueFault> {
+        let more = self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;
+        self.armed = !more;
+        Ok(more)
+    }
+
+    /// Interrupts the guest, if it wants to know of what was used since the last time.
+    pub(super) fn signal(&mut self, memory: &GuestMemoryMmap) -> Result<(), QueueFault> {
+        if !std::mem::take(&mut self.used_changed) || !self.wants_interrupt(memory)? {
+            return Ok(());
+        }
+        self.notify();
+        Ok(())
+    }
+
+    fn wants_interrupt(&mut self, memory: &GuestMemoryMmap) -> Result<bool, QueueFault> {
+        let wanted = self.queue.needs_notification(memory).map_err(|_| QueueFault::Ring)?;
+        if self.queue.event_idx_enabled() {
+            return Ok(wanted);
+        }
+        let flags: u16 = memory
+            .load(GuestAddress(self.queue.avail_ring()), Ordering::Relaxed)
+            .map_err(|_| QueueFault::Ring)?;
+        Ok(u32::from(flags) & VRING_AVAIL_F_NO_INTERRUPT == 0)
+    }
+
+    fn notify(&self) {
+        if let Some(call) = &self.call {
+            ring(call);
+        }
+    }
+
+    /// Stops taking chains for good, and tells the front end if it wants to know.
+    pub(super) fn fail(&mut self, fault: QueueFault) {
+        if matches!(self.stage, Stage::Started | Stage::Stopping) {
+            tracing::warn!("queue {} of a guest is stopped: {fault}", self.index);
+            self.stage = Stage::Broken;
+            self.again.clear();
+            self.err.as_ref().inspect(|err| ring(err));
+        }
+    }
+}
+
+fn never_block(fd: &OwnedFd) {
+    if let Ok(flags) = fcntl_getfl(fd) {
+        let _ = fcntl_setfl(fd, flags | OFlags::NONBLOCK);
+    }
+}
+
+#[expect(clippy::host_endian_bytes, reason = "an eventfd takes the host's byte order")]
+fn ring(fd: impl AsFd) {
+    // A full counter is readable already, and a descriptor that is no eventfd is the front end's own fault.
+    let _ = rustix::io::write(fd, &1_u64.to_ne_bytes());
+}
+
+/// Makes a kick silent again.
+pub(super) fn clear(fd: impl AsFd) {
+    let _ = rustix::io::read(fd, &mut [0; 8]);
+}
+
+pub(super) fn prepare_kick(fd: &OwnedFd) {
+    never_block(fd);
+}

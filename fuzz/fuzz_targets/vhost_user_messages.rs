@@ -1,0 +1,11 @@
+//! Throws messages of a front end at a vhost-user device.
+
+#![no_main]
+
+use kickcache::export::vhost_user;
+
+#[path = "../harness/vhost_user.rs"]
+#[allow(dead_code, reason = "the other target and the tests use the rest")]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| harness::messages(bytes));
