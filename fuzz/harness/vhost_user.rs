@@ -184,7 +184,6 @@ fn check(request: &GuestRequest) {
 }
 
 /// Takes the input for guest memory from the rings on, behind a byte that chooses features, and kicks.
-#[allow(dead_code, reason = "not every includer fuzzes rings")]
 pub(super) fn ring(bytes: &[u8]) {
     let Some((&choice, memory)) = bytes.split_first() else { return };
     let event_idx = if choice & 1 == 0 { 0 } else { EVENT_IDX };
@@ -205,7 +204,6 @@ pub(super) fn ring(bytes: &[u8]) {
 }
 
 /// Takes the input for messages: number, descriptors, length of the payload, payload.
-#[allow(dead_code, reason = "not every includer fuzzes messages")]
 pub(super) fn messages(mut bytes: &[u8]) {
     let mut guest = Guest::bare();
     for _ in 0..MESSAGES_MAX {

@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, Write};
 use std::net::ToSocketAddrs;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,7 +15,7 @@ use crate::control::report::{CacheReport, Report, VolumeNames};
 use crate::control::server::ControlServer;
 use crate::control::{ControlError, ControlTarget};
 use crate::driver::executor::IoEngine;
-use crate::driver::inherited::inherited_sockets;
+use crate::driver::inherited::{InheritedSocket, inherited_sockets};
 use crate::plan::address::NbdAddress;
 use crate::plan::{Access, CachePlan, Exposure, ServePlan, VolumePlan, default_nbd, runtime_dir};
 use crate::serve::config::{self, CacheConfig, Limits, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig};
@@ -26,6 +25,9 @@ use crate::words::{IoEngineWord, ModeWord};
 
 /// How long somebody who asks waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
+
+/// What a service manager calls the socket of a virtual machine (`FileDescriptorName=`).
+const VHOST_USER: &str = "vhost-user";
 
 /// Serves a plan until it is stopped.
 pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -152,20 +154,30 @@ fn check_inherited(plan: &ServePlan, sockets: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves the volume on sockets that were handed over, instead of the path that nobody named.
-fn with_inherited(mut config: ServerConfig, cache: &CachePlan, sockets: Vec<OwnedFd>) -> ServerConfig {
-    if sockets.is_empty() {
+/// Serves the volume on sockets that were handed over, instead of the path that nobody named. One that the service
+/// manager calls `vhost-user` is for a virtual machine.
+fn with_inherited(
+    mut config: ServerConfig,
+    cache: &CachePlan,
+    sockets: Vec<InheritedSocket>,
+) -> ServerConfig {
+    let (guests, nbd): (Vec<_>, Vec<_>) = sockets.into_iter().partition(|socket| socket.name == VHOST_USER);
+    let (Some(volume), Some(plan)) = (config.volumes.first_mut(), cache.volumes.first()) else {
         return config;
+    };
+    if !(guests.is_empty() && nbd.is_empty()) && plan.nbd == [default_nbd(&plan.name)] {
+        volume.exports.clear();
     }
-    for (volume, plan) in config.volumes.iter_mut().zip(&cache.volumes) {
-        if plan.nbd == [default_nbd(&plan.name)] {
-            volume.exports.clear();
-        }
-    }
-    if let Some(volume) = config.volumes.first_mut() {
-        volume.exports.extend(sockets.into_iter().map(config::NbdAddress::Inherited));
+    volume.exports.extend(nbd.into_iter().map(|socket| config::NbdAddress::Inherited(socket.fd)));
+    if let Some(socket) = guests.into_iter().next() {
+        let address = config::NbdAddress::Inherited(socket.fd);
+        volume.vhost_user = Some(config::VhostUserPort { address, block_size: guest_block(plan) });
     }
     config
+}
+
+fn guest_block(plan: &VolumePlan) -> u32 {
+    u32::try_from(plan.guest_block.bytes()).expect("checked to be 512 or 4096")
 }
 
 fn server_config(
@@ -205,7 +217,7 @@ fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
         exports: volume.nbd.iter().map(address).collect::<Result<_, _>>()?,
         vhost_user: volume.vhost_user.as_ref().map(|path| config::VhostUserPort {
             address: config::NbdAddress::Unix(path.clone()),
-            block_size: u32::try_from(volume.guest_block.bytes()).expect("checked to be 512 or 4096"),
+            block_size: guest_block(volume),
         }),
         write_access: match volume.access {
             Access::ReadWrite => config::WriteAccess::ReadWrite,

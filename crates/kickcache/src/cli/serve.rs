@@ -34,7 +34,12 @@ A configuration file has several volumes; its keys are the names of the flags:
   mode = \"write-back\"
   nbd = [\"unix:/run/kickcache/vm1.sock\"]
 
+A virtual machine's memory must be shared: see docs/virtual-machines.md.
 SIGTERM and SIGINT stop the daemon cleanly, as `kickcache stop` does.";
+
+/// What QEMU's vhost-user specification calls the capabilities of a block backend. `blk-file` is not among them: a
+/// volume has two devices.
+const CAPABILITIES: &str = r#"{"type": "block", "features": ["read-only"]}"#;
 
 /// The flags that a configuration file replaces.
 const VOLUME_FLAGS: [&str; 12] = [
@@ -56,7 +61,7 @@ const VOLUME_FLAGS: [&str; 12] = [
 ///
 /// A new or empty cache file is formatted, and nothing else ever is. The origin keeps its contents as they are.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, group = ArgGroup::new("what").required(true).args(["cache", "config"]))]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("what").required(true).args(["cache", "config", "print_capabilities"]))]
 pub(crate) struct ServeArgs {
     /// Cache device: a file or block device on fast storage
     #[arg(long, requires = "origin")]
@@ -96,6 +101,9 @@ pub(crate) struct ServeArgs {
     /// Which misses are cached [default: pressure]
     #[arg(long, value_enum, requires = "cache")]
     admission: Option<AdmissionWord>,
+    /// Print what this vhost-user backend can do, as JSON for management layers, and end
+    #[arg(long, exclusive = true)]
+    print_capabilities: bool,
     /// Several volumes from a TOML file, instead of the flags above
     #[arg(long, value_name = "FILE", conflicts_with_all = VOLUME_FLAGS)]
     config: Option<PathBuf>,
@@ -150,6 +158,9 @@ fn address_error(
 
 impl ServeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        if self.print_capabilities {
+            return Ok(writeln!(out, "{CAPABILITIES}")?);
+        }
         Ok(super::daemon::run(self.plan()?, out)?)
     }
 

@@ -39,6 +39,8 @@ pub enum Interest {
     Readable,
     /// Bytes can be sent.
     Writable,
+    /// An eventfd is signalled. The watch may go on after a report, and then needs nobody to clear the eventfd.
+    Signalled,
 }
 
 /// What a backend reports.
@@ -46,7 +48,7 @@ pub enum Interest {
 pub(crate) enum Event {
     /// An [`Io`] ended: bytes moved, or a negative errno.
     Io { token: u32, result: i32 },
-    /// A watched descriptor is ready; the watch is over.
+    /// A watched descriptor is ready. The watch is over, unless it is reported as signalled.
     Ready { key: u64, interest: Interest },
 }
 
@@ -61,7 +63,7 @@ pub(crate) trait Backend {
     /// Starts an I/O; its event comes from [`Backend::wait`].
     fn start(&mut self, token: u32, io: Io);
 
-    /// Reports once when the descriptor is ready. A key has at most one watch for each interest.
+    /// Reports when the descriptor is ready: once, or, if that is watched, at each signal. A key has at most one watch for each interest.
     fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest);
 
     /// Ends the watches of a key; to be called before the descriptor is closed. An event may still come.

@@ -12,16 +12,28 @@ const COUNT_MAX: RawFd = 64;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// A socket that the process was started with.
+#[derive(Debug)]
+pub struct InheritedSocket {
+    /// What `LISTEN_FDNAMES` calls it; empty if it has no name.
+    pub name: String,
+    /// The socket.
+    pub fd: OwnedFd,
+}
+
 /// The sockets that `LISTEN_FDS` and `LISTEN_PID` speak of, in order; empty if they do not mean this process, and
 /// from the second call on.
-pub fn inherited_sockets() -> Vec<OwnedFd> {
+pub fn inherited_sockets() -> Vec<InheritedSocket> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
     let count = number("LISTEN_FDS").unwrap_or(0);
     let is_ours = number("LISTEN_PID") == Some(rustix::process::getpid().as_raw_nonzero().get());
     if !is_ours || !(1..=COUNT_MAX).contains(&count) || TAKEN.swap(true, Ordering::SeqCst) {
         return Vec::new();
     }
-    (FIRST..FIRST + count).filter_map(take).collect()
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let names = names.split(':').map(str::to_owned).chain(std::iter::repeat(String::new()));
+    let sockets = (FIRST..FIRST + count).zip(names);
+    sockets.filter_map(|(fd, name)| Some(InheritedSocket { name, fd: take(fd)? })).collect()
 }
 
 fn take(fd: RawFd) -> Option<OwnedFd> {

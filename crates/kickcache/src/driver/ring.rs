@@ -194,6 +194,9 @@ fn event(entry: &cqueue::Entry) -> Option<Event> {
             let token = u32::try_from(data).expect("tokens have 32 bits");
             Some(Event::Io { token, result: entry.result() })
         }
+        TAG_READABLE if cqueue::more(entry.flags()) => {
+            Some(Event::Ready { key, interest: Interest::Signalled })
+        }
         TAG_READABLE => Some(Event::Ready { key, interest: Interest::Readable }),
         TAG_WRITABLE => Some(Event::Ready { key, interest: Interest::Writable }),
         _ => None,
@@ -202,11 +205,13 @@ fn event(entry: &cqueue::Entry) -> Option<Event> {
 
 fn poll_entry(fd: RawFd, key: u64, interest: Interest) -> squeue::Entry {
     let (mask, tag) = match interest {
-        Interest::Readable => (libc::POLLIN, TAG_READABLE),
+        Interest::Readable | Interest::Signalled => (libc::POLLIN, TAG_READABLE),
         Interest::Writable => (libc::POLLOUT, TAG_WRITABLE),
     };
     let mask = u32::from(mask.unsigned_abs());
-    opcode::PollAdd::new(Fd(fd), mask).build().user_data((tag << TAG_SHIFT) | key)
+    // A poll that stays reports each wake-up, also of an eventfd that was never read.
+    let stays = interest == Interest::Signalled;
+    opcode::PollAdd::new(Fd(fd), mask).multi(stays).build().user_data((tag << TAG_SHIFT) | key)
 }
 
 /// The ring's entry for an I/O, or `None` if io_uring has none.

@@ -85,7 +85,8 @@ impl Backend for Threads {
     fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest) {
         assert!(key < WATCH_KEY_MAX);
         let flag = match interest {
-            Interest::Readable => EventFlags::IN,
+            // Reported as readable: the watch is over after each signal.
+            Interest::Readable | Interest::Signalled => EventFlags::IN,
             Interest::Writable => EventFlags::OUT,
         };
         if let Some(watch) = self.watches.get_mut(&key) {

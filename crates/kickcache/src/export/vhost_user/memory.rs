@@ -117,6 +117,7 @@ pub(super) fn check_file(fd: &OwnedFd, offset: u64, size: u64) -> Result<(), Pro
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
 fn failed(why: impl ToString) -> ProtocolError {
     ProtocolError::Memory { what: "a region of guest memory", why: why.to_string() }
 }

@@ -25,6 +25,7 @@ mod chain;
 mod config_space;
 mod device;
 mod features;
+mod front_end;
 mod inflight;
 mod memory;
 mod message;

@@ -163,7 +163,7 @@ pub(super) fn parse(
     let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     let sector = u64::from_le_bytes(header[8..].try_into().unwrap_or_default());
     if kind == VIRTIO_BLK_T_GET_ID {
-        let written = identify(memory, &chain.writable, serial);
+        let written = identify(memory, &chain.writable, serial).filter(|written| *written > 0);
         let outcome = if written.is_some() { Outcome::Done } else { Outcome::Failed };
         return Ok(Parsed::Answer { outcome, status, written: written.unwrap_or(0) + 1 });
     }

@@ -46,7 +46,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    pub(super) fn guest_ready(&mut self, key: GuestKey) {
+    pub(super) fn guest_ready(&mut self, key: GuestKey, interest: Interest) {
         let index = usize::from(key.port);
         let Some(port) = self.guests.ports.get_mut(index) else { return };
         match key.part {
@@ -56,7 +56,10 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             Part::Kick(queue) if *port.kick_mut(queue.into()) == key.generation => {
                 port.device.kicked(queue.into());
-                self.watch_kick(index, queue.into());
+                if interest != Interest::Signalled {
+                    port.device.clear_kick(queue.into());
+                    self.watch_kick(index, queue.into());
+                }
             }
             Part::Socket | Part::Kick(_) => {}
         }
@@ -139,7 +142,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let port = &mut self.guests.ports[index];
         let part = guest_key(index, kick_part(queue), *port.kick_mut(queue));
         let Some(kick) = port.device.kick(queue) else { return };
-        self.driver.watch(kick, Watched::Guest(part).key(), Interest::Readable);
+        self.driver.watch(kick, Watched::Guest(part).key(), Interest::Signalled);
     }
 
     fn disconnect_guest(&mut self, index: usize, error: Option<&ProtocolError>) {

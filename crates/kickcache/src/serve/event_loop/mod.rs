@@ -170,7 +170,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 Watched::Signals => self.take_signal(),
                 Watched::Listener(index) => self.accept(now, usize::from(index)),
                 Watched::Client(id) => self.client_ready(now, id, interest),
-                Watched::Guest(key) => self.guest_ready(key),
+                Watched::Guest(key) => self.guest_ready(key, interest),
             }
         }
         if self.engine.poll_timeout().is_some_and(|due| due <= now) {
@@ -230,7 +230,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 connection.watching_output = false;
                 self.clients.touch(id.index);
             }
-            Interest::Readable => {
+            Interest::Readable | Interest::Signalled => {
                 connection.watching_input = false;
                 self.receive(now, id);
             }

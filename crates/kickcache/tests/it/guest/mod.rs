@@ -1,0 +1,177 @@
+//! A guest without a virtual machine: this process drives the queues of a vhost-user-blk device as a kernel would,
+//! and keeps them when the daemon dies.
+
+mod queue;
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use vhost::vhost_user::message::{VhostUserConfigFlags, VhostUserInflight};
+use vhost::vhost_user::{Frontend, VhostUserFrontend, VhostUserProtocolFeatures};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
+
+pub(crate) use self::queue::Ended;
+use self::queue::Queue;
+
+/// Requests of a queue in flight, at most.
+pub(crate) const SLOTS: u16 = 128;
+/// Payload of a request, at most.
+pub(crate) const PAYLOAD: u64 = 64 << 10;
+
+/// Where the front end says it has its memory, which starts at guest address 0.
+const USER: u64 = 0x5000_0000;
+const DATA: u64 = 1 << 20;
+const START_TIME_MAX: Duration = Duration::from_secs(20);
+
+pub(crate) const EVENT_IDX: u64 = 1 << 29;
+pub(crate) const READ: u32 = 0;
+pub(crate) const WRITE: u32 = 1;
+pub(crate) const FLUSH: u32 = 4;
+pub(crate) const DISCARD: u32 = 11;
+pub(crate) const ZEROES: u32 = 13;
+
+/// VERSION_1, protocol features, and FLUSH, CONFIG_WCE, MQ, DISCARD, WRITE_ZEROES.
+const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 9 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 14;
+
+pub(crate) struct Guest {
+    path: PathBuf,
+    features: u64,
+    ram: GuestMemoryMmap,
+    file: File,
+    queues: Vec<Queue>,
+    inflight: Option<(VhostUserInflight, File)>,
+    front: Option<Frontend>,
+}
+
+impl Guest {
+    /// Connects and starts so many queues. `extra` features are asked for beside the usual ones.
+    pub(crate) fn connect(path: &Path, queues: u16, extra: u64) -> Guest {
+        let bytes = DATA + u64::from(queues) * u64::from(SLOTS) * PAYLOAD;
+        let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC).unwrap());
+        file.set_len(bytes).unwrap();
+        let whole = (
+            GuestAddress(0),
+            usize::try_from(bytes).unwrap(),
+            Some(FileOffset::new(file.try_clone().unwrap(), 0)),
+        );
+        let ram = GuestMemoryMmap::from_ranges_with_files([whole]).unwrap();
+        let queues = (0..queues).map(|index| Queue::new(index, extra & EVENT_IDX != 0)).collect();
+        let features = FEATURES | extra;
+        let mut guest = Guest { path: path.into(), features, ram, file, queues, inflight: None, front: None };
+        guest.reconnect();
+        guest
+    }
+
+    /// Connects again, with what was in flight; waits for a daemon that starts.
+    pub(crate) fn reconnect(&mut self) {
+        self.front = None;
+        let start = Instant::now();
+        let front = loop {
+            match Frontend::connect(&self.path, 16) {
+                Ok(front) => break front,
+                Err(error) => assert!(start.elapsed() < START_TIME_MAX, "nobody serves a guest: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        self.front = Some(front);
+        self.set_up();
+    }
+
+    pub(crate) fn disconnect(&mut self) {
+        self.front = None;
+    }
+
+    fn set_up(&mut self) {
+        let front = self.front.as_mut().unwrap();
+        front.set_owner().unwrap();
+        let offered = front.get_features().unwrap();
+        front.set_features(offered & self.features).unwrap();
+        let protocol = front.get_protocol_features().unwrap();
+        let wanted = VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::REPLY_ACK
+            | VhostUserProtocolFeatures::CONFIG
+            | VhostUserProtocolFeatures::INFLIGHT_SHMFD;
+        assert!(protocol.contains(wanted), "{protocol:?}");
+        front.set_protocol_features(wanted).unwrap();
+        front.set_hdr_flags(vhost::vhost_user::message::VhostUserHeaderFlag::NEED_REPLY);
+        let count = u16::try_from(self.queues.len()).unwrap();
+        let inflight = self.inflight.get_or_insert_with(|| {
+            front.get_inflight_fd(&VhostUserInflight::new(0, 0, count, queue::SIZE)).unwrap()
+        });
+        front.set_inflight_fd(&inflight.0, inflight.1.as_raw_fd()).unwrap();
+        let region = VhostUserMemoryRegionInfo {
+            guest_phys_addr: 0,
+            memory_size: self.file.metadata().unwrap().len(),
+            userspace_addr: USER,
+            mmap_offset: 0,
+            mmap_handle: self.file.as_raw_fd(),
+        };
+        front.set_mem_table(&[region]).unwrap();
+        for (index, queue) in self.queues.iter().enumerate() {
+            front.set_vring_num(index, queue::SIZE).unwrap();
+            // What QEMU says after a reconnect: the used index. The device knows better.
+            front.set_vring_base(index, queue.used_index(&self.ram)).unwrap();
+            front.set_vring_addr(index, &queue.addresses(USER)).unwrap();
+            front.set_vring_call(index, &queue.call).unwrap();
+            front.set_vring_kick(index, &queue.kick).unwrap();
+            front.set_vring_enable(index, true).unwrap();
+        }
+    }
+
+    /// Puts a request into a free slot of a queue; the guest must be kicked then. `data` is a write's payload, or as
+    /// long as what a read wants.
+    pub(crate) fn submit(&mut self, queue: u16, kind: u32, sector: u64, data: &[u8]) -> u16 {
+        self.queues[usize::from(queue)].submit(&self.ram, kind, sector, data)
+    }
+
+    pub(crate) fn free_slots(&self, queue: u16) -> usize {
+        self.queues[usize::from(queue)].free_slots()
+    }
+
+    /// Kicks if the device wants to be kicked.
+    pub(crate) fn kick(&mut self, queue: u16) {
+        self.queues[usize::from(queue)].kick_if_wanted(&self.ram);
+    }
+
+    /// Requests that ended since the last call; waits for an interrupt if there are none, `None` when none comes.
+    pub(crate) fn wait(&mut self, queue: u16, limit: Duration) -> Option<Vec<Ended>> {
+        self.queues[usize::from(queue)].wait(&self.ram, limit)
+    }
+
+    /// What a slot of a queue holds.
+    pub(crate) fn payload(&self, queue: u16, slot: u16, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.ram.read_slice(&mut bytes, queue::data(queue, slot)).unwrap();
+        bytes
+    }
+
+    /// Does one request and gives its status and, if it was a read, what it read.
+    pub(crate) fn run(&mut self, queue: u16, kind: u32, sector: u64, data: &[u8]) -> (u8, Vec<u8>) {
+        let slot = self.submit(queue, kind, sector, data);
+        self.kick(queue);
+        let ended = self.wait(queue, Duration::from_secs(20)).expect("a request hangs");
+        assert_eq!(ended.len(), 1);
+        assert_eq!(ended[0].slot, slot);
+        (ended[0].status, self.payload(queue, slot, data.len()))
+    }
+
+    pub(crate) fn config(&mut self) -> Vec<u8> {
+        let (_, bytes) =
+            self.front.as_mut().unwrap().get_config(0, 60, VhostUserConfigFlags::WRITABLE, &[0; 60]).unwrap();
+        bytes
+    }
+
+    /// Switches the write cache.
+    pub(crate) fn set_write_cache(&mut self, on: bool) {
+        self.front.as_mut().unwrap().set_config(32, VhostUserConfigFlags::WRITABLE, &[on.into()]).unwrap();
+    }
+
+    /// Stops a queue as a guest that shuts down does; gives where its ring ends.
+    pub(crate) fn stop_queue(&mut self, queue: u16) -> u32 {
+        self.front.as_mut().unwrap().get_vring_base(queue.into()).unwrap()
+    }
+}

@@ -1,0 +1,327 @@
+//! Volumes served to a guest over vhost-user: what it reads is what it wrote, also across kills of the daemon.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::cells;
+use crate::daemon::{Daemon, Spec};
+use crate::guest::{self, DISCARD, EVENT_IDX, FLUSH, Guest, READ, WRITE, ZEROES};
+use crate::need_kickcache;
+use crate::rng::Rng;
+use crate::scratch::{MIB, Scratch};
+
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+
+fn socket(spec: &Spec) -> PathBuf {
+    spec.dir.join("guest.sock")
+}
+
+fn spec(scratch: &Scratch, mode: &'static str, size: u64) -> Spec {
+    let mut spec = Spec::new(scratch, &scratch.sparse("origin", size), mode, "32M");
+    spec.extra.extend(["--vhost-user".into(), socket(&spec).into()]);
+    spec
+}
+
+fn start(scratch: &Scratch, mode: &'static str, size: u64) -> Daemon {
+    spec(scratch, mode, size).start()
+}
+
+/// Random requests of all kinds on three queues, one at a time, against a copy of the disk in memory.
+fn compare_with_a_copy(mode: &'static str, features: u64, seed: u64) {
+    let scratch = Scratch::new();
+    let size = 8 * MIB;
+    let daemon = start(&scratch, mode, size);
+    let mut guest = Guest::connect(&socket(&daemon.spec), 3, features);
+    let mut rng = Rng::new(seed);
+    let mut copy = vec![0; usize::try_from(size).unwrap()];
+    for _ in 0..600 {
+        let queue = u16::try_from(rng.below(3)).unwrap();
+        let sectors = if rng.below(2) == 0 { 8 } else { rng.between(1, 128) };
+        let sector = rng.below(size / 512 - sectors + 1);
+        let sector = if rng.below(2) == 0 { sector & !7 } else { sector };
+        let bytes =
+            usize::try_from(sector * 512).unwrap()..usize::try_from((sector + sectors) * 512).unwrap();
+        let range =
+            [sector.to_le_bytes(), (sectors | u64::from(rng.below(2) == 0) << 32).to_le_bytes()].concat();
+        match rng.below(12) {
+            0..=4 => {
+                let (status, found) = guest.run(queue, READ, sector, &vec![0; bytes.len()]);
+                assert!(status == 0 && found == copy[bytes], "sectors {sector} + {sectors}, status {status}");
+            }
+            5..=9 => {
+                let data = rng.bytes(bytes.len());
+                assert_eq!(guest.run(queue, WRITE, sector, &data).0, 0);
+                copy[bytes].copy_from_slice(&data);
+            }
+            10 => {
+                assert_eq!(guest.run(queue, ZEROES, 0, &range).0, 0);
+                copy[bytes].fill(0);
+            }
+            _ => assert_eq!(guest.run(queue, FLUSH, 0, &[]).0, 0),
+        }
+    }
+    drop(guest);
+    daemon.drain();
+    daemon.stop();
+    assert!(std::fs::read(scratch.path("origin")).unwrap() == copy, "the origin differs");
+}
+
+#[test]
+fn a_guest_reads_what_it_wrote() {
+    need_kickcache!();
+    compare_with_a_copy("write-back", EVENT_IDX, 1);
+    compare_with_a_copy("write-through", 0, 2);
+}
+
+#[test]
+fn discarded_data_stays_gone_or_as_it_was() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = start(&scratch, "write-back", 8 * MIB);
+    let mut guest = Guest::connect(&socket(&daemon.spec), 1, EVENT_IDX);
+    assert_eq!(guest.run(0, WRITE, 64, &[7; 8192]).0, 0);
+    let range = [64_u64.to_le_bytes(), 16_u64.to_le_bytes()].concat();
+    assert_eq!(guest.run(0, DISCARD, 0, &range).0, 0);
+    let (status, first) = guest.run(0, READ, 64, &[1; 8192]);
+    assert_eq!(status, 0);
+    assert_eq!(guest.run(0, READ, 64, &[1; 8192]).1, first, "it changes by itself");
+    let behind = [(8 * MIB / 512).to_le_bytes(), 1_u64.to_le_bytes()].concat();
+    assert_eq!(guest.run(0, DISCARD, 0, &behind).0, 1);
+    daemon.stop();
+}
+
+#[test]
+fn a_guest_sees_its_disk() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let mut spec = spec(&scratch, "write-through", 8 * MIB);
+    spec.extra.extend(["--guest-block".into(), "4k".into(), "--read-only".into()]);
+    let daemon = spec.start();
+    let mut guest = Guest::connect(&socket(&daemon.spec), 1, 0);
+    let config = guest.config();
+    assert_eq!(u64::from_le_bytes(config[..8].try_into().unwrap()), 8 * MIB / 512);
+    assert_eq!(u32::from_le_bytes(config[20..24].try_into().unwrap()), 4096);
+    assert_eq!(guest.run(0, 8, 0, &[0; 512]).0, 1, "GET_ID has nothing that it may write to");
+    assert_eq!(guest.run(0, WRITE, 0, &[0; 512]).0, 1, "it may only be read");
+    assert_eq!(guest.run(0, 77, 0, &[]).0, 2);
+    daemon.stop();
+}
+
+/// 64 requests in flight, complete as they like: hits overtake misses. Cells tell which version they hold.
+struct Writer {
+    guest: Guest,
+    rng: Rng,
+    /// Of each cell: the last version sent, and the last one acknowledged.
+    cells: Vec<(u64, u64)>,
+    /// Of each slot of each queue: kind, cell and version.
+    jobs: Vec<Option<(u32, usize, u64)>>,
+    version: u64,
+}
+
+const QUEUES: u16 = 2;
+const WINDOW: usize = 32;
+const CELL: usize = 4096;
+
+impl Writer {
+    fn new(guest: Guest, cells: usize) -> Writer {
+        let jobs = vec![None; usize::from(QUEUES * guest::SLOTS)];
+        Writer { guest, rng: Rng::new(7), cells: vec![(0, 0); cells], jobs, version: 0 }
+    }
+
+    fn job(&mut self, queue: u16, slot: u16) -> &mut Option<(u32, usize, u64)> {
+        &mut self.jobs[usize::from(queue * guest::SLOTS + slot)]
+    }
+
+    fn fill(&mut self, queue: u16) {
+        while self.guest.free_slots(queue) > usize::from(guest::SLOTS) - WINDOW {
+            let count = self.cells.len() as u64 / u64::from(QUEUES);
+            let cell =
+                usize::try_from(self.rng.below(count)).unwrap() * usize::from(QUEUES) + usize::from(queue);
+            let (sent, acknowledged) = self.cells[cell];
+            let kind = match self.rng.below(20) {
+                0 => FLUSH,
+                1..=9 => READ,
+                _ if sent != acknowledged => READ,
+                _ => WRITE,
+            };
+            let mut data = vec![0; if kind == FLUSH { 0 } else { CELL }];
+            if kind == WRITE {
+                self.version += 1;
+                self.cells[cell].0 = self.version;
+                cells::fill(&mut data, cell as u64, self.version);
+            }
+            let version = if kind == READ { acknowledged } else { self.version };
+            let slot = self.guest.submit(queue, kind, (cell * CELL / 512) as u64, &data);
+            *self.job(queue, slot) = Some((kind, cell, version));
+        }
+        self.guest.kick(queue);
+    }
+
+    fn take(&mut self, queue: u16, limit: Duration) -> usize {
+        let Some(ended) = self.guest.wait(queue, limit) else { return 0 };
+        for request in &ended {
+            let (kind, cell, version) = self.job(queue, request.slot).take().expect("an answer to a request");
+            assert_eq!(request.status, 0, "a guest saw an error");
+            match kind {
+                WRITE => self.cells[cell].1 = version,
+                READ => self.check(queue, request.slot, cell, version),
+                _ => {}
+            }
+        }
+        ended.len()
+    }
+
+    /// A read gives what was acknowledged when it began, or anything that was sent since.
+    fn check(&self, queue: u16, slot: u16, cell: usize, oldest: u64) {
+        let found = cells::version(&self.guest.payload(queue, slot, CELL), cell as u64).unwrap();
+        let newest = self.cells[cell].0;
+        assert!(
+            (oldest..=newest).contains(&found),
+            "cell {cell} has version {found}, not {oldest} to {newest}"
+        );
+    }
+
+    fn run(&mut self, requests: usize) {
+        let mut done = 0;
+        while done < requests {
+            for queue in 0..QUEUES {
+                self.fill(queue);
+                done += self.take(queue, Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// Everything that is in flight must be answered.
+    fn finish(&mut self) {
+        for queue in 0..QUEUES {
+            while self.guest.free_slots(queue) < usize::from(guest::SLOTS) {
+                assert!(self.take(queue, ANSWER_TIME_MAX) > 0, "requests in flight hang");
+            }
+        }
+    }
+
+    fn read_all(&mut self) {
+        for cell in 0..self.cells.len() {
+            let (status, data) = self.guest.run(0, READ, (cell * CELL / 512) as u64, &[0; CELL]);
+            assert_eq!(status, 0);
+            let (sent, acknowledged) = self.cells[cell];
+            let found = cells::version(&data, cell as u64).unwrap();
+            assert!(
+                (acknowledged..=sent).contains(&found),
+                "cell {cell}: version {found}, {acknowledged} was acknowledged"
+            );
+        }
+    }
+}
+
+/// Kills of one guest's daemon; `KICKCACHE_IT_KILLS` makes them more.
+fn kills() -> u64 {
+    std::env::var("KICKCACHE_IT_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(6)
+}
+
+#[test]
+fn a_guest_goes_on_when_its_daemon_was_killed() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    // More cells than the cache holds, so that misses and hits are in flight together.
+    let mut daemon = start(&scratch, "write-back", 64 * MIB);
+    let mut writer = Writer::new(Guest::connect(&socket(&daemon.spec), QUEUES, EVENT_IDX), 12_000);
+    for round in 0..kills() {
+        let requests = 200 + usize::try_from(writer.rng.below(2000)).unwrap();
+        writer.run(requests);
+        for queue in 0..QUEUES {
+            writer.fill(queue);
+        }
+        daemon = daemon.kill().start();
+        writer.guest.reconnect();
+        if round % 2 == 0 {
+            writer.finish();
+        }
+    }
+    writer.finish();
+    writer.read_all();
+    daemon.stop();
+}
+
+#[test]
+fn a_guest_waits_while_its_daemon_is_stopped() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = start(&scratch, "write-through", 16 * MIB);
+    let mut writer = Writer::new(Guest::connect(&socket(&daemon.spec), QUEUES, EVENT_IDX), 2000);
+    writer.run(500);
+    let daemon = daemon.stop().start();
+    writer.guest.reconnect();
+    writer.run(500);
+    writer.finish();
+    // A guest that shuts down, and one that boots.
+    let base = writer.guest.stop_queue(0);
+    assert_eq!(base, u32::from(u16::try_from(base).unwrap()));
+    writer.guest.disconnect();
+    writer.guest.reconnect();
+    writer.run(200);
+    writer.finish();
+    writer.read_all();
+    daemon.stop();
+}
+
+#[test]
+fn a_write_cache_that_was_switched_off_stays_off_across_a_kill() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = start(&scratch, "write-back", 8 * MIB);
+    let mut guest = Guest::connect(&socket(&daemon.spec), 1, 0);
+    assert_eq!(guest.config()[32], 1);
+    guest.set_write_cache(false);
+    assert_eq!(guest.config()[32], 0);
+    let daemon = daemon.kill().start();
+    guest.reconnect();
+    assert_eq!(guest.config()[32], 0);
+    guest.set_write_cache(true);
+    assert_eq!((guest.config()[32], guest.run(0, WRITE, 0, &[1; 512]).0), (1, 0));
+    daemon.stop();
+}
+
+#[test]
+fn a_second_front_end_waits_for_the_first_to_leave() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = start(&scratch, "write-back", 8 * MIB);
+    let path = socket(&daemon.spec);
+    let mut first = Guest::connect(&path, 1, 0);
+    assert_eq!(first.run(0, WRITE, 0, &[3; 512]).0, 0);
+    let second = std::thread::spawn(move || Guest::connect(&path, 1, 0).run(0, READ, 0, &[0; 512]));
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(first.run(0, WRITE, 0, &[4; 512]).0, 0);
+    first.disconnect();
+    assert_eq!(second.join().unwrap(), (0, vec![4; 512]));
+    daemon.stop();
+}
+
+#[test]
+fn a_front_end_that_sends_nonsense_harms_nobody_else() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let mut daemon = start(&scratch, "write-back", 8 * MIB);
+    let path = socket(&daemon.spec);
+    for bytes in [
+        &[0xff; 64][..],
+        &[1, 0, 0, 0, 1, 0, 0, 0, 0xff, 0xff, 0, 0],
+        &[5, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 9],
+    ] {
+        let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        std::io::Write::write_all(&mut stream, bytes).unwrap();
+    }
+    // One that stops in the middle of a message holds nobody up but itself.
+    let mut slow = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    std::io::Write::write_all(&mut slow, &[1, 0, 0, 0, 1]).unwrap();
+    daemon.connect();
+    drop(slow);
+    assert_eq!(Guest::connect(&path, 1, 0).run(0, FLUSH, 0, &[]).0, 0);
+    assert!(daemon.is_alive());
+    daemon.signal(Signal::TERM);
+    let status = daemon.wait();
+    daemon.check_end(status);
+}
