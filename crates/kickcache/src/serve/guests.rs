@@ -2,7 +2,7 @@
 
 use kickcache_engine::request::RequestId;
 
-use crate::export::vhost_user::{Device, Disk, GuestRequest, Packet, Socket};
+use crate::export::vhost_user::{Device, Disk, GuestRequest, Packet, QUEUE_COUNT_MAX, Socket};
 use crate::serve::listener::Listener;
 
 /// Volumes with a vhost-user socket, and their requests in flight.
@@ -33,6 +33,8 @@ pub(crate) struct Port {
     pub(crate) listening: bool,
     /// Payload bytes in flight.
     pub(crate) bytes: u64,
+    /// The queue that is looked at first, another one each time.
+    turn: u16,
 }
 
 /// A guest's request in flight in the engine.
@@ -119,6 +121,7 @@ impl Port {
             held: None,
             listening: false,
             bytes: 0,
+            turn: 0,
         }
     }
 
@@ -129,6 +132,11 @@ impl Port {
             self.kicks.resize(queue + 1, 0);
         }
         &mut self.kicks[queue]
+    }
+
+    pub(crate) fn next_turn(&mut self) -> u16 {
+        self.turn = (self.turn + 1) % QUEUE_COUNT_MAX;
+        self.turn
     }
 
     pub(crate) fn next_generation(&mut self) -> u32 {

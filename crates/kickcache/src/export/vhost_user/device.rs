@@ -4,7 +4,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use vhost::vhost_user::VhostUserProtocolFeatures;
-use vhost::vhost_user::message::BackendReq;
 use virtio_bindings::bindings::virtio_blk::{VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_FLUSH};
 use vm_memory::Bytes;
 
@@ -15,7 +14,6 @@ use super::inflight::Inflight;
 use super::memory::GuestRam;
 use super::message::{Packet, ProtocolError, Reply};
 use super::request::{GuestRequest, Outcome, Parsed, Rules, Tag, parse};
-use super::socket::send;
 use super::vring::{self, Vring};
 
 /// A device, from one front end to the next.
@@ -27,7 +25,6 @@ pub struct Device {
     pub(super) ram: GuestRam,
     pub(super) vrings: Vec<Vring>,
     pub(super) inflight: Option<Arc<Inflight>>,
-    pub(super) backend_requests: Option<OwnedFd>,
     pub(super) kick_changes: Vec<KickChange>,
     /// Requests that were given out and have not come back, of whatever life.
     outstanding: u32,
@@ -64,7 +61,6 @@ impl Device {
             ram: GuestRam::default(),
             vrings: (0..QUEUE_COUNT_MAX).map(Vring::new).collect(),
             inflight: None,
-            backend_requests: None,
             kick_changes: Vec::new(),
             outstanding: 0,
         }
@@ -103,7 +99,7 @@ impl Device {
         self.inflight = None;
         self.reset();
         self.ram.clear();
-        (self.protocol, self.backend_requests) = (VhostUserProtocolFeatures::empty(), None);
+        self.protocol = VhostUserProtocolFeatures::empty();
     }
 
     /// Kick descriptors that changed since the last call.
@@ -220,16 +216,6 @@ impl Device {
             if let Err(fault) = vring.signal(self.ram.memory()) {
                 vring.fail(fault);
             }
-        }
-    }
-
-    /// Tells the guest that the disk has another size.
-    pub fn resize(&mut self, size: u64) {
-        self.disk.size = size;
-        if let Some(socket) = &self.backend_requests {
-            let notice = Reply::notice(BackendReq::CONFIG_CHANGE_MSG.into());
-            // A front end that does not listen asks for the configuration when it likes.
-            let _ = send(socket.as_fd(), &notice);
         }
     }
 }

@@ -91,10 +91,6 @@ impl Device {
             }
             FrontendReq::SET_CONFIG => self.set_config(packet).map(none),
             FrontendReq::SET_INFLIGHT_FD => self.set_inflight(packet).map(none),
-            FrontendReq::SET_BACKEND_REQ_FD => {
-                self.backend_requests = Some(packet.only_fd()?);
-                Ok(None)
-            }
             FrontendReq::SET_MEM_TABLE => self.set_memory(packet).map(none),
             FrontendReq::ADD_MEM_REG => {
                 let region = single_region(packet)?;

@@ -145,13 +145,6 @@ impl Packet {
     }
 }
 
-impl Reply {
-    /// A message of the device's own, which no reply is expected to.
-    pub(super) fn notice(request: u32) -> Reply {
-        Reply { bytes: encode(request, VERSION, &[]), fd: None }
-    }
-}
-
 fn encode(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("payloads have at most 4 KiB");
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());

@@ -69,8 +69,10 @@ pub struct GuestRequest {
     pub(super) memory: Memory,
     pub(super) status: GuestAddress,
     kind: RequestKind,
-    /// Where on the volume; several only for discards and zeroes, the last one first.
-    extents: Vec<ByteExtent>,
+    /// Where on the volume.
+    extent: ByteExtent,
+    /// Where else, the last place first: only discards and zeroes have several.
+    more: Vec<ByteExtent>,
     data: Vec<Segment>,
 }
 
@@ -107,13 +109,14 @@ impl GuestRequest {
 
     /// Where on the volume; the first of several extents.
     pub fn extent(&self) -> ByteExtent {
-        self.extents.last().copied().unwrap_or(ByteExtent { start: 0, length: 0 })
+        self.extent
     }
 
     /// Goes on to the next extent; `false` if there is none.
     pub fn advance(&mut self) -> bool {
-        self.extents.pop();
-        !self.extents.is_empty()
+        let next = self.more.pop();
+        self.extent = next.unwrap_or(self.extent);
+        next.is_some()
     }
 
     /// Bytes of payload in guest memory.
@@ -168,15 +171,21 @@ pub(super) fn parse(
         return Ok(Parsed::Answer { outcome, status, written: written.unwrap_or(0) + 1 });
     }
     match understand(kind, sector, chain, memory, rules) {
-        Ok((kind, extents, data)) => {
+        Ok(Understood { kind, extent, more, data }) => {
             let memory = Memory::clone(memory);
-            Ok(Parsed::Request(GuestRequest { tag, memory, status, kind, extents, data }))
+            Ok(Parsed::Request(GuestRequest { tag, memory, status, kind, extent, more, data }))
         }
         Err(outcome) => answer(outcome),
     }
 }
 
-type Understood = (RequestKind, Vec<ByteExtent>, Vec<Segment>);
+/// The request itself.
+struct Understood {
+    kind: RequestKind,
+    extent: ByteExtent,
+    more: Vec<ByteExtent>,
+    data: Vec<Segment>,
+}
 
 fn understand(
     kind: u32,
@@ -190,24 +199,29 @@ fn understand(
     match kind {
         VIRTIO_BLK_T_IN => {
             let extent = transfer(sector, &chain.writable, rules)?;
-            Ok((RequestKind::Read, vec![extent], chain.writable))
+            Ok(Understood { kind: RequestKind::Read, extent, more: Vec::new(), data: chain.writable })
         }
         VIRTIO_BLK_T_OUT => {
             writable()?;
-            let extent = transfer(sector, &chain.readable, rules)?;
-            Ok((RequestKind::Write { durable }, vec![extent], chain.readable))
+            let (kind, extent) = (RequestKind::Write { durable }, transfer(sector, &chain.readable, rules)?);
+            Ok(Understood { kind, extent, more: Vec::new(), data: chain.readable })
         }
-        VIRTIO_BLK_T_FLUSH => Ok((RequestKind::Flush, Vec::new(), Vec::new())),
+        VIRTIO_BLK_T_FLUSH => {
+            let extent = ByteExtent { start: 0, length: 0 };
+            Ok(Understood { kind: RequestKind::Flush, extent, more: Vec::new(), data: Vec::new() })
+        }
         VIRTIO_BLK_T_DISCARD if has(rules.features, VIRTIO_BLK_F_DISCARD) => {
             writable()?;
-            let (extents, _) = ranges(chain.readable, memory, rules, 0)?;
-            Ok((RequestKind::Discard, extents, Vec::new()))
+            let (mut more, _) = ranges(chain.readable, memory, rules, 0)?;
+            let extent = more.pop().ok_or(Outcome::Failed)?;
+            Ok(Understood { kind: RequestKind::Discard, extent, more, data: Vec::new() })
         }
         VIRTIO_BLK_T_WRITE_ZEROES if has(rules.features, VIRTIO_BLK_F_WRITE_ZEROES) => {
             writable()?;
-            let (extents, flags) = ranges(chain.readable, memory, rules, UNMAP)?;
-            let unmap = flags & UNMAP != 0;
-            Ok((RequestKind::WriteZeroes { unmap, durable }, extents, Vec::new()))
+            let (mut more, flags) = ranges(chain.readable, memory, rules, UNMAP)?;
+            let extent = more.pop().ok_or(Outcome::Failed)?;
+            let kind = RequestKind::WriteZeroes { unmap: flags & UNMAP != 0, durable };
+            Ok(Understood { kind, extent, more, data: Vec::new() })
         }
         _ => Err(Outcome::Unsupported),
     }

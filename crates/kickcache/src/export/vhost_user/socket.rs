@@ -97,21 +97,16 @@ impl Socket {
     /// # Errors
     /// If it could not be sent whole.
     pub fn send(&self, reply: &Reply) -> io::Result<()> {
-        send(self.socket.as_fd(), reply)
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [reply.fd.as_ref().map_or_else(|| self.socket.as_fd(), AsFd::as_fd)];
+        if reply.fd.is_some() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let sent = rustix::net::sendmsg(&self.socket, &[IoSlice::new(&reply.bytes)], &mut ancillary, flags)?;
+        if sent == reply.bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
-}
-
-/// Sends a message on a socket without waiting.
-pub(super) fn send(socket: BorrowedFd<'_>, reply: &Reply) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let fds = [reply.fd.as_ref().map_or(socket, AsFd::as_fd)];
-    if reply.fd.is_some() {
-        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    }
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(&reply.bytes)], &mut ancillary, flags)?;
-    if sent == reply.bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
 impl AsFd for Socket {

@@ -178,7 +178,9 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn take_from_guest(&mut self, now: Instant, index: usize) {
         let mut left = TAKES_MAX;
-        for queue in 0..QUEUE_COUNT_MAX {
+        let first = self.guests.ports[index].next_turn();
+        for turn in 0..QUEUE_COUNT_MAX {
+            let queue = (first + turn) % QUEUE_COUNT_MAX;
             while left > 0 {
                 let port = &mut self.guests.ports[index];
                 let Some(request) = port.held.take().or_else(|| port.device.next_request(queue)) else {
