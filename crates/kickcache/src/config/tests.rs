@@ -113,6 +113,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "sequential-cutoff = 'on'"),
         with("", "fill-window-max = '48K'"),
         with("", "fill-window-max = '2M'"),
+        with("", "guest-block = '1k'"),
         with("", "nbd = 'unix:/x'"),
         with("", "nbd = []"),
         with("", "nbd = ['/x']"),
@@ -159,14 +160,15 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `writeback`, expected one of `write-through`, `write-back`, `write-around`, `bypass`
         k.toml, line 8: duplicate key
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `read-only`, `nbd`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `read-only`, `nbd`, `vhost-user`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
         k.toml: volume `v`: a fill window of 49152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a fill window of 2097152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
+        k.toml: volume `v`: a guest's block of 1024 bytes is not possible; write 512 or 4096
         k.toml, line 7: invalid type: string "unix:/x", expected a sequence
-        k.toml: the volume `v` has no address; give it one, such as nbd = ["unix:/run/kickcache/v.sock"]
+        k.toml: the volume `v` has no address; give it one, such as nbd = ["unix:/run/kickcache/v.sock"] or vhost-user = "/run/kickcache/v.vhost"
         k.toml, line 7: `/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
         k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)
         k.toml: the volume `v` listens on unix:/x twice; once is enough
