@@ -101,6 +101,7 @@ fn server_config(plan: DrainPlan<'_>, record: &VolumeRecord, origin: &Path) -> S
             origin: OriginSource::Path(origin.into()),
             settings: VolumeSettings::new(record.id),
             exports: Vec::new(),
+            vhost_user: None,
             write_access: WriteAccess::ReadWrite,
             origin_move: plan.origin_move,
             origin_content: OriginContent::Kept,

@@ -100,6 +100,7 @@ impl Image {
                 origin: OriginSource::Path(self.origin()),
                 settings,
                 exports: vec![NbdAddress::Unix(self.folder.path().join("socket"))],
+                vhost_user: None,
                 write_access: WriteAccess::ReadWrite,
                 origin_move: OriginMove::Refuse,
                 origin_content: OriginContent::Kept,

@@ -18,8 +18,8 @@ use crate::export::vhost_user::Disk;
 use crate::serve::cache_device::{CacheDevice, OriginFacts};
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::{
-    NbdAddress, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy, VhostUserPort,
-    VolumeConfig, WriteAccess,
+    NbdAddress, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy,
+    VhostUserPort, VolumeConfig, WriteAccess,
 };
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
