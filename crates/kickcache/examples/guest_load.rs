@@ -2,7 +2,7 @@
 //! for each. Prints one line of JSON.
 //!
 //! `guest_load SOCKET --depth 32 --queues 1 --seconds 5 [--write] [--no-event-idx] [--server PID] [--size BYTES]`
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a tool for measurements")]
+#![expect(clippy::unwrap_used, reason = "a tool for measurements")]
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -78,7 +78,7 @@ fn main() {
         let run = |(index, queue)| {
             let start = base + index * arguments.depth * BLOCK;
             let arguments = &arguments;
-            scope.spawn(move || load(transport, arguments, queue, index, start, blocks))
+            scope.spawn(move || load(transport, arguments, queue, index, (start, blocks)))
         };
         let threads: Vec<_> = queues.into_iter().enumerate().map(run).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -110,8 +110,7 @@ fn load(
     arguments: &Arguments,
     mut queue: Queue,
     index: usize,
-    base: usize,
-    blocks: u64,
+    (base, blocks): (usize, u64),
 ) -> Counts {
     let (kick, call) = (transport.get_submission_notifier(index), transport.get_completion_fd(index));
     let mut counts = Counts { requests: 0, kicks: 0, waits: 0, latency: Histogram::new(3).unwrap() };
@@ -124,10 +123,11 @@ fn load(
             (seed % blocks * 4096, std::ptr::with_exposed_provenance_mut(base + slot * BLOCK));
         let context = (slot, Instant::now());
         // SAFETY: the buffer is mapped, has the length of a block, and belongs to this slot alone.
-        let done = match arguments.write {
-            true => unsafe { queue.write_raw(offset, buffer, BLOCK, context) },
-            // SAFETY: as above.
-            false => unsafe { queue.read_raw(offset, buffer, BLOCK, context) },
+        let done = unsafe {
+            match arguments.write {
+                true => queue.write_raw(offset, buffer, BLOCK, context),
+                false => queue.read_raw(offset, buffer, BLOCK, context),
+            }
         };
         done.unwrap();
     };
