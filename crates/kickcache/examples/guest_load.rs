@@ -122,12 +122,12 @@ fn load(
         let (offset, buffer) =
             (seed % blocks * 4096, std::ptr::with_exposed_provenance_mut(base + slot * BLOCK));
         let context = (slot, Instant::now());
-        // SAFETY: the buffer is mapped, has the length of a block, and belongs to this slot alone.
-        let done = unsafe {
-            match arguments.write {
-                true => queue.write_raw(offset, buffer, BLOCK, context),
-                false => queue.read_raw(offset, buffer, BLOCK, context),
-            }
+        let done = if arguments.write {
+            // SAFETY: the buffer is mapped, has the length of a block, and belongs to this slot alone.
+            unsafe { queue.write_raw(offset, buffer, BLOCK, context) }
+        } else {
+            // SAFETY: as above.
+            unsafe { queue.read_raw(offset, buffer, BLOCK, context) }
         };
         done.unwrap();
     };
