@@ -93,9 +93,11 @@ const NEVERS: [(&str, &[&str], &str); 9] = [
 ];
 
 /// Where `unsafe` may stand.
-const UNSAFE_ROOMS: [&str; 2] = ["crates/kickcache/src/driver/", "crates/kickcache/src/export/"];
+const UNSAFE_ROOMS: [&str; 3] =
+    ["crates/kickcache/src/driver/", "crates/kickcache/src/export/", "crates/kickcache/examples/"];
 /// Where standard output may be written.
-const STDOUT_ROOMS: [&str; 6] = [
+const STDOUT_ROOMS: [&str; 7] = [
+    "crates/kickcache/examples/",
     "crates/kickcache/src/cli/",
     "crates/kickcache/src/bin/",
     // Starts a program and reads what it prints.
