@@ -32,10 +32,21 @@ pub(crate) struct Operation {
 pub(crate) enum Work {
     Read,
     ReadMetadata,
-    Write { dsync: bool },
+    Write(WriteSync),
     Flush,
     Discard(DiscardKind),
     Zero { mode: i32, then_sync: bool },
+}
+
+/// How a write becomes durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WriteSync {
+    /// By a later flush.
+    Not,
+    /// By a flag of the write itself.
+    Flag,
+    /// By a flush of its own: the file system does not keep the flag's promise.
+    After,
 }
 
 /// How space is given back.
@@ -104,9 +115,9 @@ impl Operation {
                 let (iovecs, count) = self.remaining();
                 IoKind::Read { iovecs, count }
             }
-            Work::Write { dsync } => {
+            Work::Write(sync) => {
                 let (iovecs, count) = self.remaining();
-                IoKind::Write { iovecs, count, dsync }
+                IoKind::Write { iovecs, count, dsync: sync == WriteSync::Flag }
             }
             Work::Flush => IoKind::DataSync,
             Work::Discard(DiscardKind::Punch) => {
@@ -129,12 +140,16 @@ impl Operation {
 
     fn advance_by(&mut self, moved: u64) -> Next {
         match self.work {
-            Work::Read | Work::ReadMetadata | Work::Write { .. } => {
+            Work::Read | Work::ReadMetadata | Work::Write(_) => {
                 self.done += moved;
                 match self.done.cmp(&self.length) {
                     std::cmp::Ordering::Less if moved > 0 => Next::Continue,
                     // The end of a device that was cut short behind our back, or a kernel that counts wrong.
                     std::cmp::Ordering::Less | std::cmp::Ordering::Greater => Next::End(Err(DeviceError::Io)),
+                    std::cmp::Ordering::Equal if self.work == Work::Write(WriteSync::After) => {
+                        self.work = Work::Flush;
+                        Next::Continue
+                    }
                     std::cmp::Ordering::Equal => Next::End(Ok(())),
                 }
             }
@@ -158,7 +173,7 @@ impl Operation {
             }
             Work::Read
             | Work::ReadMetadata
-            | Work::Write { .. }
+            | Work::Write(_)
             | Work::Flush
             | Work::Discard(_)
             | Work::Zero { .. } => Next::End(Err(error)),

@@ -108,9 +108,7 @@ fn survive_cuts(mode: &'static str, seed: u64) {
         Ok(disks) => disks,
         Err(why) => skip!("{why}"),
     };
-    let mut spec = disks.spec(&scratch, mode);
-    // The kernel's FUSE forgets RWF_DSYNC of asynchronous direct writes: no promise can be kept above that.
-    spec.extra = vec!["--io-engine".into(), "threads".into()];
+    let spec = disks.spec(&scratch, mode);
     let daemon = spec.start();
     let first = disks.position();
     let history = write_a_while(&disks, &daemon, seed);

@@ -99,6 +99,7 @@ pub struct BlockFile {
     size: u64,
     direct: Direct,
     zeroes: ZeroSpeed,
+    keeps_dsync: bool,
 }
 
 /// Whether the page cache is passed by.
@@ -143,8 +144,9 @@ impl BlockFile {
         }
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let zeroes = zero_speed(&file, kind, access, bytes);
+        let keeps_dsync = kind == Kind::Block || keeps_dsync(&file);
         let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
-        Ok(BlockFile { file, path, kind, access, size, direct, zeroes })
+        Ok(BlockFile { file, path, kind, access, size, direct, zeroes, keeps_dsync })
     }
 
     /// Bytes, rounded down to whole sectors.
@@ -184,6 +186,11 @@ impl BlockFile {
     /// Whether zeroes are cheap.
     pub fn zeroes(&self) -> ZeroSpeed {
         self.zeroes
+    }
+
+    /// Whether an asynchronous direct write with `RWF_DSYNC` is durable when it ends.
+    pub(crate) fn keeps_dsync(&self) -> bool {
+        self.keeps_dsync
     }
 
     /// The open file. Reads and writes through it must be aligned to 4096 bytes.
@@ -229,6 +236,12 @@ pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
 enum StorageKey {
     Inode { device: u64, inode: u64 },
     Block(u64),
+}
+
+/// File systems known to honour `RWF_DSYNC` for asynchronous direct writes: ext2 to ext4, XFS, Btrfs. FUSE drops it.
+fn keeps_dsync(file: &File) -> bool {
+    const KNOWN: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+    rustix::fs::fstatfs(file).is_ok_and(|found| KNOWN.contains(&found.f_type))
 }
 
 fn storage_key(device: &BlockFile) -> Option<StorageKey> {

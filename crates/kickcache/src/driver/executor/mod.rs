@@ -20,7 +20,7 @@ use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
 use crate::driver::device::{BlockFile, Kind};
 use crate::driver::memory::Mapping;
-use crate::driver::operation::{DiscardKind, Next, Operation, Work};
+use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync};
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
 use crate::driver::virtual_device::VirtualDevice;
@@ -150,14 +150,14 @@ impl Driver {
                 self.start(now, token);
             }
             DeviceOperation::Write { device, offset, pieces, durability } => {
-                let dsync = durability == Durability::Durable;
-                let token = self.begin(id, device, Work::Write { dsync }, offset);
+                let work = Work::Write(self.write_sync(device, durability == Durability::Durable));
+                let token = self.begin(id, device, work, offset);
                 self.add_pieces(token, &pieces);
                 self.start(now, token);
             }
             DeviceOperation::WriteMetadata { offset, bytes, pieces, durability } => {
-                let dsync = durability == Durability::Durable;
-                let token = self.begin(id, Device::Cache, Work::Write { dsync }, offset);
+                let work = Work::Write(self.write_sync(Device::Cache, durability == Durability::Durable));
+                let token = self.begin(id, Device::Cache, work, offset);
                 self.start_metadata(now, token, Metadata::Out(&bytes), pieces);
             }
             DeviceOperation::ReadMetadata { extent } => {
@@ -347,15 +347,26 @@ impl Driver {
         let Ok(address) = self.zeroes() else {
             return self.ended.push_back(Ended::Operation(token, Err(DeviceError::Io)));
         };
+        let device = self.operation(token).device;
+        let sync = self.write_sync(device, dsync);
         let operation = self.operation(token);
         let mut left = std::mem::take(&mut operation.length);
-        operation.work = Work::Write { dsync };
+        operation.work = Work::Write(sync);
         while left > 0 {
             let part = left.min(u64::try_from(ZEROES_BYTES).expect("1 MiB"));
             operation.add(address, u32::try_from(part).expect("at most 1 MiB"));
             left -= part;
         }
         self.start(now, token);
+    }
+
+    /// How a write to a device becomes durable, if it must.
+    fn write_sync(&self, device: Device, is_durable: bool) -> WriteSync {
+        match self.file(device) {
+            _ if !is_durable => WriteSync::Not,
+            Some(file) if !file.keeps_dsync() => WriteSync::After,
+            Some(_) | None => WriteSync::Flag,
+        }
     }
 
     fn zeroes(&mut self) -> io::Result<*mut u8> {

@@ -18,7 +18,7 @@ pub(super) fn start(
     let work = match operation.work {
         Work::Read | Work::ReadMetadata => VirtualOperation::Read(extent),
         Work::Flush => VirtualOperation::Flush,
-        Work::Write { .. } => {
+        Work::Write(_) => {
             let mut offset = extent.start;
             for stretch in &operation.stretches {
                 let bytes = operation::bytes(stretch);

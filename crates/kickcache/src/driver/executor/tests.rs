@@ -5,6 +5,7 @@ use kickcache_engine::request::RequestId;
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use super::*;
+use crate::driver::backend::IoKind;
 use crate::driver::buffers::Bound;
 use crate::driver::clock::Clock;
 use crate::driver::device::{Access, Emptiness};
@@ -272,9 +273,22 @@ fn short_transfers_are_continued() {
     assert_eq!(operation.advance(8192 + 512), Next::Continue);
     let io = operation.next_io(Target { fd: -1, fixed: None });
     assert_eq!(io.offset, 8704);
-    assert!(matches!(io.kind, crate::driver::backend::IoKind::Read { count: 1, .. }));
+    assert!(matches!(io.kind, IoKind::Read { count: 1, .. }));
     assert_eq!(operation.advance(-libc::EINTR), Next::Continue);
     assert_eq!(operation.advance(4096 - 512), Next::End(Ok(())));
+}
+
+#[test]
+fn where_the_flag_is_not_kept_a_durable_write_ends_with_a_flush_of_its_own() {
+    let mut operation = Operation::new();
+    operation.begin(SubmissionId::from_u64(1), Device::Cache, Work::Write(WriteSync::After));
+    let mut memory = vec![0_u8; 4096];
+    operation.add(memory.as_mut_ptr(), 4096);
+    let target = Target { fd: -1, fixed: None };
+    assert!(matches!(operation.next_io(target).kind, IoKind::Write { dsync: false, .. }));
+    assert_eq!(operation.advance(4096), Next::Continue);
+    assert!(matches!(operation.next_io(target).kind, IoKind::DataSync));
+    assert_eq!(operation.advance(-libc::EIO), Next::End(Err(DeviceError::Io)));
 }
 
 #[test]
