@@ -254,6 +254,7 @@ impl Engine {
                 | Operation::WriteZeroes { .. }
                 | Operation::Promote => write::on_gone_durable(state, slot, true),
             },
+            DurableWaiter::Emptied(segments) => reclaim::on_emptied(state, segments),
             DurableWaiter::Opening(segments) => reclaim::on_opened(state, &segments),
             DurableWaiter::Checkpoint => checkpoint::on_durable(state),
             DurableWaiter::Writeback => {
@@ -277,7 +278,9 @@ impl Engine {
                 | Operation::WriteZeroes { .. }
                 | Operation::Promote => write::on_gone_durable(state, slot, false),
             },
-            DurableWaiter::Opening(segments) => reclaim::on_not_opened(state, &segments),
+            DurableWaiter::Emptied(segments) | DurableWaiter::Opening(segments) => {
+                reclaim::on_not_opened(state, &segments);
+            }
             DurableWaiter::Checkpoint => checkpoint::on_not_durable(state),
             DurableWaiter::Writeback => state.writeback_waits = false,
             DurableWaiter::Nobody => {}

@@ -50,6 +50,8 @@ mod planted {
         ReuseUnderReader,
         /// A segment is written before it is on record that it was opened.
         ReuseBeforeOpenedIsDurable,
+        /// It is put on record that a segment was opened before what took the place of its blocks is durable.
+        OpenedBeforeCopiesAreDurable,
         /// A fill does not hear of writes while it is in flight.
         FillOverwritesNewerWrite,
         /// A read joins a fill in flight that is older than a write.

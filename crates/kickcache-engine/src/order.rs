@@ -17,6 +17,8 @@ pub(crate) enum DurableWaiter {
     Flush(RequestSlot),
     /// A request that overwrites the origin past the log: its *gone* records were on the way.
     Around(RequestSlot),
+    /// Segments that hold nothing any more: what superseded or carried on their blocks was on the way.
+    Emptied(Vec<SegmentIndex>),
     /// Segments whose *opened* records were on the way.
     Opening(Vec<SegmentIndex>),
     /// The checkpoint: the chunks that were snapped may be written, or the last ones were.

@@ -462,16 +462,24 @@ fn give_up_damaged(state: &mut State) {
     }
 }
 
-/// Puts the opening of empty segments on record.
+/// Waits until what took the place of the blocks of empty segments is durable: were the record of an opening to survive
+/// a power cut that their copies do not, nothing would be left.
 fn open_emptied(state: &mut State) {
     if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && state.log.ready_count() > 1 {
         return;
     }
     let segments = core::mem::take(&mut state.reclaim.emptied);
     state.reclaim.opening += segments.len();
-    state.log.close_all();
+    segments.iter().for_each(|segment| state.cache.check_empty(*segment));
+    if mutant!(OpenedBeforeCopiesAreDurable) {
+        return on_emptied(state, segments);
+    }
+    state.agenda.push_back(Task::Barrier(DurableWaiter::Emptied(segments)));
+}
+
+/// Puts the opening of empty segments on record.
+pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>) {
     for segment in &segments {
-        state.cache.check_empty(*segment);
         let found = state.cache.segment_mut(*segment);
         found.state = SegmentState::Opening;
         found.generation = Generation::new(found.generation.get() + 1);
