@@ -17,7 +17,6 @@ use crate::policy::admission;
 use crate::policy::share::Source;
 use crate::policy::window::Missed;
 use crate::pool::{Share, page_memory, page_pieces};
-use crate::queue::Queue;
 use crate::request::{Errno, Operation};
 use crate::state::State;
 use crate::units::{
@@ -387,10 +386,9 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: b
     let mut main = BlockSet::default();
     let mut is_known = false;
     for (offset, block) in blocks_of(part).enumerate() {
-        let place = state.retention.place(BlockKey::new(volume, block));
-        is_known |= place.is_known;
-        if place.queue == Queue::Main {
+        if state.retention.place(BlockKey::new(volume, block)).is_some() {
             main.insert(offset);
+            is_known = true;
         }
     }
     match admission::choose(settings.admission, state.pressure(), is_known || is_asked_for) {

@@ -16,7 +16,7 @@ use crate::inflight::jobs::Emptying;
 use crate::inflight::submissions::Purpose;
 use crate::log::Entry;
 use crate::order::DurableWaiter;
-use crate::policy::retention::{Copies, Judgement, SEARCH_MAX, Verdict};
+use crate::policy::retention::{Judgement, SEARCH_MAX, Verdict};
 use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::Durability;
@@ -93,8 +93,11 @@ fn open_free(state: &mut State) {
 
 /// Finds the next segment to empty; `false` if there is none.
 fn choose_victim(state: &mut State) -> bool {
-    let urgent = mostly_dead(state).or_else(|| of_yesterday(state));
-    if let Some(segment) = urgent.or_else(|| stale_main(state)) {
+    if let Some(segment) = mostly_dead(state) {
+        empty(state, segment);
+        return true;
+    }
+    if let Some(segment) = of_yesterday(state).or_else(|| stale_main(state)) {
         empty(state, segment);
         return true;
     }
@@ -169,25 +172,15 @@ fn count_hot(state: &State, segment: SegmentIndex) -> (u32, u32) {
     state.cache.live_in(segment).fold((0, 0), add)
 }
 
-/// Whether more may be copied than must be.
-fn copies(state: &State) -> Copies {
-    let counters = state.volume_ids().map(|volume| state.volume(volume).counters);
-    let admitted = counters.map(|each| each.promoted_blocks + each.logged_blocks).sum();
-    state.retention.copies(state.counters.reinserted_blocks, admitted)
-}
-
-fn is_mostly_dead(state: &State, segment: SegmentIndex, copies: Copies) -> bool {
-    let live = state.cache.segments().get(segment).live;
-    state.retention.is_mostly_dead(live, state.cache.geometry().batch_blocks(), copies)
-}
-
 /// A sealed segment without blocks that must be kept, most of it dead.
 fn mostly_dead(state: &State) -> Option<SegmentIndex> {
-    let copies = copies(state);
+    let blocks = state.cache.geometry().batch_blocks();
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
-    all.filter(|segment| is_mostly_dead(state, *segment, copies))
+    let live = |segment: SegmentIndex| state.cache.segments().get(segment).live;
+    let is_candidate = |segment: &SegmentIndex| state.retention.is_mostly_dead(live(*segment), blocks);
+    all.filter(is_candidate)
         .filter(|segment| can_be_emptied(state, *segment))
-        .min_by_key(|segment| state.cache.segments().get(*segment).live)
+        .min_by_key(|segment| live(*segment))
 }
 
 /// Walks a queue from its oldest segment: hot ones stay in place, the first that can be emptied is.
@@ -272,15 +265,18 @@ fn hurry_writeback(state: &mut State, segments: &[SegmentIndex]) {
     }
 }
 
-/// Empties a segment: blocks with hits are carried on to main's head, up to half of the segment, and all of a segment
-/// that is mostly dead; the others are forgotten.
+/// Empties a segment: blocks with hits are carried on to main's head, up to half of the segment; the others are
+/// forgotten.
 fn empty(state: &mut State, segment: SegmentIndex) {
     let queue = state.cache.segments().get(segment).queue;
-    let is_mostly_dead = is_mostly_dead(state, segment, copies(state));
+    let is_mostly_dead = {
+        let found = state.cache.segments().get(segment);
+        state.retention.is_mostly_dead(found.live, state.cache.geometry().batch_blocks())
+    };
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.counters.reclaimed_segments += 1;
     state.reclaim.emptying.push(Emptying { segment, reads_in_flight: 0 });
-    let limit = if is_mostly_dead { usize::MAX } else { state.cache.geometry().batch_blocks() as usize / 2 };
+    let limit = (state.cache.geometry().batch_blocks() / 2) as usize;
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     let mut carried = Vec::new();
     for location in live {

@@ -226,7 +226,8 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     for block in blocks_of(extent).skip(done) {
         let key = BlockKey::new(volume, block);
         let entry = entry_of(state, slot, key);
-        let (queue, hits) = place_of(state, key);
+        let is_known = state.cache.find(key).is_some() || state.retention.place(key).is_some();
+        let queue = if is_known { Queue::Main } else { Queue::Probation };
         let is_at_stake = route == Route::LogThrough && may_resurface(state, key);
         let durability = if is_at_stake { Durability::Durable } else { durability };
         let durability = if mutant!(FuaIgnored) { Durability::Volatile } else { durability };
@@ -236,20 +237,12 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
         if route == Route::LogThrough {
             state.cache.set_in_sweep(location, true);
         }
-        state.cache.set_hits(location, hits);
         // The place must mean this copy until the write is over.
         state.enter_segment(location);
         state.volume_mut(volume).counters.logged_blocks += 1;
         state.requests.get_mut(slot).writing().locations.push(location);
     }
     true
-}
-
-/// The queue that a written block goes to, and the hits that it begins with.
-fn place_of(state: &mut State, key: BlockKey) -> (Queue, u8) {
-    let Some(old) = state.cache.find(key) else { return (state.retention.place(key).queue, 0) };
-    let queue = state.cache.segments().get(state.cache.segment_of(old)).queue;
-    state.retention.place_again(queue, state.cache.slots().hits(old))
 }
 
 /// A block of a write as the log takes it.

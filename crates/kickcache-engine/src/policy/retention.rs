@@ -13,10 +13,6 @@ const PROMOTION_HITS: u8 = 2;
 const KEEP_PERCENT: u32 = 60;
 /// A segment with at most this share of live blocks is cleaned first, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
-/// The same while copies are few: space that dead copies take is missing for others.
-const DEAD_FIRST_PERCENT_MAX: u32 = 70;
-/// Copies are few below this share of the blocks that came in, in percent: less than two blocks are written for each.
-const COPIES_PERCENT: u64 = 90;
 /// A segment of main with fewer hot blocks than this, older than all of probation, goes first, in percent.
 const STALE_PERCENT: u32 = 10;
 /// Segments of a queue that one search looks at.
@@ -31,21 +27,6 @@ pub(crate) enum Judgement {
     Demote,
     /// Copy it to the head of main, with these hits left.
     Reinsert(u8),
-}
-
-/// Whether reclaim may copy more than it must.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Copies {
-    Few,
-    Many,
-}
-
-/// Where a block that is not cached begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    pub(crate) queue: Queue,
-    /// Ghost memory remembers it.
-    pub(crate) is_known: bool,
 }
 
 /// What to do with a segment whose turn it is.
@@ -98,29 +79,17 @@ impl Retention {
         self.target
     }
 
-    /// A block that is not cached was asked for: in which queue would it start, and is it known? What left main had
-    /// its time there, and begins again in probation.
-    pub(crate) fn place(&mut self, key: BlockKey) -> Place {
+    /// A block that is not cached was asked for: in which queue would it start, and is it known?
+    pub(crate) fn place(&mut self, key: BlockKey) -> Option<Queue> {
         if self.left_probation_recently.take(key) {
             self.target = (self.target + STEP).min(self.capacity * 95 / 100);
-            return Place { queue: Queue::Main, is_known: true };
+            return Some(Queue::Main);
         }
         if self.left_main_recently.take(key) {
             self.target = self.target.saturating_sub(STEP).max(self.capacity / 100).max(1);
-            return Place { queue: Queue::Probation, is_known: true };
+            return Some(Queue::Main);
         }
-        let is_known = self.left_probation.take(key);
-        Place { queue: if is_known { Queue::Main } else { Queue::Probation }, is_known }
-    }
-
-    /// A client writes over a cached block of a queue that had so many hits: where the new copy goes, and the hits that
-    /// it begins with. One write more is a hit more.
-    pub(crate) fn place_again(&self, queue: Queue, hits: u8) -> (Queue, u8) {
-        let hits = hits.saturating_add(1);
-        match queue {
-            Queue::Probation if hits >= PROMOTION_HITS => (Queue::Main, 0),
-            Queue::Probation | Queue::Main => (queue, hits),
-        }
+        self.left_probation.take(key).then_some(Queue::Main)
     }
 
     /// An unknown block was asked for and turned away; its next turn will be its second.
@@ -168,18 +137,9 @@ impl Retention {
         }
     }
 
-    /// Whether copies are few beside the blocks that came in.
-    pub(crate) fn copies(&self, copied: u64, admitted: u64) -> Copies {
-        if copied * 100 < admitted * COPIES_PERCENT { Copies::Few } else { Copies::Many }
-    }
-
     /// Whether a sealed segment of `blocks` blocks, `live` of them live, is mostly dead copies and headers.
-    pub(crate) fn is_mostly_dead(&self, live: u32, blocks: u32, copies: Copies) -> bool {
-        let percent = match copies {
-            Copies::Few => DEAD_FIRST_PERCENT_MAX,
-            Copies::Many => DEAD_FIRST_PERCENT,
-        };
-        live * 100 <= blocks * percent
+    pub(crate) fn is_mostly_dead(&self, live: u32, blocks: u32) -> bool {
+        live * 100 <= blocks * DEAD_FIRST_PERCENT
     }
 }
 
@@ -194,31 +154,14 @@ mod tests {
         let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(5));
         for _ in 0..1_000 {
             retention.on_left(key, Queue::Probation);
-            assert_eq!(retention.place(key), Place { queue: Queue::Main, is_known: true });
+            assert_eq!(retention.place(key), Some(Queue::Main));
         }
         assert_eq!(retention.target(), 950);
         for _ in 0..1_000 {
             retention.on_left(key, Queue::Main);
-            assert_eq!(retention.place(key), Place { queue: Queue::Probation, is_known: true });
+            retention.place(key);
             retention.left_probation.take(key);
         }
         assert_eq!(retention.target(), 10);
-        assert!(!retention.place(key).is_known);
-    }
-
-    #[test]
-    fn a_block_that_is_written_again_and_again_moves_to_main() {
-        let retention = Retention::new(1_000);
-        assert_eq!(retention.place_again(Queue::Probation, 0), (Queue::Probation, 1));
-        assert_eq!(retention.place_again(Queue::Probation, 1), (Queue::Main, 0));
-        assert_eq!(retention.place_again(Queue::Main, 2), (Queue::Main, 3));
-    }
-
-    #[test]
-    fn segments_with_fewer_dead_blocks_are_cleaned_while_copies_are_few() {
-        let retention = Retention::new(1_000);
-        assert!(retention.is_mostly_dead(65, 100, retention.copies(10, 100)));
-        assert!(!retention.is_mostly_dead(65, 100, retention.copies(95, 100)));
-        assert!(retention.is_mostly_dead(50, 100, Copies::Many));
     }
 }

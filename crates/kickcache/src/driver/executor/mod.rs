@@ -1,4 +1,6 @@
 //! The driver: executes the engine's submissions on devices, and watches sockets beside them.
+//!
+//! Over 500 lines because every kind of submission begins, goes on and ends here, on one table of operations.
 
 mod simulated;
 
