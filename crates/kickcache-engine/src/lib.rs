@@ -19,6 +19,7 @@ mod ending;
 pub mod engine;
 pub mod error;
 pub mod format;
+mod hold;
 mod inflight;
 mod journal;
 mod log;

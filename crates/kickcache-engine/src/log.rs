@@ -44,6 +44,8 @@ pub(crate) struct Entry {
     pub(crate) dirty: bool,
     /// A page that is given back when the batch landed.
     pub(crate) page: Option<PageIndex>,
+    /// The superseded copy that must be kept until this one landed: its segment is held, as by a reader.
+    pub(crate) older: Option<Location>,
 }
 
 /// Blocks that are written together.
@@ -125,10 +127,10 @@ pub(crate) struct Log {
 /// Whose data a batch entry holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PendingKind {
-    /// A fill's or reclaim's.
-    Own,
-    /// A client's write, which may be acknowledged when its batch lands.
-    Client,
+    /// A fill's, or a clean one that reclaim carries on.
+    Clean,
+    /// A client's write, which may be acknowledged when its batch lands, or a dirty block on the move.
+    Dirty,
 }
 
 /// How many batches of a head may be in flight.
@@ -428,7 +430,8 @@ impl Log {
         if batch.sequence.is_some() {
             return None;
         }
-        Some(if batch.entries[at].page.is_some() { PendingKind::Own } else { PendingKind::Client })
+        let entry = &batch.entries[at];
+        Some(if entry.page.is_some() && !entry.dirty { PendingKind::Clean } else { PendingKind::Dirty })
     }
 
     /// Lets a waiter wait for the batches that gather; gives how many that are.
@@ -440,6 +443,14 @@ impl Log {
             self.batches.get_mut(slot.0).expect("a batch of a head").waiters.push(waiter);
         }
         u32::try_from(slots.len()).expect("a few batches")
+    }
+
+    /// A superseded copy did not land: what it had superseded is kept for the one that took its place. Whether there
+    /// is such a one.
+    pub(crate) fn pass_on(&mut self, lost: Location, older: Option<Location>) -> bool {
+        let entries = self.batches.iter_mut().flat_map(|(_, batch)| &mut batch.entries);
+        let heir = entries.into_iter().find(|entry| entry.older == Some(lost));
+        heir.map(|entry| entry.older = older).is_some()
     }
 
     /// The block at a location died; if its batch is not yet submitted, its entry becomes void (L-1).
@@ -460,7 +471,7 @@ impl Log {
         if is_written || entry.page.is_some() || append.entry.page.is_some() {
             return None;
         }
-        *entry = append.entry;
+        *entry = Entry { older: entry.older, ..append.entry };
         let joined = batch.join(append);
         Some(Appended { location, opened: None, joined })
     }

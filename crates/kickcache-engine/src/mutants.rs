@@ -100,6 +100,8 @@ mod planted {
         PagesLeaked,
         /// A block that is forgotten still counts.
         BooksDrift,
+        /// What a lost write superseded is forgotten with it.
+        OlderCopyForgotten,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

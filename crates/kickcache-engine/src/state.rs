@@ -302,13 +302,13 @@ impl State {
         }
     }
 
-    /// A block that stands in a batch not yet submitted is about to be superseded or forgotten. What nobody was told
-    /// of is void; a client's write is submitted first, so that its place in the order is before what follows (L-1):
-    /// it may be acknowledged, and must not leave an older copy as the last word.
+    /// A block that stands in a batch not yet submitted is about to be superseded or forgotten. What the origin has is
+    /// void; a dirty one is submitted first, so that its place in the order is before what follows (L-1): it may be
+    /// acknowledged, and must not leave an older copy as the last word.
     fn settle_pending(&mut self, location: Location) {
         match self.log.pending_kind(location) {
-            Some(PendingKind::Own) => self.log.void(location),
-            Some(PendingKind::Client) => self.write_all_batches(),
+            Some(PendingKind::Clean) => self.log.void(location),
+            Some(PendingKind::Dirty) => self.write_all_batches(),
             None => {}
         }
     }
@@ -386,6 +386,9 @@ impl State {
             found.queue = block.queue;
             self.agenda.push_back(Task::Reclaim);
         }
+        if let Some(older) = block.entry.older {
+            self.enter_segment(older);
+        }
         if let Some(old) = self.cache.insert(key, location, block.entry.checksum, block.state) {
             self.note_unused(key, old);
         }
@@ -413,22 +416,6 @@ impl State {
     pub(crate) fn await_flush(&mut self, key: BlockKey, location: Location) {
         self.enter_segment(location);
         self.volume_mut(key.volume()).flush.add(key, location);
-    }
-
-    /// A read from a segment ended.
-    pub(crate) fn leave_segment(&mut self, location: Location) {
-        let segment = self.cache.segment_of(location);
-        let found = self.cache.segment_mut(segment);
-        found.readers -= 1;
-        if found.readers == 0 && found.state == SegmentState::Reclaiming {
-            self.agenda.push_back(Task::Reclaim);
-        }
-    }
-
-    /// A read from a segment begins; the segment stays until it ends (I-4).
-    pub(crate) fn enter_segment(&mut self, location: Location) {
-        let segment = self.cache.segment_of(location);
-        self.cache.segment_mut(segment).readers += 1;
     }
 
     /// Where the data of a block stands in memory, if its batch has not landed.

@@ -151,6 +151,19 @@ impl Cache {
         old
     }
 
+    /// Makes a dead copy the block again, dirty: the copy that superseded it dies instead.
+    pub(crate) fn revive(&mut self, key: BlockKey, older: Location) {
+        assert!(self.slots.key(older) == key, "B-1: another block took the place of a copy that was held");
+        assert!(self.slots.state(older) == SlotState::Dead, "B-1: a block has one live copy");
+        let lost = self.index.replace(key, older, &self.slots);
+        self.bury(lost.expect("the copy that is lost is the block until now"));
+        self.slots.set_in_sweep(older, false);
+        self.slots.set_in_writeback(older, false);
+        self.slots.set_state(older, SlotState::Dirty);
+        self.segments.add_live(self.geometry.segment_of(older), true);
+        self.count(key.volume(), SlotState::Dirty, 1);
+    }
+
     /// Forgets a block; gives where it stood.
     pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
         let location = self.index.remove(key, &self.slots)?;

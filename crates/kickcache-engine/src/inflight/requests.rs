@@ -215,6 +215,10 @@ impl Requests {
         self.table.get_mut(slot.0).expect("a request in flight")
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
+        self.table.iter().map(|(_, pending)| pending)
+    }
+
     pub(crate) fn count_for(&self, volume: VolumeId) -> u64 {
         self.table.iter().filter(|(_, pending)| pending.volume == volume).count() as u64
     }

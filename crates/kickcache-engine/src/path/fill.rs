@@ -71,6 +71,7 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
             checksum: checksums[offset],
             dirty: is_unsettled,
             page: Some(page),
+            older: None,
         };
         let block =
             NewBlock { queue, entry, state: slot_state, waiter: None, durability: Durability::Volatile };

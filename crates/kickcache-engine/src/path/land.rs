@@ -22,6 +22,7 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
     };
     state.order.land(batch.sequence.expect("a written batch has a sequence number"));
     let passed_on = if result.is_err() { on_failed(state, &batch) } else { Vec::new() };
+    state.release_older(&batch);
     for page in batch.entries.iter().filter_map(|entry| entry.page) {
         if !passed_on.contains(&page) {
             state.pool.release(page);
@@ -44,11 +45,14 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     let mut passed_on = Vec::new();
     let mut is_lost = false;
     for (location, entry) in (0..).map(|offset| first.plus(offset)).zip(&batch.entries) {
-        let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else { continue };
+        let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else {
+            state.pass_on_older(location, entry.older);
+            continue;
+        };
         if append_again(state, batch, entry, location) {
             passed_on.extend(entry.page);
         } else {
-            lose(state, key, entry, location);
+            lose(state, key, entry);
             is_lost |= entry.page.is_none();
         }
     }
@@ -81,17 +85,13 @@ fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Locat
     true
 }
 
-/// A block has no place in the log any more. A client's write goes to the origin instead; a dirty block on the move
-/// has no other copy that the books know.
-fn lose(state: &mut State, key: BlockKey, entry: &Entry, location: Location) {
-    if entry.page.is_some() && state.cache.slots().state(location).must_be_kept() {
-        state.cache.set_damaged(location);
-        if state.find_volume(key.volume()).is_some() {
-            state.volume_mut(key.volume()).counters.damaged_blocks += 1;
-        }
-        return;
+/// A copy has no place in the log any more: the one that it superseded is the block again, or the origin's. The write
+/// of a client begins once more.
+fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
+    match entry.older {
+        Some(older) if !mutant!(OlderCopyForgotten) => state.revive(key, older),
+        Some(_) | None => state.forget(key),
     }
-    state.forget(key);
 }
 
 /// Takes the segments that are full and written from the log; their summaries wait for the next flush.

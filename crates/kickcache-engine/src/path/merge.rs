@@ -33,7 +33,9 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
 fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
     let found = state.cache.find(key);
     let is_usable = |location: &Location| {
-        !(state.is_out_of_service() && state.cache.slots().state(*location) == SlotState::Clean)
+        let is_origin_current = state.cache.slots().state(*location) == SlotState::Clean
+            || state.is_on_its_way(key.volume(), *location);
+        !(state.is_out_of_service() && is_origin_current)
     };
     match found.filter(is_usable) {
         Some(location) if state.cache.slots().is_damaged(location) => give_up(state, slot, page),

@@ -369,7 +369,8 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     };
     let dirty = slot_state.must_be_kept();
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
-    let entry = Entry { key: Some(key), memory: page_memory(page), checksum, dirty, page: Some(page) };
+    let older = state.older_copy(Some(location));
+    let entry = Entry { key: Some(key), memory: page_memory(page), checksum, dirty, page: Some(page), older };
     let block = NewBlock {
         queue: Queue::Main,
         entry,

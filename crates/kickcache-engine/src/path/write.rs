@@ -55,9 +55,10 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     }
 }
 
-/// There is no memory to complete partial blocks: the write begins again when there is.
+/// There is no memory to complete partial blocks: the write begins again when there is, as do those that its lock
+/// stopped. None of them is woken before: two that want memory would wake each other for ever.
 pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
-    unlock(state, slot);
+    state.write_locks.retain(|lock| lock.0 != slot);
     state.end_metered(slot);
     state.stalled.push_back(slot);
 }
@@ -225,8 +226,9 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     }
     for block in blocks_of(extent).skip(done) {
         let key = BlockKey::new(volume, block);
-        let entry = entry_of(state, slot, key);
-        let is_known = state.cache.find(key).is_some() || state.retention.place(key).is_some();
+        let found = state.cache.find(key);
+        let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
+        let is_known = found.is_some() || state.retention.place(key).is_some();
         let queue = if is_known { Queue::Main } else { Queue::Probation };
         let is_at_stake = route == Route::LogThrough && may_resurface(state, key);
         let durability = if is_at_stake { Durability::Durable } else { durability };
@@ -260,7 +262,7 @@ fn entry_of(state: &mut State, slot: RequestSlot, key: BlockKey) -> Entry {
             (Memory::Request { id, offset }, writing.checksums[number])
         }
     };
-    Entry { key: Some(key), memory, checksum, dirty: true, page: None }
+    Entry { key: Some(key), memory, checksum, dirty: true, page: None, older: None }
 }
 
 fn unlock(state: &mut State, slot: RequestSlot) {
@@ -400,7 +402,8 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
         end(state, slot);
         return;
     }
-    if log_failed && state.requests.get_mut(slot).writing().ticket.is_none() {
+    let has_ticket = state.requests.get_mut(slot).writing().ticket.is_some();
+    if log_failed && !(has_ticket && state.is_out_of_service()) {
         start_again(state, slot);
         return;
     }
@@ -409,21 +412,25 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
         submit(state, slot);
         return;
     }
-    // The log took only a part: what it took is void, and the origin has the write before it is acknowledged.
+    // The log takes nothing any more: what it took is void, and the origin has the write in its turn.
     state.fills.spoil(volume, extent);
     forget_all(state, slot, extent);
     state.wait_durable(DurableWaiter::Around(slot));
 }
 
-/// The log took only a part, and the write has no place among the accesses to the origin: it begins once more, so that
-/// what stands around its partial blocks is read again, in its turn among the writes that came meanwhile.
+/// The log took only a part: the write begins once more, so that what stands around its partial blocks is read again,
+/// in its turn among the writes that came meanwhile.
 fn start_again(state: &mut State, slot: RequestSlot) {
     let writing = state.requests.get_mut(slot).writing();
     writing.step = Step::Arrived;
     writing.log_failed = false;
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
-    let locations = core::mem::take(&mut writing.locations);
-    locations.into_iter().for_each(|location| state.leave_segment(location));
+    let ticket = writing.ticket.take();
+    settle_blocks(state, slot, false);
+    if let Some(ticket) = ticket {
+        let volume = state.requests.get(slot).volume;
+        state.release_ticket(volume, ticket);
+    }
     pages.into_iter().for_each(|page| state.pool.release(page));
     state.wake_stalled();
     state.agenda.push_back(Task::Begin(slot));

@@ -335,6 +335,49 @@ fn with_dirty_blocks_reads_of_them_fail_when_the_cache_device_is_gone() {
     assert_eq!(stage.flush(), Err(Errno::Io));
 }
 
+/// A write of a part of a dirty block is lost on its way into the log: the rest of the block is still there.
+#[test]
+fn a_lost_write_leaves_the_dirty_block_that_it_was_laid_over() {
+    let mut stage = Stage::new(Mode::WriteBack, 26);
+    stage.write(blocks(0, 1), 2).unwrap();
+    let cache = Rates { write: 10_000, ..Rates::default() };
+    stage.set_faults(Faults { cache, ..Faults::default() }, Vec::new());
+    stage.write(ByteExtent { start: 512, length: 1024 }, 3).unwrap();
+    let id = stage.ask(Operation::Read, blocks(0, 1), 0);
+    let found = stage.finish(id).unwrap();
+    let parts = [(0..16, 2), (16..48, 3), (48..128, 2)];
+    for (units, version) in parts {
+        assert_eq!(found.blocks[0].version_of_units(VOLUME, units), Ok(version));
+    }
+}
+
+/// The same when the cache device is gone altogether: the rest of the block cannot be had, so that the write fails.
+#[test]
+fn a_part_of_a_dirty_block_cannot_be_written_when_the_cache_device_is_gone() {
+    let mut stage = Stage::new(Mode::WriteBack, 27);
+    stage.write(blocks(0, 1), 2).unwrap();
+    let id = stage.ask(VOLATILE, ByteExtent { start: 512, length: 1024 }, 3);
+    let batches = stage.status().counters.batches;
+    stage.until(|stage| stage.status().counters.batches > batches);
+    let outages = gone_from_now(&stage, Device::Cache);
+    stage.set_faults(Faults::default(), outages);
+    assert_eq!(stage.finish(id).unwrap_err(), Errno::Io);
+    assert_eq!(stage.read(0), Err(Errno::Io));
+    assert_eq!(stage.on_origin(0), Some(0));
+}
+
+/// Two writes of parts of blocks that both want memory when there is none.
+#[test]
+fn writes_that_wait_for_memory_do_not_wake_each_other_for_ever() {
+    let mut plan = Stage::plan(Mode::WriteBack, 28);
+    plan.settings.pool_pages = 8;
+    let mut stage = Stage::with(plan, 28);
+    stage.open();
+    let extent = |block: u64| ByteExtent { start: block * BLOCK_SIZE + 512, length: 2 * BLOCK_SIZE };
+    let ids: Vec<_> = (0..32).map(|number| stage.ask(VOLATILE, extent(number % 16), number + 2)).collect();
+    ids.into_iter().for_each(|id| drop(stage.finish(id).unwrap()));
+}
+
 /// juicefs#5981: a flipped bit is served.
 #[test]
 fn a_flipped_bit_in_a_clean_block_is_healed_from_the_origin() {

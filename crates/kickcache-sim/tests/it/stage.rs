@@ -71,6 +71,11 @@ impl Stage {
         stage
     }
 
+    /// What [`Stage::new`] plays, to be changed.
+    pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
+        plan(mode, seed)
+    }
+
     pub(crate) fn with(plan: Plan, seed: u64) -> Stage {
         let mut cache = SimulatedDevice::new(plan.cache_size);
         Engine::format(&mut cache, [7; 16], &plan.origin_sizes).unwrap();

@@ -1,0 +1,64 @@
+//! Segments are held while something refers to what stands in them (I-4): reads, writebacks, and copies that were
+//! superseded by one that has not landed. Should that one be lost, the older copy is the block again.
+
+use crate::cache::segments::SegmentState;
+use crate::inflight::requests::Stage;
+use crate::log::Batch;
+use crate::state::{State, Task};
+use crate::units::{BlockKey, Location, VolumeId};
+
+impl State {
+    /// A read from a segment begins; the segment stays until it ends.
+    pub(crate) fn enter_segment(&mut self, location: Location) {
+        let segment = self.cache.segment_of(location);
+        self.cache.segment_mut(segment).readers += 1;
+    }
+
+    /// A read from a segment ended.
+    pub(crate) fn leave_segment(&mut self, location: Location) {
+        let segment = self.cache.segment_of(location);
+        let found = self.cache.segment_mut(segment);
+        found.readers -= 1;
+        if found.readers == 0 && found.state == SegmentState::Reclaiming {
+            self.agenda.push_back(Task::Reclaim);
+        }
+    }
+
+    /// A place, if what stands there must be kept until what supersedes it landed.
+    pub(crate) fn older_copy(&self, found: Option<Location>) -> Option<Location> {
+        found.filter(|location| self.cache.slots().state(*location).must_be_kept())
+    }
+
+    /// The copies that a batch superseded need no holding any more: it landed, or others hold them.
+    pub(crate) fn release_older(&mut self, batch: &Batch) {
+        batch.entries.iter().filter_map(|entry| entry.older).for_each(|older| self.leave_segment(older));
+    }
+
+    /// A superseded copy was lost before it landed: what superseded it holds the one before, if there is one.
+    pub(crate) fn pass_on_older(&mut self, lost: Location, older: Option<Location>) {
+        if self.log.pass_on(lost, older) {
+            older.into_iter().for_each(|older| self.enter_segment(older));
+            self.leave_segment(lost);
+        }
+    }
+
+    /// Whether a write through the log that is not acknowledged put a copy there, and has its place among the accesses
+    /// to the origin.
+    pub(crate) fn is_on_its_way(&self, volume: VolumeId, location: Location) -> bool {
+        self.requests.iter().any(|pending| match &pending.stage {
+            Stage::Write(writing) if pending.volume == volume => {
+                writing.ticket.is_some() && writing.locations.contains(&location)
+            }
+            _ => false,
+        })
+    }
+
+    /// The newest copy of a block is lost, and the one before is the block again.
+    pub(crate) fn revive(&mut self, key: BlockKey, older: Location) {
+        self.cache.revive(key, older);
+        let segment = self.cache.segment_of(older);
+        if self.cache.segments().get(segment).state == SegmentState::Reclaiming {
+            self.reclaim.postponed.push(older);
+        }
+    }
+}
