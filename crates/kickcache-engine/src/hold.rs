@@ -3,7 +3,7 @@
 
 use crate::cache::segments::SegmentState;
 use crate::inflight::requests::Stage;
-use crate::log::Batch;
+use crate::log::{Batch, BatchSlot};
 use crate::state::{State, Task};
 use crate::units::{BlockKey, Location, VolumeId};
 
@@ -34,12 +34,13 @@ impl State {
         batch.entries.iter().filter_map(|entry| entry.older).for_each(|older| self.leave_segment(older));
     }
 
-    /// A superseded copy was lost before it landed: what superseded it holds the one before, if there is one.
-    pub(crate) fn pass_on_older(&mut self, lost: Location, older: Option<Location>) {
-        if self.log.pass_on(lost, older) {
-            older.into_iter().for_each(|older| self.enter_segment(older));
-            self.leave_segment(lost);
-        }
+    /// A superseded copy was lost before it landed: what superseded it holds the one before, if there is one. Gives the
+    /// batch that must land in the place of the lost one.
+    pub(crate) fn pass_on_older(&mut self, lost: Location, older: Option<Location>) -> Option<BatchSlot> {
+        let heir = self.log.pass_on(lost, older)?;
+        older.into_iter().for_each(|older| self.enter_segment(older));
+        self.leave_segment(lost);
+        Some(heir)
     }
 
     /// Whether a write through the log that is not acknowledged put a copy there, and has its place among the accesses

@@ -444,10 +444,14 @@ impl State {
         sequence.is_some_and(|sequence| self.order.is_durable(sequence))
     }
 
+    /// Whether a write holds back others to an extent.
+    pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
+        self.write_locks.iter().any(|lock| lock.1 == volume && lock.2.overlaps(extent))
+    }
+
     /// Whether a change of an extent must wait: a write holds it, or the journal has no room for its records.
     pub(crate) fn must_stall(&self, volume: VolumeId, extent: ByteExtent) -> bool {
-        let is_locked = self.write_locks.iter().any(|lock| lock.1 == volume && lock.2.overlaps(extent));
-        is_locked || (!self.journal.has_room() && !self.is_out_of_service())
+        self.is_locked(volume, extent) || (!self.journal.has_room() && !self.is_out_of_service())
     }
 
     /// The request begins again when something changed; a checkpoint makes room in the journal.

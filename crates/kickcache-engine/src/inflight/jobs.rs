@@ -56,6 +56,8 @@ pub(crate) struct Checkpoint {
     pub(crate) writes_in_flight: u32,
     /// All chunks are written; their flush is awaited.
     pub(crate) finishing: bool,
+    /// A batch was lost since the chunks were snapped: what they call dead may be the block again.
+    pub(crate) is_outdated: bool,
 }
 
 /// What recovery knows so far.

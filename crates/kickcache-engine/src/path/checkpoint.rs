@@ -44,6 +44,7 @@ fn start(state: &mut State, position: Position) {
         snapped: Vec::new(),
         writes_in_flight: 0,
         finishing: false,
+        is_outdated: false,
     });
     snap(state);
 }
@@ -66,6 +67,7 @@ fn snap(state: &mut State) {
     if let Some(checkpoint) = &mut state.checkpoint {
         checkpoint.next = last;
         checkpoint.snapped = chunks;
+        checkpoint.is_outdated = false;
     }
     if mutant!(CheckpointBeforeDurable) {
         state.agenda.push_back(Task::Durable(DurableWaiter::Checkpoint));
@@ -120,6 +122,11 @@ pub(crate) fn on_durable(state: &mut State) {
         state.counters.checkpoints += 1;
         state.wake_stalled();
         state.agenda.push_back(Task::Reclaim);
+        return;
+    }
+    if checkpoint.is_outdated {
+        checkpoint.next = checkpoint.snapped.first().map_or(checkpoint.next, |(number, _)| *number);
+        snap(state);
         return;
     }
     let start = checkpoint.start;

@@ -7,7 +7,7 @@ use crate::cache::slots::SlotState;
 use crate::config::CACHE_WRITE_ERRORS_MAX;
 use crate::device::{DeviceError, DeviceOperation};
 use crate::format::summary::Summary;
-use crate::inflight::requests::Stage;
+use crate::inflight::requests::{RequestSlot, Stage};
 use crate::inflight::submissions::Purpose;
 use crate::log::{Batch, BatchSlot, Entry};
 use crate::request::Durability;
@@ -38,15 +38,19 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
 fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     state.counters.errors += 1;
     state.write_errors += 1;
+    if let Some(checkpoint) = &mut state.checkpoint {
+        checkpoint.is_outdated = true;
+    }
     if state.write_errors >= CACHE_WRITE_ERRORS_MAX {
         state.take_out_of_service();
     }
     let first = state.cache.geometry().first_location(batch.segment).plus(batch.start + 1);
     let mut passed_on = Vec::new();
+    let mut heirs = Vec::new();
     let mut is_lost = false;
     for (location, entry) in (0..).map(|offset| first.plus(offset)).zip(&batch.entries) {
         let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else {
-            state.pass_on_older(location, entry.older);
+            heirs.extend(state.pass_on_older(location, entry.older));
             continue;
         };
         if append_again(state, batch, entry, location) {
@@ -56,14 +60,23 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
             is_lost |= entry.page.is_none();
         }
     }
-    for waiter in &batch.waiters {
-        let count = state.log.attach(*waiter);
-        (0..count).for_each(|_| state.hold(*waiter));
-        if let (true, Stage::Write(writing)) = (is_lost, &mut state.requests.get_mut(*waiter).stage) {
-            writing.log_failed = true;
-        }
-    }
+    heirs.dedup();
+    batch.waiters.iter().for_each(|waiter| wait_again(state, *waiter, batch, &heirs, is_lost));
     passed_on
+}
+
+/// A write waits for what was appended again, and for what superseded its blocks.
+fn wait_again(state: &mut State, waiter: RequestSlot, batch: &Batch, heirs: &[BatchSlot], is_lost: bool) {
+    let mut must_start_again = is_lost;
+    for heir in heirs {
+        must_start_again |= !state.log.wait_for(*heir, waiter, batch.durability);
+        state.hold(waiter);
+    }
+    let count = state.log.attach(waiter);
+    (0..count).for_each(|_| state.hold(waiter));
+    if let (true, Stage::Write(writing)) = (must_start_again, &mut state.requests.get_mut(waiter).stage) {
+        writing.log_failed = true;
+    }
 }
 
 fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Location) -> bool {

@@ -424,10 +424,12 @@ fn finish_emptied(state: &mut State) {
 
 fn retry(state: &mut State, location: Location) {
     let (slot_state, key) = (state.cache.slots().state(location), state.cache.slots().key(location));
-    if slot_state == SlotState::Dead {
+    let segment = state.cache.segment_of(location);
+    // A segment with a damaged block was given up meanwhile.
+    let is_being_emptied = state.reclaim.emptying.iter().any(|emptying| emptying.segment == segment);
+    if slot_state == SlotState::Dead || !is_being_emptied {
         return;
     }
-    let segment = state.cache.segment_of(location);
     let has_room = state.log.room(Queue::Main) > 0 || state.log.ready_count() > 0;
     match state.pool.take(1, Share::All) {
         Some(pages) if has_room => read_run(state, segment, location, pages),

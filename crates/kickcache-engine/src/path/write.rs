@@ -310,9 +310,9 @@ fn go_through(state: &mut State, slot: RequestSlot) {
     let writing = pending.writing();
     writing.step = Step::Origin;
     let extent = writing.extent.widened_to_blocks();
-    forget_all(state, slot, extent);
     state.fills.spoil(volume, extent);
-    unlock(state, slot);
+    // Dirty blocks are forgotten when the origin has the write; until then nothing else brings them there.
+    lock(state, slot);
     let ticket = state.enqueue(volume, extent, Access::Write);
     state.requests.get_mut(slot).writing().ticket = Some(ticket);
     state.hold(slot);
@@ -402,20 +402,29 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
         end(state, slot);
         return;
     }
-    let has_ticket = state.requests.get_mut(slot).writing().ticket.is_some();
-    if log_failed && !(has_ticket && state.is_out_of_service()) {
+    if log_failed && !may_go_on(state, slot) {
         start_again(state, slot);
         return;
     }
-    state.hold(slot);
-    if !log_failed {
-        submit(state, slot);
-        return;
+    if log_failed {
+        // What is read from the origin meanwhile is older.
+        state.fills.spoil(volume, extent);
     }
-    // The log takes nothing any more: what it took is void, and the origin has the write in its turn.
-    state.fills.spoil(volume, extent);
-    forget_all(state, slot, extent);
-    state.wait_durable(DurableWaiter::Around(slot));
+    state.hold(slot);
+    submit(state, slot);
+}
+
+/// Whether a write that the log did not take wholly may have its turn at the origin with what it has: the log takes
+/// nothing any more, and holds nothing older of its blocks that the origin lacks.
+fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
+    let keys = volume_blocks(state, slot);
+    let writing = state.requests.get_mut(slot).writing();
+    let (has_ticket, own) = (writing.ticket.is_some(), writing.locations.clone());
+    let is_others = |key: BlockKey| {
+        let found = state.cache.find(key).filter(|location| !own.contains(location));
+        found.is_some_and(|location| state.cache.slots().state(location) == SlotState::Dirty)
+    };
+    has_ticket && state.is_out_of_service() && !keys.into_iter().any(is_others)
 }
 
 /// The log took only a part: the write begins once more, so that what stands around its partial blocks is read again,
@@ -449,6 +458,13 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
         state.volume_mut(volume).counters.origin_errors += 1;
     }
     settle_blocks(state, slot, result.is_ok());
+    if state.requests.get_mut(slot).writing().route == Route::Through {
+        if result.is_ok() {
+            let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
+            forget_all(state, slot, extent);
+        }
+        unlock(state, slot);
+    }
     state.release_with(slot, result.map_err(errno_of));
 }
 

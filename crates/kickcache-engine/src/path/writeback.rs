@@ -13,6 +13,7 @@ use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_DEPTH_MAX};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
 use crate::format::journal::Fact;
 use crate::inflight::origin::{Access, AccessRequest, Priority};
+use crate::inflight::requests::block_extent;
 use crate::inflight::submissions::Purpose;
 use crate::inflight::writebacks::{Writeback, WritebackSlot};
 use crate::order::DurableWaiter;
@@ -122,6 +123,7 @@ fn is_ripe(state: &State, key: BlockKey, location: Location) -> bool {
         && state.cache.slots().state(location) == SlotState::Dirty
         && !state.cache.slots().is_damaged(location)
         && !state.cache.slots().is_in_writeback(location)
+        && !state.is_locked(key.volume(), block_extent(key.block()))
         && (state.is_durable(location) || mutant!(WritebackOfVolatileCopy))
 }
 

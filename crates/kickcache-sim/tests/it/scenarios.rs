@@ -351,6 +351,32 @@ fn a_lost_write_leaves_the_dirty_block_that_it_was_laid_over() {
     }
 }
 
+/// A write is superseded while it is on its way into the log, and lost; so is what superseded it: it is acknowledged by
+/// neither.
+#[test]
+fn a_lost_write_that_was_superseded_is_acknowledged_only_when_it_is_stored() {
+    let mut stage = Stage::new(Mode::WriteBack, 29);
+    let cache = Rates { write: 10_000, ..Rates::default() };
+    stage.set_faults(Faults { cache, ..Faults::default() }, Vec::new());
+    let versions = 2..10;
+    let ids: Vec<_> = versions
+        .map(|version| {
+            let at = ByteExtent { start: (version - 2) * 512, length: 512 };
+            let id = stage.ask(VOLATILE, at, version);
+            let batches = stage.status().counters.batches;
+            stage.until(|stage| stage.status().counters.batches > batches || stage.has_ended(id));
+            id
+        })
+        .collect();
+    ids.into_iter().for_each(|id| drop(stage.finish(id).unwrap()));
+    let id = stage.ask(Operation::Read, blocks(0, 1), 0);
+    let found = stage.finish(id).unwrap();
+    for (number, version) in (0..).zip(2..10) {
+        let units = number * 16..(number + 1) * 16;
+        assert_eq!(found.blocks[0].version_of_units(VOLUME, units), Ok(version));
+    }
+}
+
 /// The same when the cache device is gone altogether: the rest of the block cannot be had, so that the write fails.
 #[test]
 fn a_part_of_a_dirty_block_cannot_be_written_when_the_cache_device_is_gone() {

@@ -8,6 +8,7 @@ use crate::random::Random;
 use crate::world::plan::faults::{Damage, Faults};
 
 pub mod faults;
+mod focus;
 
 /// How long submissions of a device take.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -227,7 +228,7 @@ impl Plan {
         let faults = if random.chance(400) { faults::draw(random) } else { Faults::default() };
         let ends = draw_ends(random);
         let (requests, lives) = draw_lives(random);
-        Plan {
+        let mut plan = Plan {
             cache_size: pick(random, &[8 << 20, 9_000_000, 12 << 20, 16 << 20]),
             cache_junk: random.chance(250),
             origin_sizes,
@@ -252,7 +253,12 @@ impl Plan {
             ends,
             atomic_unit: pick(random, &[512, 4_096]),
             checks_every: pick(random, &[256, 1_024, 4_096]),
-        }
+        };
+        focus::draw(&mut plan, random);
+        // What a dead process had written past the cache is nowhere else: an origin that lets go of it when its flush
+        // fails leaves a cached copy that differs from the origin after a power cut.
+        plan.faults.origin.forgets &= plan.ends.kill == 0;
+        plan
     }
 }
 

@@ -301,19 +301,21 @@ impl World {
 
     /// At rest nothing is held back: no memory, no request, and there is room for new ones.
     fn check_rest<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
-        self.run(host, None, |_, host| host.engine.pool_pages_used() == 0)
-            .map_err(|error| format!("pages of memory at rest: {error}"))?;
-        let status = host.engine.status();
-        let requests: u64 = status.volumes.iter().map(|volume| volume.requests_in_flight).sum();
-        if requests > 0 || (status.segments > 0 && status.free_segments == 0) {
-            return Err(self.stuck("requests or no free segment at rest", host));
-        }
-        Ok(())
+        self.run(host, None, |_, host| is_at_rest(host))
+            .map(drop)
+            .map_err(|error| format!("pages of memory, requests or no free segment at rest: {error}"))
     }
 
     fn is_idle<E: Subject>(&self, host: &Host<E>) -> bool {
         self.queue.next().is_none() && host.engine.poll_timeout().is_none()
     }
+}
+
+fn is_at_rest<E: Subject>(host: &Host<E>) -> bool {
+    let status = host.engine.status();
+    let requests: u64 = status.volumes.iter().map(|volume| volume.requests_in_flight).sum();
+    let has_room = status.segments == 0 || status.free_segments > 0;
+    requests == 0 && has_room && host.engine.pool_pages_used() == 0
 }
 
 fn is_drained(status: &Status) -> bool {

@@ -6,6 +6,8 @@
 //! * L-1: a batch's sequence number is given when it is submitted; an entry that died before is void in its header.
 //! * L-2: batches of one segment stand back to back, in the order in which they were begun.
 
+mod batch;
+
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,11 +19,12 @@ use crate::format::geometry::Geometry;
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::inflight::requests::RequestSlot;
 use crate::inflight::slab::Slab;
+pub(crate) use crate::log::batch::{Append, Batch, Entry};
 use crate::pool::joined;
 use crate::queue::Queue;
 use crate::request::Durability;
 use crate::time::{Duration, Instant};
-use crate::units::{BlockKey, Checksum, Generation, Location, PageIndex, SegmentIndex, Sequence};
+use crate::units::{Generation, Location, SegmentIndex, Sequence};
 
 /// Blocks at which a batch is worth a write of its own while others are in flight.
 const WORTH_A_WRITE: usize = 64;
@@ -33,60 +36,6 @@ const SEQUENCE_SPAN_MAX: u64 = 1 << 31;
 /// Number of a batch in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct BatchSlot(u32);
-
-/// A block of a batch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
-    /// `None` once it died.
-    pub(crate) key: Option<BlockKey>,
-    pub(crate) memory: Memory,
-    pub(crate) checksum: Checksum,
-    pub(crate) dirty: bool,
-    /// A page that is given back when the batch landed.
-    pub(crate) page: Option<PageIndex>,
-    /// The superseded copy that must be kept until this one landed: its segment is held, as by a reader.
-    pub(crate) older: Option<Location>,
-}
-
-/// Blocks that are written together.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Batch {
-    pub(crate) queue: Queue,
-    pub(crate) segment: SegmentIndex,
-    /// Block of the segment where the header stands.
-    pub(crate) start: u32,
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) waiters: Vec<RequestSlot>,
-    pub(crate) durability: Durability,
-    begun: Instant,
-    /// Given when the batch is submitted.
-    pub(crate) sequence: Option<Sequence>,
-}
-
-impl Batch {
-    /// Takes over what a new entry asks of its batch; whether a waiter was added.
-    fn join(&mut self, append: &Append) -> bool {
-        if append.durability == Durability::Durable {
-            self.durability = Durability::Durable;
-        }
-        match append.waiter {
-            Some(waiter) if self.waiters.last() != Some(&waiter) => {
-                self.waiters.push(waiter);
-                true
-            }
-            Some(_) | None => false,
-        }
-    }
-}
-
-/// What a caller wants to append.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Append {
-    pub(crate) queue: Queue,
-    pub(crate) entry: Entry,
-    pub(crate) waiter: Option<RequestSlot>,
-    pub(crate) durability: Durability,
-}
 
 #[derive(Debug)]
 struct OpenSegment {
@@ -445,12 +394,24 @@ impl Log {
         u32::try_from(slots.len()).expect("a few batches")
     }
 
-    /// A superseded copy did not land: what it had superseded is kept for the one that took its place. Whether there
-    /// is such a one.
-    pub(crate) fn pass_on(&mut self, lost: Location, older: Option<Location>) -> bool {
-        let entries = self.batches.iter_mut().flat_map(|(_, batch)| &mut batch.entries);
-        let heir = entries.into_iter().find(|entry| entry.older == Some(lost));
-        heir.map(|entry| entry.older = older).is_some()
+    /// A superseded copy did not land: what it had superseded is kept for the one that took its place. Gives the batch
+    /// of that one.
+    pub(crate) fn pass_on(&mut self, lost: Location, older: Option<Location>) -> Option<BatchSlot> {
+        self.batches.iter_mut().find_map(|(number, batch)| {
+            let heir = batch.entries.iter_mut().find(|entry| entry.older == Some(lost))?;
+            heir.older = older;
+            Some(BatchSlot(number))
+        })
+    }
+
+    /// Lets a waiter wait for one batch more; `false` if that batch will not be as durable as the waiter wants.
+    pub(crate) fn wait_for(&mut self, slot: BatchSlot, waiter: RequestSlot, durability: Durability) -> bool {
+        let batch = self.batches.get_mut(slot.0).expect("a batch in flight");
+        if batch.sequence.is_none() && durability == Durability::Durable {
+            batch.durability = durability;
+        }
+        batch.waiters.push(waiter);
+        durability == Durability::Volatile || batch.durability == durability
     }
 
     /// The block at a location died; if its batch is not yet submitted, its entry becomes void (L-1).

@@ -1,0 +1,66 @@
+//! Runs that aim at what seldom comes about by chance, because several rare things must meet.
+
+use kickcache_engine::config::Mode;
+use kickcache_engine::time::Duration;
+
+use crate::random::Random;
+use crate::world::plan::Plan;
+use crate::world::plan::faults::{Damage, Faults};
+
+/// Turns some plans into one that aims at something.
+pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
+    match random.below(20) {
+        0 => lose_writes(plan, random),
+        1..=4 => crash_while_reclaiming(plan, random),
+        5..=7 => crash_after_a_crash(plan, random),
+        _ => {}
+    }
+}
+
+fn keep_dirty(plan: &mut Plan) {
+    for volume in &mut plan.volumes {
+        volume.mode = Mode::WriteBack;
+        (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (600, 750, 900);
+        volume.idle_after = Duration::from_millis(5_000);
+    }
+    (plan.mode_changes, plan.drains, plan.long_pause_permille) = (false, false, 0);
+}
+
+/// The cache device refuses writes of parts of dirty blocks, until it is taken out of service.
+fn lose_writes(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    plan.faults = Faults::default();
+    plan.faults.cache.write = random.within(500, 5_000);
+    (plan.shape.sector_permille, plan.shape.hot_permille, plan.shape.hot_blocks) = (500, 950, 16);
+    (plan.weights.read, plan.weights.write) = (30, 100);
+    (plan.requests, plan.lives) = (random.within(30, 100), random.within(8, 16));
+}
+
+/// The log goes round with dirty blocks in it, and the power fails again and again.
+fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    if plan.faults.damage != Damage::default() || random.chance(500) {
+        plan.faults = Faults::default();
+        plan.faults.cache.write = if random.chance(500) { 0 } else { random.within(10, 200) };
+    }
+    plan.cache_size = 8 << 20;
+    // A batch may come back long after what was submitted with it.
+    plan.cache_latency.stall_permille = random.within(0, 100);
+    plan.shape.length_max = 256 << 10;
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
+    (plan.weights.read, plan.weights.write) = (30, 100);
+    (plan.requests, plan.lives) = (random.within(40, 150), random.within(4, 10));
+    plan.ends.power_cut = 900;
+}
+
+/// The process dies, and soon after it is back the power fails: what it found was not durable.
+fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    if plan.faults.damage != Damage::default() {
+        plan.faults = Faults::default();
+    }
+    plan.weights.write = 100;
+    plan.weights.durable_permille = 0;
+    (plan.ends.kill, plan.ends.power_cut) = (500, 500);
+    (plan.requests, plan.lives) = (random.within(3, 30), random.within(10, 24));
+}
