@@ -4,7 +4,7 @@
 use kickcache_engine::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DeviceModel, Endings, ModelOperation, ModelRequest, bytes, micros, span};
+use crate::model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, micros, span};
 use crate::random::Random;
 
 /// What a capped disk is like.
@@ -16,11 +16,26 @@ pub struct CloudParameters {
     /// Bytes a second.
     pub bandwidth: f64,
     /// Length of a slice, in microseconds.
+    #[serde(default = "usual_slice")]
     pub slice: f64,
     /// Bytes that count as one operation.
+    #[serde(default = "usual_operation_bytes")]
     pub operation_bytes: u64,
     /// Median latency below the cap, in microseconds.
+    #[serde(default = "usual_base")]
     pub base: f64,
+}
+
+const fn usual_slice() -> f64 {
+    100_000.0
+}
+
+const fn usual_operation_bytes() -> u64 {
+    256 << 10
+}
+
+const fn usual_base() -> f64 {
+    350.0
 }
 
 impl CloudParameters {
@@ -29,10 +44,21 @@ impl CloudParameters {
         CloudParameters {
             iops,
             bandwidth: iops * 16_384.0,
-            slice: 100_000.0,
-            operation_bytes: 256 << 10,
-            base: 350.0,
+            slice: usual_slice(),
+            operation_bytes: usual_operation_bytes(),
+            base: usual_base(),
         }
+    }
+
+    /// What can be wrong with a description.
+    pub(crate) fn figures(&self) -> Figures {
+        vec![
+            ("iops", self.iops, Range::Positive),
+            ("bandwidth", self.bandwidth, Range::Positive),
+            ("slice", self.slice, Range::Positive),
+            ("operation_bytes", bytes(self.operation_bytes), Range::Positive),
+            ("base", self.base, Range::NotNegative),
+        ]
     }
 }
 

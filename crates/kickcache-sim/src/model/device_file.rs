@@ -68,7 +68,7 @@ impl DeviceFile {
     /// # Errors
     /// A sentence that says what is wrong.
     pub fn parse(text: &str) -> Result<DeviceFile, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let file: File = toml::from_str(text).map_err(|error| sentence(&error, text))?;
         let kinds = [
             file.disk.map(DeviceKind::Disk),
             file.mirror.map(DeviceKind::Mirror),
@@ -78,7 +78,10 @@ impl DeviceFile {
         ];
         let mut found = kinds.into_iter().flatten();
         match (found.next(), found.next()) {
-            (Some(kind), None) => Ok(DeviceFile { name: file.name, kind }),
+            (Some(kind), None) => {
+                kind.check()?;
+                Ok(DeviceFile { name: file.name, kind })
+            }
             (None, _) => {
                 Err("it has none of the tables [disk], [mirror], [ssd], [capped] and [remote]; write one"
                     .into())
@@ -113,6 +116,30 @@ impl DeviceFile {
             DeviceKind::Capped(parameters) => Box::new(Cloud::new(parameters, seed)),
             DeviceKind::Remote(parameters) => Box::new(Remote::new(parameters, seed)),
         }
+    }
+}
+
+/// What the reader of TOML said, in one line.
+fn sentence(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().trim().replace('\n', "; ");
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) if !before.is_empty() => {
+            format!("line {}: {message}", before.matches('\n').count() + 1)
+        }
+        Some(_) | None => message,
+    }
+}
+
+impl DeviceKind {
+    /// Whether a device can be like that.
+    fn check(&self) -> Result<(), String> {
+        let figures = match self {
+            DeviceKind::Disk(disk) | DeviceKind::Mirror(disk) => disk.figures(),
+            DeviceKind::Ssd(ssd) => ssd.figures(),
+            DeviceKind::Capped(cloud) => cloud.figures(),
+            DeviceKind::Remote(remote) => remote.figures(),
+        };
+        figures.iter().try_for_each(|(name, value, range)| range.check(name, *value))
     }
 }
 
@@ -152,6 +179,37 @@ mod tests {
         let sentence = DeviceFile::parse("name = 'x'").unwrap_err();
         assert!(sentence.contains("none of the tables"), "{sentence}");
         let sentence = DeviceFile::parse("name = 'x'\n[ssd]\nspeed = 3").unwrap_err();
-        assert!(sentence.contains("speed"), "{sentence}");
+        assert!(sentence.starts_with("line 3: ") && sentence.contains("speed"), "{sentence}");
+        assert!(!sentence.contains('\n'), "{sentence}");
+    }
+
+    #[test]
+    fn what_a_table_leaves_out_is_as_in_the_textbook() {
+        let device = DeviceFile::parse("name = 'x'\n[disk]\nrpm = 15000").unwrap();
+        let textbook = DiskParameters::rpm_7200();
+        assert_eq!(device.kind, DeviceKind::Disk(DiskParameters { rpm: 15_000.0, ..textbook }));
+        let device = DeviceFile::parse("name = 'x'\n[capped]\niops = 500.0\nbandwidth = 1e8").unwrap();
+        assert!(matches!(device.kind, DeviceKind::Capped(cloud) if cloud.slice > 0.0));
+    }
+
+    #[test]
+    fn figures_that_no_device_has_are_refused() {
+        let tables = [
+            "[disk]\nrpm = 0",
+            "[disk]\nrpm = -7200",
+            "[disk]\nheads = 0",
+            "[disk]\ntrack_bytes = 0",
+            "[disk]\nhit = [5.0, 1.0]",
+            "[mirror]\nblocked_permille = 2000",
+            "[ssd]\nbandwidth = 0",
+            "[ssd]\nread_median = nan",
+            "[ssd]\nsigma = inf",
+            "[capped]\niops = 0\nbandwidth = 1e8",
+            "[capped]\niops = 10\nbandwidth = 1e8\noperation_bytes = 0",
+        ];
+        for table in tables {
+            let sentence = DeviceFile::parse(&format!("name = 'x'\n{table}")).unwrap_err();
+            assert!(sentence.contains("was expected"), "{table}: {sentence}");
+        }
     }
 }

@@ -39,6 +39,35 @@ pub struct ModelRequest {
     pub token: u64,
 }
 
+/// What a figure of a device may be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Range {
+    /// More than 0.
+    Positive,
+    /// 0 or more.
+    NotNegative,
+    /// From 0 to so much.
+    UpTo(f64),
+}
+
+/// Figures by the names that a device file has for them.
+pub(crate) type Figures = Vec<(&'static str, f64, Range)>;
+
+impl Range {
+    /// Refuses what no device has, by a sentence.
+    pub(crate) fn check(self, name: &str, value: f64) -> Result<(), String> {
+        let (is_good, expected) = match self {
+            Range::Positive => (value > 0.0, "a number above 0".to_owned()),
+            Range::NotNegative => (value >= 0.0, "0 or more".to_owned()),
+            Range::UpTo(most) => ((0.0..=most).contains(&value), format!("0 to {most}")),
+        };
+        if is_good && value.is_finite() {
+            return Ok(());
+        }
+        Err(format!("{name} = {value} was found; {expected} was expected"))
+    }
+}
+
 /// A device in virtual time. Time must never run backwards from call to call.
 pub trait DeviceModel {
     /// Hands an operation in.

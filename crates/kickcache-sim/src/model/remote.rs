@@ -6,7 +6,7 @@
 use kickcache_engine::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DeviceModel, Endings, ModelOperation, ModelRequest, bytes, span};
+use crate::model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
 use crate::random::Random;
 
 /// What a remote device is like. Times are in microseconds.
@@ -31,6 +31,24 @@ pub struct RemoteParameters {
     pub bandwidth: f64,
     /// Operations a second.
     pub iops: f64,
+}
+
+impl RemoteParameters {
+    /// What can be wrong with a description.
+    pub(crate) fn figures(&self) -> Figures {
+        use Range::{NotNegative, Positive, UpTo};
+        vec![
+            ("read_median", self.read_median, NotNegative),
+            ("write_median", self.write_median, NotNegative),
+            ("flush", self.flush, NotNegative),
+            ("sigma", self.sigma, UpTo(5.0)),
+            ("tail_permille", bytes(self.tail_permille), UpTo(1_000.0)),
+            ("tail_factor", self.tail_factor, NotNegative),
+            ("stream_bandwidth", self.stream_bandwidth, Positive),
+            ("bandwidth", self.bandwidth, Positive),
+            ("iops", self.iops, Positive),
+        ]
+    }
 }
 
 /// A remote device in virtual time.

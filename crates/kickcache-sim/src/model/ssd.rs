@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use kickcache_engine::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DeviceModel, Endings, ModelOperation, ModelRequest, bytes, span};
+use crate::model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
 use crate::random::Random;
 
 /// Bytes that a transfer moves before another one has its turn.
@@ -19,7 +19,7 @@ const FACTOR_STEPS: u32 = 64;
 
 /// What a flash disk is like. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct SsdParameters {
     /// The controller's time for each command.
     pub command: f64,
@@ -43,7 +43,31 @@ pub struct SsdParameters {
     pub flush: f64,
 }
 
+impl Default for SsdParameters {
+    /// The articles' drive.
+    fn default() -> SsdParameters {
+        SsdParameters::articles()
+    }
+}
+
 impl SsdParameters {
+    /// What can be wrong with a description.
+    pub(crate) fn figures(&self) -> Figures {
+        use Range::{NotNegative, Positive, UpTo};
+        vec![
+            ("command", self.command, NotNegative),
+            ("bandwidth", self.bandwidth, Positive),
+            ("dies", bytes(self.dies as u64), Positive),
+            ("die_share", self.die_share, UpTo(1.0)),
+            ("read_median", self.read_median, NotNegative),
+            ("write_median", self.write_median, NotNegative),
+            ("sigma", self.sigma, UpTo(5.0)),
+            ("stall_permille", bytes(self.stall_permille), UpTo(1_000.0)),
+            ("stall_mean", self.stall_mean, NotNegative),
+            ("flush", self.flush, NotNegative),
+        ]
+    }
+
     /// The drive of the articles, fitted to their rows of the bare drive.
     pub const fn articles() -> SsdParameters {
         SsdParameters {

@@ -12,7 +12,7 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Request, RequestId, Unmap};
 use kickcache_engine::stats::Status;
 use kickcache_engine::time::Instant;
-use kickcache_engine::units::{BLOCK_SIZE, Checksum, VolumeId};
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, Checksum, VolumeId};
 
 use crate::model::{ModelOperation, ModelRequest};
 use crate::replay::contestant::{Contestant, Demand, Tally};
@@ -139,9 +139,15 @@ impl Kickcache {
     }
 }
 
+/// Blocks that an extent covers from end to end.
+fn whole_blocks(extent: ByteExtent) -> usize {
+    let (first, end) = (extent.start.div_ceil(BLOCK_SIZE), extent.end() / BLOCK_SIZE);
+    usize::try_from(end.saturating_sub(first)).expect("at most 32 MiB")
+}
+
 impl Contestant for Kickcache {
     fn handle_demand(&mut self, now: Instant, demand: Demand, devices: &mut Devices) {
-        let blocks = usize::try_from(demand.extent.length / BLOCK_SIZE).expect("at most 32 MiB");
+        let blocks = whole_blocks(demand.extent);
         let (operation, checksums) = match demand.kind {
             Kind::Read => (Operation::Read, 0),
             Kind::Write => (Operation::Write(Durability::Volatile), blocks),

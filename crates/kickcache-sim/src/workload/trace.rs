@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::survey::{Placement, Survey};
 use crate::trace_file::{Format, Record, TraceError, TraceFile};
@@ -10,6 +11,8 @@ use crate::workload::{Access, JobShape, Kind, Next, Workload};
 
 /// Accesses in flight at most when they come at their own times.
 const OPEN_DEPTH: u32 = 4_096;
+/// Longer accesses are made in pieces, as a kernel makes them.
+const PIECE_BYTES: u64 = 16 << 20;
 
 /// When the accesses come.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -33,7 +36,10 @@ pub struct TraceWorkload {
     pace: Pace,
     jobs: [JobShape; 1],
     next: Option<Record>,
+    /// What is left of an access that is made in pieces.
+    rest: Option<Access>,
     first: Option<Duration>,
+    record_count: u64,
 }
 
 impl TraceWorkload {
@@ -50,12 +56,37 @@ impl TraceWorkload {
         let jobs = [JobShape { name: name.display().to_string(), depth }];
         let file = TraceFile::open(path, Some(survey.format))?;
         let placement = survey.placement.clone();
-        Ok(TraceWorkload { file, placement, pace, jobs, next: None, first: None })
+        Ok(TraceWorkload {
+            file,
+            placement,
+            pace,
+            jobs,
+            next: None,
+            rest: None,
+            first: None,
+            record_count: 0,
+        })
     }
 
     /// The format of the file.
     pub fn format(&self) -> Format {
         self.file.format()
+    }
+
+    /// Accesses of the file that were made so far.
+    pub fn record_count(&self) -> u64 {
+        self.record_count
+    }
+
+    /// An access, or its first piece; the rest is kept.
+    fn piece(&mut self, access: Access) -> Next {
+        let Access { kind, extent } = access;
+        let (first, rest) = (extent.length.min(PIECE_BYTES), extent.length.saturating_sub(PIECE_BYTES));
+        if rest > 0 {
+            let extent = ByteExtent { start: extent.start + first, length: rest };
+            self.rest = Some(Access { kind, extent });
+        }
+        Next::Access(Access { kind, extent: ByteExtent { length: first, ..extent } })
     }
 
     /// The next record that a volume can serve.
@@ -95,6 +126,9 @@ impl Workload for TraceWorkload {
     }
 
     fn next(&mut self, _job: usize, now: Instant) -> Next {
+        if let Some(rest) = self.rest.take() {
+            return self.piece(rest);
+        }
         loop {
             let Some(record) = self.peek() else { return Next::Finished };
             let due = self.due(&record);
@@ -102,11 +136,12 @@ impl Workload for TraceWorkload {
                 return Next::WaitUntil(due);
             }
             self.next = None;
+            self.record_count += 1;
             if record.kind == Kind::Flush {
                 return Next::Access(Access { kind: Kind::Flush, extent: record.extent });
             }
             if let Some(extent) = self.placement.place(&record) {
-                return Next::Access(Access { kind: record.kind, extent });
+                return self.piece(Access { kind: record.kind, extent });
             }
         }
     }
@@ -118,8 +153,13 @@ mod tests {
     use crate::trace_file::survey::survey;
 
     fn open(pace: Pace) -> TraceWorkload {
-        let path = std::env::temp_dir().join(format!("kickcache-trace-{}-{pace:?}.csv", std::process::id()));
-        std::fs::write(&path, "time_us,op,offset,size\n100,R,0,512\n300,W,4096,512\n").unwrap();
+        open_text(pace, "100,R,0,512\n300,W,4096,512\n")
+    }
+
+    fn open_text(pace: Pace, lines: &str) -> TraceWorkload {
+        let name = format!("kickcache-trace-{}-{pace:?}-{}.csv", std::process::id(), lines.len());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, format!("time_us,op,offset,size\n{lines}")).unwrap();
         let survey = survey(&path, None).unwrap();
         let workload = TraceWorkload::open(&path, &survey, pace).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -134,6 +174,20 @@ mod tests {
         assert_eq!(workload.next(0, Instant::ZERO), Next::WaitUntil(due));
         assert!(matches!(workload.next(0, due), Next::Access(Access { kind: Kind::Write, .. })));
         assert_eq!(workload.next(0, due), Next::Finished);
+    }
+
+    #[test]
+    fn a_long_access_comes_in_pieces() {
+        let mut workload = open_text(Pace::Closed { depth: 1 }, ",R,4096,41943040\n,W,0,512\n");
+        let mut lengths = Vec::new();
+        while let Next::Access(access) = workload.next(0, Instant::ZERO) {
+            lengths.push((access.extent.start, access.extent.length));
+        }
+        let whole = PIECE_BYTES;
+        let expected =
+            [(4096, whole), (4096 + whole, whole), (4096 + 2 * whole, 41_943_040 - 2 * whole), (0, 512)];
+        assert_eq!(lengths, expected);
+        assert_eq!(workload.record_count(), 2);
     }
 
     #[test]

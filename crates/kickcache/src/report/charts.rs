@@ -3,7 +3,7 @@
 use kickcache_sim::result::series::Series;
 use kickcache_sim::result::{DeviceResult, JobResult, RunResult};
 
-use crate::report::html::{escape, section};
+use crate::report::html::{escape, fold, section};
 use crate::report::plot::axis::{Axis, Scale, Unit};
 use crate::report::plot::lines::{Line, Shape};
 use crate::report::plot::{Plot, Width};
@@ -13,6 +13,10 @@ use crate::units::show_bytes;
 const LOG_FROM: f64 = 20.0;
 /// Bars of a histogram for each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;
+/// Runs whose details are shown without being asked for.
+const OPEN_RUNS_MAX: usize = 5;
+/// Jobs that have a line each; of more, three stand for all.
+const JOB_LINES_MAX: usize = 6;
 
 #[expect(clippy::cast_precision_loss, reason = "amounts of a run are far below 2^53")]
 fn float(number: u64) -> f64 {
@@ -71,9 +75,8 @@ fn rate_axis(lines: &[Line]) -> Axis {
 }
 
 /// The charts that show all runs together.
-pub(crate) fn overview(runs: &[RunResult]) -> String {
-    let charts = [iops(runs), percentiles(runs), hit_ratio(runs)];
-    section("Side by side", &charts.map(|plot| plot.figure()).concat())
+pub(crate) fn side_by_side(runs: &[RunResult]) -> String {
+    [iops(runs), percentiles(runs), hit_ratio(runs)].map(|plot| plot.figure()).concat()
 }
 
 fn iops(runs: &[RunResult]) -> Plot {
@@ -164,10 +167,15 @@ fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<(f64, f6
     places.iter().enumerate().filter_map(|(index, point)| Some((point.0, value(index)?))).collect()
 }
 
-/// A section for each run: its jobs, its latencies, its devices.
+/// A part for each run: its jobs, its latencies, its devices.
 pub(crate) fn by_run(runs: &[RunResult]) -> String {
     let span = latency_span(runs);
-    runs.iter().enumerate().map(|(style, run)| one_run(run, style, span)).collect()
+    if runs.len() <= OPEN_RUNS_MAX {
+        let part = |(style, run): (usize, &RunResult)| section(&run.name, &one_run(run, style, span));
+        return runs.iter().enumerate().map(part).collect();
+    }
+    let part = |run: &RunResult| fold(&run.name, &one_run(run, 0, span));
+    section("Each run", &runs.iter().map(part).collect::<String>())
 }
 
 /// The latencies that all histograms have room for.
@@ -182,29 +190,46 @@ fn latency_span(runs: &[RunResult]) -> (f64, f64) {
 fn one_run(run: &RunResult, style: usize, span: (f64, f64)) -> String {
     let jobs = jobs(run).figure();
     let pair = [histogram(run, style, span), utilisation(run)].map(|plot| plot.figure()).concat();
-    format!(
-        "<section class=\"run\">\n<h2>{}</h2>\n{jobs}<div class=\"pair\">\n{pair}</div>\n</section>\n",
-        escape(&run.name)
-    )
+    format!("{jobs}<div class=\"pair\">\n{pair}</div>\n")
 }
 
 fn jobs(run: &RunResult) -> Plot {
-    let of_job =
-        |(style, job): (usize, &JobResult)| line(&job.name, style + 1, rates(&job.ended(), run.nanos));
-    let mut lines: Vec<Line> = run.jobs.iter().enumerate().map(of_job).collect();
-    if lines.len() > 1 {
+    let mut lines = job_lines(run);
+    name_alike(&mut lines);
+    let count = run.jobs.len();
+    let note = if count > JOB_LINES_MAX {
+        three_of(run, &mut lines);
+        format!("Of {count} jobs the slowest, the middle one and the fastest.")
+    } else {
+        String::new()
+    };
+    if count > 1 {
         let sum = line("all jobs", 0, rates(&run.ended(), run.nanos));
         lines.insert(0, Line { is_main: true, ..sum });
     }
-    name_alike(&mut lines);
     Plot {
         title: "Operations a second, by job".into(),
-        note: String::new(),
+        note,
         width: Width::Full,
         x: seconds_axis(&lines),
         y: Axis::new(Scale::Linear, Unit::Rate, "", (0.0, highest(&lines) * 1.05)),
         lines,
     }
+}
+
+fn job_lines(run: &RunResult) -> Vec<Line> {
+    let of_job =
+        |(style, job): (usize, &JobResult)| line(&job.name, style + 1, rates(&job.ended(), run.nanos));
+    run.jobs.iter().enumerate().map(of_job).collect()
+}
+
+/// Leaves the lines of the slowest, the middle and the fastest job.
+fn three_of(run: &RunResult, lines: &mut Vec<Line>) {
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    order.sort_by_key(|index| run.jobs[*index].count());
+    let chosen = [order[0], order[order.len() / 2], order[order.len() - 1]];
+    let style = |(style, index): (usize, usize)| Line { style: style + 1, ..lines[index].clone() };
+    *lines = chosen.into_iter().enumerate().map(style).collect();
 }
 
 /// Jobs that share a name are told apart by a number.

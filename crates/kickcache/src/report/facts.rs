@@ -2,9 +2,12 @@
 
 use kickcache_sim::result::{JobResult, RunResult};
 
-use crate::report::html::{escape, section};
+use crate::report::html::{escape, fold, section};
 use crate::report::plot::axis::show_nanos;
 use crate::units::{show_bytes, show_rate};
+
+/// Runs whose details are shown without being asked for.
+const OPEN_RUNS_MAX: usize = 5;
 
 /// The tables at the end of the page.
 pub(crate) fn table(runs: &[RunResult]) -> String {
@@ -32,9 +35,10 @@ pub(crate) fn table(runs: &[RunResult]) -> String {
              <tbody>\n{rows}</tbody>\n</table>\n"
         )
     };
+    let part = if runs.len() <= OPEN_RUNS_MAX { section } else { fold };
     section("What was run", &setups)
-        + &section("Each job", &jobs)
-        + &if devices.is_empty() { devices } else { section("Each device", &devices) }
+        + &part("Each job", &jobs)
+        + &if devices.is_empty() { devices } else { part("Each device", &devices) }
 }
 
 fn cell(label: &str, value: &str) -> String {

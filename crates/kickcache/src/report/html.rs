@@ -1,6 +1,6 @@
 //! Text and data inside HTML.
 
-use kickcache_sim::result::RunResult;
+use serde::Serialize;
 
 /// A text as HTML shows it, inside elements and attributes alike.
 pub(crate) fn escape(text: &str) -> String {
@@ -18,13 +18,18 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// The runs as JSON that no script element ends early on.
-pub(crate) fn json(runs: &[RunResult]) -> String {
-    let text = serde_json::to_string(runs).expect("results hold numbers and texts only");
+/// Figures as JSON that no script element ends early on.
+pub(crate) fn json(figures: &impl Serialize) -> String {
+    let text = serde_json::to_string(figures).expect("results hold numbers and texts only");
     text.replace('<', "\\u003c")
 }
 
 /// A section with its heading.
 pub(crate) fn section(heading: &str, body: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escape(heading))
+}
+
+/// A part that opens when its title is clicked.
+pub(crate) fn fold(title: &str, body: &str) -> String {
+    format!("<details>\n<summary>{}</summary>\n{body}</details>\n", escape(title))
 }

@@ -5,14 +5,22 @@
 //! of the runs are in the page too, as JSON.
 
 mod charts;
+mod curves;
 mod facts;
 mod html;
+mod overview;
+mod page;
 mod plot;
+mod repeated;
 mod summary;
 
 use kickcache_sim::result::RunResult;
 
-use crate::report::html::escape;
+pub use crate::report::curves::{Curve, Curves, TraceCurves};
+pub use crate::report::overview::{Overview, OverviewRow};
+
+use crate::report::html::{fold, json, section};
+use crate::report::page::Page;
 
 /// Runs to be compared.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -21,40 +29,81 @@ pub struct Report<'a> {
     pub title: &'a str,
     /// What was run, in a sentence or two.
     pub introduction: &'a str,
-    /// The runs; ratios are to the first one unless the reader chooses another.
+    /// The runs; ratios are to the first one unless the reader chooses another. Of runs that share a name and differ
+    /// in their seed, the one with the middle rate stands for all.
     pub runs: &'a [RunResult],
 }
-
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
 
 impl Report<'_> {
     /// The page.
     pub fn html(&self) -> String {
-        let title = escape(self.title);
-        let introduction = escape(self.introduction);
-        let parts = [
-            summary::table(self.runs),
-            charts::overview(self.runs),
-            charts::by_run(self.runs),
-            charts::endurance(self.runs),
-            facts::table(self.runs),
-        ];
-        let body: String = parts.concat();
-        let data = html::json(self.runs);
-        let version = env!("CARGO_PKG_VERSION");
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-             <header><h1>{title}</h1><p>{introduction}</p></header>\n<main>\n{body}</main>\n\
-             <footer><p>Made by kickcache {version}. \
-             <button type=\"button\" id=\"save\" hidden>Save the figures as JSON</button></p></footer>\n\
-             <div id=\"tip\" role=\"status\" hidden></div>\n\
-             <script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{SCRIPT}</script>\n\
-             </body>\n</html>\n"
-        )
+        let repeated = repeated::fold(self.runs);
+        let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
+        let body = [
+            summary::table(&repeated),
+            section("Side by side", &charts::side_by_side(&runs)),
+            charts::by_run(&runs),
+            charts::endurance(&runs),
+            facts::table(&runs),
+        ]
+        .concat();
+        Page { title: self.title, introduction: self.introduction, body: &body, data: &json(&runs) }.html()
+    }
+}
+
+/// Runs that belong together, of many.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Group {
+    /// What they have in common.
+    pub title: String,
+    /// More about them, in a sentence.
+    pub note: String,
+    /// Which of the collection's runs.
+    pub runs: Vec<usize>,
+}
+
+/// Many runs: tables of what came out first, then charts to be unfolded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Collection<'a> {
+    /// What the page is about.
+    pub title: &'a str,
+    /// What was run, in a sentence or two.
+    pub introduction: &'a str,
+    /// What came out, in rows; a row may name a group, which is what its name leads to.
+    pub overviews: &'a [Overview],
+    /// What is charted together.
+    pub groups: &'a [Group],
+    /// All runs, each once; repetitions as in a [`Report`].
+    pub runs: &'a [RunResult],
+}
+
+impl Collection<'_> {
+    /// The page.
+    pub fn html(&self) -> String {
+        let repeated = repeated::fold(self.runs);
+        let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
+        let groups: String = (0..).zip(self.groups).map(|(index, group)| self.part(index, group)).collect();
+        let body = [
+            self.overviews.iter().map(Overview::html).collect::<String>(),
+            section("Side by side", &groups),
+            charts::by_run(&runs),
+            charts::endurance(&runs),
+            facts::table(&runs),
+        ]
+        .concat();
+        Page { title: self.title, introduction: self.introduction, body: &body, data: &json(&runs) }.html()
+    }
+
+    fn part(&self, index: usize, group: &Group) -> String {
+        let meant: Vec<RunResult> = group.runs.iter().map(|run| self.runs[*run].clone()).collect();
+        let runs: Vec<RunResult> = repeated::fold(&meant).iter().map(|known| known.run.clone()).collect();
+        let note = html::escape(&group.note);
+        let body = format!(
+            "<div id=\"{}\">\n<p class=\"note\">{note}</p>\n{}</div>\n",
+            overview::anchor(index),
+            charts::side_by_side(&runs)
+        );
+        fold(&group.title, &body)
     }
 }
 

@@ -64,11 +64,20 @@
   };
 
   for (const svg of document.querySelectorAll("svg.plot")) {
-    const plot = JSON.parse(svg.dataset.plot);
-    svg.addEventListener("pointermove", (event) => point(svg, plot, event));
-    svg.addEventListener("pointerdown", (event) => point(svg, plot, event));
+    let plot = null;
+    const moved = (event) => { plot ??= JSON.parse(svg.dataset.plot); point(svg, plot, event); };
+    svg.addEventListener("pointermove", moved);
+    svg.addEventListener("pointerdown", moved);
     svg.addEventListener("pointerleave", () => leave(svg));
   }
+
+  // A link to something folded away opens it.
+  const unfold = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (target) { target.closest("details")?.setAttribute("open", ""); target.scrollIntoView(); }
+  };
+  window.addEventListener("hashchange", unfold);
+  unfold();
 
   // A name in a legend fades the other lines while the pointer is on it.
   for (const item of document.querySelectorAll(".legend li[data-line]")) {

@@ -5,16 +5,16 @@ use kickcache_sim::result::latencies::Latencies;
 
 use crate::report::html::{escape, section};
 use crate::report::plot::axis::{show_bandwidth, show_nanos};
+use crate::report::repeated::Repeated;
 use crate::units::{show_bytes, show_rate};
 
 /// The section; the reader may choose another run as the measure.
-pub(crate) fn table(runs: &[RunResult]) -> String {
-    let head = columns(runs)
-        .iter()
-        .map(|column| format!("<th scope=\"col\">{}</th>", column.name))
-        .collect::<String>();
-    let measure = runs.first().map_or(0.0, RunResult::iops);
-    let rows: String = runs.iter().map(|run| row(run, runs, measure)).collect();
+pub(crate) fn table(runs: &[Repeated<'_>]) -> String {
+    let columns = columns(runs);
+    let head: String =
+        columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.name)).collect();
+    let measure = runs.first().map_or(0.0, |first| first.run.iops());
+    let rows: String = runs.iter().map(|run| row(run, &columns, measure)).collect();
     let table = format!(
         "<table class=\"summary\">\n<thead><tr><th scope=\"col\">run</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n\
          </table>\n"
@@ -26,12 +26,12 @@ pub(crate) fn table(runs: &[RunResult]) -> String {
 const NOTHING: &str = "\u{2013}";
 
 /// Lets the reader choose what ratios are to.
-fn chooser(runs: &[RunResult]) -> String {
+fn chooser(runs: &[Repeated<'_>]) -> String {
     if runs.len() < 2 {
         return String::new();
     }
-    let option = |(index, run): (usize, &RunResult)| {
-        format!("<option value=\"{index}\">{}</option>", escape(&run.name))
+    let option = |(index, known): (usize, &Repeated<'_>)| {
+        format!("<option value=\"{index}\">{}</option>", escape(&known.run.name))
     };
     let options: String = runs.iter().enumerate().map(option).collect();
     format!(
@@ -39,20 +39,24 @@ fn chooser(runs: &[RunResult]) -> String {
     )
 }
 
+/// What a column shows of a run.
+type Value = fn(&RunResult, &Latencies) -> Option<String>;
+
 struct Column {
     name: &'static str,
     class: &'static str,
-    value: fn(&RunResult, &Latencies) -> Option<String>,
+    value: Value,
 }
 
-const fn column(name: &'static str, value: fn(&RunResult, &Latencies) -> Option<String>) -> Column {
+const fn column(name: &'static str, value: Value) -> Column {
     Column { name, class: "", value }
 }
 
 /// The columns that at least one run has something for.
-fn columns(runs: &[RunResult]) -> Vec<Column> {
+fn columns(runs: &[Repeated<'_>]) -> Vec<Column> {
     let all = [
         Column { name: "IOPS", class: "strong", value: |run, _| Some(show_rate(run.iops())) },
+        Column { name: "least to most", class: "spread", value: |_, _| Some(String::new()) },
         Column { name: "ratio", class: "ratio", value: |_, _| Some(String::new()) },
         column("bytes/s", |run, _| Some(show_bandwidth(run.bytes_per_second()))),
         column("p50", |_, latencies| nanos(latencies, 0.5)),
@@ -64,8 +68,12 @@ fn columns(runs: &[RunResult]) -> Vec<Column> {
         }),
         column("per byte kept", |run, _| run.written_per_byte().map(|ratio| format!("{ratio:.2}"))),
     ];
-    let is_used = |column: &Column| runs.iter().any(|run| (column.value)(run, &run.latencies()).is_some());
-    all.into_iter().filter(is_used).filter(|column| column.class != "ratio" || runs.len() > 1).collect()
+    let is_used = |column: &Column| match column.class {
+        "ratio" => runs.len() > 1,
+        "spread" => runs.iter().any(|known| known.count > 1),
+        _ => runs.iter().any(|known| (column.value)(known.run, &known.run.latencies()).is_some()),
+    };
+    all.into_iter().filter(is_used).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
@@ -73,23 +81,32 @@ fn nanos(latencies: &Latencies, quantile: f64) -> Option<String> {
     (latencies.count() > 0).then(|| show_nanos(latencies.quantile(quantile) as f64))
 }
 
-fn row(run: &RunResult, runs: &[RunResult], measure: f64) -> String {
+fn row(known: &Repeated<'_>, columns: &[Column], measure: f64) -> String {
+    let run = known.run;
     let latencies = run.latencies();
     let cell = |column: &Column| {
         let value = match column.class {
             "ratio" => show_factor(run.iops() / measure),
+            "spread" => show_spread(known),
             _ => (column.value)(run, &latencies).unwrap_or_else(|| NOTHING.into()),
         };
         let none = if value == NOTHING { " none" } else { "" };
         format!("<td class=\"{}{none}\" data-label=\"{}\">{}</td>", column.class, column.name, escape(&value))
     };
-    let cells: String = columns(runs).iter().map(cell).collect();
+    let cells: String = columns.iter().map(cell).collect();
     let iops = run.iops();
     format!("<tr data-iops=\"{iops:.3}\"><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&run.name))
 }
 
+fn show_spread(known: &Repeated<'_>) -> String {
+    if known.count < 2 {
+        return NOTHING.into();
+    }
+    format!("{} to {} ({} runs)", show_rate(known.least), show_rate(known.most), known.count)
+}
+
 /// A factor to three digits, as the script writes it too.
-fn show_factor(factor: f64) -> String {
+pub(crate) fn show_factor(factor: f64) -> String {
     if !factor.is_finite() {
         return NOTHING.into();
     }

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, VecDeque};
 use kickcache_engine::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DeviceModel, Endings, ModelOperation, ModelRequest, bytes, micros, span};
+use crate::model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, micros, span};
 use crate::random::Random;
 
 /// What a disk is like. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct DiskParameters {
     /// Revolutions a minute.
     pub rpm: f64,
@@ -47,7 +47,36 @@ pub struct DiskParameters {
     pub write_cache_bytes: u64,
 }
 
+impl Default for DiskParameters {
+    /// The textbook's disk.
+    fn default() -> DiskParameters {
+        DiskParameters::rpm_7200()
+    }
+}
+
 impl DiskParameters {
+    /// What can be wrong with a description.
+    pub(crate) fn figures(&self) -> Figures {
+        use Range::{NotNegative, Positive, UpTo};
+        vec![
+            ("rpm", self.rpm, Positive),
+            ("track_bytes", bytes(self.track_bytes), Positive),
+            ("heads", bytes(self.heads), Positive),
+            ("seek_constant", self.seek_constant, NotNegative),
+            ("seek_root", self.seek_root, NotNegative),
+            ("seek_linear", self.seek_linear, NotNegative),
+            ("settle", self.settle, NotNegative),
+            ("overhead", self.overhead, NotNegative),
+            ("segment_bytes", bytes(self.segment_bytes), Positive),
+            ("the first of hit", self.hit.0, UpTo(self.hit.1)),
+            ("the second of hit", self.hit.1, NotNegative),
+            ("blocked_permille", bytes(self.blocked_permille), UpTo(1_000.0)),
+            ("the first of blocked", self.blocked.0, UpTo(self.blocked.1)),
+            ("the second of blocked", self.blocked.1, NotNegative),
+            ("queue_depth", bytes(self.queue_depth as u64), Positive),
+        ]
+    }
+
     /// A 2.5 inch, 5400 rpm drive of 4 TB, fitted to a published measurement of two of them as a mirror.
     pub const fn rpm_5400() -> DiskParameters {
         DiskParameters {

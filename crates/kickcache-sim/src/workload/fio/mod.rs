@@ -12,7 +12,7 @@ mod values;
 
 use std::path::Path;
 
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use thiserror::Error;
 
 use crate::random::Random;
@@ -53,6 +53,7 @@ pub struct FioWorkload {
     jobs: Vec<Job>,
     volume_bytes: u64,
     measured_from: Instant,
+    longest: Option<Duration>,
     warnings: Vec<String>,
 }
 
@@ -88,6 +89,7 @@ impl FioWorkload {
             jobs: Vec::new(),
             volume_bytes: 0,
             measured_from: Instant::ZERO,
+            longest: longest(all),
             warnings,
         };
         let mut random = Random::new(seed);
@@ -127,10 +129,29 @@ impl FioWorkload {
         base
     }
 
+    /// After so long all jobs have ended, if each has a `runtime`.
+    pub fn longest(&self) -> Option<Duration> {
+        self.longest
+    }
+
     /// What is passed over although it would matter to fio, a sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
+}
+
+/// The sum of the longest jobs of each group, if all are bounded.
+fn longest(all: &[JobOptions]) -> Option<Duration> {
+    let (mut before, mut group) = (0, 0);
+    for options in all {
+        if options.stonewall {
+            before += group;
+            group = 0;
+        }
+        let nanos = options.runtime?.as_nanos() + options.ramp.as_nanos() + options.start_delay.as_nanos();
+        group = group.max(nanos);
+    }
+    Some(Duration::from_nanos(before + group))
 }
 
 impl Workload for FioWorkload {

@@ -1,42 +1,44 @@
-//! `kickcache simulate run` and `compare`: a fio job file against one cache or several, of one size or several.
+//! `kickcache simulate run` and `compare`: a load on one cache or several, of one size or several.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+use kickcache_engine::time::Instant;
 use kickcache_sim::model::device_file::{DeviceFile, built_in, built_in_names};
 use kickcache_sim::others::choice::Choice;
 use kickcache_sim::replay::bench::{Course, run};
 use kickcache_sim::replay::devices::Devices;
 use kickcache_sim::result::RunResult;
-use kickcache_sim::workload::Workload;
-use kickcache_sim::workload::fio::FioWorkload;
 
 use crate::cli::exit::Failure;
-use crate::cli::simulate::compare_table::{Line, print};
+use crate::cli::simulate::load::{Load, LoadArgs, PROGRESS_MAX};
 use crate::cli::simulate::pool::{Task, processors, run_all};
+use crate::cli::simulate::{compare_page, compare_table, output};
 use crate::units::{Size, show_bytes};
 
 const EXAMPLES: &str = "\
 Examples:
   kickcache simulate compare --job mail.fio
-  kickcache simulate compare --job mail.fio --cache kickcache,dm-cache,bcache --size 4G,8G,16G --repeat 5
-  kickcache simulate compare --job mail.fio --device my-disk.toml --cache-device my-ssd.toml --json";
+  kickcache simulate compare --job mail.fio --cache none,bcache,kickcache --size 4G,8G -o report.html
+  kickcache simulate compare --job mail.fio --device my-disk.toml --cache-device my-ssd.toml --repeat 5
+  kickcache simulate compare --trace vm.csv.xz --speed 4 --size 16G --json
+
+A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk,
+object-store, or a file that `kickcache simulate --calibrate` writes.";
 const RUN_EXAMPLES: &str = "\
 Examples:
   kickcache simulate run --job mail.fio
-  kickcache simulate run --job mail.fio --cache bcache --size 20G --device cloud-slow --cache-device cloud-fast-20g";
-/// Processor time of an access: what fio on the articles' machine took.
-const COST: Duration = Duration::from_micros(12);
-/// Virtual seconds after which a job file without an end is stopped.
-const SECONDS_MAX: u64 = 3_600;
+  kickcache simulate run --job mail.fio --cache bcache --size 20G --device cloud-slow --cache-device cloud-fast-20g
+  kickcache simulate run --trace vm.csv.xz                  a trace at its recorded times
+  kickcache simulate run --trace vm.csv.xz --speed 2        twice as fast
+  kickcache simulate run --trace vm.csv.xz --depth 32       as fast as it goes, 32 accesses in flight";
 
 /// What both commands need.
 #[derive(Debug, clap::Args)]
 struct Setup {
-    /// The load: a job file of fio
-    #[arg(long, value_name = "FILE")]
-    job: PathBuf,
+    #[command(flatten)]
+    load: LoadArgs,
     /// The origin: a device that comes with the program, or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "mirrored-5400")]
     device: String,
@@ -46,18 +48,21 @@ struct Setup {
     /// Seed of everything that is drawn at random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Runs of each, with seeds one after the other; the table shows the median and the spread
+    /// Runs of each, with seeds one after the other; the table shows the middle one and the spread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
-    /// Stop after so many virtual seconds, whatever the job file says
-    #[arg(long, value_name = "SECONDS", default_value_t = SECONDS_MAX)]
-    seconds: u64,
+    /// Simulations at the same time [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = super::parse_threads)]
+    threads: Option<usize>,
     /// Print the results as JSON, with histograms and series
     #[arg(long)]
     json: bool,
+    /// Write a report too, an HTML page with charts that needs nothing else
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
-/// Simulate a fio job file on one cache
+/// Simulate a fio job file or a trace on one cache
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -72,13 +77,13 @@ pub(crate) struct RunArgs {
     size: Size,
 }
 
-/// Simulate a fio job file on several caches of several sizes
+/// Simulate a fio job file or a trace on several caches of several sizes
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     setup: Setup,
-    /// The caches, as for `run`
+    /// The caches, as for `run`; ratios are to the first
     #[arg(
         long,
         value_name = "NAMES",
@@ -109,62 +114,114 @@ struct Plan {
     choice: Choice,
     size: Size,
     seed: u64,
-    seconds: u64,
-    job: PathBuf,
+    load: Load,
     origin: DeviceFile,
     cache: DeviceFile,
+}
+
+/// Runs of one cache that differ in their seed only.
+pub(crate) struct Kind<'a> {
+    pub(crate) cache: Choice,
+    /// Nothing without a cache.
+    pub(crate) size: Option<Size>,
+    pub(crate) runs: &'a [RunResult],
+}
+
+/// What was run, for people.
+pub(crate) struct Scenery {
+    pub(crate) load: String,
+    pub(crate) origin: String,
+    pub(crate) cache: String,
 }
 
 impl Setup {
     fn compare(&self, choices: &[Choice], sizes: &[Size], out: &mut dyn Write) -> Result<(), Failure> {
         let (origin, cache) = (find_device(&self.device)?, find_device(&self.cache_device)?);
-        let mut plans = Vec::new();
-        for choice in choices {
-            // Without a cache its size says nothing.
-            let sizes = if *choice == Choice::None { &sizes[..1] } else { sizes };
-            for size in sizes {
-                let seeds = self.seed..self.seed + self.repeat;
-                plans.extend(seeds.map(|seed| Plan {
-                    choice: *choice,
-                    size: *size,
-                    seed,
-                    seconds: self.seconds,
-                    job: self.job.clone(),
-                    origin: origin.clone(),
-                    cache: cache.clone(),
-                }));
-            }
-        }
-        let first =
-            FioWorkload::open(&self.job, self.seed).map_err(|error| Failure::usage(error.to_string()))?;
-        first.warnings().iter().for_each(|warning| eprintln!("kickcache: {warning}"));
-        check(&plans, first.volume_bytes())?;
+        let load = self.load.look(self.seed)?;
+        let scenery = Scenery {
+            load: load.description.clone(),
+            origin: origin.name.clone(),
+            cache: cache.name.clone(),
+        };
+        let plans = self.plans((choices, sizes), (&load, &origin, &cache));
+        check(&plans)?;
+        output::try_out(self.output.as_deref())?;
         let tasks = plans.iter().cloned().map(task).collect();
-        let results: Vec<RunResult> = run_all(tasks, processors())
+        let results: Vec<RunResult> = run_all(tasks, self.threads.unwrap_or_else(processors))
             .into_iter()
             .collect::<Result<_, String>>()
             .map_err(anyhow::Error::msg)?;
+        if let Some(path) = &self.output {
+            output::write(path, &compare_page::page(&scenery, &self.kinds(&plans, &results), &results))?;
+        }
         if self.json {
             let text = serde_json::to_string_pretty(&results).map_err(anyhow::Error::from)?;
             return Ok(writeln!(out, "{text}")?);
         }
-        let per_line = usize::try_from(self.repeat).unwrap_or(1);
-        let lines = plans.chunks(per_line).zip(results.chunks(per_line));
-        let lines: Vec<Line<'_>> =
-            lines.map(|(plans, runs)| Line { cache: plans[0].choice, size: plans[0].size, runs }).collect();
-        Ok(print(&lines, out)?)
+        compare_table::print(&scenery, &self.kinds(&plans, &results), out)?;
+        Ok(say_what_fell_behind(&load, &results, out)?)
+    }
+
+    fn plans(
+        &self,
+        (choices, sizes): (&[Choice], &[Size]),
+        (load, origin, cache): (&Load, &DeviceFile, &DeviceFile),
+    ) -> Vec<Plan> {
+        let mut plans: Vec<Plan> = Vec::new();
+        for (choice, size) in kinds(choices, sizes) {
+            let seeds = (0..self.repeat).map(|offset| self.seed.wrapping_add(offset));
+            plans.extend(seeds.map(|seed| Plan {
+                choice,
+                size,
+                seed,
+                load: load.clone(),
+                origin: origin.clone(),
+                cache: cache.clone(),
+            }));
+        }
+        plans
+    }
+
+    fn kinds<'a>(&self, plans: &[Plan], results: &'a [RunResult]) -> Vec<Kind<'a>> {
+        let per_kind = usize::try_from(self.repeat).unwrap_or(1);
+        let kinds = plans.chunks(per_kind).zip(results.chunks(per_kind));
+        let kind = |(plans, runs): (&[Plan], &'a [RunResult])| {
+            let size = (plans[0].choice != Choice::None).then_some(plans[0].size);
+            Kind { cache: plans[0].choice, size, runs }
+        };
+        kinds.map(kind).collect()
     }
 }
 
+/// Each cache of each size once; without a cache its size says nothing.
+fn kinds(choices: &[Choice], sizes: &[Size]) -> Vec<(Choice, Size)> {
+    let mut kinds: Vec<(Choice, Size)> = Vec::new();
+    for choice in choices {
+        let sizes = if *choice == Choice::None { &sizes[..1] } else { sizes };
+        for size in sizes {
+            if !kinds.contains(&(*choice, *size)) {
+                kinds.push((*choice, *size));
+            }
+        }
+    }
+    kinds
+}
+
 /// Refuses what cannot be before anything runs for long.
-fn check(plans: &[Plan], origin_bytes: u64) -> Result<(), Failure> {
+fn check(plans: &[Plan]) -> Result<(), Failure> {
     let mut tried: Vec<(Choice, Size)> = Vec::new();
-    for plan in plans {
+    for plan in plans.iter().filter(|plan| plan.choice != Choice::None) {
         if tried.contains(&(plan.choice, plan.size)) {
             continue;
         }
         tried.push((plan.choice, plan.size));
-        plan.choice.start(plan.size.bytes(), origin_bytes, plan.seed).map_err(Failure::usage)?;
+        if plan.size.bytes() < DEVICE_SIZE_MIN {
+            let (size, least) = (show_bytes(plan.size.bytes()), show_bytes(DEVICE_SIZE_MIN));
+            return Err(Failure::usage(format!("a cache of {size} is too small; it needs {least} at least")));
+        }
+        plan.choice.start(plan.size.bytes(), plan.load.volume_bytes, plan.seed).map_err(|error| {
+            Failure::usage(format!("{} cannot be simulated: {error}", plan.choice.name()))
+        })?;
     }
     Ok(())
 }
@@ -188,18 +245,24 @@ fn find_device(name: &str) -> Result<DeviceFile, Failure> {
 }
 
 fn task(plan: Plan) -> Task<Result<RunResult, String>> {
-    Task {
-        name: format!("{}, {}", plan.choice.name(), show_bytes(plan.size.bytes())),
-        weight: 1,
-        nanos: plan.seconds * 1_000_000_000,
-        work: Box::new(move |progress| plan.simulate(progress)),
-    }
+    let nanos = if plan.load.is_trace() { PROGRESS_MAX } else { plan.load.expected.as_nanos() };
+    let name = plan.name();
+    Task { name, weight: 1, nanos, work: Box::new(move |progress| plan.simulate(progress)) }
 }
 
 impl Plan {
+    fn name(&self) -> String {
+        match self.choice {
+            Choice::None => "no cache".into(),
+            choice => format!("{}, {}", choice.name(), show_bytes(self.size.bytes())),
+        }
+    }
+
     fn simulate(&self, progress: &mut dyn FnMut(u64)) -> Result<RunResult, String> {
-        let mut load = FioWorkload::open(&self.job, self.seed).map_err(|error| error.to_string())?;
-        let mut contestant = self.choice.start(self.size.bytes(), load.volume_bytes(), self.seed)?;
+        let mut opened = self.load.open(self.seed)?;
+        let share = opened.share();
+        let mut tell = |nanos: u64| progress(share.as_ref().map_or(nanos, |share| share()));
+        let mut contestant = self.choice.start(self.size.bytes(), self.load.volume_bytes, self.seed)?;
         let origin = self.origin.start(self.seed.wrapping_add(1));
         let mut devices = match self.choice {
             Choice::None => Devices::bare(origin),
@@ -207,14 +270,42 @@ impl Plan {
                 Devices::cached(self.cache.start(self.seed), origin)
             }
         };
-        let length = Duration::from_millis(self.seconds.saturating_mul(1_000));
-        let course = Course { start: Instant::ZERO, length, cost: COST, steady: None };
-        let mut result = run(course, &mut load, contestant.as_mut(), &mut devices, progress);
-        result.name = format!("{}, {}", self.choice.name(), show_bytes(self.size.bytes()));
+        let Load { length, cost, .. } = self.load;
+        let course = Course { start: Instant::ZERO, length, cost, steady: None };
+        let workload = opened.workload.as_mut();
+        let mut result = run(course, workload, contestant.as_mut(), &mut devices, &mut tell);
+        result.name = self.name();
         result.cache = (self.choice != Choice::None).then(|| self.cache.name.clone());
         result.origin.clone_from(&self.origin.name);
-        result.workload = self.job.display().to_string();
+        result.workload.clone_from(&self.load.description);
         result.seed = self.seed;
         Ok(result)
+    }
+}
+
+/// Part of its length by which a replay may run longer than its trace without a word.
+const BEHIND: u64 = 20;
+
+/// An open loop whose devices are too slow ends late.
+fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Write) -> std::io::Result<()> {
+    let Some(span) = load.span().map(|span| span.as_nanos()) else { return Ok(()) };
+    for run in results.iter().filter(|run| run.nanos > span + span / BEHIND + 1_000_000_000) {
+        let (took, span) =
+            (std::time::Duration::from_nanos(run.nanos), std::time::Duration::from_nanos(span));
+        let (took, span) = (crate::units::show_duration(took), crate::units::show_duration(span));
+        writeln!(out, "{} fell behind: it took {took} for accesses of {span}.", run.name)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_cache_one_size_is_enough_and_nothing_is_run_twice() {
+        let (one, two) = (Size::from_bytes(1 << 30), Size::from_bytes(2 << 30));
+        let expected = vec![(Choice::None, one), (Choice::Lru, one), (Choice::Lru, two)];
+        assert_eq!(kinds(&[Choice::None, Choice::Lru, Choice::Lru], &[one, two, one]), expected);
     }
 }

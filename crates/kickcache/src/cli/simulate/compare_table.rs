@@ -2,70 +2,114 @@
 
 use std::io::{self, Write};
 
-use kickcache_sim::others::choice::Choice;
 use kickcache_sim::result::RunResult;
 
+use crate::cli::simulate::compare::{Kind, Scenery};
 use crate::cli::table::{Align, Cell, Colour, Table};
-use crate::units::{Size, show_bytes};
+use crate::units::show_bytes;
 
-/// Runs of one cache that differ in their seed only.
-pub(crate) struct Line<'a> {
-    pub(crate) cache: Choice,
-    pub(crate) size: Size,
-    pub(crate) runs: &'a [RunResult],
-}
+/// A column: its heading, its side, and what it shows of a run.
+type Column<'a> = (&'static str, Align, Box<dyn Fn(&Kind<'_>) -> String + 'a>);
 
-const COLUMNS: [(&str, Align); 9] = [
-    ("CACHE", Align::Left),
-    ("SIZE", Align::Right),
-    ("IOPS", Align::Right),
-    ("SPREAD", Align::Right),
-    ("THROUGHPUT", Align::Right),
-    ("P50", Align::Right),
-    ("P99", Align::Right),
-    ("HITS", Align::Right),
-    ("WRITTEN/KEPT", Align::Right),
-];
-
-pub(crate) fn print(lines: &[Line<'_>], out: &mut dyn Write) -> io::Result<()> {
-    let mut table = Table::new(&COLUMNS);
-    for line in lines {
-        table.row(cells(line).into_iter().map(Cell::new).collect());
+pub(crate) fn print(scenery: &Scenery, kinds: &[Kind<'_>], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}\norigin: {}; cache device: {}\n", scenery.load, scenery.origin, scenery.cache)?;
+    let columns = columns(kinds);
+    let headings: Vec<(&str, Align)> = columns.iter().map(|column| (column.0, column.1)).collect();
+    let mut table = Table::new(&headings);
+    for kind in kinds {
+        table.row(columns.iter().map(|column| Cell::new((column.2)(kind))).collect());
     }
     table.print(out, Colour::for_stdout())
 }
 
-/// The middle one of some numbers; 0 if there are none.
-fn median(numbers: impl Iterator<Item = f64>) -> f64 {
-    let mut numbers: Vec<f64> = numbers.collect();
-    numbers.sort_by(f64::total_cmp);
-    numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
+/// What stands where there is no figure.
+const NOTHING: &str = "-";
+
+fn columns<'a>(kinds: &'a [Kind<'_>]) -> Vec<Column<'a>> {
+    let measure = kinds.first().map_or(0.0, |kind| median(kind, RunResult::iops));
+    let is_repeated = kinds.iter().any(|kind| kind.runs.len() > 1);
+    let has_cache = kinds.iter().any(|kind| kind.size.is_some());
+    let mut columns: Vec<Column<'a>> = vec![
+        ("CACHE", Align::Left, Box::new(|kind| kind.cache.name().into())),
+        ("SIZE", Align::Right, Box::new(|kind| optional(kind.size.map(|size| show_bytes(size.bytes()))))),
+        ("IOPS", Align::Right, Box::new(|kind| format!("{:.0}", median(kind, RunResult::iops)))),
+    ];
+    if kinds.len() > 1 {
+        let ratio = move |kind: &Kind<'_>| median(kind, RunResult::iops) / measure;
+        let show =
+            move |kind: &Kind<'_>| optional(Some(ratio(kind)).filter(|ratio| ratio.is_finite()).map(two));
+        columns.push(("RATIO", Align::Right, Box::new(show)));
+    }
+    if is_repeated {
+        columns.push(("LEAST TO MOST", Align::Right, Box::new(spread)));
+    }
+    columns.extend::<[Column<'a>; 3]>([
+        ("BYTES/S", Align::Right, Box::new(|kind| bandwidth(median(kind, RunResult::bytes_per_second)))),
+        ("P50", Align::Right, Box::new(|kind| latency(median(kind, |run| micros(run.latencies().p50()))))),
+        ("P99", Align::Right, Box::new(|kind| latency(median(kind, |run| micros(run.latencies().p99()))))),
+    ]);
+    if has_cache {
+        columns.extend::<[Column<'a>; 3]>([
+            (
+                "HITS",
+                Align::Right,
+                Box::new(|kind| optional(of_some(kind, RunResult::hit_ratio).map(percent))),
+            ),
+            ("WRITTEN", Align::Right, Box::new(|kind| optional(of_some(kind, cache_bytes).map(bytes)))),
+            (
+                "PER BYTE KEPT",
+                Align::Right,
+                Box::new(|kind| optional(of_some(kind, RunResult::written_per_byte).map(two))),
+            ),
+        ]);
+    }
+    columns
 }
 
-fn cells(line: &Line<'_>) -> Vec<String> {
-    let of = |figure: &dyn Fn(&RunResult) -> f64| median(line.runs.iter().map(figure));
-    let least = line.runs.iter().map(RunResult::iops).fold(f64::INFINITY, f64::min);
-    let most = line.runs.iter().map(RunResult::iops).fold(0.0, f64::max);
-    let spread = if line.runs.len() > 1 { format!("{least:.0} to {most:.0}") } else { "-".into() };
-    let size = if line.cache == Choice::None { "-".into() } else { show_bytes(line.size.bytes()) };
-    let optional = |values: Vec<f64>, show: &dyn Fn(f64) -> String| {
-        if values.is_empty() { "-".into() } else { show(median(values.into_iter())) }
-    };
-    vec![
-        line.cache.name().into(),
-        size,
-        format!("{:.0}", of(&RunResult::iops)),
-        spread,
-        format!("{:.1} MB/s", of(&RunResult::bytes_per_second) / 1e6),
-        show_latency(of(&|run| micros(run.latencies().p50()))),
-        show_latency(of(&|run| micros(run.latencies().p99()))),
-        optional(line.runs.iter().filter_map(RunResult::hit_ratio).collect(), &|ratio| {
-            format!("{:.2} %", ratio * 100.0)
-        }),
-        optional(line.runs.iter().filter_map(RunResult::written_per_byte).collect(), &|ratio| {
-            format!("{ratio:.2}")
-        }),
-    ]
+fn optional(text: Option<String>) -> String {
+    text.unwrap_or_else(|| NOTHING.into())
+}
+
+/// The middle one of some numbers.
+fn middle(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied()
+}
+
+fn median(kind: &Kind<'_>, figure: impl Fn(&RunResult) -> f64) -> f64 {
+    middle(kind.runs.iter().map(figure).collect()).unwrap_or(0.0)
+}
+
+fn of_some(kind: &Kind<'_>, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
+    middle(kind.runs.iter().filter_map(figure).collect())
+}
+
+fn spread(kind: &Kind<'_>) -> String {
+    let least = kind.runs.iter().map(RunResult::iops).fold(f64::INFINITY, f64::min);
+    let most = kind.runs.iter().map(RunResult::iops).fold(0.0, f64::max);
+    format!("{least:.0} to {most:.0}")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of a run are far below 2^53")]
+fn cache_bytes(run: &RunResult) -> Option<f64> {
+    run.cache_device.as_ref().map(|device| device.write_bytes as f64)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and saturates")]
+fn bytes(amount: f64) -> String {
+    show_bytes(amount.round() as u64)
+}
+
+fn bandwidth(bytes_per_second: f64) -> String {
+    bytes(bytes_per_second)
+}
+
+fn two(ratio: f64) -> String {
+    format!("{ratio:.2}")
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2} %", ratio * 100.0)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
@@ -73,6 +117,11 @@ fn micros(nanos: u64) -> f64 {
     nanos as f64 / 1_000.0
 }
 
-fn show_latency(micros: f64) -> String {
-    if micros < 1_000.0 { format!("{micros:.0} µs") } else { format!("{:.1} ms", micros / 1_000.0) }
+fn latency(micros: f64) -> String {
+    match micros {
+        none if none <= 0.0 => NOTHING.into(),
+        few if few < 1_000.0 => format!("{few:.0} µs"),
+        millis if millis < 1e6 => format!("{:.1} ms", millis / 1e3),
+        long => format!("{:.1} s", long / 1e6),
+    }
 }

@@ -2,11 +2,16 @@
 
 mod calibrate;
 mod compare;
+mod compare_page;
 mod compare_table;
+mod load;
+mod output;
 mod pool;
 mod published;
+mod published_page;
 mod published_table;
 mod trace;
+mod trace_page;
 mod trace_table;
 
 use std::io::Write;
@@ -18,12 +23,12 @@ use crate::cli::exit::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache simulate compare --job mail.fio      a fio job file on several caches
-  kickcache simulate published                   every published row, its model, and kickcache
-  kickcache simulate published --only bcache     only the rows whose name contains a word
-  kickcache simulate published --json > rows.json
-  kickcache simulate trace vm.csv.xz             what caches of several sizes do for recorded accesses
-  kickcache simulate --calibrate /dev/sdb > my-disk.toml";
+  kickcache simulate compare --job mail.fio             a fio job file on several caches
+  kickcache simulate compare --trace vm.csv.xz          recorded accesses, at their times
+  kickcache simulate trace vm.csv.xz                    how often caches of several sizes hit
+  kickcache simulate published -o report.html           the published rows, modelled, and kickcache
+  kickcache simulate published --only bcache            only rows whose name contains a word
+  kickcache simulate --calibrate /dev/sdb > disk.toml   describe a disk of yours";
 
 /// Simulate caches on virtual devices, in virtual time
 ///
@@ -45,6 +50,12 @@ enum What {
     Compare(compare::CompareArgs),
     Published(published::PublishedArgs),
     Trace(trace::TraceArgs),
+}
+
+/// A number of threads as people write it.
+fn parse_threads(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=1_024).contains(count));
+    count.ok_or_else(|| format!("`{text}` is not a number of threads; write one from 1 to 1024"))
 }
 
 impl SimulateArgs {

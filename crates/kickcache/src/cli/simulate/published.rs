@@ -1,6 +1,7 @@
 //! `kickcache simulate published`: the published rows, their models, and kickcache on the same virtual devices.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use kickcache_sim::published::cloud::{self, CloudCache};
 use kickcache_sim::published::figures::{Figures, iops_at_end};
@@ -9,7 +10,9 @@ use kickcache_sim::published::scene::{Cache, Scene};
 use kickcache_sim::result::RunResult;
 
 use crate::cli::exit::Failure;
+use crate::cli::simulate::output;
 use crate::cli::simulate::pool::{Task, processors, run_all};
+use crate::cli::simulate::published_page::{Simulated, name_of, name_of_cloud};
 use crate::cli::simulate::published_table::{CloudLine, Line, print};
 
 /// Minutes at the end of a run that are shown by themselves.
@@ -17,8 +20,16 @@ const LAST_MINUTES: u64 = 5;
 /// Virtual minutes of a row that ran half a day: its first part is enough to see where it goes.
 const MINUTES_MAX: u64 = 30;
 
+const EXAMPLES: &str = "\
+Examples:
+  kickcache simulate published                          all rows, in minutes
+  kickcache simulate published --only cachesize         rows whose name contains a word
+  kickcache simulate published -o report.html           with charts of every run
+  kickcache simulate published --json > rows.json";
+
 /// Simulate every row of the published table: published, model, kickcache, ratio
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct PublishedArgs {
     /// Only the rows whose name contains this
     #[arg(long, value_name = "WORD")]
@@ -27,7 +38,7 @@ pub(crate) struct PublishedArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Simulations at the same time [default: one for each processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::parse_threads)]
     threads: Option<usize>,
     /// Print the rows as JSON
     #[arg(long)]
@@ -35,6 +46,9 @@ pub(crate) struct PublishedArgs {
     /// Print the rows as tables for a Markdown document
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
+    /// Write a report too, an HTML page with charts that needs nothing else
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 /// How the rows are printed.
@@ -62,6 +76,7 @@ impl PublishedArgs {
                 "no published row has `{word}` in its name; leave --only out to see all"
             )));
         }
+        output::try_out(self.output.as_deref())?;
         let scenes = scenes(&rows);
         let mut tasks: Vec<Task<Outcome>> =
             scenes.iter().map(|(scene, minutes)| disk_task(*scene, *minutes, self.seed)).collect();
@@ -77,9 +92,21 @@ impl PublishedArgs {
                 Outcome::Cloud(results) => clouds.push(results),
             }
         }
+        name_all(&mut disk, &scenes, &mut clouds, self.seed);
         let find = |scene: Scene| disk.iter().zip(&scenes).find(|pair| pair.1.0 == scene).map(|pair| pair.0);
         let lines: Vec<Line> = rows.iter().map(|row| line(row, find)).collect();
         let cloud_lines = if with_cloud { cloud_lines(&clouds) } else { Vec::new() };
+        if let Some(path) = &self.output {
+            let simulated = Simulated {
+                rows: &rows,
+                lines: &lines,
+                scenes: &scenes,
+                disk: &disk,
+                cloud_lines: &cloud_lines,
+                clouds: &clouds,
+            };
+            output::write(path, &simulated.page())?;
+        }
         let format = match (self.json, self.markdown) {
             (true, _) => Format::Json,
             (false, true) => Format::Markdown,
@@ -128,6 +155,28 @@ fn cloud_task(cache: CloudCache, seed: u64) -> Task<Outcome> {
         weight: 20,
         nanos: 1,
         work: Box::new(move |_| Outcome::Cloud(cache.run(seed))),
+    }
+}
+
+/// Gives the results names that no two share, and what else a page says of them.
+fn name_all(disk: &mut [RunResult], scenes: &[(Scene, u64)], clouds: &mut [Vec<RunResult>], seed: u64) {
+    for (run, (scene, _)) in disk.iter_mut().zip(scenes) {
+        run.name = name_of(scene);
+        let is_bare = matches!(scene.cache, Cache::BareSsd | Cache::BareDisk);
+        run.cache = (!is_bare).then(|| "the articles' SSD".into());
+        if scene.cache == Cache::BareSsd {
+            run.origin = "the articles' SSD".into();
+        }
+    }
+    for (cache, runs) in CLOUD.into_iter().zip(clouds) {
+        for (row, run) in cloud::ROWS.iter().zip(runs) {
+            run.name = name_of_cloud(cache, row);
+            run.workload = row.name.into();
+            let is_cached = matches!(cache, CloudCache::Bcache | CloudCache::Kickcache);
+            run.cache = is_cached.then(|| "cloud SSD of 20 GiB".into());
+            run.origin = if cache == CloudCache::Fast { "cloud SSD of 80 GiB" } else { "cloud disk" }.into();
+            run.seed = seed;
+        }
     }
 }
 

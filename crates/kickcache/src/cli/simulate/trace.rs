@@ -10,13 +10,11 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_sim::instant::{self, Fill, Outcome, Scale, Trial};
 use kickcache_sim::trace_file::Format;
 use kickcache_sim::trace_file::survey::{Survey, survey};
-use kickcache_sim::yardstick::lru::Lru;
-use kickcache_sim::yardstick::s3_fifo::S3Fifo;
 use kickcache_sim::yardstick::{self, Misses};
 
 use crate::cli::exit::Failure;
 use crate::cli::simulate::pool::{Task, processors, run_all};
-use crate::cli::simulate::trace_table;
+use crate::cli::simulate::{output, trace_page, trace_table};
 use crate::units::{Size, show_bytes};
 
 /// Blocks of a cache that are few; a smaller one is refused.
@@ -26,15 +24,18 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache simulate trace vm.csv.xz                         caches of 1, 5, 10, 20 and 50 % of what it touches
   kickcache simulate trace traces/ --sizes 10%,4G --json     every trace of a directory
+  kickcache simulate trace vm.csv.xz -o report.html          hit ratios by cache size as a chart
   blkparse -i sda | kickcache simulate trace - --sizes 8G    from a pipe, which is kept in a temporary file
+  kickcache simulate compare --trace vm.csv.xz --speed 2     with times, on modelled devices
 
 Formats, found by looking at the file: CSV (time_us,op,offset,size), blkparse text, blktrace binary, fio I/O logs of
 version 2 and 3, MSR Cambridge, SPC, Alibaba, Tencent; each plain or packed by xz, gzip or zstd.";
 
 /// Count what caches of several sizes would have done for recorded accesses
 ///
-/// The real engine runs on devices that take no time; a least-recently-used list and S3-FIFO, which keep single blocks
-/// and waste nothing, run beside it.
+/// The real engine runs on devices that take no time. FIFO, LRU, SIEVE, ARC, LIRS and S3-FIFO, which keep single blocks
+/// and waste nothing, run beside it as yardsticks. How fast a trace would be served, `kickcache simulate run --trace FILE`
+/// and `compare --trace FILE` tell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TraceArgs {
@@ -53,6 +54,9 @@ pub(crate) struct TraceArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    /// Write a report too, an HTML page with charts that needs nothing else
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 /// A size as people write it.
@@ -102,7 +106,7 @@ impl CacheSize {
     }
 }
 
-fn parse_format(text: &str) -> Result<Format, String> {
+pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
     let names = || Format::ALL.map(Format::name).join(", ");
     let found = Format::ALL.into_iter().find(|format| format.name() == text);
     found.ok_or_else(|| format!("`{text}` is no format; use one of {}", names()))
@@ -122,8 +126,8 @@ pub(crate) struct Finding {
     pub(crate) trace: usize,
     pub(crate) size: CacheSize,
     pub(crate) cache_blocks: u64,
-    pub(crate) lru: Misses,
-    pub(crate) s3_fifo: Misses,
+    /// In the order of [`yardstick::NAMES`].
+    pub(crate) yardsticks: [Misses; yardstick::NAMES.len()],
     pub(crate) exact: Outcome,
     pub(crate) adaptive: Outcome,
 }
@@ -133,10 +137,14 @@ impl TraceArgs {
         let mut spool = None;
         let traces = self.surveyed(&mut spool)?;
         for trace in &traces {
-            warn_of_bad_lines(trace);
+            warn_of_bad_lines(&trace.name, &trace.survey);
         }
         let tasks = self.tasks(&traces)?;
+        output::try_out(self.output.as_deref())?;
         let findings = run_all(tasks, processors()).into_iter().collect::<anyhow::Result<Vec<Finding>>>()?;
+        if let Some(path) = &self.output {
+            output::write(path, &trace_page::page(&traces, &findings))?;
+        }
         if self.json {
             let json = trace_table::json(&traces, &findings, self.scale);
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?);
@@ -192,26 +200,23 @@ impl TraceArgs {
     }
 }
 
-/// Runs one trace through one size of cache, with either fill and both yardsticks.
+/// Runs one trace through one size of cache, with either fill and all yardsticks.
 fn measure(
     path: &Path,
     survey: &Survey,
     (cache_blocks, scale): (u64, Scale),
     progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<Finding> {
-    let lru = yardstick::run(path, survey, &mut Lru::new(cache_blocks))?;
-    progress(1);
-    let s3_fifo = yardstick::run(path, survey, &mut S3Fifo::new(cache_blocks))?;
+    let yardsticks = yardstick::run_all(path, survey, cache_blocks)?;
     progress(2);
     let exact = instant::run(path, survey, Trial { cache_blocks, scale, fill: Fill::Exact })?;
     progress(3);
     let adaptive = instant::run(path, survey, Trial { cache_blocks, scale, fill: Fill::Adaptive })?;
     let size = CacheSize::Percent(0.0);
-    Ok(Finding { trace: 0, size, cache_blocks, lru, s3_fifo, exact, adaptive })
+    Ok(Finding { trace: 0, size, cache_blocks, yardsticks, exact, adaptive })
 }
 
-fn warn_of_bad_lines(trace: &Surveyed) {
-    let Surveyed { name, survey, .. } = trace;
+pub(crate) fn warn_of_bad_lines(name: &str, survey: &Survey) {
     if survey.bad_lines > 0 {
         eprintln!("{name}: {} lines were left out, such as:", survey.bad_lines);
         survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_sim::instant::Outcome;
-use kickcache_sim::yardstick::Misses;
+use kickcache_sim::yardstick::{self, Misses};
 use serde_json::{Value, json};
 
 use crate::cli::simulate::trace::{Finding, Surveyed};
@@ -13,21 +13,13 @@ use crate::units::{show_bytes, show_ratio};
 
 /// Prints the table.
 pub(crate) fn print(traces: &[Surveyed], findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
-    let columns = [
-        ("TRACE", Align::Left),
-        ("CACHE", Align::Right),
-        ("BYTES", Align::Right),
-        ("LRU", Align::Right),
-        ("S3-FIFO", Align::Right),
-        ("KICKCACHE", Align::Right),
-        ("WRITTEN", Align::Right),
-        ("WIDE", Align::Right),
-        ("READ", Align::Right),
-    ];
+    let mut columns = vec![("TRACE", Align::Left), ("CACHE", Align::Right), ("BYTES", Align::Right)];
+    columns.extend(yardstick::NAMES.map(|name| (name, Align::Right)));
+    columns.extend(["KICKCACHE", "WRITTEN", "WIDE", "READ"].map(|name| (name, Align::Right)));
     let mut table = Table::new(&columns);
     for finding in findings {
         let cells = row(&traces[finding.trace], finding);
-        table.row(cells.map(Cell::new).to_vec());
+        table.row(cells.into_iter().map(Cell::new).collect());
     }
     table.print(out, Colour::for_stdout())?;
     writeln!(
@@ -38,27 +30,26 @@ pub(crate) fn print(traces: &[Surveyed], findings: &[Finding], out: &mut dyn Wri
     )
 }
 
-fn row(trace: &Surveyed, finding: &Finding) -> [String; 9] {
-    let Finding { lru, s3_fifo, exact, adaptive, .. } = finding;
+fn row(trace: &Surveyed, finding: &Finding) -> Vec<String> {
+    let Finding { yardsticks, exact, adaptive, .. } = finding;
     let hits = |touched: u64, missed: u64| show_ratio(touched - missed.min(touched), touched);
     let of_policy = |misses: &Misses| hits(misses.touched_blocks, misses.missed_blocks);
     let of_engine = |outcome: &Outcome| hits(outcome.touched_blocks, outcome.missed_blocks);
-    [
-        trace.name.clone(),
-        finding.size.to_string(),
-        show_bytes(finding.cache_blocks * BLOCK_SIZE),
-        of_policy(lru),
-        of_policy(s3_fifo),
+    let mut cells =
+        vec![trace.name.clone(), finding.size.to_string(), show_bytes(finding.cache_blocks * BLOCK_SIZE)];
+    cells.extend(yardsticks.iter().map(of_policy));
+    cells.extend([
         of_engine(exact),
         format!("{:.2}", exact.written_per_byte()),
         of_engine(adaptive),
         format!("{:.2}", origin_factor(finding)),
-    ]
+    ]);
+    cells
 }
 
 /// Origin bytes with the adaptive window for each one without.
 #[expect(clippy::cast_precision_loss, reason = "bytes of a trace are far below 2^53")]
-fn origin_factor(finding: &Finding) -> f64 {
+pub(crate) fn origin_factor(finding: &Finding) -> f64 {
     finding.adaptive.origin_read_bytes as f64 / finding.exact.origin_read_bytes.max(1) as f64
 }
 
@@ -78,9 +69,14 @@ pub(crate) fn json(traces: &[Surveyed], findings: &[Finding], scale: u64) -> Val
 }
 
 fn of_size(finding: &Finding) -> Value {
+    let of_policy = |(name, misses): (&str, &Misses)| {
+        (name.to_lowercase().replace('-', "_"), json!({ "missed_blocks": misses.missed_blocks }))
+    };
+    let yardsticks: serde_json::Map<String, Value> =
+        yardstick::NAMES.into_iter().zip(&finding.yardsticks).map(of_policy).collect();
     json!({
         "size": finding.size.to_string(), "cache_blocks": finding.cache_blocks,
-        "lru_missed_blocks": finding.lru.missed_blocks, "s3_fifo_missed_blocks": finding.s3_fifo.missed_blocks,
+        "yardsticks": yardsticks,
         "exact": of_engine(&finding.exact), "adaptive": of_engine(&finding.adaptive),
     })
 }

@@ -43,7 +43,7 @@ impl Unit {
             Unit::Seconds => format!("{} s", trimmed(value)),
             Unit::Rate => show_rate(value).replace(".0k", "k").replace(".00M", "M"),
             Unit::Nanos => show_nanos(value),
-            Unit::Share => format!("{} %", trimmed(value * 100.0)),
+            Unit::Share => format!("{} %", trimmed((value * 1e5).round() / 1e3)),
         }
     }
 }
@@ -96,9 +96,18 @@ pub(crate) struct Axis {
     pub(crate) label: String,
     from: f64,
     to: f64,
+    /// The values to be written, if they are known.
+    marked: Vec<f64>,
 }
 
 impl Axis {
+    /// A logarithmic axis from the least of some values to the greatest, with each of them written beside it.
+    pub(crate) fn at_points(unit: Unit, label: &str, values: &[f64]) -> Axis {
+        let from = values.iter().copied().fold(f64::INFINITY, f64::min).clamp(1e-9, 1e18);
+        let to = values.iter().copied().fold(0.0, f64::max).max(from * 1.1);
+        Axis { scale: Scale::Log, unit, label: label.into(), from, to, marked: values.to_vec() }
+    }
+
     pub(crate) fn new(scale: Scale, unit: Unit, label: &str, (from, to): (f64, f64)) -> Axis {
         let (from, to) = match scale {
             Scale::Log => {
@@ -108,7 +117,7 @@ impl Axis {
             Scale::Linear => (from, if to > from { to } else { from + 1.0 }),
             Scale::Nines => (from, to.clamp(from + 0.1, 0.999_999_9)),
         };
-        Axis { scale, unit, label: label.into(), from, to }
+        Axis { scale, unit, label: label.into(), from, to, marked: Vec::new() }
     }
 
     /// Where a value stands, from 0 to 1; what lies beyond stands at the end.
@@ -124,6 +133,9 @@ impl Axis {
 
     /// About so many values to be written.
     pub(crate) fn ticks(&self, count: u32) -> Vec<f64> {
+        if !self.marked.is_empty() {
+            return self.apart(&self.marked, count);
+        }
         match self.scale {
             Scale::Linear if self.unit == Unit::Seconds => self.even_ticks(&TIME_STEPS, count),
             Scale::Linear => self.even_ticks(&self.decimal_steps(), count),
@@ -151,11 +163,16 @@ impl Axis {
 
     /// Those that have room beside each other.
     fn nines(&self, count: u32) -> Vec<f64> {
+        let known: Vec<f64> = NINES.into_iter().filter(|share| *share <= self.to * 1.000_000_1).collect();
+        self.apart(&known, count)
+    }
+
+    fn apart(&self, values: &[f64], count: u32) -> Vec<f64> {
         let apart = 0.9 / f64::from(count);
         let mut ticks: Vec<f64> = Vec::new();
-        for share in NINES.into_iter().filter(|share| *share <= self.to * 1.000_000_1) {
-            if ticks.last().is_none_or(|last| self.share(share) - self.share(*last) >= apart) {
-                ticks.push(share);
+        for value in values {
+            if ticks.last().is_none_or(|last| self.share(*value) - self.share(*last) >= apart) {
+                ticks.push(*value);
             }
         }
         ticks

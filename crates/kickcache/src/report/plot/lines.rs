@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Colours that colour-blind people can tell apart (Okabe and Ito); each has a dash of its own too.
-pub(crate) const STYLE_COUNT: usize = 8;
+pub(crate) const STYLE_COUNT: usize = 10;
 
 /// How points are joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

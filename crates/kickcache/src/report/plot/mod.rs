@@ -56,7 +56,7 @@ impl Frame {
 
     /// Points of a line that can be told apart.
     fn points(&self) -> usize {
-        if self.width > 700.0 { 480 } else { 220 }
+        if self.width > 700.0 { 360 } else { 180 }
     }
 }
 

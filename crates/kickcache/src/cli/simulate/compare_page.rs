@@ -1,0 +1,80 @@
+//! The page of `kickcache simulate run` and `compare`.
+
+use kickcache_sim::others::choice::Choice;
+use kickcache_sim::result::RunResult;
+
+use crate::cli::simulate::compare::{Kind, Scenery};
+use crate::report::{Collection, Group, Overview, OverviewRow, Report};
+use crate::units::{Size, show_bytes};
+
+/// The page; of several sizes, a table of all comes first.
+pub(crate) fn page(scenery: &Scenery, kinds: &[Kind<'_>], runs: &[RunResult]) -> String {
+    let Scenery { load, origin, cache } = scenery;
+    let title = "Simulated caches";
+    let introduction = format!(
+        "{load}. Origin: {origin}. Cache device: {cache}. Both are models in virtual time; caches are empty at first."
+    );
+    let sizes = sizes(kinds);
+    if sizes.len() < 2 {
+        return Report { title, introduction: &introduction, runs }.html();
+    }
+    let groups: Vec<Group> = sizes.iter().map(|size| group(*size, kinds)).collect();
+    let overviews = [overview(&sizes, kinds)];
+    Collection { title, introduction: &introduction, overviews: &overviews, groups: &groups, runs }.html()
+}
+
+fn sizes(kinds: &[Kind<'_>]) -> Vec<Size> {
+    let mut sizes: Vec<Size> = kinds.iter().filter_map(|kind| kind.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// The runs that a size is compared by: those of its caches, and those without a cache.
+fn group(size: Size, kinds: &[Kind<'_>]) -> Group {
+    let mut runs = Vec::new();
+    let mut first = 0;
+    for kind in kinds {
+        if kind.size.is_none_or(|own| own == size) {
+            runs.extend(first..first + kind.runs.len());
+        }
+        first += kind.runs.len();
+    }
+    Group { title: format!("Caches of {}", show_bytes(size.bytes())), note: String::new(), runs }
+}
+
+fn overview(sizes: &[Size], kinds: &[Kind<'_>]) -> Overview {
+    let mut caches: Vec<Choice> = Vec::new();
+    for kind in kinds {
+        if !caches.contains(&kind.cache) {
+            caches.push(kind.cache);
+        }
+    }
+    let find = |cache: Choice, size: Size| {
+        let is_meant = |kind: &&Kind<'_>| kind.cache == cache && kind.size.is_none_or(|own| own == size);
+        kinds.iter().find(is_meant).map(middle)
+    };
+    let row = |(group, size): (usize, &Size)| OverviewRow {
+        name: show_bytes(size.bytes()),
+        note: String::new(),
+        figures: caches.iter().map(|cache| find(*cache, *size)).collect(),
+        group: Some(group),
+    };
+    let name =
+        |cache: &Choice| if *cache == Choice::None { "no cache".into() } else { cache.name().to_owned() };
+    Overview {
+        heading: "What came out".into(),
+        note: "Reads and writes a second by size of the cache, and how often that is of the first column; marks stand \
+               on a logarithmic scale."
+            .into(),
+        series: caches.iter().map(name).collect(),
+        measure: 0,
+        rows: sizes.iter().enumerate().map(row).collect(),
+    }
+}
+
+fn middle(kind: &Kind<'_>) -> f64 {
+    let mut rates: Vec<f64> = kind.runs.iter().map(RunResult::iops).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+}

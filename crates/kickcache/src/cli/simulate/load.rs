@@ -1,0 +1,259 @@
+//! The load of a simulation: a job file of fio, or a trace at its own times or as fast as the devices allow.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::str::FromStr;
+
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_sim::trace_file::Format;
+use kickcache_sim::trace_file::survey::{Survey, survey};
+use kickcache_sim::workload::fio::FioWorkload;
+use kickcache_sim::workload::trace::{Pace, TraceWorkload};
+use kickcache_sim::workload::{JobShape, Next, Workload};
+
+use crate::cli::exit::Failure;
+use crate::units::{show_bytes, show_duration};
+
+/// Processor time of an access of fio: what fio on the articles' machine took.
+const FIO_COST: Duration = Duration::from_micros(12);
+/// Virtual seconds after which a job file without an end is stopped.
+const SECONDS_MAX: u64 = 3_600;
+
+/// Where the accesses come from.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Source {
+    /// The load: a job file of fio
+    #[arg(long, value_name = "FILE")]
+    job: Option<PathBuf>,
+    /// The load: recorded accesses, in any format that `kickcache simulate trace` reads
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+/// What the user says about the load.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LoadArgs {
+    #[command(flatten)]
+    source: Source,
+    /// Replay the trace at its recorded times, so many times as fast [default: 1]
+    #[arg(long, value_name = "FACTOR", requires = "trace", conflicts_with = "depth")]
+    speed: Option<Speed>,
+    /// Replay the trace as fast as the devices allow, with so many accesses in flight, whatever its times
+    #[arg(long, value_name = "N", requires = "trace", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    depth: Option<u32>,
+    /// The format of the trace, if it is not to be found out
+    #[arg(long, value_name = "NAME", requires = "trace", value_parser = super::trace::parse_format)]
+    format: Option<Format>,
+    /// Stop after so many virtual seconds [default: 3600 for a job file, the whole of a trace]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    seconds: Option<u64>,
+}
+
+/// How many times as fast as recorded.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Speed(f64);
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Speed, String> {
+        let number = text.trim_end_matches(['x', 'X']).parse::<f64>().ok();
+        let good = number.filter(|factor| (1e-6..=1e6).contains(factor));
+        good.map(Speed)
+            .ok_or_else(|| format!("`{text}` is not a speed; write a factor above 0, such as 2 or 0.5"))
+    }
+}
+
+/// A load that was looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    path: PathBuf,
+    trace: Option<(Survey, Pace)>,
+    /// Bytes of the smallest volume that it fits on.
+    pub(crate) volume_bytes: u64,
+    /// When a run ends at the latest.
+    pub(crate) length: Duration,
+    /// About how long it will be, as far as that is known.
+    pub(crate) expected: Duration,
+    /// Processor time of an access.
+    pub(crate) cost: Duration,
+    /// It in a few words.
+    pub(crate) description: String,
+}
+
+impl LoadArgs {
+    /// Looks at the load; warnings go to standard error.
+    pub(crate) fn look(&self, seed: u64) -> Result<Load, Failure> {
+        match (&self.source.job, &self.source.trace) {
+            (Some(job), _) => self.look_at_job(job, seed),
+            (None, Some(trace)) => self.look_at_trace(trace),
+            (None, None) => Err(Failure::usage("no load was named; write --job FILE or --trace FILE")),
+        }
+    }
+
+    fn look_at_job(&self, path: &Path, seed: u64) -> Result<Load, Failure> {
+        let jobs = FioWorkload::open(path, seed).map_err(|error| {
+            let text = error.to_string();
+            let name = path.display().to_string();
+            Failure::usage(if text.contains(&name) { text } else { format!("{name}: {text}") })
+        })?;
+        jobs.warnings().iter().for_each(|warning| eprintln!("kickcache: {}: {warning}", path.display()));
+        let length = seconds(self.seconds.unwrap_or(SECONDS_MAX));
+        let (count, bytes) = (jobs.jobs().len(), jobs.volume_bytes());
+        let plural = if count == 1 { "job" } else { "jobs" };
+        let description = format!("{}, {count} {plural} on {}", path.display(), show_bytes(bytes));
+        Ok(Load {
+            path: path.to_owned(),
+            trace: None,
+            volume_bytes: bytes,
+            length,
+            expected: jobs.longest().unwrap_or(length).min(length),
+            cost: FIO_COST,
+            description,
+        })
+    }
+
+    fn look_at_trace(&self, path: &Path) -> Result<Load, Failure> {
+        let name = path.display();
+        let survey = survey(path, self.format)
+            .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
+        if survey.touches == 0 {
+            return Err(Failure::usage(format!("the trace {name} has no reads and writes")));
+        }
+        super::trace::warn_of_bad_lines(&name.to_string(), &survey);
+        let pace = self.pace(path, &survey)?;
+        let span = match (pace, survey.span) {
+            (Pace::Open { speed }, Some(span)) => scaled(span, speed),
+            (Pace::Open { .. } | Pace::Closed { .. }, _) => Duration::default(),
+        };
+        let how = match pace {
+            Pace::Open { speed } if (speed - 1.0).abs() > f64::EPSILON => {
+                format!("at {speed} times its speed, {}", show_span(span))
+            }
+            Pace::Open { .. } => format!("at its own times, {}", show_span(span)),
+            Pace::Closed { depth } => format!("{depth} in flight"),
+        };
+        let count = survey.reads + survey.writes + survey.others;
+        Ok(Load {
+            path: path.to_owned(),
+            volume_bytes: survey.placement.volume_bytes(),
+            length: self.seconds.map_or(Duration::from_nanos(u64::MAX / 4), seconds),
+            expected: span,
+            cost: Duration::default(),
+            description: format!("{name}, {count} accesses, {how}"),
+            trace: Some((survey, pace)),
+        })
+    }
+
+    fn pace(&self, path: &Path, survey: &Survey) -> Result<Pace, Failure> {
+        if let Some(depth) = self.depth {
+            return Ok(Pace::Closed { depth });
+        }
+        if survey.span.is_none() {
+            let name = path.display();
+            return Err(Failure::usage(format!(
+                "the trace {name} has no times; write --depth N to replay it with N accesses in flight"
+            )));
+        }
+        Ok(Pace::Open { speed: self.speed.map_or(1.0, |speed| speed.0) })
+    }
+}
+
+/// A workload with the count of records that it has made, if it is a trace.
+pub(crate) struct Opened {
+    pub(crate) workload: Box<dyn Workload>,
+    made: Option<(Rc<Cell<u64>>, u64)>,
+}
+
+impl Load {
+    /// The load from its beginning.
+    pub(crate) fn open(&self, seed: u64) -> Result<Opened, String> {
+        let Some((survey, pace)) = &self.trace else {
+            let jobs = FioWorkload::open(&self.path, seed).map_err(|error| error.to_string())?;
+            return Ok(Opened { workload: Box::new(jobs), made: None });
+        };
+        let trace = TraceWorkload::open(&self.path, survey, *pace).map_err(|error| error.to_string())?;
+        let made = Rc::new(Cell::new(0));
+        let count = survey.reads + survey.writes + survey.others;
+        let workload = Box::new(Counted { trace, made: Rc::clone(&made) });
+        Ok(Opened { workload, made: Some((made, count.max(1))) })
+    }
+
+    /// How long the accesses would take at their own times and no slower, if they come at them.
+    pub(crate) fn span(&self) -> Option<Duration> {
+        let (_, pace) = self.trace.as_ref()?;
+        matches!(pace, Pace::Open { .. }).then_some(self.expected)
+    }
+
+    /// Whether a run says by records how far it is.
+    pub(crate) fn is_trace(&self) -> bool {
+        self.trace.is_some()
+    }
+}
+
+impl Opened {
+    /// What tells how far a run is, out of [`PROGRESS_MAX`], for a trace.
+    pub(crate) fn share(&self) -> Option<impl Fn() -> u64 + use<>> {
+        let (made, count) = self.made.clone()?;
+        Some(move || made.get().saturating_mul(PROGRESS_MAX) / count)
+    }
+}
+
+/// What the share of a trace that was made is told in.
+pub(crate) const PROGRESS_MAX: u64 = 1_000_000;
+
+/// A trace that tells how many of its records it has made.
+struct Counted {
+    trace: TraceWorkload,
+    made: Rc<Cell<u64>>,
+}
+
+impl Workload for Counted {
+    fn jobs(&self) -> &[JobShape] {
+        self.trace.jobs()
+    }
+
+    fn volume_bytes(&self) -> u64 {
+        self.trace.volume_bytes()
+    }
+
+    fn next(&mut self, job: usize, now: Instant) -> Next {
+        let next = self.trace.next(job, now);
+        self.made.set(self.trace.record_count());
+        next
+    }
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_millis(count.saturating_mul(1_000))
+}
+
+fn show_span(span: Duration) -> String {
+    show_duration(std::time::Duration::from_nanos(span.as_nanos()))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a span of a trace divided by a factor above 0; saturates"
+)]
+fn scaled(span: Duration, speed: f64) -> Duration {
+    Duration::from_nanos((span.as_nanos() as f64 / speed) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_factors_above_0() {
+        assert_eq!("2".parse(), Ok(Speed(2.0)));
+        assert_eq!("0.5x".parse(), Ok(Speed(0.5)));
+        for bad in ["0", "-1", "nan", "inf", "fast", ""] {
+            assert!(bad.parse::<Speed>().unwrap_err().contains("factor above 0"), "{bad}");
+        }
+    }
+}
