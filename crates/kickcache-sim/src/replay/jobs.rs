@@ -107,9 +107,8 @@ impl<'a> Jobs<'a> {
     fn take_place(&mut self, job: usize, now: Instant) -> bool {
         let job = &mut self.jobs[job];
         if job.parked > 0 && job.wake.is_some_and(|wake| wake <= now) {
-            (0..job.parked).for_each(|_| job.free.push_front(now));
-            job.parked = 0;
-            job.wake = None;
+            job.parked -= 1;
+            return true;
         }
         let is_free = job.free.front().is_some_and(|at| *at <= now);
         if is_free {

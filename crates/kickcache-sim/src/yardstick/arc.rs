@@ -130,9 +130,9 @@ mod tests {
         for _ in 0..50_000 {
             let block = random.below(20) * random.below(20);
             if random.below(50) == 0 {
-                arc.discard(block)
+                arc.discard(block);
             } else {
-                _ = arc.touch(block)
+                _ = arc.touch(block);
             }
             let [once, once_gone, often, often_gone] =
                 [ONCE, ONCE_GONE, OFTEN, OFTEN_GONE].map(|q| arc.len(q));

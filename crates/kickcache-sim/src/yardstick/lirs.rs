@@ -170,9 +170,9 @@ mod tests {
         for _ in 0..50_000 {
             let block = random.below(20) * random.below(20);
             if random.below(50) == 0 {
-                lirs.discard(block)
+                lirs.discard(block);
             } else {
-                _ = lirs.touch(block)
+                _ = lirs.touch(block);
             }
             assert!(lirs.short_count + lirs.queues.len(LONG) <= 37);
             assert!(lirs.queues.len(GONE) <= 75);

@@ -74,9 +74,13 @@ fn rate_axis(lines: &[Line]) -> Axis {
     Axis::new(Scale::Linear, Unit::Rate, "", (0.0, top * 1.05))
 }
 
-/// The charts that show all runs together.
-pub(crate) fn side_by_side(runs: &[RunResult]) -> String {
-    [iops(runs), percentiles(runs), hit_ratio(runs)].map(|plot| plot.figure()).concat()
+/// The charts that show all runs together; the first run has the colour of this number.
+pub(crate) fn side_by_side(runs: &[RunResult], first: usize) -> String {
+    let mut charts = [iops(runs), percentiles(runs), hit_ratio(runs)];
+    for line in charts.iter_mut().flat_map(|plot| &mut plot.lines) {
+        line.style += first;
+    }
+    charts.map(|plot| plot.figure()).concat()
 }
 
 fn iops(runs: &[RunResult]) -> Plot {

@@ -79,16 +79,22 @@ impl TraceCurves {
             shape: Shape::Exact,
             points: parts.iter().copied().zip(curve.hit_ratios.iter().copied()).collect(),
         };
-        let label =
-            "size of the cache, as a part of what the trace touches; each step to the right multiplies";
+        let label = "size of the cache, as a part of what is touched";
         Plot {
             title: "Blocks found in the cache".into(),
             note: String::new(),
             width: Width::Full,
             x: Axis::at_points(Unit::Share, label, &parts),
-            y: Axis::new(Scale::Linear, Unit::Share, "", (0.0, 1.0)),
+            y: Axis::new(Scale::Linear, Unit::Share, "", self.span()),
             lines: self.curves.iter().enumerate().map(line).collect(),
         }
+    }
+
+    /// The tenths that all ratios lie between.
+    fn span(&self) -> (f64, f64) {
+        let ratios = || self.curves.iter().flat_map(|curve| curve.hit_ratios.iter().copied());
+        let (low, high) = (ratios().fold(1.0, f64::min), ratios().fold(0.0, f64::max));
+        ((low * 10.0).floor() / 10.0, (high * 10.0).ceil() / 10.0)
     }
 
     fn table(&self) -> String {
@@ -99,8 +105,8 @@ impl TraceCurves {
             .collect();
         let rows: String = (0..self.sizes.len()).map(|index| self.row(index)).collect();
         format!(
-            "<div class=\"wide-table\"><table class=\"summary\">\n<thead><tr><th scope=\"col\">cache</th>{head}\
-             <th scope=\"col\">written per byte kept</th><th scope=\"col\">read by the wide window</th></tr></thead>\n\
+            "<div class=\"wide-table\"><table class=\"summary curves\">\n<thead><tr><th scope=\"col\">cache</th>{head}\
+             <th scope=\"col\">written/kept</th><th scope=\"col\">read, wide</th></tr></thead>\n\
              <tbody>\n{rows}</tbody>\n</table></div>\n"
         )
     }
@@ -119,8 +125,8 @@ impl TraceCurves {
         };
         let cells: String = self.curves.iter().map(cell).collect();
         format!(
-            "<tr><th scope=\"row\">{}</th>{cells}<td data-label=\"written per byte kept\">{:.2}</td>\
-             <td data-label=\"read by the wide window\">\u{d7} {:.2}</td></tr>\n",
+            "<tr><th scope=\"row\">{}</th>{cells}<td data-label=\"written/kept\">{:.2}</td>\
+             <td data-label=\"read, wide\">\u{d7} {:.2}</td></tr>\n",
             show_bytes(self.sizes[index]),
             self.written_per_byte[index],
             self.origin_factor[index]

@@ -41,7 +41,7 @@ impl Report<'_> {
         let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
         let body = [
             summary::table(&repeated),
-            section("Side by side", &charts::side_by_side(&runs)),
+            section("Side by side", &charts::side_by_side(&runs, 0)),
             charts::by_run(&runs),
             charts::endurance(&runs),
             facts::table(&runs),
@@ -60,6 +60,8 @@ pub struct Group {
     pub note: String,
     /// Which of the collection's runs.
     pub runs: Vec<usize>,
+    /// Which column of an overview the first of them is: it has that column's colour, and the others the next ones.
+    pub first: usize,
 }
 
 /// Many runs: tables of what came out first, then charts to be unfolded.
@@ -101,7 +103,7 @@ impl Collection<'_> {
         let body = format!(
             "<div id=\"{}\">\n<p class=\"note\">{note}</p>\n{}</div>\n",
             overview::anchor(index),
-            charts::side_by_side(&runs)
+            charts::side_by_side(&runs, group.first)
         );
         fold(&group.title, &body)
     }

@@ -33,6 +33,7 @@ mod report;
 mod rng;
 mod scratch;
 mod signals;
+mod simulate;
 mod tools;
 mod versions;
 mod virtio_driver_crate;

@@ -1,159 +1,178 @@
 //! `kickcache simulate --calibrate`: measures a device with a few short reads of fio and describes it.
 
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_sim::model::device_file::{DeviceFile, DeviceKind};
-use kickcache_sim::model::disk::DiskParameters;
-use kickcache_sim::model::ssd::SsdParameters;
 use serde_json::Value;
 
+use crate::cli::simulate::fit;
+use crate::units::show_bytes;
+
 /// Seconds of each run.
-const SECONDS: &str = "3";
-/// A device whose single random read takes longer than this has moving parts, in microseconds.
-const ROTATES: f64 = 2_000.0;
-/// Bytes of a random read.
-const BLOCK: f64 = 4096.0;
+const SECONDS: u64 = 3;
+/// A smaller file says nothing.
+const BYTES_MIN: u64 = 16 << 20;
 
-/// What one run of fio gave.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Measured {
-    iops: f64,
-    bytes_per_second: f64,
-    p50_micros: f64,
-    p99_micros: f64,
+/// What fio does in one run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Probe {
+    /// It in a few words.
+    pub(crate) name: &'static str,
+    /// fio's name of the pattern.
+    pub(crate) pattern: &'static str,
+    /// Bytes of an access, as fio writes them.
+    pub(crate) block: &'static str,
+    /// Accesses in flight.
+    pub(crate) depth: u32,
 }
 
-/// The runs that describe a device.
+/// The runs that describe a device; all only read.
+pub(crate) const PROBES: [Probe; 3] = [
+    Probe { name: "4 KiB at random, one in flight", pattern: "randread", block: "4k", depth: 1 },
+    Probe { name: "4 KiB at random, 32 in flight", pattern: "randread", block: "4k", depth: 32 },
+    Probe { name: "1 MiB in order, 4 in flight", pattern: "read", block: "1m", depth: 4 },
+];
+
+/// What one run gave. Times are in microseconds, from submission to completion.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Runs {
-    single: Measured,
-    deep: Measured,
-    sequential: Measured,
+pub(crate) struct Measured {
+    pub(crate) iops: f64,
+    pub(crate) bytes_per_second: f64,
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
 }
 
-/// Measures a device or a file; only reads.
-pub(crate) fn calibrate(path: &Path) -> anyhow::Result<DeviceFile> {
-    if !path.exists() {
-        bail!("{} does not exist; name a block device or a file of some GiB", path.display());
+/// The runs of [`PROBES`], in their order.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Runs {
+    pub(crate) single: Measured,
+    pub(crate) deep: Measured,
+    pub(crate) sequential: Measured,
+}
+
+/// Measures a device or a file; gives the text of a device file. Only reads.
+pub(crate) fn calibrate(path: &Path) -> anyhow::Result<String> {
+    let bytes = size(path)?;
+    let bar = ProgressBar::new(PROBES.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {elapsed}  {msg}") {
+        bar.set_style(style);
     }
-    let runs = Runs {
-        single: fio(path, "randread", "4k", 1)?,
-        deep: fio(path, "randread", "4k", 32)?,
-        sequential: fio(path, "read", "1m", 4)?,
+    let mut measure = |probe: &Probe| {
+        bar.set_message(format!("{SECONDS} s of fio: {}", probe.name));
+        let measured = fio(path, probe)?;
+        bar.inc(1);
+        anyhow::Ok(measured)
     };
-    Ok(DeviceFile { name: format!("{}, measured", path.display()), kind: describe(&runs) })
+    let [single, deep, sequential] = &PROBES;
+    let runs = Runs { single: measure(single)?, deep: measure(deep)?, sequential: measure(sequential)? };
+    bar.finish_and_clear();
+    let kind = fit::describe(&runs, bytes);
+    let device = DeviceFile { name: format!("{}, measured", path.display()), kind };
+    Ok(format!("{}{}", remarks(path, &runs, &fit::simulate(&kind, bytes), kind), device.text()))
 }
 
-fn fio(path: &Path, access: &str, block: &str, depth: u32) -> anyhow::Result<Measured> {
+fn size(path: &Path) -> anyhow::Result<u64> {
+    let name = path.display();
+    if !path.exists() {
+        bail!("{name} does not exist; name a block device or a file of some GiB");
+    }
+    ensure!(!path.is_dir(), "{name} is a directory; name a block device or a file of some GiB");
+    let mut file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
+    let bytes = file.seek(SeekFrom::End(0)).with_context(|| format!("{name} has no size"))?;
+    let least = show_bytes(BYTES_MIN);
+    ensure!(bytes >= BYTES_MIN, "{name} has {}; at least {least} are needed", show_bytes(bytes));
+    let known = file.metadata()?;
+    if known.is_file() && known.blocks() * 512 < bytes / 10 * 9 {
+        eprintln!("kickcache: {name} has holes, which are read faster than data; fill it first.");
+    }
+    Ok(bytes)
+}
+
+fn fio(path: &Path, probe: &Probe) -> anyhow::Result<Measured> {
     let output = Command::new("fio")
         .args(["--name=calibrate", "--readonly", "--direct=1", "--ioengine=libaio", "--time_based"])
-        .args(["--output-format=json", "--norandommap", &format!("--runtime={SECONDS}")])
-        .arg(format!("--filename={}", path.display()))
-        .args([format!("--rw={access}"), format!("--bs={block}"), format!("--iodepth={depth}")])
+        .args(["--output-format=json", "--norandommap", "--lat_percentiles=1", "--ramp_time=200ms"])
+        .args([format!("--runtime={SECONDS}"), format!("--filename={}", path.display())])
+        .args([format!("--rw={}", probe.pattern), format!("--bs={}", probe.block)])
+        .arg(format!("--iodepth={}", probe.depth))
         .output()
         .context("fio cannot be run; install fio, which measures the device")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
         bail!("fio could not read {}: {said}", path.display());
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let json = text.find('{').map(|start| &text[start..]).unwrap_or_default();
     let value: Value = serde_json::from_str(json).context("fio printed something else than JSON")?;
-    parse(&value).with_context(|| format!("fio measured nothing on {}; is the file empty?", path.display()))
+    parse(&value).with_context(|| format!("fio measured nothing on {}", path.display()))
 }
 
 fn parse(value: &Value) -> Option<Measured> {
     let read = value.get("jobs")?.get(0)?.get("read")?;
-    let percentile = |name: &str| {
-        let nanos = read.get("clat_ns")?.get("percentile")?.get(name)?.as_f64()?;
-        Some(nanos / 1_000.0)
-    };
+    let latency = read.get("lat_ns")?;
+    let micros = |value: Option<&Value>| Some(value?.as_f64()? / 1_000.0);
+    let percentile = |name: &str| micros(latency.get("percentile")?.get(name));
     Some(Measured {
-        iops: read.get("iops")?.as_f64()?,
+        iops: read.get("iops")?.as_f64().filter(|iops| *iops > 0.0)?,
         bytes_per_second: read.get("bw_bytes")?.as_f64()?,
-        p50_micros: percentile("50.000000")?,
-        p99_micros: percentile("99.000000")?,
+        mean: micros(latency.get("mean"))?,
+        p50: percentile("50.000000")?,
+        p99: percentile("99.000000")?,
     })
 }
 
-/// The model that gives about these figures.
-fn describe(runs: &Runs) -> DeviceKind {
-    if runs.single.p50_micros > ROTATES { DeviceKind::Disk(disk(runs)) } else { DeviceKind::Ssd(ssd(runs)) }
-}
-
-fn ssd(runs: &Runs) -> SsdParameters {
-    let bandwidth = (runs.sequential.bytes_per_second / 1e6).max(1.0);
-    let bus = BLOCK / bandwidth;
-    // What a command takes beside its bytes: the deep run shows the highest rate.
-    let command = (1e6 / runs.deep.iops.max(1.0) - bus).max(0.1) * 0.5;
-    let median = (runs.single.p50_micros - bus - command).max(1.0);
-    // 99 % of a log-normal distribution lie below 2.33 deviations.
-    let sigma = ((runs.single.p99_micros / runs.single.p50_micros).max(1.0).ln() / 2.33).clamp(0.05, 1.0);
-    SsdParameters { command, bandwidth, read_median: median, sigma, ..SsdParameters::articles() }
-}
-
-fn disk(runs: &Runs) -> DiskParameters {
-    let textbook = DiskParameters::rpm_7200();
-    // A single read takes a seek, half a revolution and the overhead.
-    let seek = runs.single.p50_micros - 30e6 / textbook.rpm - textbook.overhead;
-    let usual = runs_of(&textbook);
-    let factor = (seek / usual).clamp(0.1, 10.0);
-    let revolution = 60.0 / textbook.rpm;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "at least a block, at most GB/s"
-    )]
-    let track_bytes = (runs.sequential.bytes_per_second * revolution).max(BLOCK) as u64;
-    DiskParameters {
-        seek_constant: textbook.seek_constant * factor,
-        seek_root: textbook.seek_root * factor,
-        seek_linear: textbook.seek_linear * factor,
-        settle: textbook.settle * factor,
-        track_bytes,
-        ..textbook
+/// What was measured, and what the description gives for it, as comments.
+fn remarks(path: &Path, measured: &Runs, model: &Runs, kind: DeviceKind) -> String {
+    let mut text =
+        format!("# {}, measured by fio; in brackets, what this description gives.\n", path.display());
+    for (probe, (fio, own)) in PROBES.iter().zip(measured.pairs(model)) {
+        let _ = writeln!(
+            text,
+            "# {}: {:.0} ({:.0}) IOPS, {:.1} ({:.1}) MB/s, p50 {:.0} ({:.0}) us, p99 {:.0} ({:.0}) us",
+            probe.name,
+            fio.iops,
+            own.iops,
+            fio.bytes_per_second / 1e6,
+            own.bytes_per_second / 1e6,
+            fio.p50,
+            own.p50,
+            fio.p99,
+            own.p99
+        );
+    }
+    text + match kind {
+        DeviceKind::Disk(_) => {
+            "# Not measured but textbook: rpm, heads, caches of the drive, all of writing.\n"
+        }
+        _ => "# Not measured but assumed: dies, die_share, write_median, flush.\n",
     }
 }
 
-/// The seek over a third of a disk's way, in microseconds.
-fn runs_of(disk: &DiskParameters) -> f64 {
-    /// Cylinders of a third of 4 TB on a textbook disk.
-    const THIRD: f64 = 89_000.0;
-    disk.seek_constant + disk.seek_root * THIRD.sqrt() + disk.seek_linear * THIRD
+impl Runs {
+    fn pairs(&self, other: &Runs) -> [(Measured, Measured); 3] {
+        [(self.single, other.single), (self.deep, other.deep), (self.sequential, other.sequential)]
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn measured(iops: f64, megabytes: f64, p50_micros: f64, p99_micros: f64) -> Measured {
-        Measured { iops, bytes_per_second: megabytes * 1e6, p50_micros, p99_micros }
-    }
-
-    #[test]
-    fn flash_and_rotating_disks_are_told_apart() {
-        let single = measured(8_000.0, 33.0, 110.0, 170.0);
-        let runs = Runs {
-            single,
-            deep: measured(100_000.0, 400.0, 300.0, 500.0),
-            sequential: measured(540.0, 540.0, 7_000.0, 9_000.0),
-        };
-        let DeviceKind::Ssd(ssd) = describe(&runs) else { panic!("it is flash") };
-        assert!((90.0..110.0).contains(&ssd.read_median), "{ssd:?}");
-        let slow = measured(75.0, 0.3, 13_000.0, 25_000.0);
-        let runs = Runs { single: slow, sequential: measured(180.0, 180.0, 22_000.0, 25_000.0), ..runs };
-        let DeviceKind::Disk(disk) = describe(&runs) else { panic!("it rotates") };
-        assert!((1_400_000..1_600_000).contains(&disk.track_bytes), "{disk:?}");
-    }
-
     #[test]
     fn what_fio_prints_is_read() {
         let text = r#"{"jobs":[{"read":{"iops":5.5,"bw_bytes":22528,
-            "clat_ns":{"percentile":{"50.000000":1000,"99.000000":2000}}}}]}"#;
+            "lat_ns":{"mean":1500.0,"percentile":{"50.000000":1000,"99.000000":2000}}}}]}"#;
         let value: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(parse(&value), Some(measured(5.5, 0.022_528, 1.0, 2.0)));
+        let expected = Measured { iops: 5.5, bytes_per_second: 22_528.0, mean: 1.5, p50: 1.0, p99: 2.0 };
+        assert_eq!(parse(&value), Some(expected));
         assert_eq!(parse(&Value::Null), None);
     }
 }

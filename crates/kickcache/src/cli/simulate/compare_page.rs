@@ -40,7 +40,7 @@ fn group(size: Size, kinds: &[Kind<'_>]) -> Group {
         }
         first += kind.runs.len();
     }
-    Group { title: format!("Caches of {}", show_bytes(size.bytes())), note: String::new(), runs }
+    Group { title: format!("Caches of {}", show_bytes(size.bytes())), note: String::new(), runs, first: 0 }
 }
 
 fn overview(sizes: &[Size], kinds: &[Kind<'_>]) -> Overview {

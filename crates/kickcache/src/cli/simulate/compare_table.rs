@@ -12,7 +12,9 @@ use crate::units::show_bytes;
 type Column<'a> = (&'static str, Align, Box<dyn Fn(&Kind<'_>) -> String + 'a>);
 
 pub(crate) fn print(scenery: &Scenery, kinds: &[Kind<'_>], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}\norigin: {}; cache device: {}\n", scenery.load, scenery.origin, scenery.cache)?;
+    let has_cache = kinds.iter().any(|kind| kind.size.is_some());
+    let cache = if has_cache { format!("; cache device: {}", scenery.cache) } else { String::new() };
+    writeln!(out, "{}\norigin: {}{cache}\n", scenery.load, scenery.origin)?;
     let columns = columns(kinds);
     let headings: Vec<(&str, Align)> = columns.iter().map(|column| (column.0, column.1)).collect();
     let mut table = Table::new(&headings);

@@ -16,7 +16,7 @@ use crate::cli::exit::Failure;
 use crate::units::{show_bytes, show_duration};
 
 /// Processor time of an access of fio: what fio on the articles' machine took.
-const FIO_COST: Duration = Duration::from_micros(12);
+pub(crate) const FIO_COST: Duration = Duration::from_micros(12);
 /// Virtual seconds after which a job file without an end is stopped.
 const SECONDS_MAX: u64 = 3_600;
 
@@ -38,13 +38,13 @@ pub(crate) struct LoadArgs {
     #[command(flatten)]
     source: Source,
     /// Replay the trace at its recorded times, so many times as fast [default: 1]
-    #[arg(long, value_name = "FACTOR", requires = "trace", conflicts_with = "depth")]
+    #[arg(long, value_name = "FACTOR", conflicts_with_all = ["job", "depth"])]
     speed: Option<Speed>,
     /// Replay the trace as fast as the devices allow, with so many accesses in flight, whatever its times
-    #[arg(long, value_name = "N", requires = "trace", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", conflicts_with = "job", value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: Option<u32>,
     /// The format of the trace, if it is not to be found out
-    #[arg(long, value_name = "NAME", requires = "trace", value_parser = super::trace::parse_format)]
+    #[arg(long, value_name = "NAME", conflicts_with = "job", value_parser = super::trace::parse_format)]
     format: Option<Format>,
     /// Stop after so many virtual seconds [default: 3600 for a job file, the whole of a trace]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]

@@ -4,6 +4,7 @@ mod calibrate;
 mod compare;
 mod compare_page;
 mod compare_table;
+mod fit;
 mod load;
 mod output;
 mod pool;
@@ -61,8 +62,7 @@ fn parse_threads(text: &str) -> Result<usize, String> {
 impl SimulateArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         if let Some(path) = self.calibrate {
-            let device = calibrate::calibrate(&path)?;
-            return Ok(write!(out, "{}", device.text())?);
+            return Ok(write!(out, "{}", calibrate::calibrate(&path)?)?);
         }
         match self.what {
             Some(What::Run(args)) => args.run(out),

@@ -84,7 +84,7 @@ impl Simulated<'_> {
                 .filter_map(|scene| self.index_of(scene))
                 .collect();
             let group = groups.iter().position(|known| known.runs == runs).unwrap_or_else(|| {
-                groups.push(Group { title: name_of(&row.scene()), note: String::new(), runs });
+                groups.push(Group { title: name_of(&row.scene()), note: String::new(), runs, first: 1 });
                 groups.len() - 1
             });
             let known = &mut groups[group].note;
@@ -118,10 +118,10 @@ impl Simulated<'_> {
     fn cloud_overview(&self, groups: &mut Vec<Group>) -> Overview {
         let mut rows = Vec::new();
         for (index, line) in self.cloud_lines.iter().enumerate() {
-            let runs =
-                (0..self.clouds.len()).map(|cache| self.disk.len() + cache * cloud::ROWS.len() + index);
+            // As the columns: bcache, kickcache, the slow disk, the fast one.
+            let runs = [2, 3, 0, 1].map(|cache| self.disk.len() + cache * cloud::ROWS.len() + index);
             let title = format!("Cloud disks: {}", line.name);
-            groups.push(Group { title, note: String::new(), runs: runs.collect() });
+            groups.push(Group { title, note: String::new(), runs: runs.to_vec(), first: 1 });
             let asked =
                 line.asked.map_or_else(String::new, |asked| format!("asked of kickcache: {asked:.0}"));
             let [_, _, published] = line.published;

@@ -57,10 +57,13 @@ pub(crate) fn print(
         let text = serde_json::to_string_pretty(&json!({ "rows": rows, "cloud": cloud }))?;
         return writeln!(out, "{text}");
     }
-    let rows: Vec<Vec<String>> = lines.iter().map(cells).collect();
-    table(&HEADINGS, &rows, format, out)?;
+    if !lines.is_empty() {
+        let rows: Vec<Vec<String>> = lines.iter().map(cells).collect();
+        table(&HEADINGS, &rows, format, out)?;
+    }
     if !cloud.is_empty() {
-        writeln!(out, "\nCloud disks, operations a second or MiB a second:\n")?;
+        let gap = if lines.is_empty() { "" } else { "\n" };
+        writeln!(out, "{gap}Cloud disks, operations a second or MiB a second:\n")?;
         let rows: Vec<Vec<String>> = cloud.iter().map(cloud_cells).collect();
         table(&CLOUD_HEADINGS, &rows, format, out)?;
     }

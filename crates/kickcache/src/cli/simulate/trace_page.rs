@@ -9,8 +9,10 @@ use crate::report::{Curve, Curves, TraceCurves};
 use crate::units::show_bytes;
 
 const INTRODUCTION: &str = "How often caches of several sizes would have had what was asked for. kickcache is the real \
-engine on devices that take no time, bringing in single blocks, or with its adaptive fill window. The others keep single \
-blocks without segments, headers or copies, so that what they need not write and waste is an advantage that no log has.";
+engine on devices that take no time, bringing in single blocks, or (wide) what its adaptive fill window brings. The others \
+keep single blocks without segments, headers or copies, so that what they need not write and waste is an advantage that no \
+log has. Written/kept: bytes written to the cache device for each byte that entered the cache. Read, wide: bytes that the \
+wide window read from the origin for each that single blocks read.";
 
 /// The page.
 pub(crate) fn page(traces: &[Surveyed], findings: &[Finding]) -> String {
@@ -32,8 +34,8 @@ fn of_trace(trace: &Surveyed, findings: &[&Finding]) -> TraceCurves {
     let exact = ratios(&|finding| (finding.exact.missed_blocks, finding.exact.touched_blocks));
     let adaptive = ratios(&|finding| (finding.adaptive.missed_blocks, finding.adaptive.touched_blocks));
     let mut curves = vec![
-        Curve { name: "kickcache, single blocks".into(), is_main: true, hit_ratios: exact },
-        Curve { name: "kickcache, adaptive".into(), is_main: true, hit_ratios: adaptive },
+        Curve { name: "kickcache".into(), is_main: true, hit_ratios: exact },
+        Curve { name: "kickcache, wide".into(), is_main: true, hit_ratios: adaptive },
     ];
     curves.extend(yardstick::NAMES.into_iter().enumerate().map(|(index, name)| {
         let of = |finding: &Finding| {

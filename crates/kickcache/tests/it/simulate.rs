@@ -1,0 +1,183 @@
+//! `kickcache simulate` as people use it: job files, traces, device files, reports; and what it refuses.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::bad_input::refused;
+use crate::daemon::KICKCACHE;
+use crate::scratch::Scratch;
+use crate::{need_kickcache, tools};
+
+const JOB: &str = "[global]\nioengine=libaio\niodepth=8\nnumjobs=2\nrw=randread\nrandom_distribution=zipf:1.2\nbs=4k\n\
+                   size=64m\ntime_based\nruntime=5\n[mail]\n";
+
+/// A directory with a job file and a trace.
+struct Desk(Scratch);
+
+impl Desk {
+    fn new() -> Desk {
+        let desk = Desk(Scratch::new());
+        fs::write(desk.0.path("mail.fio"), JOB).unwrap();
+        let mut trace = "time_us,op,offset,size\n".to_owned();
+        for index in 0..4_000_u64 {
+            let offset = (index * index % 3_001) * 8_192 + 512 * (index % 2);
+            let operation = if index % 3 == 0 { 'W' } else { 'R' };
+            writeln!(trace, "{},{operation},{offset},{}", index * 2_000, 4_096 + 512 * (index % 4)).unwrap();
+        }
+        fs::write(desk.0.path("vm.csv"), trace).unwrap();
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path(name)
+    }
+
+    /// The arguments behind `simulate`, with the names of the desk's files made whole.
+    fn arguments(&self, words: &str) -> Vec<OsString> {
+        let whole = |word: &str| {
+            let is_file = [".fio", ".csv", ".toml", ".html"].iter().any(|end| word.ends_with(end));
+            if is_file { self.path(word).into() } else { OsString::from(word) }
+        };
+        std::iter::once("simulate".into()).chain(words.split_whitespace().map(whole)).collect()
+    }
+
+    fn simulate(&self, words: &str) -> String {
+        tools::run(KICKCACHE, self.arguments(words))
+    }
+
+    fn json(&self, words: &str) -> Value {
+        serde_json::from_str(&self.simulate(&format!("{words} --json"))).unwrap()
+    }
+
+    fn page(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+}
+
+#[test]
+fn a_job_file_is_compared_on_several_caches_and_sizes() {
+    need_kickcache!();
+    let desk = Desk::new();
+    let words = "compare --job mail.fio --size 16M,128M --cache none,bcache,kickcache --repeat 2";
+    let table = desk.simulate(&format!("{words} -o report.html"));
+    assert!(table.contains("mail.fio, 2 jobs on 128 MiB") && table.contains("LEAST TO MOST"), "{table}");
+    let lines: Vec<&str> = table.lines().filter(|line| line.contains(" to ")).collect();
+    assert_eq!(lines.len(), 5, "none once, two caches of two sizes: {table}");
+    assert_eq!(table, desk.simulate(&format!("{words} --threads 1")), "the seed decides, whatever runs when");
+    let page = desk.page("report.html");
+    for part in ["Caches of 16 MiB", "bcache, 128 MiB", "Bytes written to the cache device"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn json_holds_what_the_table_shows() {
+    need_kickcache!();
+    let desk = Desk::new();
+    let runs = desk.json("run --job mail.fio --cache kickcache --size 64M --seed 3 --seconds 2");
+    let run = &runs[0];
+    assert_eq!(run["seed"], 3);
+    assert_eq!(run["nanos"], 2_000_000_000_u64);
+    assert_eq!(run["jobs"].as_array().unwrap().len(), 2);
+    assert!(run["cache_device"]["write_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_trace_is_replayed_at_its_times_faster_or_as_fast_as_it_goes() {
+    need_kickcache!();
+    let desk = Desk::new();
+    let nanos = |words: &str| {
+        let runs = desk.json(&format!("run --trace vm.csv --device article-ssd --size 16M {words}"));
+        let jobs = &runs[0]["jobs"][0];
+        let count = ["reads", "writes"].map(|kind| jobs[kind]["count"].as_u64().unwrap());
+        assert_eq!(count.iter().sum::<u64>(), 4_000, "each access of the trace is made once");
+        runs[0]["nanos"].as_u64().unwrap()
+    };
+    assert!((7_990_000_000..8_100_000_000).contains(&nanos("")), "4,000 accesses 2 ms apart");
+    assert!((1_990_000_000..2_100_000_000).contains(&nanos("--speed 4")));
+    assert!(nanos("--depth 16") < 500_000_000, "flash needs no more");
+    let table = desk.simulate("compare --trace vm.csv --cache none,dm-cache,kickcache --size 16M --speed 20");
+    assert!(table.contains("at 20 times its speed, "), "{table}");
+    assert!(table.contains("no cache fell behind"), "a disk makes no 10,000 accesses a second: {table}");
+}
+
+#[test]
+fn a_trace_is_counted_beside_the_yardsticks_and_drawn() {
+    need_kickcache!();
+    let desk = Desk::new();
+    let table = desk.simulate("trace vm.csv --sizes 10%,50% -o hits.html");
+    for policy in ["FIFO", "SIEVE", "ARC", "LIRS", "S3-FIFO", "KICKCACHE"] {
+        assert!(table.contains(policy), "{table}");
+    }
+    assert!(desk.page("hits.html").contains("kickcache, wide"));
+}
+
+#[test]
+fn published_rows_come_with_a_report() {
+    need_kickcache!();
+    let desk = Desk::new();
+    let table = desk.simulate("published --only cloud -o rows.html");
+    assert!(table.starts_with("Cloud disks") && table.contains("4 KiB random read, depth 128"), "{table}");
+    let page = desk.page("rows.html");
+    assert!(page.contains("href=\"#group-5\"") && page.contains("kickcache, 4 KiB random write, depth 1"));
+}
+
+#[test]
+fn a_device_file_says_what_differs_from_the_textbook() {
+    need_kickcache!();
+    let desk = Desk::new();
+    fs::write(desk.path("slow.toml"), "name = \"a slow disk\"\n[disk]\nrpm = 3600\n").unwrap();
+    let rate = |device: &str| {
+        let words = format!("run --job mail.fio --cache none --device {device}");
+        let table = desk.simulate(&words);
+        let line = table.lines().last().unwrap().split_whitespace().nth(2).unwrap().to_owned();
+        line.parse::<f64>().unwrap()
+    };
+    assert!(rate("slow.toml") < 0.95 * rate("disk-7200"));
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_with_a_sentence() {
+    need_kickcache!();
+    let desk = Desk::new();
+    fs::write(desk.path("timeless.csv"), "time_us,op,offset,size\n,R,0,4096\n,W,8192,4096\n").unwrap();
+    fs::write(desk.path("wrong.fio"), "[a]\nsize=1g\nrw=sideways\n").unwrap();
+    for (name, text) in [
+        ("typo.toml", "[disk]\nrmp = 3600"),
+        ("zero.toml", "[ssd]\nbandwidth = 0"),
+        ("two.toml", "[ssd]\n[disk]"),
+    ] {
+        fs::write(desk.path(name), format!("name = \"x\"\n{text}\n")).unwrap();
+    }
+    let cases = [
+        ("run", "--job"),
+        ("run --job mail.fio --trace vm.csv", "cannot be used with"),
+        ("run --job nowhere.fio", "No such file"),
+        ("run --job wrong.fio", "wrong.fio: line 3"),
+        ("run --job mail.fio --size 10X", "unknown unit"),
+        ("run --job mail.fio --size 1k --cache bcache", "at least"),
+        ("run --job mail.fio --cache zfs", "dm-cache-4.11"),
+        ("run --job mail.fio --device floppy", "mirrored-5400"),
+        ("run --job mail.fio --device typo.toml", "line 3: unknown field `rmp`"),
+        ("run --job mail.fio --device zero.toml", "bandwidth = 0"),
+        ("run --job mail.fio --device two.toml", "more than one table"),
+        ("run --job mail.fio --speed 2", "cannot be used with"),
+        ("run --trace timeless.csv", "--depth"),
+        ("run --trace vm.csv --speed 0", "factor above 0"),
+        ("run --trace vm.csv --speed 2 --depth 4", "cannot be used with"),
+        ("run --trace mail.fio", "none of the formats"),
+        ("run --job mail.fio --seconds 0", "not in"),
+        ("run --job mail.fio -o /no/such/folder/x", "cannot be written"),
+        ("published --only cloud -o /no/such/folder/x", "cannot be written"),
+        ("trace vm.csv --sizes 200%", "percentage"),
+        ("--calibrate nowhere.fio", "does not exist"),
+    ];
+    for (words, part) in cases {
+        let said = refused(words, &desk.arguments(words));
+        assert!(said.contains(part), "{words}: {said}");
+    }
+}
