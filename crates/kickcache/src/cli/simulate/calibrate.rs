@@ -45,7 +45,6 @@ pub(crate) const PROBES: [Probe; 3] = [
 pub(crate) struct Measured {
     pub(crate) iops: f64,
     pub(crate) bytes_per_second: f64,
-    pub(crate) mean: f64,
     pub(crate) p50: f64,
     pub(crate) p99: f64,
 }
@@ -65,7 +64,7 @@ pub(crate) fn calibrate(path: &Path) -> anyhow::Result<String> {
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {elapsed}  {msg}") {
         bar.set_style(style);
     }
-    let mut measure = |probe: &Probe| {
+    let measure = |probe: &Probe| {
         bar.set_message(format!("{SECONDS} s of fio: {}", probe.name));
         let measured = fio(path, probe)?;
         bar.inc(1);
@@ -123,7 +122,6 @@ fn parse(value: &Value) -> Option<Measured> {
     Some(Measured {
         iops: read.get("iops")?.as_f64().filter(|iops| *iops > 0.0)?,
         bytes_per_second: read.get("bw_bytes")?.as_f64()?,
-        mean: micros(latency.get("mean"))?,
         p50: percentile("50.000000")?,
         p99: percentile("99.000000")?,
     })
@@ -169,9 +167,9 @@ mod tests {
     #[test]
     fn what_fio_prints_is_read() {
         let text = r#"{"jobs":[{"read":{"iops":5.5,"bw_bytes":22528,
-            "lat_ns":{"mean":1500.0,"percentile":{"50.000000":1000,"99.000000":2000}}}}]}"#;
+            "lat_ns":{"percentile":{"50.000000":1000,"99.000000":2000}}}}]}"#;
         let value: Value = serde_json::from_str(text).unwrap();
-        let expected = Measured { iops: 5.5, bytes_per_second: 22_528.0, mean: 1.5, p50: 1.0, p99: 2.0 };
+        let expected = Measured { iops: 5.5, bytes_per_second: 22_528.0, p50: 1.0, p99: 2.0 };
         assert_eq!(parse(&value), Some(expected));
         assert_eq!(parse(&Value::Null), None);
     }

@@ -16,7 +16,7 @@ use crate::cli::simulate::load::FIO_COST;
 /// A device whose single random read takes longer than this has moving parts, in microseconds.
 const ROTATES: f64 = 2_000.0;
 /// Corrections.
-const ROUND_COUNT: usize = 12;
+const ROUND_COUNT: usize = 16;
 /// Virtual seconds of a run on a disk, which makes few accesses, and on flash.
 const DISK_SECONDS: u64 = 30;
 const FLASH_SECONDS: u64 = 1;
@@ -82,12 +82,10 @@ fn probe_model(kind: &DeviceKind, probe: Probe, bytes: u64) -> Measured {
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
 fn of_result(result: &RunResult) -> Measured {
     let latencies = result.latencies();
-    // fio notes the end when its processor gets to it, and so does the bench: half of the cost of an access.
     let micros = |nanos: u64| nanos as f64 / 1_000.0;
     Measured {
         iops: result.iops().max(1e-3),
         bytes_per_second: result.bytes_per_second().max(1.0),
-        mean: latencies.mean() / 1_000.0,
         p50: micros(latencies.p50()),
         p99: micros(latencies.p99()),
     }
@@ -101,7 +99,7 @@ fn step(wanted: f64, given: f64) -> f64 {
 fn corrected_ssd(ssd: SsdParameters, measured: &Runs, given: &Runs) -> SsdParameters {
     let (single, own) = (measured.single, given.single);
     let tail = |run: Measured| (run.p99 / run.p50).max(1.02).ln();
-    let late = (single.mean - own.mean) * 1_000.0;
+    let late = (1e6 / single.iops - 1e6 / own.iops) * 1_000.0;
     #[expect(clippy::cast_precision_loss, reason = "one")]
     let stall_mean = (ssd.stall_mean + late / STALL_PERMILLE as f64).max(0.0);
     SsdParameters {
@@ -127,11 +125,13 @@ fn corrected_disk(disk: DiskParameters, measured: &Runs, given: &Runs) -> DiskPa
         reason = "bytes of a track"
     )]
     let track_bytes = ((disk.track_bytes as f64 * rate) as u64).clamp(4_096, 1 << 30);
+    // In a deep queue seeks are short: what is the same for all of them counts most.
+    let short = step(given.deep.iops, measured.deep.iops);
     DiskParameters {
-        seek_constant: disk.seek_constant * factor,
-        seek_root: disk.seek_root * factor,
-        seek_linear: disk.seek_linear * factor,
-        settle: disk.settle * factor,
+        seek_constant: (disk.seek_constant * short).max(1.0),
+        seek_root: (disk.seek_root * factor).max(1e-3),
+        seek_linear: (disk.seek_linear * factor).max(1e-6),
+        settle: (disk.settle * short).max(1.0),
         track_bytes,
         ..disk
     }
