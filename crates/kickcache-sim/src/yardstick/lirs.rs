@@ -82,7 +82,7 @@ impl Lirs {
         }
     }
 
-    fn evict(&mut self) {
+    fn make_room(&mut self) {
         let Some(block) = self.queues.pop(LONG) else { return };
         if self.on_stack.contains_key(&block) {
             self.queues.push(GONE, block);
@@ -106,7 +106,7 @@ impl Lirs {
 
     fn miss(&mut self, block: u64) {
         if self.short_count + self.queues.len(LONG) == self.capacity {
-            self.evict();
+            self.make_room();
         }
         let is_known = self.queues.find(block) == Some(GONE);
         if is_known || self.short_count < self.capacity - self.long_max {

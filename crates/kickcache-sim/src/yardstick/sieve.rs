@@ -32,7 +32,7 @@ impl Sieve {
         ahead.or_else(|| self.by_time.first_key_value()).map(|(at, block)| (*at, *block))
     }
 
-    fn evict(&mut self) {
+    fn make_room(&mut self) {
         while let Some((at, block)) = self.candidate() {
             self.hand = at + 1;
             match self.known.get_mut(&block) {
@@ -57,7 +57,7 @@ impl Policy for Sieve {
             return true;
         }
         if self.known.len() == self.capacity {
-            self.evict();
+            self.make_room();
         }
         self.clock += 1;
         self.known.insert(block, (self.clock, false));
