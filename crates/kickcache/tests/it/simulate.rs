@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::bad_input::refused;
 use crate::daemon::KICKCACHE;
-use crate::scratch::Scratch;
-use crate::{need_kickcache, tools};
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, need_tools, tools};
 
 const JOB: &str = "[global]\nioengine=libaio\niodepth=8\nnumjobs=2\nrw=randread\nrandom_distribution=zipf:1.2\nbs=4k\n\
                    size=64m\ntime_based\nruntime=5\n[mail]\n";
@@ -180,4 +180,19 @@ fn what_cannot_be_simulated_is_refused_with_a_sentence() {
         let said = refused(words, &desk.arguments(words));
         assert!(said.contains(part), "{words}: {said}");
     }
+}
+
+#[test]
+fn a_file_is_measured_by_fio_and_its_description_simulates() {
+    need_kickcache!();
+    need_tools!("fio");
+    let desk = Desk::new();
+    let data = desk.0.random("data.bin", 32 * MIB, 1);
+    let before = fs::read(&data).unwrap();
+    let text = tools::run(KICKCACHE, ["simulate".as_ref(), "--calibrate".as_ref(), data.as_os_str()]);
+    assert!(fs::read(&data).unwrap() == before, "calibration only reads");
+    assert!(text.contains("in brackets, what this description gives") && text.contains("read_median"), "{text}");
+    fs::write(desk.path("measured.toml"), text).unwrap();
+    let table = desk.simulate("run --job mail.fio --cache none --device measured.toml --seconds 1");
+    assert!(table.contains("measured"), "{table}");
 }
