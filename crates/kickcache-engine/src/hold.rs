@@ -50,7 +50,7 @@ impl State {
             Stage::Write(writing) if pending.volume == volume => {
                 writing.ticket.is_some() && writing.locations.contains(&location)
             }
-            _ => false,
+            Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => false,
         })
     }
 
