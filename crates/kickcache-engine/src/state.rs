@@ -384,6 +384,7 @@ impl State {
             debug_assert!(found.state == SegmentState::Ready, "only ready segments are opened");
             found.state = SegmentState::Open;
             found.queue = block.queue;
+            found.tried = None;
             self.agenda.push_back(Task::Reclaim);
         }
         if let Some(older) = block.entry.older {

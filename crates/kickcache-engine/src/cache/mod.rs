@@ -36,11 +36,11 @@ impl VolumeBlocks {
 
 /// What a hit found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Touch {
-    /// A block that was asked for before.
-    Known,
+pub(crate) struct Touch {
     /// The first use of a prefetched block.
-    Prefetched,
+    pub(crate) is_first_of_prefetched: bool,
+    /// A block of a segment on trial.
+    pub(crate) is_on_trial: bool,
 }
 
 /// The books of one cache device.
@@ -215,11 +215,13 @@ impl Cache {
         if hits < HITS_MAX {
             self.slots.set_hits(location, hits + 1);
         }
-        if self.slots.is_prefetched(location) {
+        let is_first_of_prefetched = self.slots.is_prefetched(location);
+        if is_first_of_prefetched {
             self.slots.set_prefetched(location, false);
-            return Touch::Prefetched;
         }
-        Touch::Known
+        let tried = &mut self.segments.get_mut(self.geometry.segment_of(location)).tried;
+        *tried = tried.map(|hits| hits.saturating_add(1));
+        Touch { is_first_of_prefetched, is_on_trial: tried.is_some() }
     }
 
     pub(crate) fn set_hits(&mut self, location: Location, hits: u8) {

@@ -47,6 +47,8 @@ pub(crate) struct Segment {
     pub(crate) readers: u32,
     /// The newest batch in it.
     pub(crate) last_sequence: Sequence,
+    /// Hits since the segment is on trial, if it is.
+    pub(crate) tried: Option<u32>,
     newer: u32,
     older: u32,
 }
@@ -77,6 +79,7 @@ impl Segments {
             kept: 0,
             readers: 0,
             last_sequence: Sequence::new(0),
+            tried: None,
             newer: NONE,
             older: NONE,
         };

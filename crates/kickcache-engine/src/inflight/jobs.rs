@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use crate::error::Error;
 use crate::format::journal::{Record, SegmentImage};
 use crate::format::summary::Summary;
+use crate::policy::retention::Reason;
 use crate::policy::trial::Trial;
 use crate::units::{Location, SegmentIndex, Sequence};
 
@@ -13,6 +14,7 @@ use crate::units::{Location, SegmentIndex, Sequence};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Emptying {
     pub(crate) segment: SegmentIndex,
+    pub(crate) reason: Reason,
     /// Reads of blocks to carry on that are in flight.
     pub(crate) reads_in_flight: u32,
 }

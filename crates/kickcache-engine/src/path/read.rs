@@ -5,7 +5,6 @@
 //! Invariants:
 //! * I-8: a block is handed out only if its checksum is right; a clean one that is not is read from the origin.
 
-use crate::cache::Touch;
 use crate::cache::slots::SlotState;
 use crate::config::{FILL_WINDOW_MAX, Mode};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
@@ -17,6 +16,7 @@ use crate::policy::admission;
 use crate::policy::share::Source;
 use crate::policy::window::Missed;
 use crate::pool::{Share, page_memory, page_pieces};
+use crate::queue::Queue;
 use crate::request::{Errno, Operation};
 use crate::state::State;
 use crate::units::{
@@ -166,9 +166,12 @@ fn is_shared(state: &State, key: BlockKey, location: Location, run: ByteExtent) 
 
 fn touch(state: &mut State, volume: VolumeId, location: Location) {
     let touch = state.cache.touch(location);
+    if touch.is_on_trial {
+        state.reclaim.trial.on_old_hit(volume);
+    }
     let volume = state.volume_mut(volume);
     volume.counters.hit_blocks += 1;
-    if touch == Touch::Prefetched {
+    if touch.is_first_of_prefetched {
         volume.counters.prefetch_hit_blocks += 1;
         volume.window.on_useful();
     }
@@ -315,7 +318,10 @@ fn heal(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location,
 enum Keep {
     Nothing,
     /// With these blocks of the extent for main's head.
-    Promote(BlockSet),
+    Promote {
+        main: BlockSet,
+        is_known: bool,
+    },
 }
 
 /// Serves the blocks from the start of `rest` that are not cached; gives where the rest of the request begins.
@@ -386,13 +392,14 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: b
     let mut main = BlockSet::default();
     let mut is_known = false;
     for (offset, block) in blocks_of(part).enumerate() {
-        if state.retention.place(BlockKey::new(volume, block)).is_some() {
+        let place = state.retention.place(BlockKey::new(volume, block));
+        is_known |= place.is_some();
+        if place == Some(Queue::Main) {
             main.insert(offset);
-            is_known = true;
         }
     }
     match admission::choose(settings.admission, state.pressure(), is_known || is_asked_for) {
-        admission::Choice::Promote => Keep::Promote(main),
+        admission::Choice::Promote => Keep::Promote { main, is_known },
         admission::Choice::Remember => {
             blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
             Keep::Nothing
@@ -402,8 +409,8 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: b
 
 /// Reads an extent from the origin: through pages if it is promoted or not aligned to sectors, else directly.
 fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Keep) {
-    if let Keep::Promote(main) = keep
-        && begin_fill(state, slot, part, main)
+    if let Keep::Promote { main, is_known } = keep
+        && begin_fill(state, slot, part, (main, is_known))
     {
         return;
     }
@@ -422,9 +429,13 @@ fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Kee
 }
 
 /// Begins a fill around a miss; `false` if there are no pages for it.
-fn begin_fill(state: &mut State, slot: RequestSlot, part: ByteExtent, main: BlockSet) -> bool {
+fn begin_fill(
+    state: &mut State,
+    slot: RequestSlot,
+    part: ByteExtent,
+    (main, is_known): (BlockSet, bool),
+) -> bool {
     let volume = state.requests.get(slot).volume;
-    let is_known = main != BlockSet::default();
     let window = choose_window(state, volume, part, is_known);
     let mut chosen = window;
     let count = |extent: ByteExtent| usize::try_from(extent.length / BLOCK_SIZE).expect("at most 256 blocks");
@@ -471,8 +482,8 @@ fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent, is_known
         hits: found.counters.hit_blocks,
         newest: state.order.newest(),
     };
-    if state.volume_mut(volume).window.on_miss(missed) {
-        state.reclaim.trial.want(volume);
+    if let Some(before) = state.volume_mut(volume).window.on_miss(missed) {
+        state.reclaim.trial.want(volume, before);
     }
     if whole.length >= bytes {
         return whole;

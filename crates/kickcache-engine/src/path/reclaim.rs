@@ -6,6 +6,7 @@
 //! * I-4: a segment is opened again only when nothing refers to it, and when everything that superseded its blocks,
 //!   or says that they are *gone*, is durable.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
@@ -16,7 +17,8 @@ use crate::inflight::jobs::Emptying;
 use crate::inflight::submissions::Purpose;
 use crate::log::Entry;
 use crate::order::DurableWaiter;
-use crate::policy::retention::{Judgement, SEARCH_MAX, Verdict};
+use crate::policy::retention::{Judgement, Reason, SEARCH_MAX, Verdict, Work};
+use crate::policy::trial::Asked;
 use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::Durability;
@@ -27,8 +29,6 @@ use crate::units::{Generation, Location, PageIndex, SegmentIndex, VolumeId};
 const READY_MIN: usize = 4;
 /// Segments never used before that are kept ready beyond that: they cost nothing.
 const FRESH_AHEAD: usize = 16;
-/// Segments whose hits are forgotten at a time.
-const FORGET_SEGMENTS: usize = 8;
 /// Segments emptied together, so that they share a flush.
 const EMPTYING_MAX: usize = 4;
 
@@ -93,12 +93,13 @@ fn open_free(state: &mut State) {
 
 /// Finds the next segment to empty; `false` if there is none.
 fn choose_victim(state: &mut State) -> bool {
-    if let Some(segment) = mostly_dead(state) {
-        empty(state, segment);
-        return true;
-    }
-    if let Some(segment) = of_yesterday(state).or_else(|| stale_main(state)) {
-        empty(state, segment);
+    let work = work_so_far(state);
+    state.retention.observe(work);
+    let yesterday = of_yesterday(state).map(|segment| (segment, Reason::Yesterday));
+    let dead = || mostly_dead(state).map(|segment| (segment, Reason::Dead));
+    let stale = || stale_main(state).map(|segment| (segment, Reason::Turn));
+    if let Some((segment, reason)) = yesterday.or_else(dead).or_else(stale) {
+        empty(state, segment, reason);
         return true;
     }
     let segments = state.cache.segments();
@@ -108,48 +109,51 @@ fn choose_victim(state: &mut State) -> bool {
     search(state, first) || search(state, second)
 }
 
-/// A segment of main that had time to show that somebody uses it, and did not.
+fn work_so_far(state: &State) -> Work {
+    let counters = state.volume_ids().map(|volume| state.volume(volume).counters);
+    let admitted = counters.map(|each| each.promoted_blocks + each.logged_blocks).sum();
+    Work { copied: state.counters.reinserted_blocks, admitted }
+}
+
+/// A segment that had time to show that somebody uses it, and did not.
 fn of_yesterday(state: &mut State) -> Option<SegmentIndex> {
-    if let Some(volume) = state.reclaim.trial.take_wanted() {
-        let queues = [Queue::Probation, Queue::Main].into_iter();
-        let mut all: Vec<_> = queues.flat_map(|queue| state.cache.segments().oldest_first(queue)).collect();
-        all.reverse();
-        state.reclaim.trial.begin(volume, all);
-    }
-    let volume = state.reclaim.trial.volume()?;
-    let counters = state.find_volume(volume)?.counters;
-    let asked = counters.hit_blocks + counters.miss_blocks;
-    for _ in 0..FORGET_SEGMENTS {
-        let Some(segment) = state.reclaim.trial.take_waiting() else { break };
-        if forget_hits(state, segment, volume) {
-            state.reclaim.trial.suspect(segment, asked);
-        }
-    }
+    begin_trial(state);
     let capacity = state.retention.capacity();
-    while let Some(segment) = state.reclaim.trial.take_suspect(asked, capacity) {
-        let (live, hot) = count_hot(state, segment);
+    while let Some(volume) = state.reclaim.trial.volume() {
+        let asked = asked_of(state, volume)?;
+        let Some(segment) = state.reclaim.trial.take_suspect(asked, capacity) else { break };
         let found = state.cache.segments().get(segment);
-        let is_in_line = found.state == SegmentState::Sealed && found.queue == Queue::Main;
-        if is_in_line && state.reclaim.trial.is_of_yesterday(hot, live) && can_be_emptied(state, segment) {
+        let is_unused = found.tried.is_some_and(|used| state.reclaim.trial.is_of_yesterday(used, found.live));
+        let is_in_line = found.state == SegmentState::Sealed;
+        if is_in_line && is_unused && belongs_to(state, segment, volume) && can_be_emptied(state, segment) {
             return Some(segment);
         }
     }
     None
 }
 
-/// Forgets the hits of a segment; `false` if most of it is not the volume's, or it is not of main.
-fn forget_hits(state: &mut State, segment: SegmentIndex, volume: VolumeId) -> bool {
-    let found = *state.cache.segments().get(segment);
-    if found.state != SegmentState::Sealed {
-        return false;
-    }
-    let live: Vec<Location> = state.cache.live_in(segment).collect();
-    let is_own = |location: &&Location| state.cache.slots().key(**location).volume() == volume;
-    if live.iter().filter(is_own).count() * 2 < live.len() {
-        return false;
-    }
-    live.into_iter().for_each(|location| state.cache.set_hits(location, 0));
-    found.queue == Queue::Main
+/// Puts all segments on trial, if that is wanted.
+fn begin_trial(state: &mut State) {
+    let Some((volume, before)) = state.reclaim.trial.take_wanted() else { return };
+    let Some(asked) = asked_of(state, volume) else { return };
+    let queues = [Queue::Main, Queue::Probation].into_iter();
+    let is_old = |segment: &SegmentIndex| state.cache.segments().get(*segment).last_sequence <= before;
+    let all: VecDeque<_> =
+        queues.flat_map(|queue| state.cache.segments().oldest_first(queue)).filter(is_old).collect();
+    all.iter().for_each(|segment| state.cache.segment_mut(*segment).tried = Some(0));
+    state.reclaim.trial.begin(volume, asked, all);
+}
+
+fn asked_of(state: &State, volume: VolumeId) -> Option<Asked> {
+    let counters = state.find_volume(volume)?.counters;
+    Some(Asked { hits: counters.hit_blocks, misses: counters.miss_blocks })
+}
+
+/// Whether most of a segment is a volume's.
+fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
+    let is_own = |location: &Location| state.cache.slots().key(*location).volume() == volume;
+    let own = state.cache.live_in(segment).filter(is_own).count();
+    own * 2 >= state.cache.segments().get(segment).live as usize
 }
 
 /// Main's oldest segment, if it is older than all of probation and hardly used.
@@ -172,7 +176,7 @@ fn count_hot(state: &State, segment: SegmentIndex) -> (u32, u32) {
     state.cache.live_in(segment).fold((0, 0), add)
 }
 
-/// A sealed segment without blocks that must be kept, most of it dead.
+/// A sealed segment without blocks that must be kept, much of it dead.
 fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     let blocks = state.cache.geometry().batch_blocks();
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
@@ -192,7 +196,7 @@ fn search(state: &mut State, queue: Queue) -> bool {
         if state.retention.verdict(queue, hot, live) == Verdict::Keep {
             keep(state, *segment);
         } else if can_be_emptied(state, *segment) {
-            empty(state, *segment);
+            empty(state, *segment, Reason::Turn);
             return true;
         } else {
             blocked.push(*segment);
@@ -206,7 +210,7 @@ fn search(state: &mut State, queue: Queue) -> bool {
     let Some(segment) = oldest.first().filter(|segment| can_be_emptied(state, **segment)) else {
         return false;
     };
-    empty(state, *segment);
+    empty(state, *segment, Reason::Turn);
     true
 }
 
@@ -241,7 +245,8 @@ fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
 fn can_be_carried(state: &State, queue: Queue, location: Location) -> bool {
     let slots = state.cache.slots();
     let is_served = state.find_volume(slots.key(location).volume()).is_some();
-    let is_hot = matches!(state.retention.judge(queue, slots.hits(location)), Judgement::Reinsert(_));
+    let judgement = state.retention.judge(Reason::Turn, queue, slots.hits(location));
+    let is_hot = judgement != Judgement::Demote;
     slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location) && (is_hot || !is_served)
 }
 
@@ -265,26 +270,21 @@ fn hurry_writeback(state: &mut State, segments: &[SegmentIndex]) {
     }
 }
 
-/// Empties a segment: blocks with hits are carried on to main's head, up to half of the segment; the others are
-/// forgotten.
-fn empty(state: &mut State, segment: SegmentIndex) {
+/// Empties a segment: blocks that stay are carried to the head of a queue, the others are forgotten.
+fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
     let queue = state.cache.segments().get(segment).queue;
-    let is_mostly_dead = {
-        let found = state.cache.segments().get(segment);
-        state.retention.is_mostly_dead(found.live, state.cache.geometry().batch_blocks())
-    };
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.counters.reclaimed_segments += 1;
-    state.reclaim.emptying.push(Emptying { segment, reads_in_flight: 0 });
-    let limit = (state.cache.geometry().batch_blocks() / 2) as usize;
+    state.reclaim.emptying.push(Emptying { segment, reason, reads_in_flight: 0 });
+    let half = state.cache.geometry().batch_blocks() as usize / 2;
+    let limit = if reason == Reason::Dead { usize::MAX } else { half };
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     let mut carried = Vec::new();
     for location in live {
         let slots = state.cache.slots();
-        let judgement = state.retention.judge(queue, slots.hits(location));
+        let judgement = state.retention.judge(reason, queue, slots.hits(location));
         let must = slots.state(location).must_be_kept() && !mutant!(DirtyDemoted);
-        let wants = must || is_mostly_dead || judgement != Judgement::Demote;
-        if must || (wants && carried.len() < limit) {
+        if must || (judgement != Judgement::Demote && carried.len() < limit) {
             carried.push(location);
         } else {
             demote(state, queue, location);
@@ -362,22 +362,19 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     if slot_state == SlotState::Dead {
         return false;
     }
-    let queue = state.cache.segments().get(state.cache.segment_of(location)).queue;
-    let hits = match state.retention.judge(queue, slots.hits(location)) {
-        Judgement::Reinsert(hits) => hits,
-        Judgement::Demote => 0,
+    let segment = state.cache.segment_of(location);
+    let queue = state.cache.segments().get(segment).queue;
+    let emptying = state.reclaim.emptying.iter().find(|emptying| emptying.segment == segment);
+    let reason = emptying.map_or(Reason::Turn, |emptying| emptying.reason);
+    let (queue, hits) = match state.retention.judge(reason, queue, slots.hits(location)) {
+        Judgement::Reinsert(queue, hits) => (queue, hits),
+        Judgement::Demote => (Queue::Main, 0),
     };
     let dirty = slot_state.must_be_kept();
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
     let older = state.older_copy(Some(location));
     let entry = Entry { key: Some(key), memory: page_memory(page), checksum, dirty, page: Some(page), older };
-    let block = NewBlock {
-        queue: Queue::Main,
-        entry,
-        state: slot_state,
-        waiter: None,
-        durability: Durability::Volatile,
-    };
+    let block = NewBlock { queue, entry, state: slot_state, waiter: None, durability: Durability::Volatile };
     let Some(place) = state.append(key, block) else { return false };
     state.cache.set_hits(place, hits);
     state.counters.reinserted_blocks += 1;

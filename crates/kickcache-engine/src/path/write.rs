@@ -228,8 +228,8 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
         let key = BlockKey::new(volume, block);
         let found = state.cache.find(key);
         let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
-        let is_known = found.is_some() || state.retention.place(key).is_some();
-        let queue = if is_known { Queue::Main } else { Queue::Probation };
+        let known = if found.is_some() { Some(Queue::Main) } else { state.retention.place(key) };
+        let queue = known.unwrap_or(Queue::Probation);
         let is_at_stake = route == Route::LogThrough && may_resurface(state, key);
         let durability = if is_at_stake { Durability::Durable } else { durability };
         let durability = if mutant!(FuaIgnored) { Durability::Volatile } else { durability };

@@ -13,6 +13,12 @@ const PROMOTION_HITS: u8 = 2;
 const KEEP_PERCENT: u32 = 60;
 /// A segment with at most this share of live blocks is cleaned first, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
+/// The same while copies are few: the room that dead copies take is missing for others.
+const DEAD_FIRST_PERCENT_MAX: u32 = 70;
+/// Copies are few below this share of the blocks that came in, in percent: under two blocks are written for each.
+const COPIES_PERCENT: u64 = 90;
+/// Blocks that come in until what was counted before counts half, as a part of the capacity.
+const COPIES_SHARE: u64 = 4;
 /// A segment of main with fewer hot blocks than this, older than all of probation, goes first, in percent.
 const STALE_PERCENT: u32 = 10;
 /// Segments of a queue that one search looks at.
@@ -25,8 +31,19 @@ const STEP: u64 = 2;
 pub(crate) enum Judgement {
     /// Forget it.
     Demote,
-    /// Copy it to the head of main, with these hits left.
-    Reinsert(u8),
+    /// Copy it to the head of a queue, with these hits left.
+    Reinsert(Queue, u8),
+}
+
+/// Why a segment is emptied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reason {
+    /// Its turn has come: what was used enough is copied, up to half of the segment.
+    Turn,
+    /// Much of it is dead: what lives is copied.
+    Dead,
+    /// What it holds is of yesterday: nothing is copied that need not be.
+    Yesterday,
 }
 
 /// What to do with a segment whose turn it is.
@@ -38,12 +55,45 @@ pub(crate) enum Verdict {
     Reclaim,
 }
 
+/// Blocks that reclaim copied, and blocks that came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) copied: u64,
+    pub(crate) admitted: u64,
+}
+
+/// The work of late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Copies {
+    /// All work up to the last time that the past was halved.
+    until: Work,
+    /// What counts of it.
+    past: Work,
+    are_many: bool,
+}
+
+impl Copies {
+    /// So much was done in all.
+    fn observe(&mut self, all: Work, capacity: u64) {
+        // A volume that is taken away takes its counters along.
+        let new = all.admitted.saturating_sub(self.until.admitted);
+        let copied = self.past.copied + all.copied.saturating_sub(self.until.copied);
+        let admitted = self.past.admitted + new;
+        self.are_many = copied * 100 >= admitted * COPIES_PERCENT && copied > 0;
+        if new > capacity / COPIES_SHARE || all.admitted < self.until.admitted {
+            self.past = Work { copied: copied / 2, admitted: admitted / 2 };
+            self.until = all;
+        }
+    }
+}
+
 /// The policy's memory.
 #[derive(Debug)]
 pub(crate) struct Retention {
     capacity: u64,
     /// Blocks that probation shall hold.
     target: u64,
+    copies: Copies,
     /// Left probation a while ago.
     left_probation: Ghost,
     /// Left probation just now.
@@ -57,6 +107,7 @@ impl Retention {
         Retention {
             capacity,
             target: capacity / 10,
+            copies: Copies::default(),
             left_probation: Ghost::new(capacity * 8 / 10),
             left_probation_recently: Ghost::new(capacity / 10),
             left_main_recently: Ghost::new(capacity / 10),
@@ -79,7 +130,8 @@ impl Retention {
         self.target
     }
 
-    /// A block that is not cached was asked for: in which queue would it start, and is it known?
+    /// A block that is not cached was asked for: in which queue does it start, if it is known? What left main had its
+    /// time there, and begins again in probation.
     pub(crate) fn place(&mut self, key: BlockKey) -> Option<Queue> {
         if self.left_probation_recently.take(key) {
             self.target = (self.target + STEP).min(self.capacity * 95 / 100);
@@ -87,7 +139,7 @@ impl Retention {
         }
         if self.left_main_recently.take(key) {
             self.target = self.target.saturating_sub(STEP).max(self.capacity / 100).max(1);
-            return Some(Queue::Main);
+            return Some(Queue::Probation);
         }
         self.left_probation.take(key).then_some(Queue::Main)
     }
@@ -119,12 +171,15 @@ impl Retention {
         if probation_blocks > self.target || main_segments == 0 { Queue::Probation } else { Queue::Main }
     }
 
-    /// What happens to a block whose segment is reclaimed.
-    pub(crate) fn judge(&self, queue: Queue, hits: u8) -> Judgement {
-        match queue {
-            Queue::Probation if hits >= PROMOTION_HITS => Judgement::Reinsert(0),
-            Queue::Main if hits > 0 => Judgement::Reinsert(hits - 1),
-            Queue::Probation | Queue::Main => Judgement::Demote,
+    /// What happens to a block whose segment is emptied.
+    pub(crate) fn judge(&self, reason: Reason, queue: Queue, hits: u8) -> Judgement {
+        match (reason, queue) {
+            (Reason::Turn | Reason::Dead, Queue::Probation) if hits >= PROMOTION_HITS => {
+                Judgement::Reinsert(Queue::Main, 0)
+            }
+            (Reason::Turn, Queue::Main) if hits > 0 => Judgement::Reinsert(Queue::Main, hits - 1),
+            (Reason::Dead, _) => Judgement::Reinsert(queue, hits),
+            (Reason::Turn | Reason::Yesterday, _) => Judgement::Demote,
         }
     }
 
@@ -137,9 +192,15 @@ impl Retention {
         }
     }
 
-    /// Whether a sealed segment of `blocks` blocks, `live` of them live, is mostly dead copies and headers.
+    /// So much was copied, and came in, in all.
+    pub(crate) fn observe(&mut self, work: Work) {
+        self.copies.observe(work, self.capacity);
+    }
+
+    /// Whether enough of a sealed segment of `blocks` blocks, `live` of them live, is dead copies and headers.
     pub(crate) fn is_mostly_dead(&self, live: u32, blocks: u32) -> bool {
-        live * 100 <= blocks * DEAD_FIRST_PERCENT
+        let percent = if self.copies.are_many { DEAD_FIRST_PERCENT } else { DEAD_FIRST_PERCENT_MAX };
+        live * 100 <= blocks * percent
     }
 }
 
@@ -159,9 +220,31 @@ mod tests {
         assert_eq!(retention.target(), 950);
         for _ in 0..1_000 {
             retention.on_left(key, Queue::Main);
-            retention.place(key);
+            assert_eq!(retention.place(key), Some(Queue::Probation));
             retention.left_probation.take(key);
         }
         assert_eq!(retention.target(), 10);
+    }
+
+    #[test]
+    fn fewer_dead_blocks_are_cleaned_while_copies_are_few() {
+        let mut retention = Retention::new(1_000);
+        assert!(retention.is_mostly_dead(70, 100) && !retention.is_mostly_dead(71, 100));
+        retention.observe(Work { copied: 95, admitted: 100 });
+        assert!(retention.is_mostly_dead(50, 100) && !retention.is_mostly_dead(51, 100));
+        retention.observe(Work { copied: 95, admitted: 120 });
+        assert!(retention.is_mostly_dead(70, 100), "copies are few again");
+    }
+
+    #[test]
+    fn what_lives_in_a_dead_segment_stays_in_its_queue() {
+        let retention = Retention::new(1_000);
+        let judge = |reason, queue, hits| retention.judge(reason, queue, hits);
+        assert_eq!(judge(Reason::Dead, Queue::Probation, 1), Judgement::Reinsert(Queue::Probation, 1));
+        assert_eq!(judge(Reason::Dead, Queue::Main, 0), Judgement::Reinsert(Queue::Main, 0));
+        assert_eq!(judge(Reason::Turn, Queue::Probation, 2), Judgement::Reinsert(Queue::Main, 0));
+        assert_eq!(judge(Reason::Turn, Queue::Main, 2), Judgement::Reinsert(Queue::Main, 1));
+        assert_eq!(judge(Reason::Turn, Queue::Probation, 1), Judgement::Demote);
+        assert_eq!(judge(Reason::Yesterday, Queue::Main, 3), Judgement::Demote);
     }
 }

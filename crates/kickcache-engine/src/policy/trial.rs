@@ -1,73 +1,91 @@
-//! What is of yesterday: when a volume suddenly asks for what the cache never knew, the hits of what is cached are
-//! forgotten, and main's segments must show that somebody still uses them, or leave before all others.
+//! What is of yesterday: when a volume suddenly asks for what the cache never knew, the segments of before are on
+//! trial. If new blocks soon serve the volume well and those of before do not, what nobody used leaves first.
+//!
+//! A scan is a sudden change too, and so is a phase of a program that soon comes back to what it used before: hits
+//! prove that the new blocks are what the volume works with, misses prove nothing. Hits of before are not forgotten.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
-use crate::units::{SegmentIndex, VolumeId};
+use crate::units::{SegmentIndex, Sequence, VolumeId};
 
-/// A segment of which a smaller part than this is used again, in percent, leaves.
+/// A segment of which a smaller part than this was used, in percent, leaves.
 const USED_PERCENT: u32 = 1;
-/// How long a segment has to show it, in blocks asked for, as a part of the cache's capacity.
-const TIME_SHARE: u64 = 64;
+/// Hits that a proof takes, as a part of the cache's capacity in blocks.
+const HITS_SHARE: u64 = 256;
+/// Hits for each miss that a proof takes.
+const HITS_FOR_A_MISS: u64 = 3;
+/// A proof takes that at most one in so many hits is one of a segment on trial.
+const NEW_FOR_AN_OLD: u64 = 16;
+/// Blocks asked for after which a trial without a proof ends, as a part of the cache's capacity.
+const LENGTH_SHARE: u64 = 4;
+
+/// What a volume asked for so far, in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
 
 /// The policy's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Trial {
-    wanted: Option<VolumeId>,
+    wanted: Option<(VolumeId, Sequence)>,
     /// Whose change it is.
     volume: Option<VolumeId>,
-    /// Segments whose hits are still those of yesterday.
-    waiting: Vec<SegmentIndex>,
-    /// Segments whose hits were forgotten, and how many blocks had been asked for by then.
-    suspects: VecDeque<(SegmentIndex, u64)>,
+    since: Asked,
+    /// Hits of the volume in segments on trial.
+    old_hits: u64,
+    /// What nobody used leaves, until none is left.
+    is_proven: bool,
+    /// Segments on trial, those that leave first at the front.
+    suspects: VecDeque<SegmentIndex>,
 }
 
 impl Trial {
-    /// A volume suddenly asks for other blocks.
-    pub(crate) fn want(&mut self, volume: VolumeId) {
-        self.wanted = Some(volume);
+    /// A volume suddenly asks for other blocks, and did not when `before` was the newest sequence number.
+    pub(crate) fn want(&mut self, volume: VolumeId, before: Sequence) {
+        self.wanted = Some((volume, before));
     }
 
-    /// The volume for which a trial is to begin.
-    pub(crate) fn take_wanted(&mut self) -> Option<VolumeId> {
-        self.wanted.take()
+    /// The volume for which a trial of what was written up to a sequence number is to begin. What is proven ends first.
+    pub(crate) fn take_wanted(&mut self) -> Option<(VolumeId, Sequence)> {
+        self.wanted.take_if(|_| !self.is_proven)
     }
 
-    /// Begins with all segments, those that are next in line last.
-    pub(crate) fn begin(&mut self, volume: VolumeId, segments: Vec<SegmentIndex>) {
-        self.volume = Some(volume);
-        self.waiting = segments;
-        self.suspects.clear();
+    /// Begins when the volume had asked for so much; the segments that leave first come first.
+    pub(crate) fn begin(&mut self, volume: VolumeId, asked: Asked, suspects: VecDeque<SegmentIndex>) {
+        (self.volume, self.since, self.suspects) = (Some(volume), asked, suspects);
+        (self.old_hits, self.is_proven) = (0, false);
     }
 
     pub(crate) const fn volume(&self) -> Option<VolumeId> {
         self.volume
     }
 
-    /// The next segment whose hits are to be forgotten.
-    pub(crate) fn take_waiting(&mut self) -> Option<SegmentIndex> {
-        self.waiting.pop()
+    /// A volume used a block of a segment that was on trial when that began.
+    pub(crate) fn on_old_hit(&mut self, volume: VolumeId) {
+        self.old_hits += u64::from(self.volume == Some(volume));
     }
 
-    /// The hits of a segment were forgotten when `asked` blocks had been asked for.
-    pub(crate) fn suspect(&mut self, segment: SegmentIndex, asked: u64) {
-        self.suspects.push_back((segment, asked));
-    }
-
-    /// The next segment that has had its time.
-    pub(crate) fn take_suspect(&mut self, asked: u64, capacity: u64) -> Option<SegmentIndex> {
-        let (segment, since) = *self.suspects.front()?;
-        if asked - since < capacity / TIME_SHARE {
-            return None;
+    /// The next segment on trial, once it is proven that new blocks serve the volume well.
+    pub(crate) fn take_suspect(&mut self, asked: Asked, capacity: u64) -> Option<SegmentIndex> {
+        // A volume that was taken away and came back counts from zero.
+        let hits = asked.hits.saturating_sub(self.since.hits);
+        let misses = asked.misses.saturating_sub(self.since.misses);
+        self.is_proven |= hits >= capacity / HITS_SHARE
+            && hits >= misses * HITS_FOR_A_MISS
+            && self.old_hits * NEW_FOR_AN_OLD <= hits;
+        let suspect = if self.is_proven { self.suspects.pop_front() } else { None };
+        if suspect.is_none() && (self.is_proven || hits + misses > capacity / LENGTH_SHARE) {
+            (self.volume, self.is_proven) = (None, false);
+            self.suspects.clear();
         }
-        self.suspects.pop_front();
-        Some(segment)
+        suspect
     }
 
-    /// Whether a segment that has had its time leaves: `hot` of its `live` blocks have hits.
-    pub(crate) const fn is_of_yesterday(&self, hot: u32, live: u32) -> bool {
-        hot * 100 <= live * USED_PERCENT
+    /// Whether a segment that was on trial leaves: blocks of it were used so often since, so many of them live.
+    pub(crate) const fn is_of_yesterday(&self, used: u32, live: u32) -> bool {
+        used * 100 <= live * USED_PERCENT
     }
 }
 
@@ -75,17 +93,39 @@ impl Trial {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_suspect_has_its_time() {
+    fn begun() -> Trial {
         let mut trial = Trial::default();
         let volume = VolumeId::new(0);
-        trial.want(volume);
-        assert_eq!(trial.take_wanted(), Some(volume));
-        trial.begin(volume, alloc::vec![SegmentIndex::new(3)]);
-        let segment = trial.take_waiting().unwrap();
-        trial.suspect(segment, 1_000);
-        assert_eq!(trial.take_suspect(1_099, 6_400), None);
-        assert_eq!(trial.take_suspect(1_100, 6_400), Some(segment));
+        trial.want(volume, Sequence::new(9));
+        assert_eq!(trial.take_wanted(), Some((volume, Sequence::new(9))));
+        let asked = Asked { hits: 1_000, misses: 1_000 };
+        trial.begin(volume, asked, [3, 4].map(SegmentIndex::new).into());
+        trial
+    }
+
+    #[test]
+    fn hits_of_new_blocks_prove_that_old_ones_may_leave() {
+        let mut trial = begun();
+        assert_eq!(trial.take_suspect(Asked { hits: 1_099, misses: 1_020 }, 25_600), None);
+        let proof = Asked { hits: 1_100, misses: 1_020 };
+        assert_eq!(trial.take_suspect(proof, 25_600), Some(SegmentIndex::new(3)));
         assert!(trial.is_of_yesterday(1, 100) && !trial.is_of_yesterday(2, 100));
+        assert_eq!(trial.take_suspect(proof, 25_600), Some(SegmentIndex::new(4)));
+        assert_eq!((trial.take_suspect(proof, 25_600), trial.volume()), (None, None), "the trial is over");
+    }
+
+    #[test]
+    fn misses_prove_nothing() {
+        let mut trial = begun();
+        assert_eq!(trial.take_suspect(Asked { hits: 1_100, misses: 1_200 }, 25_600), None);
+        assert_eq!(trial.take_suspect(Asked { hits: 1_100, misses: 8_000 }, 25_600), None);
+        assert_eq!(trial.volume(), None, "the trial is over");
+    }
+
+    #[test]
+    fn hits_of_old_blocks_prove_nothing() {
+        let mut trial = begun();
+        (0..10).for_each(|_| trial.on_old_hit(VolumeId::new(0)));
+        assert_eq!(trial.take_suspect(Asked { hits: 1_100, misses: 1_000 }, 25_600), None);
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct FillWindow {
     /// How often the volume misses, in 1/1024.
     usual: u64,
     opening: bool,
+    /// The newest sequence numbers at the last look, and at the one before: a change may begin between the two.
+    looked: [Sequence; 2],
     /// What was written before does not count as useless.
     opened: Sequence,
 }
@@ -70,6 +72,7 @@ impl FillWindow {
             hits: 0,
             usual: 0,
             opening: false,
+            looked: [Sequence::new(0); 2],
             opened: Sequence::new(0),
         }
     }
@@ -102,8 +105,9 @@ impl FillWindow {
         self.useless /= 2;
     }
 
-    /// A block missed; whether the volume suddenly asks for other blocks than before.
-    pub(crate) fn on_miss(&mut self, missed: Missed) -> bool {
+    /// A block missed; if the volume suddenly asks for other blocks than before, the sequence number that was the newest
+    /// when it did not yet.
+    pub(crate) fn on_miss(&mut self, missed: Missed) -> Option<Sequence> {
         self.misses += 1;
         self.known += u32::from(missed.is_known);
         self.near += u32::from(missed.is_near && !missed.is_known);
@@ -111,10 +115,10 @@ impl FillWindow {
         if self.opening && self.misses.is_multiple_of(OPENING_MISSES) && self.bytes < self.max {
             self.bytes *= 2;
         }
-        self.misses == VOTES && self.look(missed)
+        if self.misses == VOTES { self.look(missed) } else { None }
     }
 
-    fn look(&mut self, missed: Missed) -> bool {
+    fn look(&mut self, missed: Missed) -> Option<Sequence> {
         let hits = missed.hits - self.hits;
         let share = u64::from(VOTES) * 1024 / (u64::from(VOTES) + hits);
         let is_sudden = share > SUDDEN_FACTOR * self.usual + SUDDEN_LEAST;
@@ -130,7 +134,9 @@ impl FillWindow {
             if share < self.usual { (7 * self.usual + share) / 8 } else { (self.usual + share).div_ceil(2) };
         self.hits = missed.hits;
         (self.misses, self.near, self.crowded, self.known) = (0, 0, 0, 0);
-        opens
+        let [last, before] = self.looked;
+        self.looked = [missed.newest, last];
+        opens.then_some(before)
     }
 }
 
