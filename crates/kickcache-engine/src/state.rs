@@ -416,7 +416,8 @@ impl State {
     /// A block that the origin holds waits for the origin's flush; until then its place means this copy (I-4).
     pub(crate) fn await_flush(&mut self, key: BlockKey, location: Location) {
         self.enter_segment(location);
-        self.volume_mut(key.volume()).flush.add(key, location);
+        let now = self.now;
+        self.volume_mut(key.volume()).flush.add(key, location, now);
     }
 
     /// Where the data of a block stands in memory, if its batch has not landed.

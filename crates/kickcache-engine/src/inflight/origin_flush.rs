@@ -22,7 +22,7 @@ pub(crate) struct OriginFlush {
     gathering: Vec<(BlockKey, Location)>,
     /// Blocks that the flush in flight makes clean.
     flushing: Vec<(BlockKey, Location)>,
-    /// When the oldest write since the last flush ended.
+    /// When the oldest write since the last flush ended, or the oldest block began to gather.
     since: Option<Instant>,
     wanted: bool,
     /// The flush in flight covers writes that clients were told of.
@@ -44,9 +44,11 @@ impl OriginFlush {
         self.since.get_or_insert(now);
     }
 
-    /// A block that the origin holds now, unflushed.
-    pub(crate) fn add(&mut self, key: BlockKey, location: Location) {
+    /// A block that the origin holds now, unflushed. It makes a flush due as a write does: it may have been read while
+    /// the flush of the last write was in flight, and must be kept until the next one.
+    pub(crate) fn add(&mut self, key: BlockKey, location: Location, now: Instant) {
         self.gathering.push((key, location));
+        self.since.get_or_insert(now);
     }
 
     /// Blocks that wait for a flush.
@@ -120,6 +122,7 @@ impl OriginFlush {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::{BlockIndex, VolumeId};
 
     fn failed(prepare: impl FnOnce(&mut OriginFlush)) -> OriginFlush {
         let mut flush = OriginFlush::default();
@@ -136,6 +139,17 @@ mod tests {
         assert!(flush.take_unreported());
         assert!(!flush.take_unreported());
         assert!(flush.concerns_clients(), "and the next flush goes to the origin again");
+    }
+
+    #[test]
+    fn a_block_that_gathers_behind_a_flush_makes_another_one_due() {
+        let mut flush = OriginFlush::default();
+        flush.on_write(Instant::ZERO);
+        flush.want();
+        assert!(flush.begin());
+        flush.add(BlockKey::new(VolumeId::new(0), BlockIndex::new(0)), Location::new(0), Instant::ZERO);
+        flush.end();
+        assert_eq!(flush.due(), Some(Instant::ZERO));
     }
 
     #[test]

@@ -50,7 +50,10 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     let mut is_lost = false;
     for (location, entry) in (0..).map(|offset| first.plus(offset)).zip(&batch.entries) {
         let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else {
-            heirs.extend(state.pass_on_older(location, entry.older));
+            let heir = state.pass_on_older(location, entry.older);
+            // What superseded it landed already, but nothing says that it would survive a power cut.
+            is_lost |= heir.is_none() && entry.page.is_none() && batch.durability == Durability::Durable;
+            heirs.extend(heir);
             continue;
         };
         if append_again(state, batch, entry, location) {

@@ -334,7 +334,11 @@ impl Register {
             }
         }
         let open = older_survive && (self.base_open || (!flushed && self.volatile_open));
-        let undone = self.discarded.filter(|ended| !book.is_flushed(volume, *ended));
+        // What was written after a discard may be gone, and its place be open again.
+        let issued = |entry: &Entry| book.get(entry.version).map_or(0, |record| record.issued);
+        let is_written_since = |ended: Tick| self.entries.iter().any(|entry| issued(entry) > ended);
+        let undone =
+            self.discarded.filter(|ended| !book.is_flushed(volume, *ended) || is_written_since(*ended));
         let loose = self.loose.or_else(|| undone.map(|ended| Loose { in_flight: 0, ended }));
         let kept = |version: Version| book.is_durable(version);
         self.loose = loose.filter(|loose| !self.overwritten_since(*loose, kept, book));
