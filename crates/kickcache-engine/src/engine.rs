@@ -294,6 +294,7 @@ impl Engine {
         self.is_stirred = true;
         if self.state.recovery.is_none() {
             self.state.agenda.extend(self.state.volume_ids().map(Task::Writeback));
+            self.state.agenda.push_back(Task::Reclaim);
         }
         self.run_agenda();
     }
@@ -350,7 +351,7 @@ impl Engine {
             let flush = state.volume(volume).flush.due().map(|since| since.plus(after));
             [flush, writeback::poll_timeout(state, volume)]
         });
-        volumes.chain([state.log.poll_timeout()]).flatten().min()
+        volumes.chain([state.log.poll_timeout(), reclaim::poll_timeout(state)]).flatten().min()
     }
 
     /// Changes a volume's mode; leaving write-back drains first, and the new mode holds for new writes at once.

@@ -8,6 +8,7 @@ use crate::format::journal::{Record, SegmentImage};
 use crate::format::summary::Summary;
 use crate::policy::retention::Reason;
 use crate::policy::trial::Trial;
+use crate::time::Instant;
 use crate::units::{Location, SegmentIndex, Sequence};
 
 /// A segment that reclaim empties.
@@ -17,6 +18,8 @@ pub(crate) struct Emptying {
     pub(crate) reason: Reason,
     /// Reads of blocks to carry on that are in flight.
     pub(crate) reads_in_flight: u32,
+    /// The cache device answered one of them with an error.
+    pub(crate) has_failed: bool,
 }
 
 /// Reclaim's state.
@@ -29,6 +32,8 @@ pub(crate) struct Reclaim {
     pub(crate) opening: usize,
     /// Blocks to carry on for which there was no memory or no room.
     pub(crate) postponed: Vec<Location>,
+    /// No segment is emptied before: the cache device answered a read with an error.
+    pub(crate) rest_until: Option<Instant>,
     /// Reclaim goes on until the upper mark is reached.
     pub(crate) active: bool,
     /// Segments of main that must show that they are used.

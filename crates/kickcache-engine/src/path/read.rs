@@ -257,7 +257,7 @@ pub(crate) fn on_hit(
         if read != Some(state.cache.slots().checksum(place)) && !(mutant!(ChecksumIgnored) && read.is_some())
         {
             let key = BlockKey::new(first.volume(), first.block().plus(u64::from(offset)));
-            heal(state, slot, key, place, block_extent(key.block()));
+            heal(state, slot, (key, place), block_extent(key.block()), read.is_some());
         }
     }
     state.leave_segment(location);
@@ -279,22 +279,24 @@ pub(crate) fn on_hit_part(
     if read == Some(state.cache.slots().checksum(location)) {
         copy_block(state, slot, page_memory(page), part);
     } else {
-        heal(state, slot, key, location, part);
+        heal(state, slot, (key, location), part, read.is_some());
     }
     state.pool.release(page);
     state.leave_segment(location);
     state.release(slot);
 }
 
-/// A block could not be read from the cache device, or not as it was written (I-8).
-fn heal(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, part: ByteExtent) {
+/// A block could not be read from the cache device, or not as it was written (I-8). A device that answers with an error
+/// may do better the next time; other bytes than those that were written will not become the right ones.
+fn heal(state: &mut State, slot: RequestSlot, block: (BlockKey, Location), part: ByteExtent, was_read: bool) {
+    let (key, location) = block;
     if !state.cache.is_current(key, location) {
         serve(state, slot, part);
         return;
     }
     match state.cache.slots().state(location) {
         SlotState::Dirty if !mutant!(DamagedDirtyFromOrigin) => {
-            if !state.cache.slots().is_damaged(location) {
+            if was_read && !state.cache.slots().is_damaged(location) {
                 state.cache.set_damaged(location);
                 state.volume_mut(key.volume()).counters.damaged_blocks += 1;
             }

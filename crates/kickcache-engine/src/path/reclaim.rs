@@ -23,12 +23,15 @@ use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::Durability;
 use crate::state::{NewBlock, State, Task};
+use crate::time::{Duration, Instant};
 use crate::units::{Generation, Location, PageIndex, SegmentIndex, VolumeId};
 
 /// Segments that are kept ready at least.
 const READY_MIN: usize = 4;
 /// Segments never used before that are kept ready beyond that: they cost nothing.
 const FRESH_AHEAD: usize = 16;
+/// Rest after an error of a read from the cache device.
+const REST: Duration = Duration::from_millis(1_000);
 /// Segments emptied together, so that they share a flush.
 const EMPTYING_MAX: usize = 4;
 
@@ -55,7 +58,10 @@ pub(crate) fn go_on(state: &mut State) {
         state.volume_ids().for_each(|volume| state.volume_mut(volume).writeback_wanted = false);
     }
     let is_wanted = !state.is_ending || !state.space_waiters.is_empty();
-    if state.reclaim.active && is_wanted {
+    if state.reclaim.rest_until.is_some_and(|until| state.now >= until) {
+        state.reclaim.rest_until = None;
+    }
+    if state.reclaim.active && is_wanted && state.reclaim.rest_until.is_none() {
         while supply(state) < low + EMPTYING_MAX.min(low)
             && state.reclaim.emptying.len() < EMPTYING_MAX
             && state.journal.has_room()
@@ -275,7 +281,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.counters.reclaimed_segments += 1;
-    state.reclaim.emptying.push(Emptying { segment, reason, reads_in_flight: 0 });
+    state.reclaim.emptying.push(Emptying { segment, reason, reads_in_flight: 0, has_failed: false });
     let half = state.cache.geometry().batch_blocks() as usize / 2;
     let limit = if reason == Reason::Dead { usize::MAX } else { half };
     let live: Vec<Location> = state.cache.live_in(segment).collect();
@@ -343,12 +349,16 @@ pub(crate) fn on_read(
         let is_right = read == Some(state.cache.slots().checksum(location));
         if !is_right || !reinsert(state, location, *page) {
             state.pool.release(*page);
-            leave_behind(state, location, is_right);
+            leave_behind(state, location, read.is_none() || is_right);
         }
     }
     let segment = state.cache.segment_of(first);
     if let Some(emptying) = state.reclaim.emptying.iter_mut().find(|emptying| emptying.segment == segment) {
         emptying.reads_in_flight -= 1;
+        emptying.has_failed |= result.is_err();
+    }
+    if result.is_err() {
+        state.reclaim.rest_until = Some(state.now.plus(REST));
     }
     state.leave_segment(first);
     state.wake_stalled();
@@ -382,14 +392,14 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
 }
 
 /// A block could not be carried on: a clean one is forgotten, one that must be kept keeps its segment.
-fn leave_behind(state: &mut State, location: Location, is_right: bool) {
+fn leave_behind(state: &mut State, location: Location, may_be_read: bool) {
     let slots = state.cache.slots();
     let (slot_state, key) = (slots.state(location), slots.key(location));
     match slot_state {
         SlotState::Dead => {}
         SlotState::Clean => state.forget(key),
         SlotState::Unflushed => state.reclaim.postponed.push(location),
-        SlotState::Dirty if is_right => state.reclaim.postponed.push(location),
+        SlotState::Dirty if may_be_read => state.reclaim.postponed.push(location),
         SlotState::Dirty => {
             state.cache.set_damaged(location);
             if state.find_volume(key.volume()).is_some() {
@@ -416,7 +426,7 @@ fn finish_emptied(state: &mut State) {
     for emptying in done {
         state.reclaim.emptied.push(emptying.segment);
     }
-    give_up_damaged(state);
+    give_up_unreadable(state);
 }
 
 fn retry(state: &mut State, location: Location) {
@@ -444,18 +454,33 @@ fn retry(state: &mut State, location: Location) {
     }
 }
 
-/// A segment with a damaged dirty block never becomes empty: it goes back in line, and stays there.
-fn give_up_damaged(state: &mut State) {
-    let has_damage = |state: &State, segment: SegmentIndex| {
-        state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
+/// A segment with a damaged dirty block never becomes empty: it stays as it is. One whose blocks could not be read goes
+/// back in line.
+fn give_up_unreadable(state: &mut State) {
+    let is_over = |state: &State, each: &Emptying| {
+        each.reads_in_flight == 0
+            && (has_damage(state, each.segment)
+                || each.has_failed && state.cache.segments().get(each.segment).live > 0)
     };
-    let (damaged, left): (Vec<_>, Vec<_>) = core::mem::take(&mut state.reclaim.emptying)
-        .into_iter()
-        .partition(|each| each.reads_in_flight == 0 && has_damage(state, each.segment));
+    let (over, left): (Vec<_>, Vec<_>) =
+        core::mem::take(&mut state.reclaim.emptying).into_iter().partition(|each| is_over(state, each));
     state.reclaim.emptying = left;
-    for emptying in damaged {
-        state.cache.segment_mut(emptying.segment).state = SegmentState::Retired;
+    for Emptying { segment, .. } in over {
+        if has_damage(state, segment) {
+            state.cache.segment_mut(segment).state = SegmentState::Retired;
+        } else {
+            state.cache.seal(segment);
+        }
     }
+}
+
+fn has_damage(state: &State, segment: SegmentIndex) -> bool {
+    state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
+}
+
+/// When reclaim should be looked at again.
+pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
+    state.reclaim.rest_until.filter(|_| !state.is_out_of_service())
 }
 
 /// Waits until what took the place of the blocks of empty segments is durable: were the record of an opening to survive

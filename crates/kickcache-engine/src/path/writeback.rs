@@ -31,7 +31,7 @@ const BLOCKS_MAX: usize = 64;
 const GAP_MAX: u64 = 4;
 /// When to look again for something to write back that is not ripe yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Rest after an error of the origin.
+/// Rest after an error of the origin, or of a read from the cache device.
 const BACKOFF: Duration = Duration::from_millis(1_000);
 
 /// What the pace of a volume is at the moment.
@@ -251,7 +251,11 @@ pub(crate) fn on_read(
             continue;
         }
         state.writebacks.get_mut(slot).failed = true;
-        on_unreadable(state, *key, *location);
+        if read.is_some() {
+            on_damaged(state, *key, *location);
+        } else {
+            state.volume_mut(key.volume()).backoff_until = state.now.plus(BACKOFF);
+        }
     }
     state.leave_segment(blocks[0].1);
     let writeback = state.writebacks.get_mut(slot);
@@ -275,7 +279,7 @@ pub(crate) fn on_read(
 }
 
 /// A block on its way to the origin is damaged: it must not get there.
-fn on_unreadable(state: &mut State, key: BlockKey, location: Location) {
+fn on_damaged(state: &mut State, key: BlockKey, location: Location) {
     if !state.cache.is_current(key, location) {
         return;
     }

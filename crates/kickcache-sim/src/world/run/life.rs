@@ -255,8 +255,8 @@ impl World {
         self.faulty = false;
         self.verify(&mut host)?;
         host.engine.check();
-        let excused = self.plan.faults.any() && self.is_damaged(&host);
-        self.drain(&mut host, excused)?;
+        self.drain(&mut host)?;
+        let excused = self.is_excused(&host);
         if !excused {
             self.check_rest(&mut host)?;
         }
@@ -280,17 +280,23 @@ impl World {
             || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
     }
 
-    fn drain<E: Subject>(&mut self, host: &mut Host<E>, excused: bool) -> Result<(), String> {
+    /// Damage may also come to light while dirty blocks are written back.
+    fn is_excused<E: Subject>(&self, host: &Host<E>) -> bool {
+        self.plan.faults.any() && self.is_damaged(host)
+    }
+
+    fn drain<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         self.note(|| "drain".to_owned());
         for settings in &self.volumes {
             debug_assert!(self.served.iter().all(|served| *served), "the last life serves all volumes");
             host.engine.drain(self.now, settings.volume);
         }
         self.pump(host)?;
-        let deadline = self.now.plus(if excused { PATIENCE_EXCUSED } else { PATIENCE });
+        let (deadline, early) = (self.now.plus(PATIENCE), self.now.plus(PATIENCE_EXCUSED));
         loop {
             let is_idle = self.run(host, Some(200), |world, host| world.is_idle(host))?;
-            if is_drained(&host.engine.status()) || excused && (is_idle || self.now > deadline) {
+            let may_stay = self.is_excused(host) && (is_idle || self.now > early);
+            if is_drained(&host.engine.status()) || may_stay {
                 return Ok(());
             }
             if is_idle || self.now > deadline {

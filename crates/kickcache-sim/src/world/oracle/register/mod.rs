@@ -363,7 +363,7 @@ impl Register {
         base.dedup();
         volatile.sort_unstable();
         volatile.dedup();
-        volatile.retain(|version| !base.contains(version));
+        // Those that are in both stay in both: a read tells which of the first reigns, and nothing of the others.
         self.base = base;
         self.volatile = volatile;
         self.base_seen = 0;
