@@ -3,27 +3,20 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
 
-use std::fs;
-use std::path::Path;
-
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any};
 
 #[path = "../../../fuzz/harness/format.rs"]
 mod harness;
 
+#[path = "../../../fuzz/harness/replay.rs"]
+mod corpus;
+
 fn replay(target: &str, run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let mut count = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        eprintln!("{}", path.display());
-        let bytes = fs::read(&path).unwrap();
-        run(&bytes);
+    corpus::replay(target, 4, |bytes| {
+        run(bytes);
         (0..bytes.len()).step_by(bytes.len() / 64 + 1).for_each(|length| run(&bytes[..length]));
-        count += 1;
-    }
-    assert!(count >= 4, "{} holds only {count} files", folder.display());
+    });
 }
 
 #[test]

@@ -541,25 +541,27 @@ fn submit_fill(state: &mut State, fill: Fill) {
 
 /// Reads from the origin straight into the request's memory.
 fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
-    state.hold(slot);
-    let volume = state.requests.get(slot).volume;
-    let memory = payload(state, slot, part.start);
-    let length = u32::try_from(part.length).expect("requests have at most 32 MiB");
-    let ticket = state.enqueue(volume, part, Access::Read);
-    let operation = DeviceOperation::Read {
-        device: Device::Origin(volume),
-        offset: part.start,
-        pieces: Pieces::One(Piece { memory, length }),
-        checksums: Checksums::Skip,
-    };
-    let (now, length) = (state.now, part.length);
-    state.volume_mut(volume).share.on_begin(now, Source::Origin, length);
-    let purpose = Purpose::Direct { request: slot, part: (ticket, length) };
-    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+    read_into_request(state, slot, part, |ticket| Purpose::Direct {
+        request: slot,
+        part: (ticket, part.length),
+    });
 }
 
 /// Reads from the origin what the cache has too.
 fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
+    read_into_request(state, slot, extent, |ticket| Purpose::Shared {
+        request: slot,
+        part: (ticket, extent),
+    });
+}
+
+/// Reads from the origin into the request's memory, in its turn.
+fn read_into_request(
+    state: &mut State,
+    slot: RequestSlot,
+    extent: ByteExtent,
+    purpose: impl FnOnce(Ticket) -> Purpose,
+) {
     state.hold(slot);
     let (now, volume) = (state.now, state.requests.get(slot).volume);
     state.volume_mut(volume).share.on_begin(now, Source::Origin, extent.length);
@@ -572,8 +574,7 @@ fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
         pieces: Pieces::One(Piece { memory, length }),
         checksums: Checksums::Skip,
     };
-    let purpose = Purpose::Shared { request: slot, part: (ticket, extent) };
-    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose(ticket));
 }
 
 /// A read ended that the cache could have served; after an error it does.

@@ -123,8 +123,14 @@ fn is_ripe(state: &State, key: BlockKey, location: Location) -> bool {
         && state.cache.slots().state(location) == SlotState::Dirty
         && !state.cache.slots().is_damaged(location)
         && !state.cache.slots().is_in_writeback(location)
-        && !state.is_locked(key.volume(), block_extent(key.block()))
+        && !is_being_replaced(state, key)
         && (state.is_durable(location) || mutant!(WritebackOfVolatileCopy))
+}
+
+/// Whether a write of the block is on its way past a cache out of service: in service, a lock is a write that waits for
+/// the room which writeback makes.
+fn is_being_replaced(state: &State, key: BlockKey) -> bool {
+    state.is_out_of_service() && state.is_locked(key.volume(), block_extent(key.block()))
 }
 
 /// The blocks behind the first one that go along: dirty ones, and short stretches of clean ones between them.

@@ -118,7 +118,9 @@ fn a_clean_block_with_a_wrong_checksum_comes_from_the_origin() {
     let mut client = clean_blocks(&bench);
     bench.disks.tell("fault cache read rot");
     check_all(&mut client, 1);
-    assert!(bench.daemon.volume_count("healed_blocks") >= BLOCKS);
+    // Where the cache device is the slower one, some hits are read from the origin at once.
+    let counts = ["healed_blocks", "shared_blocks"].map(|name| bench.daemon.volume_count(name));
+    assert!(counts[0] > 0 && counts[0] + counts[1] >= BLOCKS, "{counts:?}");
     bench.disks.tell("clear");
     check_all(&mut client, 1);
 }

@@ -1,20 +1,12 @@
 //! Replays the fuzz targets' corpus, and throws random bytes at the same places.
 
-use std::fs;
-use std::path::Path;
-
 use super::harness;
 
+#[path = "../../../../../../fuzz/harness/replay.rs"]
+mod files;
+
 fn replay(target: &str, run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let mut count = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        eprintln!("{}", path.display());
-        run(&fs::read(&path).unwrap());
-        count += 1;
-    }
-    assert!(count >= 10, "{} holds only {count} files", folder.display());
+    files::replay(target, 10, run);
 }
 
 #[test]

@@ -1,25 +1,18 @@
 //! Replays the fuzz targets' corpus.
 
-use std::fs;
-use std::path::Path;
-
 use crate::export::nbd;
 
 #[path = "../../../../../../../fuzz/harness/nbd.rs"]
 mod harness;
 
+#[path = "../../../../../../../fuzz/harness/replay.rs"]
+mod files;
+
 fn replay(target: &str, run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let mut count = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        eprintln!("{}", path.display());
-        let bytes = fs::read(&path).unwrap();
-        run(&bytes);
+    files::replay(target, 10, |bytes| {
+        run(bytes);
         (0..bytes.len().min(512)).for_each(|length| run(&bytes[..length]));
-        count += 1;
-    }
-    assert!(count >= 10, "{} holds only {count} files", folder.display());
+    });
 }
 
 #[test]
