@@ -12,3 +12,7 @@ pub mod report;
 pub mod serve;
 pub mod units;
 pub mod words;
+
+#[cfg(test)]
+#[path = "../../../fuzz/harness/replay.rs"]
+mod corpus;

@@ -195,13 +195,10 @@ fn a_file_that_is_not_there_is_named() {
     );
 }
 
-#[path = "../../../../fuzz/harness/replay.rs"]
-mod files;
-
 /// The corpus of the fuzz target `config`, whole and cut short: a plan or one sentence.
 #[test]
 fn the_fuzzing_corpus_is_read_or_refused() {
-    files::replay("config", 10, |bytes| {
+    crate::corpus::replay("config", 10, |bytes| {
         let text = std::str::from_utf8(bytes).unwrap();
         for (end, _) in text.char_indices().step_by(7).chain([(text.len(), ' ')]) {
             if let Err(error) = parse(Path::new("k.toml"), &text[..end]) {

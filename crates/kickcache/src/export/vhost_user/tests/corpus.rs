@@ -2,11 +2,8 @@
 
 use super::harness;
 
-#[path = "../../../../../../fuzz/harness/replay.rs"]
-mod files;
-
 fn replay(target: &str, run: fn(&[u8])) {
-    files::replay(target, 10, run);
+    crate::corpus::replay(target, 10, run);
 }
 
 #[test]

@@ -5,11 +5,8 @@ use crate::export::nbd;
 #[path = "../../../../../../../fuzz/harness/nbd.rs"]
 mod harness;
 
-#[path = "../../../../../../../fuzz/harness/replay.rs"]
-mod files;
-
 fn replay(target: &str, run: fn(&[u8])) {
-    files::replay(target, 10, |bytes| {
+    crate::corpus::replay(target, 10, |bytes| {
         run(bytes);
         (0..bytes.len().min(512)).for_each(|length| run(&bytes[..length]));
     });
