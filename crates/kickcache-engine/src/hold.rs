@@ -24,6 +24,13 @@ impl State {
         }
     }
 
+    /// A block that the origin holds waits for the origin's flush; until then its place means this copy (I-4).
+    pub(crate) fn await_flush(&mut self, key: BlockKey, location: Location) {
+        self.enter_segment(location);
+        let now = self.now;
+        self.volume_mut(key.volume()).flush.add(key, location, now);
+    }
+
     /// A place, if what stands there must be kept until what supersedes it landed.
     pub(crate) fn older_copy(&self, found: Option<Location>) -> Option<Location> {
         found.filter(|location| self.cache.slots().state(*location).must_be_kept())

@@ -325,6 +325,16 @@ impl State {
         self.newest_gone = self.order.newest();
     }
 
+    /// A dirty block is not what was written: it is handed out to nobody, and stays.
+    pub(crate) fn mark_damaged(&mut self, key: BlockKey, location: Location) {
+        if !self.cache.slots().is_damaged(location) {
+            self.cache.set_damaged(location);
+            if let Some(volume) = self.volumes[usize::from(key.volume().get())].as_deref_mut() {
+                volume.counters.damaged_blocks += 1;
+            }
+        }
+    }
+
     /// A block leaves or is superseded: was it prefetched for nothing?
     fn note_unused(&mut self, key: BlockKey, location: Location) {
         let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
@@ -411,13 +421,6 @@ impl State {
     pub(crate) fn release_ticket(&mut self, volume: VolumeId, ticket: Ticket) {
         self.volume_mut(volume).queue.release(ticket);
         self.agenda.push_back(Task::Writeback(volume));
-    }
-
-    /// A block that the origin holds waits for the origin's flush; until then its place means this copy (I-4).
-    pub(crate) fn await_flush(&mut self, key: BlockKey, location: Location) {
-        self.enter_segment(location);
-        let now = self.now;
-        self.volume_mut(key.volume()).flush.add(key, location, now);
     }
 
     /// Where the data of a block stands in memory, if its batch has not landed.

@@ -111,9 +111,8 @@ pub(crate) fn on_cached(
         state.volume_mut(key.volume()).counters.healed_blocks += 1;
         read_from_origin(state, slot, key, page);
     } else {
-        if read.is_some() && !state.cache.slots().is_damaged(location) {
-            state.cache.set_damaged(location);
-            state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+        if read.is_some() {
+            state.mark_damaged(key, location);
         }
         give_up(state, slot, page);
     }

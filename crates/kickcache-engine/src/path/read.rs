@@ -296,9 +296,8 @@ fn heal(state: &mut State, slot: RequestSlot, block: (BlockKey, Location), part:
     }
     match state.cache.slots().state(location) {
         SlotState::Dirty if !mutant!(DamagedDirtyFromOrigin) => {
-            if was_read && !state.cache.slots().is_damaged(location) {
-                state.cache.set_damaged(location);
-                state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+            if was_read {
+                state.mark_damaged(key, location);
             }
             state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
         }

@@ -400,12 +400,7 @@ fn leave_behind(state: &mut State, location: Location, may_be_read: bool) {
         SlotState::Clean => state.forget(key),
         SlotState::Unflushed => state.reclaim.postponed.push(location),
         SlotState::Dirty if may_be_read => state.reclaim.postponed.push(location),
-        SlotState::Dirty => {
-            state.cache.set_damaged(location);
-            if state.find_volume(key.volume()).is_some() {
-                state.volume_mut(key.volume()).counters.damaged_blocks += 1;
-            }
-        }
+        SlotState::Dirty => state.mark_damaged(key, location),
     }
 }
 

@@ -290,8 +290,7 @@ fn on_damaged(state: &mut State, key: BlockKey, location: Location) {
         return;
     }
     if state.cache.slots().state(location) == SlotState::Dirty {
-        state.cache.set_damaged(location);
-        state.volume_mut(key.volume()).counters.damaged_blocks += 1;
+        state.mark_damaged(key, location);
     } else if state.cache.slots().state(location) == SlotState::Clean {
         state.forget(key);
     }

@@ -74,7 +74,7 @@ pub struct Outcome {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a trace are far below 2^53")]
-fn share(part: u64, whole: u64) -> f64 {
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 

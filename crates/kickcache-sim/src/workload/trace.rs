@@ -102,18 +102,19 @@ impl TraceWorkload {
         let (Pace::Open { speed }, Some(at)) = (self.pace, record.at) else { return Instant::ZERO };
         let first = *self.first.get_or_insert(at);
         let since = at.as_nanos().saturating_sub(first.as_nanos());
-        Instant::from_nanos(scaled(since, speed))
+        Instant::ZERO.plus(at_speed(Duration::from_nanos(since), speed))
     }
 }
 
+/// How long a span of a trace takes that is replayed at a speed above 0.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a microsecond of error in a month is harmless, and the speed is above 0"
+    reason = "a microsecond of error in a month is harmless; saturates"
 )]
-fn scaled(nanos: u64, speed: f64) -> u64 {
-    (nanos as f64 / speed) as u64
+pub fn at_speed(span: Duration, speed: f64) -> Duration {
+    Duration::from_nanos((span.as_nanos() as f64 / speed) as u64)
 }
 
 impl Workload for TraceWorkload {

@@ -16,6 +16,7 @@ use crate::yardstick::lru::Lru;
 use crate::yardstick::s3_fifo::S3Fifo;
 use crate::yardstick::sieve::Sieve;
 
+use crate::instant::share;
 use crate::trace_file::survey::{Survey, blocks};
 use crate::trace_file::{TraceError, TraceFile};
 use crate::workload::Kind;
@@ -79,6 +80,11 @@ pub fn run_all(path: &Path, survey: &Survey, capacity: u64) -> Result<[Misses; N
 }
 
 impl Misses {
+    /// The part of the touched blocks that missed.
+    pub fn miss_ratio(&self) -> f64 {
+        share(self.missed_blocks, self.touched_blocks)
+    }
+
     /// Hands a block to a policy and notes what came of it.
     fn count(&mut self, policy: &mut dyn Policy, kind: Kind, block: u64) {
         match kind {

@@ -19,7 +19,7 @@ use kickcache_sim::world::plan::Plan;
 use kickcache_sim::world::plan::faults::{Damage, Faults, Outage, Rates};
 use kickcache_sim::world::subject::Subject;
 
-use crate::stage::{Stage, VOLUME, blocks};
+use crate::stage::{Stage, VOLUME, blocks, plan};
 
 const VOLATILE: Operation = Operation::Write(Durability::Volatile);
 
@@ -395,7 +395,7 @@ fn a_part_of_a_dirty_block_cannot_be_written_when_the_cache_device_is_gone() {
 /// Two writes of parts of blocks that both want memory when there is none.
 #[test]
 fn writes_that_wait_for_memory_do_not_wake_each_other_for_ever() {
-    let mut plan = Stage::plan(Mode::WriteBack, 28);
+    let mut plan = plan(Mode::WriteBack, 28);
     plan.settings.pool_pages = 8;
     let mut stage = Stage::with(plan, 28);
     stage.open();

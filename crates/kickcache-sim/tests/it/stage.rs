@@ -47,7 +47,8 @@ pub(crate) struct Stage {
 const LATENCY: Latency =
     Latency { base: Duration::from_micros(50), mean: Duration::from_micros(20), stall_permille: 0 };
 
-fn plan(mode: Mode, seed: u64) -> Plan {
+/// What [`Stage::new`] plays, to be changed.
+pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
     let mut plan = Plan::draw(&mut Random::new(seed));
     plan.cache_size = 8 << 20;
     plan.origin_sizes = vec![16 << 20];
@@ -69,11 +70,6 @@ impl Stage {
         let mut stage = Stage::with(plan(mode, seed), seed);
         assert_eq!(stage.open(), Phase::Running);
         stage
-    }
-
-    /// What [`Stage::new`] plays, to be changed.
-    pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
-        plan(mode, seed)
     }
 
     pub(crate) fn with(plan: Plan, seed: u64) -> Stage {

@@ -19,7 +19,7 @@ const OPEN_RUNS_MAX: usize = 5;
 const JOB_LINES_MAX: usize = 6;
 
 #[expect(clippy::cast_precision_loss, reason = "amounts of a run are far below 2^53")]
-fn float(number: u64) -> f64 {
+pub(crate) fn float(number: u64) -> f64 {
     number as f64
 }
 

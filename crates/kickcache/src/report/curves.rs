@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::report::charts::float;
 use crate::report::html::{escape, json, section};
 use crate::report::page::Page;
 use crate::report::plot::axis::{Axis, Scale, Unit};
@@ -56,11 +57,6 @@ impl Curves<'_> {
         let body: String = self.traces.iter().map(TraceCurves::html).collect();
         Page { title: self.title, introduction: self.introduction, body: &body, data: &json(self) }.html()
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "bytes of a trace are far below 2^53")]
-fn float(number: u64) -> f64 {
-    number as f64
 }
 
 impl TraceCurves {

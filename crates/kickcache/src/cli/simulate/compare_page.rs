@@ -4,6 +4,7 @@ use kickcache_sim::others::choice::Choice;
 use kickcache_sim::result::RunResult;
 
 use crate::cli::simulate::compare::{Kind, Scenery};
+use crate::cli::simulate::compare_table::median;
 use crate::report::{Collection, Group, Overview, OverviewRow, Report};
 use crate::units::{Size, show_bytes};
 
@@ -52,7 +53,7 @@ fn overview(sizes: &[Size], kinds: &[Kind<'_>]) -> Overview {
     }
     let find = |cache: Choice, size: Size| {
         let is_meant = |kind: &&Kind<'_>| kind.cache == cache && kind.size.is_none_or(|own| own == size);
-        kinds.iter().find(is_meant).map(middle)
+        kinds.iter().find(is_meant).map(|kind| median(kind, RunResult::iops))
     };
     let row = |(group, size): (usize, &Size)| OverviewRow {
         name: show_bytes(size.bytes()),
@@ -71,10 +72,4 @@ fn overview(sizes: &[Size], kinds: &[Kind<'_>]) -> Overview {
         measure: 0,
         rows: sizes.iter().enumerate().map(row).collect(),
     }
-}
-
-fn middle(kind: &Kind<'_>) -> f64 {
-    let mut rates: Vec<f64> = kind.runs.iter().map(RunResult::iops).collect();
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() / 2).copied().unwrap_or(0.0)
 }

@@ -78,7 +78,8 @@ fn middle(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.get(numbers.len() / 2).copied()
 }
 
-fn median(kind: &Kind<'_>, figure: impl Fn(&RunResult) -> f64) -> f64 {
+/// The middle one of a figure of a cache's runs.
+pub(crate) fn median(kind: &Kind<'_>, figure: impl Fn(&RunResult) -> f64) -> f64 {
     middle(kind.runs.iter().map(figure).collect()).unwrap_or(0.0)
 }
 

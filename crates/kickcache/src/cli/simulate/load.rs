@@ -9,7 +9,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_sim::trace_file::Format;
 use kickcache_sim::trace_file::survey::{Survey, survey};
 use kickcache_sim::workload::fio::FioWorkload;
-use kickcache_sim::workload::trace::{Pace, TraceWorkload};
+use kickcache_sim::workload::trace::{Pace, TraceWorkload, at_speed};
 use kickcache_sim::workload::{JobShape, Next, Workload};
 
 use crate::cli::exit::Failure;
@@ -125,7 +125,7 @@ impl LoadArgs {
         super::trace::warn_of_bad_lines(&name.to_string(), &survey);
         let pace = self.pace(path, &survey)?;
         let span = match (pace, survey.span) {
-            (Pace::Open { speed }, Some(span)) => scaled(span, speed),
+            (Pace::Open { speed }, Some(span)) => at_speed(span, speed),
             (Pace::Open { .. } | Pace::Closed { .. }, _) => Duration::default(),
         };
         let how = match pace {
@@ -232,16 +232,6 @@ fn seconds(count: u64) -> Duration {
 
 fn show_span(span: Duration) -> String {
     show_duration(std::time::Duration::from_nanos(span.as_nanos()))
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a span of a trace divided by a factor above 0; saturates"
-)]
-fn scaled(span: Duration, speed: f64) -> Duration {
-    Duration::from_nanos((span.as_nanos() as f64 / speed) as u64)
 }
 
 #[cfg(test)]

@@ -28,20 +28,18 @@ pub(crate) fn page(traces: &[Surveyed], findings: &[Finding]) -> String {
 fn of_trace(trace: &Surveyed, findings: &[&Finding]) -> TraceCurves {
     let survey = &trace.survey;
     let footprint_bytes = survey.footprint * BLOCK_SIZE;
-    let ratios = |missed: &dyn Fn(&Finding) -> (u64, u64)| {
-        findings.iter().map(|finding| hit_ratio(missed(finding))).collect::<Vec<f64>>()
+    let hits = |misses: &dyn Fn(&Finding) -> f64| {
+        findings.iter().map(|finding| 1.0 - misses(finding)).collect::<Vec<f64>>()
     };
-    let exact = ratios(&|finding| (finding.exact.missed_blocks, finding.exact.touched_blocks));
-    let adaptive = ratios(&|finding| (finding.adaptive.missed_blocks, finding.adaptive.touched_blocks));
+    let exact = hits(&|finding| finding.exact.miss_ratio());
+    let adaptive = hits(&|finding| finding.adaptive.miss_ratio());
     let mut curves = vec![
         Curve { name: "kickcache".into(), is_main: true, hit_ratios: exact },
         Curve { name: "kickcache, wide".into(), is_main: true, hit_ratios: adaptive },
     ];
     curves.extend(yardstick::NAMES.into_iter().enumerate().map(|(index, name)| {
-        let of = |finding: &Finding| {
-            (finding.yardsticks[index].missed_blocks, finding.yardsticks[index].touched_blocks)
-        };
-        Curve { name: name.into(), is_main: false, hit_ratios: ratios(&of) }
+        let hit_ratios = hits(&|finding| finding.yardsticks[index].miss_ratio());
+        Curve { name: name.into(), is_main: false, hit_ratios }
     }));
     TraceCurves {
         name: trace.name.clone(),
@@ -59,9 +57,4 @@ fn of_trace(trace: &Surveyed, findings: &[&Finding]) -> TraceCurves {
         written_per_byte: findings.iter().map(|finding| finding.exact.written_per_byte()).collect(),
         origin_factor: findings.iter().map(|finding| origin_factor(finding)).collect(),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a trace are far below 2^53")]
-fn hit_ratio((missed, touched): (u64, u64)) -> f64 {
-    1.0 - missed as f64 / touched.max(1) as f64
 }
