@@ -170,8 +170,12 @@ impl Register {
             None => self.read_unknown(seen, book),
             Some(index) if !several && !in_base && !self.may_be_older(seen) => {
                 let result = self.read_entry(index, seen, book);
-                // A discard that was in flight beside the write may have brought it back.
-                if self.loose.is_some() { result.or_else(|_| self.read_unknown(seen, book)) } else { result }
+                // A discard that was in flight beside the write, or beside the read, may have brought it back.
+                if self.loose.is_some() || self.is_beside_discard(seen) {
+                    result.or_else(|_| self.read_unknown(seen, book))
+                } else {
+                    result
+                }
             }
             Some(_) => self.read_ambiguous(in_base, seen, book),
         };
@@ -181,7 +185,12 @@ impl Register {
     /// Whether the value may also be what a discard left.
     fn may_be_older(&self, seen: Seen) -> bool {
         let is_open = self.loose.is_some() || self.base_open;
-        seen.version == ZERO && (is_open || self.discarded.is_some_and(|ended| seen.start <= ended))
+        seen.version == ZERO && (is_open || self.is_beside_discard(seen))
+    }
+
+    /// Whether a read started before the last discard ended.
+    fn is_beside_discard(&self, seen: Seen) -> bool {
+        self.discarded.is_some_and(|ended| seen.start <= ended)
     }
 
     fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), Wrong> {

@@ -166,3 +166,20 @@ fn a_write_after_a_discard_is_seen_after_a_kill() {
     place.kill();
     assert!(place.allows(new) && !place.allows(old) && !place.allows(ZERO));
 }
+
+#[test]
+fn a_read_beside_a_discard_may_return_what_it_brought_back() {
+    let mut place = Place::new();
+    let slow = place.start_write();
+    place.read(slow).unwrap();
+    let new = place.start_write();
+    place.register.start_discard(&place.book);
+    place.end_write(new);
+    let start = place.book.start();
+    let ended = place.book.next_tick();
+    place.register.end_discard(ended);
+    let last = place.write();
+    place.read(last).unwrap();
+    place.end_read(start, slow).unwrap();
+    assert!(!place.allows(slow));
+}
