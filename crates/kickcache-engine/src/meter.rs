@@ -17,8 +17,9 @@ impl State {
     /// A write sets out on its route.
     pub(crate) fn meter_write(&mut self, slot: RequestSlot) {
         let pending = self.requests.get_mut(slot);
-        let (volume, bytes) = (pending.volume, pending.extent.length);
+        let volume = pending.volume;
         let writing = pending.writing();
+        let bytes = writing.extent.length;
         let source = match writing.route {
             Route::Log => Source::Cache,
             Route::Around => Source::Origin,
@@ -35,8 +36,10 @@ impl State {
     /// A write has come to the end of its route, or begins again.
     pub(crate) fn end_metered(&mut self, slot: RequestSlot) {
         let pending = self.requests.get_mut(slot);
-        let (volume, bytes) = (pending.volume, pending.extent.length);
-        if let Some(source) = pending.writing().metered.take() {
+        let volume = pending.volume;
+        let writing = pending.writing();
+        let bytes = writing.extent.length;
+        if let Some(source) = writing.metered.take() {
             let now = self.now;
             self.volume_mut(volume).share.on_end(now, source, bytes);
         }

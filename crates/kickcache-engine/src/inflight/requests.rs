@@ -64,7 +64,7 @@ pub(crate) struct Writing {
     pub(crate) source: Source,
     pub(crate) durability: Durability,
     pub(crate) unmap: Unmap,
-    /// The part of the request that is under way; the whole of it but for long write-zeroes.
+    /// The part of the request that is under way; the whole of it but for long ones.
     pub(crate) extent: ByteExtent,
     /// Checksums of the whole blocks of the request's payload.
     pub(crate) checksums: Vec<Checksum>,

@@ -63,7 +63,7 @@ pub(crate) fn go_on(state: &mut State) {
     }
     if state.reclaim.active && is_wanted && state.reclaim.rest_until.is_none() {
         while supply(state) < low + EMPTYING_MAX.min(low)
-            && state.reclaim.emptying.len() < EMPTYING_MAX
+            && being_emptied(state) < EMPTYING_MAX
             && state.journal.has_room()
             && choose_victim(state)
         {}
@@ -77,10 +77,14 @@ pub(crate) fn go_on(state: &mut State) {
 
 /// Segments that are ready or will be without more work.
 fn supply(state: &State) -> usize {
-    state.log.ready_count()
-        + state.reclaim.opening
-        + state.reclaim.emptied.len()
-        + state.reclaim.emptying.len()
+    state.log.ready_count() + state.reclaim.opening + state.reclaim.emptied.len() + being_emptied(state)
+}
+
+/// Segments of which something is left to carry on. One that is only held may be held by a write that waits for room.
+fn being_emptied(state: &State) -> usize {
+    let segments = state.cache.segments();
+    let is_only_held = |each: &&Emptying| each.reads_in_flight == 0 && segments.get(each.segment).live == 0;
+    state.reclaim.emptying.len() - state.reclaim.emptying.iter().filter(is_only_held).count()
 }
 
 /// Puts segments that were never used in line.

@@ -31,11 +31,14 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let (volume, whole) = (pending.volume, pending.extent);
     let writing = pending.writing();
-    if writing.source == Source::Zeroes {
-        let rest = ByteExtent { start: writing.extent.start, length: whole.end() - writing.extent.start };
-        let length = if state.cache.volume(volume).cached == 0 { rest.length } else { FILL_WINDOW_MAX };
-        state.requests.get_mut(slot).writing().extent = part_of_zeroes(rest, length);
-    }
+    let (start, source) = (writing.extent.start, writing.source);
+    let rest = ByteExtent { start, length: whole.end() - start };
+    let part = match source {
+        Source::Payload => part_of_payload(rest, part_max(state)),
+        Source::Zeroes if state.cache.volume(volume).cached == 0 => part_of_zeroes(rest, rest.length),
+        Source::Zeroes => part_of_zeroes(rest, FILL_WINDOW_MAX.min(part_max(state))),
+    };
+    state.requests.get_mut(slot).writing().extent = part;
     let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
     if state.must_stall(volume, extent) {
         state.stall(slot);
@@ -61,6 +64,17 @@ pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
     state.write_locks.retain(|lock| lock.0 != slot);
     state.end_metered(slot);
     state.stalled.push_back(slot);
+}
+
+/// Bytes of a write that the log takes together: all of its blocks keep their segments until the last has room.
+fn part_max(state: &State) -> u64 {
+    state.retention.capacity() / 8 * BLOCK_SIZE
+}
+
+/// The next part of a write: up to a block boundary.
+fn part_of_payload(rest: ByteExtent, length_max: u64) -> ByteExtent {
+    let length = if rest.length > length_max { length_max - rest.start % BLOCK_SIZE } else { rest.length };
+    ByteExtent { length, ..rest }
 }
 
 /// The next part of write-zeroes: up to the next block boundary, then whole blocks, then the rest.
@@ -536,6 +550,12 @@ mod tests {
     #[test]
     fn zero_block_checksum_is_that_of_zeroes() {
         assert_eq!(crc32c(&[0; 4096]), ZERO_BLOCK_CHECKSUM);
+    }
+
+    #[test]
+    fn long_writes_go_in_parts_that_end_with_a_block() {
+        let part = |start, length| part_of_payload(ByteExtent { start, length }, 16384).length;
+        assert_eq!((part(100, 16384), part(100, 16385), part(4096, 20000)), (16384, 16284, 16384));
     }
 
     #[test]

@@ -404,6 +404,22 @@ fn writes_that_wait_for_memory_do_not_wake_each_other_for_ever() {
     ids.into_iter().for_each(|id| drop(stage.finish(id).unwrap()));
 }
 
+/// A write of 32 MiB may come to a cache of 8 MiB.
+#[test]
+fn a_write_larger_than_the_cache_ends_and_is_all_there() {
+    for mode in [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround] {
+        let mut stage = Stage::new(mode, 29);
+        stage.write(blocks(3, 40), 2).unwrap();
+        stage.write(blocks(0, 4000), 3).unwrap();
+        let odd = ByteExtent { start: 512, length: 3999 * BLOCK_SIZE };
+        let ids: Vec<_> = (4..8).map(|version| stage.ask(VOLATILE, odd, version)).collect();
+        ids.into_iter().for_each(|id| drop(stage.finish(id).unwrap()));
+        stage.flush().unwrap();
+        stage.cut_and_open();
+        assert!((1..3999).all(|block| (4..8).contains(&stage.read(block).unwrap())), "{mode:?}");
+    }
+}
+
 /// juicefs#5981: a flipped bit is served.
 #[test]
 fn a_flipped_bit_in_a_clean_block_is_healed_from_the_origin() {

@@ -23,8 +23,6 @@ fn keep_dirty(plan: &mut Plan) {
         (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (600, 750, 900);
         volume.idle_after = Duration::from_millis(5_000);
     }
-    // Off while a finding is open, see docs/testing.md: long write-zeroes that wait for room in a small log.
-    plan.weights.zeroes = 0;
     (plan.mode_changes, plan.drains, plan.long_pause_permille) = (false, false, 0);
 }
 
