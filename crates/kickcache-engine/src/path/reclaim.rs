@@ -69,6 +69,9 @@ pub(crate) fn go_on(state: &mut State) {
         {}
         finish_emptied(state);
     }
+    if !state.space_waiters.is_empty() && supply(state) == 0 && is_ruined(state) {
+        state.take_out_of_service();
+    }
     if state.journal.wants_checkpoint() {
         state.agenda.push_back(Task::Checkpoint);
     }
@@ -80,11 +83,17 @@ fn supply(state: &State) -> usize {
     state.log.ready_count() + state.reclaim.opening + state.reclaim.emptied.len() + being_emptied(state)
 }
 
-/// Segments of which something is left to carry on. One that is only held may be held by a write that waits for room.
+/// Segments that will be empty before long. One that is only held may be held by a write that waits for room, and one
+/// whose blocks must be carried waits for room itself.
 fn being_emptied(state: &State) -> usize {
-    let segments = state.cache.segments();
-    let is_only_held = |each: &&Emptying| each.reads_in_flight == 0 && segments.get(each.segment).live == 0;
-    state.reclaim.emptying.len() - state.reclaim.emptying.iter().filter(is_only_held).count()
+    let has_room = has_room(state);
+    let live = |each: &Emptying| state.cache.segments().get(each.segment).live > 0;
+    state.reclaim.emptying.iter().filter(|each| each.reads_in_flight > 0 || has_room && live(each)).count()
+}
+
+/// Whether blocks that are carried can go somewhere.
+fn has_room(state: &State) -> bool {
+    state.log.room(Queue::Main) > 0 || state.log.ready_count() > 0
 }
 
 /// Puts segments that were never used in line.
@@ -237,11 +246,11 @@ fn keep(state: &mut State, segment: SegmentIndex) {
 }
 
 /// Whether no block of the segment needs the origin first: those that must be kept are hot, or nobody serves their
-/// volume.
+/// volume, and there is room for them.
 fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
-    if found.kept == 0 {
-        return true;
+    if found.kept == 0 || !has_room(state) {
+        return found.kept == 0;
     }
     let must_stay = |location: Location| {
         let slots = state.cache.slots();
@@ -436,9 +445,8 @@ fn retry(state: &mut State, location: Location) {
     if slot_state == SlotState::Dead || !is_being_emptied {
         return;
     }
-    let has_room = state.log.room(Queue::Main) > 0 || state.log.ready_count() > 0;
     match state.pool.take(1, Share::All) {
-        Some(pages) if has_room => read_run(state, segment, location, pages),
+        Some(pages) if has_room(state) => read_run(state, segment, location, pages),
         pages => {
             pages.into_iter().flatten().for_each(|page| state.pool.release(page));
             match slot_state {
@@ -475,6 +483,21 @@ fn give_up_unreadable(state: &mut State) {
 
 fn has_damage(state: &State, segment: SegmentIndex) -> bool {
     state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
+}
+
+/// Whether no segment can ever be emptied: each holds a damaged block that the origin does not have.
+fn is_ruined(state: &State) -> bool {
+    (0..state.cache.segments().count()).map(SegmentIndex::new).all(|segment| {
+        match state.cache.segments().get(segment).state {
+            SegmentState::Open | SegmentState::Retired => true,
+            SegmentState::Sealed => has_damage(state, segment),
+            SegmentState::Free
+            | SegmentState::Opening
+            | SegmentState::Ready
+            | SegmentState::Sealing
+            | SegmentState::Reclaiming => false,
+        }
+    })
 }
 
 /// When reclaim should be looked at again.

@@ -445,6 +445,26 @@ fn a_flipped_bit_in_a_dirty_block_is_an_error() {
     stage.write(blocks(0, 4), 3).unwrap();
 }
 
+/// Damage in every segment: none can be emptied any more, and writes must not wait for that.
+#[test]
+fn a_cache_full_of_damage_goes_out_of_service() {
+    let mut plan = plan(Mode::WriteBack, 30);
+    let volume = &mut plan.volumes[0];
+    (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1_000, 1_010, 1_020);
+    volume.idle_after = Duration::from_millis(1_000_000);
+    let mut stage = Stage::with(plan, 30);
+    stage.open();
+    stage.write(blocks(0, 1_400), 2).unwrap();
+    let damage = Damage { flip: 10_000, ..Damage::default() };
+    stage.set_faults(Faults { damage, ..Faults::default() }, Vec::new());
+    assert!((0..1_400).all(|block| stage.read(block) == Err(Errno::Io)));
+    stage.set_faults(Faults::default(), Vec::new());
+    stage.write(blocks(2_000, 800), 3).unwrap();
+    assert_eq!(stage.status().health, CacheHealth::OutOfService);
+    assert!((2_000..2_800).all(|block| stage.read(block) == Ok(3)));
+    assert!((0..1_400).all(|block| stage.read(block) == Err(Errno::Io)));
+}
+
 /// juicefs#4798: a detector of slow disks trips under load.
 #[test]
 fn a_slow_cache_device_stays_in_service() {

@@ -26,11 +26,6 @@ fn keep_dirty(plan: &mut Plan) {
     (plan.mode_changes, plan.drains, plan.long_pause_permille) = (false, false, 0);
 }
 
-/// Faults that, over many crashes, damage so many dirty blocks that no segment can be emptied any more.
-fn ruins_much(faults: &Faults) -> bool {
-    faults.damage != Damage::default() || faults.cache.lie > 0
-}
-
 /// The cache device refuses writes of parts of dirty blocks, until it is taken out of service.
 fn lose_writes(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
@@ -44,7 +39,7 @@ fn lose_writes(plan: &mut Plan, random: &mut Random) {
 /// The log goes round with dirty blocks in it, and the power fails again and again.
 fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
-    if ruins_much(&plan.faults) || random.chance(500) {
+    if plan.faults.damage != Damage::default() || random.chance(500) {
         plan.faults = Faults::default();
         plan.faults.cache.write = if random.chance(500) { 0 } else { random.within(10, 200) };
     }
@@ -61,7 +56,7 @@ fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
 /// The process dies, and soon after it is back the power fails: what it found was not durable.
 fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
-    if ruins_much(&plan.faults) {
+    if plan.faults.damage != Damage::default() {
         plan.faults = Faults::default();
     }
     plan.weights.write = 100;

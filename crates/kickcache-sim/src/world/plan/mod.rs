@@ -240,8 +240,7 @@ impl Plan {
             clients: pick(random, &[1, 2, 4, 8, 16]),
             pause: Duration::from_micros(pick(random, &[0, 10, 200, 5_000])),
             long_pause_permille: swarm(random, 1, 10),
-            // Off while a finding is open: see docs/testing.md.
-            absent_permille: 0,
+            absent_permille: swarm(random, 200, 600),
             requests,
             // A damaged block of a segment without a summary looks like a torn one to recovery.
             lives: if faults.damage == Damage::default() { lives } else { 1 },
