@@ -16,7 +16,7 @@ use crate::path::{checkpoint, discard, fill, flush, land, merge, read, reclaim, 
 use crate::request::{Errno, Operation, Reply, Request};
 use crate::state::{State, Task};
 use crate::time::Instant;
-use crate::units::VolumeId;
+use crate::units::{BLOCK_SIZE, VolumeId};
 use crate::volume::Volume;
 
 /// Where an engine is in its life.
@@ -364,6 +364,23 @@ impl Engine {
         if leaves_write_back {
             self.drain(now, volume);
         }
+    }
+
+    /// From here on a volume has so many bytes: its origin was extended.
+    ///
+    /// # Panics
+    /// If the volume would shrink, or end within a block.
+    pub fn grow_volume(&mut self, volume: VolumeId, size: u64) {
+        let found = self.state.volume_mut(volume);
+        assert!(size >= found.size && size.is_multiple_of(BLOCK_SIZE), "a volume cannot shrink");
+        found.size = size;
+    }
+
+    /// Uses the cache device no longer, as after too many errors: every volume goes on from its origin.
+    pub fn take_out_of_service(&mut self) {
+        self.is_stirred = true;
+        self.state.take_out_of_service();
+        self.run_agenda();
     }
 
     /// Writes all dirty data of a volume back at full speed; done when its status says 0 dirty and 0 unflushed.

@@ -144,6 +144,27 @@ impl Superblock {
         Ok(id)
     }
 
+    /// Notes that the origin of a volume was extended.
+    ///
+    /// # Errors
+    /// [`Error::Volume`] if there is no such volume, or the size is impossible or less than what is noted.
+    pub fn grow_volume(&mut self, name: &str, origin_size: u64) -> Result<(), Error> {
+        let refuse = |what: String| Err(Error::Volume { name: name.to_string(), what });
+        let Some(record) = self.volumes.iter_mut().find(|volume| volume.name == name) else {
+            return refuse("the cache device has no volume of this name".to_string());
+        };
+        if let Err(what) = check_size(origin_size) {
+            return refuse(what);
+        }
+        if origin_size < record.origin_size {
+            let known = record.origin_size;
+            let what = format!("its origin has {origin_size} bytes and had {known}; a volume cannot shrink");
+            return refuse(format!("{what}, give the origin its size back"));
+        }
+        record.origin_size = origin_size;
+        Ok(())
+    }
+
     /// The volume of a name.
     pub fn volume(&self, name: &str) -> Option<&VolumeRecord> {
         self.volumes.iter().find(|volume| volume.name == name)

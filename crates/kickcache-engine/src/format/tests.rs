@@ -164,6 +164,20 @@ fn volumes_are_checked_when_added() {
 }
 
 #[test]
+fn volumes_grow_and_never_shrink() {
+    let mut superblock = superblock();
+    for (name, size) in [("vm1", (1 << 30) - 4096), ("vm1", (1 << 30) + 512), ("vm1", 1 << 60), ("vm3", 4096)]
+    {
+        let refused = superblock.grow_volume(name, size);
+        assert!(matches!(refused, Err(Error::Volume { .. })), "{name} {size}");
+    }
+    assert_eq!(superblock.volume("vm1").unwrap().origin_size, 1 << 30);
+    superblock.grow_volume("vm1", 1 << 31).unwrap();
+    superblock.grow_volume("vm2", 4096).unwrap();
+    assert_eq!(superblock.volume("vm1").unwrap().origin_size, 1 << 31);
+}
+
+#[test]
 fn chunks_cover_all_segments_of_every_geometry() {
     for size in [8 << 20, 100_000_000, 4 << 30, 15 << 40] {
         let geometry = Geometry::for_device(size).unwrap();

@@ -11,14 +11,17 @@ use anyhow::{Context, anyhow, ensure};
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::units::VolumeId;
 
+use crate::cli::leave::leave_out;
 use crate::control::report::{CacheReport, Report, VolumeNames};
 use crate::control::server::ControlServer;
 use crate::control::{ControlError, ControlTarget};
 use crate::driver::executor::IoEngine;
 use crate::driver::inherited::{InheritedSocket, inherited_sockets};
 use crate::plan::address::NbdAddress;
-use crate::plan::{Access, CachePlan, Exposure, ServePlan, VolumePlan, default_nbd, runtime_dir};
-use crate::serve::config::{self, CacheConfig, Limits, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig};
+use crate::plan::{Access, CachePlan, CacheUsage, Exposure, ServePlan, VolumePlan, default_nbd, runtime_dir};
+use crate::serve::config::{
+    self, CacheConfig, CacheService, Limits, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig,
+};
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle, ServerStatus};
 use crate::words::{IoEngineWord, ModeWord};
@@ -98,13 +101,17 @@ fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
 /// Says where everything is. A reader that went away is no reason to stop.
 fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
     let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
-    for volume in servers.iter().flat_map(|served| &served.cache.volumes) {
+    let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));
+    for (served, volume) in volumes {
+        let name = &volume.name;
+        let mode = match served.cache.usage {
+            CacheUsage::Used => volume.mode.as_str(),
+            CacheUsage::LeftOut | CacheUsage::LeftOutLosingDirty => "without cache",
+        };
         for address in &volume.nbd {
-            text +=
-                &format!("volume {}, {}: {}\n", volume.name, volume.mode.as_str(), address.uri(&volume.name));
+            text += &format!("volume {name}, {mode}: {}\n", address.uri(name));
         }
         if let Some(path) = &volume.vhost_user {
-            let (name, mode) = (&volume.name, volume.mode.as_str());
             text += &format!("volume {name}, {mode}: vhost-user on {}\n", path.display());
         }
     }
@@ -127,7 +134,8 @@ fn start_servers(plan: ServePlan) -> anyhow::Result<Vec<Served>> {
     let mut inherited = inherited_sockets();
     check_inherited(&plan, inherited.len())?;
     for cache in plan.caches {
-        let started = server_config(&cache, plan.io_engine, plan.exposure)
+        let started = leave_out(&cache)
+            .and_then(|()| server_config(&cache, plan.io_engine, plan.exposure))
             .and_then(|config| {
                 Ok(Server::start(with_inherited(config, &cache, std::mem::take(&mut inherited)))?)
             })
@@ -186,7 +194,14 @@ fn server_config(
     exposure: Exposure,
 ) -> anyhow::Result<ServerConfig> {
     Ok(ServerConfig {
-        cache: CacheConfig { path: cache.device.clone(), size: cache.size.map(|size| size.bytes()) },
+        cache: CacheConfig {
+            path: cache.device.clone(),
+            size: cache.size.map(|size| size.bytes()),
+            service: match cache.usage {
+                CacheUsage::Used => CacheService::InService,
+                CacheUsage::LeftOut | CacheUsage::LeftOutLosingDirty => CacheService::LeftOut,
+            },
+        },
         volumes: cache.volumes.iter().map(volume_config).collect::<Result<_, _>>()?,
         io_engine: match io_engine {
             IoEngineWord::Auto => IoEngine::Auto,
@@ -226,6 +241,10 @@ fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
         origin_move: match volume.origin_state.moved {
             true => config::OriginMove::Accept,
             false => config::OriginMove::Refuse,
+        },
+        origin_growth: match volume.origin_state.grown {
+            true => config::OriginGrowth::Accept,
+            false => config::OriginGrowth::Refuse,
         },
         origin_content: match volume.origin_state.changed {
             true => config::OriginContent::Changed,
@@ -335,6 +354,10 @@ impl ControlTarget for Daemon {
 
     fn drain(&self, volume: &str) -> Result<(), ControlError> {
         self.server_of(volume)?.handle.drain(volume).map_err(control_error)
+    }
+
+    fn resize(&self, volume: &str) -> Result<u64, ControlError> {
+        self.server_of(volume)?.handle.resize(volume).map_err(control_error)
     }
 
     fn stop(&self) -> Result<(), ControlError> {

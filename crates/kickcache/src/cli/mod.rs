@@ -10,9 +10,11 @@ mod dump;
 mod exit;
 mod format;
 mod inspect;
+mod leave;
 mod man;
 mod mode;
 mod options;
+mod resize;
 mod serve;
 mod simulate;
 mod status;
@@ -59,6 +61,7 @@ enum Command {
     Status(status::StatusArgs),
     Mode(mode::ModeArgs),
     Drain(drain::DrainArgs),
+    Resize(resize::ResizeArgs),
     Stop(stop::StopArgs),
     Inspect(inspect::InspectArgs),
     Check(check::CheckArgs),
@@ -78,6 +81,7 @@ impl Command {
             Command::Status(args) => args.run(out),
             Command::Mode(args) => args.run(out),
             Command::Drain(args) => args.run(out),
+            Command::Resize(args) => args.run(out),
             Command::Stop(args) => args.run(out),
             Command::Inspect(args) => args.run(out),
             Command::Check(args) => args.run(out),

@@ -1,5 +1,6 @@
 //! `kickcache serve`: turns flags, or a configuration file, into a plan and runs the daemon.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,8 @@ use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
 use crate::plan::address::{AddressError, NbdAddress};
 use crate::plan::{
-    Access, CachePlan, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, nbd_unless, parse_fill_window,
-    parse_guest_block,
+    Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, nbd_unless,
+    parse_fill_window, parse_guest_block,
 };
 use crate::units::Size;
 use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
@@ -122,6 +123,20 @@ pub(crate) struct ServeArgs {
     /// With several volumes say which: --origin-changed=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_changed: Vec<String>,
+    /// Say that the origin was extended while nobody served it; while it is served, it is `kickcache resize`
+    ///
+    /// With several volumes say which: --origin-grown=vm1
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    origin_grown: Vec<String>,
+    /// Serve the origins alone, as when the cache device is gone for good; refused if it holds dirty blocks
+    ///
+    /// What the cache device holds of these volumes is dropped: it would be old. With several cache devices say which:
+    /// --without-cache=/dev/nvme0n1p4
+    #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    without_cache: Vec<OsString>,
+    /// Lose the dirty blocks of a cache device that is left out, or of one that nobody can read
+    #[arg(long, requires = "without_cache")]
+    lose_dirty: bool,
     /// Offer NBD to other machines although it has neither encryption nor a password
     #[arg(long)]
     insecure_tcp: bool,
@@ -174,6 +189,8 @@ impl ServeArgs {
         self.override_file(&mut plan);
         mark_origins(&mut plan, "--origin-moved", &self.origin_moved, |state| state.moved = true)?;
         mark_origins(&mut plan, "--origin-changed", &self.origin_changed, |state| state.changed = true)?;
+        mark_origins(&mut plan, "--origin-grown", &self.origin_grown, |state| state.grown = true)?;
+        self.leave_out(&mut plan.caches)?;
         plan.check()?;
         Ok(plan)
     }
@@ -199,7 +216,12 @@ impl ServeArgs {
             control: self.control.path(),
             io_engine: IoEngineWord::default(),
             exposure: Exposure::default(),
-            caches: vec![CachePlan { device: cache.into(), size: self.size, volumes: vec![volume] }],
+            caches: vec![CachePlan {
+                device: cache.into(),
+                size: self.size,
+                usage: CacheUsage::Used,
+                volumes: vec![volume],
+            }],
         })
     }
 
@@ -227,6 +249,29 @@ impl ServeArgs {
         if self.insecure_tcp {
             plan.exposure = Exposure::InsecureTcp;
         }
+    }
+}
+
+impl ServeArgs {
+    /// Marks the cache devices that are not to be used; an empty path means the only one.
+    fn leave_out(&self, caches: &mut [CachePlan]) -> Result<(), Failure> {
+        let known =
+            caches.iter().map(|cache| cache.device.display().to_string()).collect::<Vec<_>>().join(", ");
+        for device in &self.without_cache {
+            let is_empty = device.is_empty();
+            if is_empty && caches.len() != 1 {
+                return Err(Failure::usage(format!(
+                    "--without-cache must say which cache device, as --without-cache=DEVICE; there is {known}"
+                )));
+            }
+            let cache = caches.iter_mut().find(|cache| is_empty || cache.device.as_os_str() == device);
+            let cache = cache.ok_or_else(|| {
+                let device = device.display();
+                Failure::usage(format!("--without-cache names {device}; there is only {known}"))
+            })?;
+            cache.usage = if self.lose_dirty { CacheUsage::LeftOutLosingDirty } else { CacheUsage::LeftOut };
+        }
+        Ok(())
     }
 }
 

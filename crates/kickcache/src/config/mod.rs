@@ -8,8 +8,8 @@ use serde::de::{Deserializer, Error as _};
 
 use crate::plan::address::NbdAddress;
 use crate::plan::{
-    Access, CachePlan, Cutoff, Exposure, OriginState, PlanError, ServePlan, VolumePlan, default_control,
-    nbd_unless,
+    Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, PlanError, ServePlan, VolumePlan,
+    default_control, nbd_unless,
 };
 use crate::units::Size;
 use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
@@ -127,7 +127,7 @@ impl File {
 impl Cache {
     fn into_plan(self) -> CachePlan {
         let volumes = self.volume.into_iter().map(Volume::into_plan).collect();
-        CachePlan { device: self.device, size: self.size, volumes }
+        CachePlan { device: self.device, size: self.size, usage: CacheUsage::Used, volumes }
     }
 }
 

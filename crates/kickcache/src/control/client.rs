@@ -64,7 +64,7 @@ impl Client {
         match self.ask(&Request::Status {})? {
             Reply::Status(report) => Ok(*report),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done => Err(ClientError::Answer(self.path.clone())),
+            Reply::Done | Reply::Resized { .. } => Err(ClientError::Answer(self.path.clone())),
         }
     }
 
@@ -84,6 +84,18 @@ impl Client {
         self.tell(&Request::Drain { volume: volume.into() })
     }
 
+    /// Has the daemon take over the size of a volume's origin; gives the size in bytes.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn resize(&self, volume: &str) -> Result<u64, ClientError> {
+        match self.ask(&Request::Resize { volume: volume.into() })? {
+            Reply::Resized { size_bytes } => Ok(size_bytes),
+            Reply::Error { message } => Err(ClientError::Refused(message)),
+            Reply::Done | Reply::Status(_) => Err(ClientError::Answer(self.path.clone())),
+        }
+    }
+
     /// Begins a clean stop.
     ///
     /// # Errors
@@ -96,7 +108,7 @@ impl Client {
         match self.ask(request)? {
             Reply::Done => Ok(()),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Status(_) => Err(ClientError::Answer(self.path.clone())),
+            Reply::Status(_) | Reply::Resized { .. } => Err(ClientError::Answer(self.path.clone())),
         }
     }
 

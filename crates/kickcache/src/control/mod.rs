@@ -32,6 +32,12 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// No such volume, or the daemon is stopping.
     fn drain(&self, volume: &str) -> Result<(), ControlError>;
 
+    /// Takes over the size of a volume's origin, which was extended; gives the size in bytes.
+    ///
+    /// # Errors
+    /// No such volume, an origin that shrank, or the daemon is stopping.
+    fn resize(&self, volume: &str) -> Result<u64, ControlError>;
+
     /// Begins a clean stop.
     ///
     /// # Errors

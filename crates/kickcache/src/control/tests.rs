@@ -48,6 +48,12 @@ impl ControlTarget for Daemon {
         Ok(())
     }
 
+    fn resize(&self, volume: &str) -> Result<u64, ControlError> {
+        Daemon::find(volume)?;
+        self.note(format!("resize {volume}"));
+        Ok(2 << 30)
+    }
+
     fn stop(&self) -> Result<(), ControlError> {
         self.note("stop".into());
         Ok(())
@@ -116,8 +122,9 @@ fn every_command_goes_there_and_back() {
     assert_eq!(client.status().unwrap(), report());
     client.set_mode("vm1", ModeWord::WriteAround).unwrap();
     client.drain("vm1").unwrap();
+    assert_eq!(client.resize("vm1").unwrap(), 2 << 30);
     client.stop().unwrap();
-    assert_eq!(*daemon.told.lock().unwrap(), ["mode vm1 write-around", "drain vm1", "stop"]);
+    assert_eq!(*daemon.told.lock().unwrap(), ["mode vm1 write-around", "drain vm1", "resize vm1", "stop"]);
 }
 
 #[test]

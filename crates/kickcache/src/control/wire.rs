@@ -31,6 +31,11 @@ pub enum Request {
         /// The volume's name.
         volume: String,
     },
+    /// Take over the size of a volume's origin.
+    Resize {
+        /// The volume's name.
+        volume: String,
+    },
     /// Stop cleanly.
     Stop {},
 }
@@ -45,6 +50,11 @@ pub enum Reply {
     Error {
         /// A sentence.
         message: String,
+    },
+    /// A volume's size from here on.
+    Resized {
+        /// In bytes.
+        size_bytes: u64,
     },
     /// State and counters.
     Status(Box<Report>),

@@ -18,8 +18,8 @@ use crate::demo::workload::Scale;
 use crate::driver::executor::IoEngine;
 use crate::export::nbd::client::{Client, ConnectOptions};
 use crate::serve::config::{
-    CacheConfig, Limits, NbdAddress, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy,
-    TcpPolicy, VolumeConfig, WriteAccess,
+    CacheConfig, CacheService, Limits, NbdAddress, OriginContent, OriginGrowth, OriginMove, OriginSource,
+    ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig, WriteAccess,
 };
 use crate::serve::server::{Server, ServerHandle};
 
@@ -147,7 +147,11 @@ impl Stage {
             }
         };
         ServerConfig {
-            cache: CacheConfig { path: self.cache(phase), size: Some(self.scale.cache_bytes) },
+            cache: CacheConfig {
+                path: self.cache(phase),
+                size: Some(self.scale.cache_bytes),
+                service: CacheService::InService,
+            },
             volumes,
             io_engine: IoEngine::Auto,
             engine: EngineSettings::default(),
@@ -166,6 +170,7 @@ impl Stage {
             vhost_user: None,
             write_access: WriteAccess::ReadWrite,
             origin_move: OriginMove::Refuse,
+            origin_growth: OriginGrowth::Refuse,
             origin_content: OriginContent::Kept,
         }
     }

@@ -12,6 +12,7 @@ mod huge_pages;
 pub mod inherited;
 mod ioctl;
 pub(crate) mod memory;
+pub(crate) mod nothing;
 mod operation;
 mod patience;
 mod ring;

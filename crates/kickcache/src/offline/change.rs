@@ -66,8 +66,7 @@ pub fn detach(path: &Path, name: &str, dirty: DirtyBlocks) -> Result<Detached, O
     };
     let lost = change.engine.dirty_blocks(volume);
     if !lost.is_empty() && dirty == DirtyBlocks::Keep {
-        let (blocks, extents) = (lost.len(), extents(&lost));
-        return Err(OfflineError::Dirty { name: name.into(), blocks, extents });
+        return Err(OfflineError::dirty(name, extents(&lost)));
     }
     let cached = change.engine.cached_blocks(volume);
     change.engine.drop_volume(volume);

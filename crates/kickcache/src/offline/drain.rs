@@ -12,8 +12,8 @@ use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use crate::driver::executor::IoEngine;
 use crate::offline::OfflineError;
 use crate::serve::config::{
-    CacheConfig, Limits, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy,
-    VolumeConfig, WriteAccess,
+    CacheConfig, CacheService, Limits, OriginContent, OriginGrowth, OriginMove, OriginSource, ServerConfig,
+    SignalPolicy, TcpPolicy, VolumeConfig, WriteAccess,
 };
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle};
@@ -95,7 +95,7 @@ fn origin_path(record: &VolumeRecord) -> PathBuf {
 
 fn server_config(plan: DrainPlan<'_>, record: &VolumeRecord, origin: &Path) -> ServerConfig {
     ServerConfig {
-        cache: CacheConfig { path: plan.cache.into(), size: None },
+        cache: CacheConfig { path: plan.cache.into(), size: None, service: CacheService::InService },
         volumes: vec![VolumeConfig {
             name: record.name.clone(),
             origin: OriginSource::Path(origin.into()),
@@ -104,6 +104,7 @@ fn server_config(plan: DrainPlan<'_>, record: &VolumeRecord, origin: &Path) -> S
             vhost_user: None,
             write_access: WriteAccess::ReadWrite,
             origin_move: plan.origin_move,
+            origin_growth: OriginGrowth::Refuse,
             origin_content: OriginContent::Kept,
         }],
         io_engine: IoEngine::Auto,

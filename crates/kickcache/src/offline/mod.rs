@@ -8,6 +8,7 @@ pub mod change;
 pub mod check;
 pub mod drain;
 pub mod dump;
+pub mod leave;
 mod source;
 
 use std::io;
@@ -73,6 +74,17 @@ pub enum OfflineError {
         /// Which extents.
         extents: Vec<ByteExtent>,
     },
+    /// Nobody knows what a cache device holds.
+    #[error(
+        "{} cannot be read, and may hold blocks that the origins lack; make it readable, or say --lose-dirty to go \
+         on without what it holds", .path.display()
+    )]
+    Unknown {
+        /// The cache device.
+        path: PathBuf,
+        /// Why it cannot be read.
+        source: Box<OfflineError>,
+    },
     /// Writeback does not come to an end.
     #[error(
         "{blocks} blocks of {name} cannot be written back ({}): {why}", show_extents(.extents)
@@ -98,6 +110,14 @@ pub enum OfflineError {
     /// Recovery waits for something that never comes.
     #[error("{}: recovery of its log does not come to an end; please report this", .0.display())]
     Stuck(PathBuf),
+}
+
+impl OfflineError {
+    fn dirty(name: &str, extents: Vec<ByteExtent>) -> OfflineError {
+        let bytes: u64 = extents.iter().map(|extent| extent.length).sum();
+        let blocks = usize::try_from(bytes / BLOCK_SIZE).unwrap_or(usize::MAX);
+        OfflineError::Dirty { name: name.into(), blocks, extents }
+    }
 }
 
 /// What is on a cache device.

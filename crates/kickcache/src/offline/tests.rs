@@ -14,8 +14,8 @@ use crate::driver::checksum::checksum;
 use crate::driver::executor::IoEngine;
 use crate::export::nbd::client::{Client, ConnectOptions};
 use crate::serve::config::{
-    CacheConfig, Limits, NbdAddress, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy,
-    TcpPolicy, VolumeConfig, WriteAccess,
+    CacheConfig, CacheService, Limits, NbdAddress, OriginContent, OriginGrowth, OriginMove, OriginSource,
+    ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig, WriteAccess,
 };
 use crate::serve::server::Server;
 
@@ -94,7 +94,7 @@ impl Image {
             ..VolumeSettings::new(VolumeId::new(0))
         };
         ServerConfig {
-            cache: CacheConfig { path: self.cache(), size: Some(8 << 20) },
+            cache: CacheConfig { path: self.cache(), size: Some(8 << 20), service: CacheService::InService },
             volumes: vec![VolumeConfig {
                 name: "v".into(),
                 origin: OriginSource::Path(self.origin()),
@@ -103,6 +103,7 @@ impl Image {
                 vhost_user: None,
                 write_access: WriteAccess::ReadWrite,
                 origin_move: OriginMove::Refuse,
+                origin_growth: OriginGrowth::Refuse,
                 origin_content: OriginContent::Kept,
             }],
             io_engine: IoEngine::Auto,

@@ -35,8 +35,22 @@ pub struct CachePlan {
     pub device: PathBuf,
     /// Size of the file, if it must be made.
     pub size: Option<Size>,
+    /// Whether it is used.
+    pub usage: CacheUsage,
     /// The volumes.
     pub volumes: Vec<VolumePlan>,
+}
+
+/// Whether a cache device is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CacheUsage {
+    /// It is.
+    #[default]
+    Used,
+    /// Its volumes are served from their origins alone; refused if it holds dirty blocks of them.
+    LeftOut,
+    /// The same, and dirty blocks are lost.
+    LeftOutLosingDirty,
 }
 
 /// A volume.
@@ -112,6 +126,8 @@ pub struct OriginState {
     pub moved: bool,
     /// Somebody wrote to it while it was detached: clean blocks are worthless.
     pub changed: bool,
+    /// It was extended while nobody served it.
+    pub grown: bool,
 }
 
 /// Above which length a sequential stream is bypassed.

@@ -19,6 +19,7 @@ pub(crate) trait CacheEngine {
     fn poll_timeout(&self) -> Option<Instant>;
     fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode);
     fn drain(&mut self, now: Instant, volume: VolumeId);
+    fn grow_volume(&mut self, volume: VolumeId, size: u64);
     fn stop(&mut self, now: Instant);
     fn status(&self) -> Status;
     fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool;
@@ -59,6 +60,10 @@ impl CacheEngine for Engine {
 
     fn drain(&mut self, now: Instant, volume: VolumeId) {
         Engine::drain(self, now, volume);
+    }
+
+    fn grow_volume(&mut self, volume: VolumeId, size: u64) {
+        Engine::grow_volume(self, volume, size);
     }
 
     fn stop(&mut self, now: Instant) {

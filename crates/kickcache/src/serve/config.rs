@@ -34,6 +34,18 @@ pub struct CacheConfig {
     pub path: PathBuf,
     /// Bytes of a file that does not exist yet or is empty.
     pub size: Option<u64>,
+    /// Whether it is used.
+    pub service: CacheService,
+}
+
+/// Whether a cache device is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CacheService {
+    /// It is.
+    #[default]
+    InService,
+    /// It is not even opened: the volumes are served from their origins alone.
+    LeftOut,
 }
 
 /// One volume.
@@ -50,8 +62,10 @@ pub struct VolumeConfig {
     pub vhost_user: Option<VhostUserPort>,
     /// Whether clients may write.
     pub write_access: WriteAccess,
-    /// Whether an origin of another name, but of the same size, is accepted from now on.
+    /// Whether an origin of another name is accepted from now on.
     pub origin_move: OriginMove,
+    /// Whether an origin that is larger than before is accepted.
+    pub origin_growth: OriginGrowth,
     /// Whether somebody else wrote to the origin since it was served last.
     pub origin_content: OriginContent,
 }
@@ -102,6 +116,16 @@ pub enum OriginMove {
     #[default]
     Refuse,
     /// It is accepted if its size is that of the known one.
+    Accept,
+}
+
+/// Whether an origin may have been extended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OriginGrowth {
+    /// One of another size is refused.
+    #[default]
+    Refuse,
+    /// A larger one is accepted.
     Accept,
 }
 

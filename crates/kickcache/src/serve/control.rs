@@ -7,6 +7,7 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::stats::Status;
 use kickcache_engine::units::VolumeId;
 
+use crate::export::nbd::ExportInfo;
 use crate::serve::error::ServeError;
 
 /// A command to the event loop; the answer goes back through the sender in it.
@@ -14,6 +15,7 @@ pub(crate) enum Control {
     Status(Sender<ServerStatus>),
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
+    Resize(String, Sender<Result<u64, ServeError>>),
     Stop,
 }
 
@@ -45,4 +47,17 @@ pub struct VolumeInfo {
     pub origin: String,
     /// Whether clients may only read.
     pub read_only: bool,
+}
+
+impl VolumeInfo {
+    /// What NBD clients are told.
+    pub(crate) fn export(&self) -> ExportInfo {
+        ExportInfo {
+            name: self.name.clone(),
+            description: format!("{} behind a kickcache", self.origin),
+            size: self.size,
+            read_only: self.read_only,
+            rotational: false,
+        }
+    }
 }

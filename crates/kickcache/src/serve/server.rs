@@ -98,6 +98,14 @@ impl ServerHandle {
         self.ask(|answer| Control::Drain(volume.into(), answer))?
     }
 
+    /// Takes over the size of a volume's origin, which was extended; gives the size.
+    ///
+    /// # Errors
+    /// If no volume has the name, its origin is smaller than before, or [`ServeError::Stopped`].
+    pub fn resize(&self, volume: &str) -> Result<u64, ServeError> {
+        self.ask(|answer| Control::Resize(volume.into(), answer))?
+    }
+
     /// Begins a clean stop; may be called again. See [`ServerHandle::join`].
     pub fn stop(&self) {
         // A server that has stopped needs no second command.

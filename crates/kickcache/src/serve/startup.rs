@@ -1,25 +1,29 @@
 //! From a configuration to a loop that serves: devices, superblock, recovery, listeners.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
 use crate::driver::device::{Access, BlockFile, Emptiness, ZeroSpeed, check_different};
 use crate::driver::executor::{Driver, DriverSettings, Medium};
+use crate::driver::nothing::Nothing;
 use crate::driver::wakeup::Wakeup;
 use crate::export::nbd::ExportInfo;
 use crate::export::vhost_user::Disk;
 use crate::serve::cache_device::{CacheDevice, OriginFacts};
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::{
-    NbdAddress, OriginContent, OriginMove, OriginSource, ServerConfig, SignalPolicy, TcpPolicy,
-    VhostUserPort, VolumeConfig, WriteAccess,
+    CacheConfig, CacheService, NbdAddress, OriginContent, OriginGrowth, OriginMove, OriginSource,
+    ServerConfig, SignalPolicy, TcpPolicy, VhostUserPort, VolumeConfig, WriteAccess,
 };
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
@@ -37,6 +41,7 @@ struct OpenVolume {
     settings: VolumeSettings,
     write_access: WriteAccess,
     origin_move: OriginMove,
+    origin_growth: OriginGrowth,
     origin_content: OriginContent,
     zeroes: ZeroSpeed,
 }
@@ -52,21 +57,18 @@ pub(crate) fn start(
         SignalPolicy::Ignore => None,
         SignalPolicy::StopOnSignals => Some(catch_signals().map_err(ServeError::system("catch signals"))?),
     };
-    let mut cache = CacheDevice::open(&config.cache.path, config.cache.size)?;
     let (configured, exports, ports) = split(config.volumes);
-    let mut volumes = open_volumes(configured, &cache.file)?;
-    for volume in &mut volumes {
-        volume.settings.volume = cache.attach(facts(volume))?;
-    }
-    cache.store()?;
+    let service = config.cache.service;
+    let Prepared { path, superblock, cache, volumes } = match service {
+        CacheService::InService => Prepared::with_cache(&config.cache, configured)?,
+        CacheService::LeftOut => Prepared::without_cache(&config.cache, configured)?,
+    };
     let is_changed = |volume: &&OpenVolume| volume.origin_content == OriginContent::Changed;
     let changed: Vec<VolumeId> =
         volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();
-    let path = cache.file.path().to_path_buf();
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
     let (infos, mut media) = describe(volumes);
-    let superblock = cache.superblock;
-    media.push((Device::Cache, Medium::File(cache.file)));
+    media.push((Device::Cache, cache));
     let driver = Driver::open(DriverSettings {
         io_engine: config.io_engine,
         request_bytes_max: config.limits.total_bytes_max,
@@ -82,6 +84,7 @@ pub(crate) fn start(
         engine,
         driver,
         cache: path,
+        superblock,
         volumes: infos,
         listeners: Vec::new(),
         limits: config.limits,
@@ -96,9 +99,9 @@ pub(crate) fn start(
         accept_again: None,
     };
     event_loop.recover()?;
-    event_loop.check_read_only()?;
-    for volume in changed {
-        event_loop.drop_changed(volume)?;
+    match service {
+        CacheService::InService => event_loop.check_cached(&changed)?,
+        CacheService::LeftOut => event_loop.engine.take_out_of_service(),
     }
     event_loop.listeners = open_listeners(exports, &event_loop.volumes, config.tcp)?;
     event_loop.guests = open_ports(ports, &event_loop.volumes)?;
@@ -126,11 +129,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(ServeError::Engine { path: self.cache.clone(), source });
         }
         let took = self.clock.now().since(began).as_nanos() / 1_000_000;
-        let blocks: u64 = self.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
-        tracing::info!(
-            "the log of {} was read in {took} ms: {blocks} blocks are cached",
-            self.cache.display()
-        );
+        tracing::info!("the log was read in {took} ms");
         Ok(())
     }
 
@@ -153,6 +152,14 @@ impl<E: CacheEngine> EventLoop<E> {
 }
 
 impl EventLoop<Engine> {
+    /// Checks what the cache holds against what was said about the origins.
+    fn check_cached(&mut self, changed: &[VolumeId]) -> Result<(), ServeError> {
+        let blocks: u64 = self.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
+        tracing::info!("{blocks} blocks are cached on {}", self.cache.display());
+        self.check_read_only()?;
+        changed.iter().try_for_each(|volume| self.drop_changed(*volume))
+    }
+
     /// Somebody else wrote to an origin: what is cached of it is forgotten, durably, before anybody reads it.
     fn drop_changed(&mut self, volume: VolumeId) -> Result<(), ServeError> {
         let dirty = self.engine.dirty_blocks(volume).len();
@@ -181,6 +188,41 @@ impl EventLoop<Engine> {
         }
         tracing::info!("the origin was changed: {dropped} cached blocks were dropped");
         Ok(())
+    }
+}
+
+/// A cache device and its volumes, opened and brought together.
+struct Prepared {
+    path: PathBuf,
+    superblock: Superblock,
+    cache: Medium,
+    volumes: Vec<OpenVolume>,
+}
+
+impl Prepared {
+    fn with_cache(config: &CacheConfig, configured: Vec<VolumeConfig>) -> Result<Prepared, ServeError> {
+        let mut cache = CacheDevice::open(&config.path, config.size)?;
+        let mut volumes = open_volumes(configured, Some(&cache.file))?;
+        for volume in &mut volumes {
+            volume.settings.volume = cache.attach(facts(volume))?;
+        }
+        cache.store()?;
+        let path = cache.file.path().to_path_buf();
+        Ok(Prepared { path, superblock: cache.superblock, cache: Medium::File(cache.file), volumes })
+    }
+
+    /// The same with a cache device that keeps nothing and is never stored to.
+    fn without_cache(config: &CacheConfig, configured: Vec<VolumeConfig>) -> Result<Prepared, ServeError> {
+        let path = config.path.clone();
+        let refuse = |source| ServeError::Engine { path: path.clone(), source };
+        let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
+        let mut volumes = open_volumes(configured, None)?;
+        for volume in &mut volumes {
+            let added = superblock.add_volume(&volume.name, volume.size, &volume.identity);
+            volume.settings.volume = added.map_err(refuse)?;
+        }
+        let cache = Medium::Virtual(Box::new(Nothing::new(DEVICE_SIZE_MIN)));
+        Ok(Prepared { path, superblock, cache, volumes })
     }
 }
 
@@ -243,12 +285,17 @@ fn open_ports(ports: Ports, volumes: &[Volume]) -> Result<Guests, ServeError> {
     Ok(Guests::new(opened.collect::<Result<_, ServeError>>()?))
 }
 
-fn open_volumes(configured: Vec<VolumeConfig>, cache: &BlockFile) -> Result<Vec<OpenVolume>, ServeError> {
+fn open_volumes(
+    configured: Vec<VolumeConfig>,
+    cache: Option<&BlockFile>,
+) -> Result<Vec<OpenVolume>, ServeError> {
     let mut volumes: Vec<OpenVolume> = Vec::new();
     for volume in configured {
         let opened = open_volume(volume)?;
         if let Medium::File(origin) = &opened.medium {
-            check_different(cache, origin)?;
+            if let Some(cache) = cache {
+                check_different(cache, origin)?;
+            }
             for other in &volumes {
                 if let Medium::File(other) = &other.medium {
                     check_different(other, origin)?;
@@ -261,7 +308,9 @@ fn open_volumes(configured: Vec<VolumeConfig>, cache: &BlockFile) -> Result<Vec<
 }
 
 fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
-    let VolumeConfig { name, origin, settings, write_access, origin_move, origin_content, .. } = config;
+    let VolumeConfig {
+        name, origin, settings, write_access, origin_move, origin_growth, origin_content, ..
+    } = config;
     let (medium, size, identity, zeroes) = match origin {
         OriginSource::Path(path) => {
             let access = match write_access {
@@ -285,6 +334,7 @@ fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
         settings,
         write_access,
         origin_move,
+        origin_growth,
         origin_content,
         zeroes,
     })
@@ -296,6 +346,7 @@ fn facts(volume: &OpenVolume) -> OriginFacts<'_> {
         size: volume.size,
         identity: &volume.identity,
         origin_move: volume.origin_move,
+        origin_growth: volume.origin_growth,
     }
 }
 
@@ -345,18 +396,8 @@ fn open_listener(
     tcp: TcpPolicy,
 ) -> Result<ServedListener, ServeError> {
     let listener = Listener::open(address, tcp)?;
-    let exports: Vec<ExportInfo> = members.iter().map(|&index| export(&volumes[index])).collect();
+    let exports: Vec<ExportInfo> = members.iter().map(|&index| volumes[index].info.export()).collect();
     let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
     tracing::info!("NBD is served on {} for {}", listener.address, names.join(", "));
     Ok(ServedListener { listener, exports: exports.into(), volumes: members.into() })
-}
-
-fn export(volume: &Volume) -> ExportInfo {
-    ExportInfo {
-        name: volume.info.name.clone(),
-        description: format!("{} behind a kickcache", volume.info.origin),
-        size: volume.info.size,
-        read_only: volume.info.read_only,
-        rotational: false,
-    }
 }

@@ -100,6 +100,8 @@ impl CacheEngine for ToyEngine {
 
     fn drain(&mut self, _now: Instant, _volume: VolumeId) {}
 
+    fn grow_volume(&mut self, _volume: VolumeId, _size: u64) {}
+
     fn stop(&mut self, _now: Instant) {
         self.phase = Phase::Stopped;
     }

@@ -154,13 +154,12 @@ impl BlockFile {
         self.size
     }
 
-    /// Asks for the size again, after the file was extended.
+    /// As [`BlockFile::size`], asked again: somebody may have extended it.
     ///
     /// # Errors
     /// If the system does not tell.
-    pub fn refresh_size(&mut self) -> io::Result<()> {
-        self.size = size(&self.file, self.kind)? / SECTOR_SIZE * SECTOR_SIZE;
-        Ok(())
+    pub fn size_today(&self) -> io::Result<u64> {
+        Ok(size(&self.file, self.kind)? / SECTOR_SIZE * SECTOR_SIZE)
     }
 
     /// The canonical path.

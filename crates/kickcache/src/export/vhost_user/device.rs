@@ -12,8 +12,9 @@ use super::config_space::Disk;
 use super::features::{QUEUE_COUNT_MAX, has};
 use super::inflight::Inflight;
 use super::memory::GuestRam;
-use super::message::{Packet, ProtocolError, Reply};
+use super::message::{Packet, ProtocolError, Reply, config_changed};
 use super::request::{GuestRequest, Outcome, Parsed, Rules, Tag, parse};
+use super::socket;
 use super::vring::{self, Vring};
 
 /// A device, from one front end to the next.
@@ -26,6 +27,8 @@ pub struct Device {
     pub(super) vrings: Vec<Vring>,
     pub(super) inflight: Option<Arc<Inflight>>,
     pub(super) kick_changes: Vec<KickChange>,
+    /// Where the front end listens to the device.
+    pub(super) channel: Option<OwnedFd>,
     /// Requests that were given out and have not come back, of whatever life.
     outstanding: u32,
 }
@@ -62,6 +65,7 @@ impl Device {
             vrings: (0..QUEUE_COUNT_MAX).map(Vring::new).collect(),
             inflight: None,
             kick_changes: Vec::new(),
+            channel: None,
             outstanding: 0,
         }
     }
@@ -99,7 +103,18 @@ impl Device {
         self.inflight = None;
         self.reset();
         self.ram.clear();
+        self.channel = None;
         self.protocol = VhostUserProtocolFeatures::empty();
+    }
+
+    /// The disk has another size: a front end that listens is told, and tells its guest.
+    pub fn resize(&mut self, size: u64) {
+        self.disk.size = size;
+        let Some(channel) = &self.channel else { return };
+        if let Err(error) = socket::send_short(channel, &config_changed()) {
+            let name = &self.disk.name;
+            tracing::warn!("the virtual machine of {name} could not be told of its disk's size: {error}");
+        }
     }
 
     /// Kick descriptors that changed since the last call.

@@ -66,4 +66,5 @@ pub(super) fn protocol_offered() -> VhostUserProtocolFeatures {
         | VhostUserProtocolFeatures::INFLIGHT_SHMFD
         | VhostUserProtocolFeatures::RESET_DEVICE
         | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
+        | VhostUserProtocolFeatures::BACKEND_REQ
 }

@@ -90,6 +90,10 @@ impl Device {
                 Ok(None)
             }
             FrontendReq::SET_CONFIG => self.set_config(packet).map(none),
+            FrontendReq::SET_BACKEND_REQ_FD => {
+                self.channel = Some(packet.only_fd()?);
+                Ok(None)
+            }
             FrontendReq::SET_INFLIGHT_FD => self.set_inflight(packet).map(none),
             FrontendReq::SET_MEM_TABLE => self.set_memory(packet).map(none),
             FrontendReq::ADD_MEM_REG => {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use vhost::vhost_user::message::MAX_MSG_SIZE;
+use vhost::vhost_user::message::{BackendReq, MAX_MSG_SIZE};
 use vm_memory::ByteValued;
 
 /// Length of a header: request, flags, payload length.
@@ -143,6 +143,11 @@ impl Packet {
     pub(super) fn reply(&self, payload: &[u8]) -> Reply {
         Reply { bytes: encode(self.request, VERSION | REPLY, payload), fd: None }
     }
+}
+
+/// What tells a front end that the configuration space is another one; nothing comes back.
+pub(super) fn config_changed() -> Vec<u8> {
+    encode(BackendReq::CONFIG_CHANGE_MSG.into(), VERSION, &[])
 }
 
 fn encode(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {

@@ -109,6 +109,15 @@ impl Socket {
     }
 }
 
+/// Sends a few bytes without waiting.
+///
+/// # Errors
+/// If they could not be sent whole.
+pub(super) fn send_short(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    let sent = rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()

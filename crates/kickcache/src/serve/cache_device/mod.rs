@@ -12,7 +12,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::driver::device::{Access, BlockFile, Emptiness, Kind};
 use crate::driver::memory::{Allocator, Chunk};
-use crate::serve::config::OriginMove;
+use crate::serve::config::{OriginGrowth, OriginMove};
 use crate::serve::error::ServeError;
 
 /// An open cache device with its superblock.
@@ -46,6 +46,8 @@ pub struct OriginFacts<'a> {
     pub identity: &'a str,
     /// Whether another identity is accepted.
     pub origin_move: OriginMove,
+    /// Whether a larger size is accepted.
+    pub origin_growth: OriginGrowth,
 }
 
 impl CacheDevice {
@@ -119,15 +121,8 @@ impl CacheDevice {
             let path = self.file.path().into();
             return added.map_err(|source| ServeError::Engine { path, source });
         };
+        self.follow_size(position, origin)?;
         let record = &mut self.superblock.volumes[position];
-        if record.origin_size != origin.size {
-            let what = format!(
-                "its origin has {} bytes, but had {} when the cache was attached; give the right origin, or serve \
-                 it under a new name",
-                origin.size, record.origin_size
-            );
-            return Err(ServeError::Volume { name: origin.name.into(), what });
-        }
         if record.origin_identity != origin.identity {
             if origin.origin_move == OriginMove::Refuse {
                 let what = format!(
@@ -141,6 +136,27 @@ impl CacheDevice {
             self.is_changed = true;
         }
         Ok(self.superblock.volumes[position].id)
+    }
+
+    /// Refuses an origin of another size, unless it was extended and the user says so.
+    fn follow_size(&mut self, position: usize, origin: OriginFacts<'_>) -> Result<(), ServeError> {
+        let known = self.superblock.volumes[position].origin_size;
+        let is_larger = origin.size > known;
+        if origin.size == known {
+            return Ok(());
+        }
+        if is_larger && origin.origin_growth == OriginGrowth::Accept {
+            self.is_changed = true;
+            let grown = self.superblock.grow_volume(origin.name, origin.size);
+            return grown.map_err(|source| ServeError::Engine { path: self.file.path().into(), source });
+        }
+        let hint = if is_larger { ", say --origin-grown if it was extended" } else { "" };
+        let what = format!(
+            "its origin has {} bytes, but had {known} when the cache was attached; give the right origin{hint}, or \
+             serve it under a new name",
+            origin.size
+        );
+        Err(ServeError::Volume { name: origin.name.into(), what })
     }
 
     fn check_owner(&self, origin: OriginFacts<'_>) -> Result<(), ServeError> {

@@ -9,7 +9,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 fn origin<'a>(name: &'a str, size: u64, identity: &'a str) -> OriginFacts<'a> {
-    OriginFacts { name, size, identity, origin_move: OriginMove::Refuse }
+    OriginFacts { name, size, identity, origin_move: OriginMove::Refuse, origin_growth: OriginGrowth::Refuse }
 }
 
 fn refusal(result: Result<CacheDevice, ServeError>) -> String {

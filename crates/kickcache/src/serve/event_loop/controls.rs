@@ -39,6 +39,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 let done = self.volume_id(&name).map(|id| self.engine.set_mode(now, id, mode));
                 drop(answer.send(done));
             }
+            Control::Resize(name, answer) => drop(answer.send(self.resize(&name))),
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.engine.drain(now, id));
                 drop(answer.send(done));
@@ -46,7 +47,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {
+    pub(super) fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {
         let found = self.volumes.iter().find(|volume| volume.info.name == name);
         found.map(|volume| volume.info.id).ok_or_else(|| {
             let names: Vec<&str> = self.volumes.iter().map(|volume| volume.info.name.as_str()).collect();

@@ -5,6 +5,7 @@
 mod clients;
 mod controls;
 mod guests;
+mod resize;
 mod watched;
 
 use std::io;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use kickcache_engine::engine::Phase;
+use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId, Unmap};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum};
@@ -54,6 +56,8 @@ pub(crate) struct EventLoop<E> {
     pub(crate) engine: E,
     pub(crate) driver: Driver,
     pub(crate) cache: PathBuf,
+    /// What stands on the cache device, or would.
+    pub(crate) superblock: Superblock,
     pub(crate) volumes: Vec<Volume>,
     pub(crate) listeners: Vec<ServedListener>,
     pub(crate) limits: Limits,

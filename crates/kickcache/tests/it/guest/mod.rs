@@ -4,7 +4,9 @@
 mod queue;
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -44,6 +46,8 @@ pub(crate) struct Guest {
     file: File,
     queues: Vec<Queue>,
     inflight: Option<(VhostUserInflight, File)>,
+    /// Where the device tells of changes.
+    channel: Option<UnixStream>,
     front: Option<Frontend>,
 }
 
@@ -61,7 +65,16 @@ impl Guest {
         let ram = GuestMemoryMmap::from_ranges_with_files([whole]).unwrap();
         let queues = (0..queues).map(|index| Queue::new(index, extra & EVENT_IDX != 0)).collect();
         let features = FEATURES | extra;
-        let mut guest = Guest { path: path.into(), features, ram, file, queues, inflight: None, front: None };
+        let mut guest = Guest {
+            path: path.into(),
+            features,
+            ram,
+            file,
+            queues,
+            inflight: None,
+            channel: None,
+            front: None,
+        };
         guest.reconnect();
         guest
     }
@@ -94,10 +107,15 @@ impl Guest {
         let wanted = VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::REPLY_ACK
             | VhostUserProtocolFeatures::CONFIG
-            | VhostUserProtocolFeatures::INFLIGHT_SHMFD;
+            | VhostUserProtocolFeatures::INFLIGHT_SHMFD
+            | VhostUserProtocolFeatures::BACKEND_REQ;
         assert!(protocol.contains(wanted), "{protocol:?}");
         front.set_protocol_features(wanted).unwrap();
         front.set_hdr_flags(vhost::vhost_user::message::VhostUserHeaderFlag::NEED_REPLY);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        front.set_backend_request_fd(&theirs).unwrap();
+        ours.set_nonblocking(true).unwrap();
+        self.channel = Some(ours);
         let count = u16::try_from(self.queues.len()).unwrap();
         let inflight = self.inflight.get_or_insert_with(|| {
             front.get_inflight_fd(&VhostUserInflight::new(0, 0, count, queue::SIZE)).unwrap()
@@ -163,6 +181,22 @@ impl Guest {
         let (_, bytes) =
             self.front.as_mut().unwrap().get_config(0, 60, VhostUserConfigFlags::WRITABLE, &[0; 60]).unwrap();
         bytes
+    }
+
+    /// Whether the device said, since the last call, that its configuration is another one.
+    pub(crate) fn is_told_of_change(&mut self) -> bool {
+        let mut message = [0; 12];
+        match self.channel.as_mut().unwrap().read(&mut message) {
+            Ok(length) => {
+                // Request 2, version 1, no payload.
+                assert_eq!((length, message), (12, [2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]));
+                true
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+                false
+            }
+        }
     }
 
     /// Switches the write cache.

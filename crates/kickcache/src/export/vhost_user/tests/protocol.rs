@@ -23,7 +23,7 @@ fn word(bytes: &[u8]) -> u64 {
 fn what_is_offered_is_what_the_specification_of_this_device_says() {
     let mut guest = Guest::bare();
     assert_eq!(word(&replied(&mut guest, packet(1, &[], Vec::new()))), 0x1_7000_7e46);
-    assert_eq!(word(&replied(&mut guest, packet(15, &[], Vec::new()))), 0xb209);
+    assert_eq!(word(&replied(&mut guest, packet(15, &[], Vec::new()))), 0xb229);
     assert_eq!(word(&replied(&mut guest, packet(17, &[], Vec::new()))), 16);
 }
 

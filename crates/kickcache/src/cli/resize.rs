@@ -1,0 +1,32 @@
+//! `kickcache resize`: tells a daemon that an origin was extended.
+
+use std::io::Write;
+
+use crate::cli::exit::Failure;
+use crate::cli::options::ControlOption;
+use crate::units::show_bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  lvextend -L +10G vg/vm1 && kickcache resize vm1
+  truncate -s 20G /srv/vm1.raw && kickcache resize vm1";
+
+/// Make a volume as large as its origin, which was extended
+///
+/// A virtual machine on vhost-user is told at once, NBD clients see the new size when they connect. A volume cannot
+/// shrink. An origin that was extended while nobody served it: `kickcache serve --origin-grown`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ResizeArgs {
+    /// Name of the volume
+    volume: String,
+    #[command(flatten)]
+    control: ControlOption,
+}
+
+impl ResizeArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let size = self.control.client().resize(&self.volume)?;
+        Ok(writeln!(out, "{}: {} ({size} bytes) from here on", self.volume, show_bytes(size))?)
+    }
+}

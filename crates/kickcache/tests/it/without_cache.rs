@@ -1,0 +1,140 @@
+//! Volumes served without their cache device: what is lost is refused, or said, and never comes back.
+
+use std::fs;
+use std::path::Path;
+
+use crate::daemon::{Daemon, Spec, VOLUME};
+use crate::need_kickcache;
+use crate::scratch::{MIB, Scratch};
+
+const SIZE: u64 = 8 * MIB;
+const BLOCK: usize = 4096;
+
+/// Stopped in write-back with clean blocks of ones from 0 on and ten dirty blocks of twos, at 1 MiB and 2 MiB.
+fn used(scratch: &Scratch) -> Spec {
+    let spec = Spec::new(scratch, &scratch.sparse("origin", SIZE), "write-back", "8M");
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    client.write(0, &[1; 16 * BLOCK]);
+    client.flush();
+    daemon.drain();
+    client.write(MIB, &[2; 4 * BLOCK]);
+    client.write(2 * MIB, &[2; 6 * BLOCK]);
+    client.flush();
+    drop(client);
+    daemon.stop()
+}
+
+fn without_cache(spec: &Spec, more: &[&str]) -> Spec {
+    let mut spec = spec.clone();
+    spec.extra.push("--without-cache".into());
+    spec.extra.extend(more.iter().map(Into::into));
+    spec
+}
+
+/// The daemon must refuse to serve, and leave both devices as they are; gives what it said.
+fn refusal(spec: &Spec) -> String {
+    let read = || (fs::read(&spec.cache).ok(), fs::read(&spec.origin).unwrap());
+    let before = read();
+    assert!(spec.try_start().is_none(), "it serves");
+    assert!(read() == before, "a device was changed");
+    fs::read_to_string(spec.dir.join("daemon.log")).unwrap()
+}
+
+/// Everything goes to the origin at once, whatever the mode says.
+fn works_without_cache(daemon: Daemon) -> Spec {
+    daemon.control(&["mode", VOLUME, "write-back"]);
+    let mut client = daemon.connect();
+    client.write(0, &[3; BLOCK]);
+    client.write(MIB + 512, &[3; 512]);
+    client.flush();
+    assert_eq!(client.read(0, 4096), [3; BLOCK]);
+    let status = daemon.status();
+    assert_eq!(status["caches"][0]["health"], "out-of-service");
+    assert_eq!(daemon.volume_count("cached_bytes"), 0);
+    drop(client);
+    let spec = daemon.kill();
+    let origin = fs::read(&spec.origin).unwrap();
+    let byte = usize::try_from(MIB).unwrap();
+    assert_eq!(origin[..BLOCK], [3; BLOCK]);
+    assert_eq!((origin[byte + 511], origin[byte + 512], origin[byte + 1024]), (0, 3, 0));
+    spec
+}
+
+/// Every block reads as it stands on the origin.
+fn check_against_origin(daemon: &Daemon, origin: &Path) {
+    let expected = fs::read(origin).unwrap();
+    assert!(daemon.connect().read(0, u32::try_from(SIZE).unwrap()) == expected, "old data is served");
+}
+
+#[test]
+fn dirty_blocks_are_lost_only_by_order_and_never_come_back() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = used(&scratch);
+    let said = refusal(&without_cache(&spec, &[]));
+    for part in ["10 blocks of v are dirty", "1048576 + 16384, 2097152 + 24576", "--lose-dirty"] {
+        assert!(said.contains(part), "no `{part}`: {said}");
+    }
+    let daemon = without_cache(&spec, &["--lose-dirty"]).start();
+    let said = daemon.log();
+    assert!(said.contains("10 dirty blocks of v are LOST"), "{said}");
+    assert!(said.contains("1048576 + 16384, 2097152 + 24576"), "{said}");
+    assert_eq!(daemon.connect().read(2 * MIB, 4096), [0; BLOCK]);
+    works_without_cache(daemon);
+    // The cache device was told: nothing old is on it.
+    let daemon = spec.start();
+    assert_eq!(daemon.volume_count("dirty_bytes"), 0);
+    check_against_origin(&daemon, &spec.origin);
+    daemon.stop();
+}
+
+#[test]
+fn a_drained_volume_needs_no_cache() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = used(&scratch);
+    let daemon = spec.start();
+    daemon.drain();
+    let spec = daemon.stop();
+    let daemon = without_cache(&spec, &[]).start();
+    assert_eq!(daemon.connect().read(2 * MIB, 4096), [2; BLOCK]);
+    daemon.connect().write(2 * MIB, &[4; BLOCK]);
+    daemon.stop();
+    let daemon = spec.start();
+    check_against_origin(&daemon, &spec.origin);
+    daemon.stop();
+}
+
+#[test]
+fn a_cache_device_that_nobody_can_read_is_left_by_order_only() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = used(&scratch);
+    fs::write(&spec.cache, vec![0x5a; usize::try_from(SIZE).unwrap()]).unwrap();
+    let said = refusal(&without_cache(&spec, &[]));
+    assert!(said.contains("cannot be read") && said.contains("--lose-dirty"), "{said}");
+    fs::remove_file(&spec.cache).unwrap();
+    let said = refusal(&without_cache(&spec, &[]));
+    assert!(said.contains("cannot be read") && said.contains("--lose-dirty"), "{said}");
+    let daemon = without_cache(&spec, &["--lose-dirty"]).start();
+    assert!(daemon.log().contains("format it before you use it again"), "{}", daemon.log());
+    works_without_cache(daemon);
+    assert!(!spec.cache.exists(), "a cache file was made");
+}
+
+#[test]
+fn a_cache_device_in_use_is_not_left() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = Spec::new(&scratch, &scratch.sparse("origin", SIZE), "write-back", "8M");
+    let daemon = spec.start();
+    let mut second = without_cache(&spec, &["--lose-dirty"]);
+    second.origin = scratch.sparse("other", SIZE);
+    second.dir = scratch.path("second");
+    fs::create_dir(&second.dir).unwrap();
+    assert!(second.try_start().is_none(), "two daemons have one cache device");
+    let said = fs::read_to_string(second.dir.join("daemon.log")).unwrap();
+    assert!(said.contains("in use"), "{said}");
+    daemon.stop();
+}
