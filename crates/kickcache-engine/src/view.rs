@@ -57,8 +57,13 @@ impl Engine {
         self.state.cache.find(BlockKey::new(volume, block)).is_some()
     }
 
+    /// Whether the cache device is used no longer, after too many errors or by order.
+    pub fn is_out_of_service(&self) -> bool {
+        self.state.is_out_of_service()
+    }
+
     /// The blocks of a volume whose newest data the origin does not have, or has not flushed, ascending. Walks the
-    /// whole table: for tools, not for serving.
+    /// whole table: not for hot paths.
     pub fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         let mut blocks: Vec<_> = self.state.cache.kept_blocks(volume).collect();
         blocks.sort_unstable();

@@ -1,7 +1,7 @@
 //! Load on a vhost-user-blk device without a virtual machine: this process is the driver of its queues, with a thread
 //! for each. Prints one line of JSON.
 //!
-//! `guest_load SOCKET --depth 32 --queues 1 --seconds 5 [--write] [--no-event-idx] [--server PID] [--size BYTES]`
+//! `guest_load SOCKET --depth 32 --queues 1 --seconds 5 [--write] [--no-event-idx] [--poll] [--server PID] [--size BYTES]`
 #![expect(clippy::unwrap_used, reason = "a tool for measurements")]
 
 use std::fs::File;
@@ -40,6 +40,9 @@ struct Arguments {
     write: bool,
     #[arg(long)]
     no_event_idx: bool,
+    /// Look at the rings all the time and ask for no interrupts
+    #[arg(long)]
+    poll: bool,
     /// Process whose processor time is counted
     #[arg(long)]
     server: Option<u32>,
@@ -131,7 +134,7 @@ fn load(
         };
         done.unwrap();
     };
-    queue.set_used_notif_enabled(true);
+    queue.set_used_notif_enabled(!arguments.poll);
     let end = Instant::now() + Duration::from_secs_f64(arguments.seconds);
     (0..arguments.depth).for_each(|slot| submit(&mut queue, slot));
     let mut left = arguments.depth;
@@ -140,6 +143,9 @@ fn load(
         if std::mem::take(&mut fresh) && queue.avail_notif_needed() {
             kick.notify().unwrap();
             counts.kicks += 1;
+        }
+        while arguments.poll && !queue.completions().has_next() {
+            std::hint::spin_loop();
         }
         if !queue.completions().has_next() {
             // SAFETY: the descriptor is open as long as `call` lives.

@@ -6,6 +6,7 @@ pub mod control;
 pub mod demo;
 pub mod driver;
 pub mod export;
+mod extents;
 pub mod offline;
 pub mod plan;
 pub mod report;

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use kickcache_engine::units::BLOCK_SIZE;
+
 use crate::driver::device::{self, BlockFile, Emptiness};
+use crate::extents::show_extents;
 use crate::offline::change::DirtyBlocks;
 use crate::offline::leave::leave;
 use crate::plan::{Access, CachePlan, CacheUsage, VolumePlan};
@@ -22,14 +25,9 @@ pub(super) fn leave_out(cache: &CachePlan) -> anyhow::Result<()> {
     let names: Vec<&str> = cache.volumes.iter().map(|volume| volume.name.as_str()).collect();
     let left = leave(&cache.device, &names, dirty)?;
     for (name, extents) in &left.lost {
-        let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / 4096;
-        let shown = extents.iter().take(EXTENTS_SHOWN);
-        let shown: Vec<_> = shown.map(|extent| format!("{} + {}", extent.start, extent.length)).collect();
-        let more = extents.len() - shown.len();
-        tracing::error!(
-            "{blocks} dirty blocks of {name} are LOST, as byte offset + length: {}, and {more} more",
-            shown.join(", ")
-        );
+        let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
+        let which = show_extents(extents, EXTENTS_SHOWN);
+        tracing::error!("{blocks} dirty blocks of {name} are LOST, as {which}");
     }
     if let Some(error) = left.untold {
         tell_untold(&cache.device, &anyhow::Error::from(error));

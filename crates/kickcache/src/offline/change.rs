@@ -13,7 +13,8 @@ use kickcache_engine::units::{BlockIndex, ByteExtent, VolumeId};
 
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
-use crate::offline::{OfflineError, extents};
+use crate::extents::extents;
+use crate::offline::OfflineError;
 use crate::serve::cache_device::{CacheDevice, store_superblock};
 use crate::serve::error::ServeError;
 

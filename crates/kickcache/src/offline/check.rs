@@ -15,9 +15,10 @@ use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, S
 use serde::Serialize;
 
 use crate::driver::checksum::checksum;
+use crate::extents::extents;
+use crate::offline::OfflineError;
 use crate::offline::books::Books;
 use crate::offline::source::{ReadBlocks, Source};
-use crate::offline::{OfflineError, extents};
 
 /// Journal blocks read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;

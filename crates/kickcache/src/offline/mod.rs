@@ -17,11 +17,15 @@ use std::path::{Path, PathBuf};
 use kickcache_engine::error::Error;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::Status;
-use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
+use crate::extents::{extents, show_extents};
 use crate::offline::books::Books;
 use crate::offline::source::Source;
 use crate::serve::error::ServeError;
+
+/// Extents that an error names.
+const EXTENTS_SHOWN: usize = 4;
 
 /// Why a cache device cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +68,7 @@ pub enum OfflineError {
     /// A volume has dirty blocks.
     #[error(
         "{blocks} blocks of {name} are dirty: the origin does not have them ({}); write them back (kickcache drain \
-         --cache), or say --lose-dirty to lose them", show_extents(.extents)
+         --cache), or say --lose-dirty to lose them", show_extents(.extents, EXTENTS_SHOWN)
     )]
     Dirty {
         /// The volume.
@@ -87,7 +91,7 @@ pub enum OfflineError {
     },
     /// Writeback does not come to an end.
     #[error(
-        "{blocks} blocks of {name} cannot be written back ({}): {why}", show_extents(.extents)
+        "{blocks} blocks of {name} cannot be written back ({}): {why}", show_extents(.extents, EXTENTS_SHOWN)
     )]
     Undrained {
         /// The volume.
@@ -144,30 +148,6 @@ pub fn read(path: &Path) -> Result<Contents, OfflineError> {
     let volumes = superblock.volumes.iter().map(|volume| volume.id);
     let dirty = volumes.map(|id| (id, extents(&engine.dirty_blocks(id)))).collect();
     Ok(Contents { device_size: books.source().size(), superblock, status: engine.status(), dirty })
-}
-
-/// Joins neighbouring blocks; they ascend.
-pub(crate) fn extents(blocks: &[BlockIndex]) -> Vec<ByteExtent> {
-    let mut extents: Vec<ByteExtent> = Vec::new();
-    for block in blocks {
-        let start = block.byte_offset();
-        match extents.last_mut().filter(|last| last.end() == start) {
-            Some(last) => last.length += BLOCK_SIZE,
-            None => extents.push(ByteExtent { start, length: BLOCK_SIZE }),
-        }
-    }
-    extents
-}
-
-/// The first few extents as byte offset + length.
-fn show_extents(extents: &[ByteExtent]) -> String {
-    let shown: Vec<_> =
-        extents.iter().take(4).map(|extent| format!("{} + {}", extent.start, extent.length)).collect();
-    let more = match extents.len().saturating_sub(shown.len()) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    format!("byte offset + length: {}{more}", shown.join(", "))
 }
 
 fn known_volumes(known: &[String]) -> String {

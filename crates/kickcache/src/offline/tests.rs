@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
-use kickcache_engine::units::{BLOCK_BYTES, BlockIndex, SegmentIndex, VolumeId};
+use kickcache_engine::units::{BLOCK_BYTES, SegmentIndex, VolumeId};
 
 use super::change::repair;
 use super::check::{Findings, Verdict, check};
@@ -287,14 +287,6 @@ fn look(path: &Path) -> Findings {
 
 fn sentence(path: &Path) -> String {
     format!("{:#}", anyhow::Error::from(read(path).unwrap_err())).replace(&path.display().to_string(), "PATH")
-}
-
-#[test]
-fn neighbours_are_joined() {
-    let blocks = [1, 2, 3, 7, 9, 10].map(BlockIndex::new);
-    let found: Vec<_> =
-        extents(&blocks).iter().map(|extent| (extent.start / 4096, extent.length / 4096)).collect();
-    assert_eq!(found, [(1, 3), (7, 1), (9, 2)]);
 }
 
 #[test]

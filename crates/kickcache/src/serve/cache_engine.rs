@@ -23,6 +23,8 @@ pub(crate) trait CacheEngine {
     fn stop(&mut self, now: Instant);
     fn status(&self) -> Status;
     fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool;
+    fn is_out_of_service(&self) -> bool;
+    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex>;
 }
 
 impl CacheEngine for Engine {
@@ -76,5 +78,13 @@ impl CacheEngine for Engine {
 
     fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool {
         Engine::is_cached(self, volume, block)
+    }
+
+    fn is_out_of_service(&self) -> bool {
+        Engine::is_out_of_service(self)
+    }
+
+    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
+        Engine::dirty_blocks(self, volume)
     }
 }

@@ -27,7 +27,7 @@ use crate::serve::config::{
 };
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
-use crate::serve::event_loop::{Clients, EventLoop, ServedListener, Stage, Volume};
+use crate::serve::event_loop::{Clients, EventLoop, OutOfService, ServedListener, Stage, Volume};
 use crate::serve::guests::{Guests, Port};
 use crate::serve::listener::{self, Listener};
 use crate::serve::requests::Requests;
@@ -85,6 +85,10 @@ pub(crate) fn start(
         driver,
         cache: path,
         superblock,
+        out_of_service: match service {
+            CacheService::InService => OutOfService::Untold,
+            CacheService::LeftOut => OutOfService::Told,
+        },
         volumes: infos,
         listeners: Vec::new(),
         limits: config.limits,

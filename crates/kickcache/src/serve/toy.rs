@@ -121,6 +121,14 @@ impl CacheEngine for ToyEngine {
         }
     }
 
+    fn is_out_of_service(&self) -> bool {
+        false
+    }
+
+    fn dirty_blocks(&self, _volume: VolumeId) -> Vec<BlockIndex> {
+        Vec::new()
+    }
+
     fn is_cached(&self, _volume: VolumeId, _block: BlockIndex) -> bool {
         false
     }

@@ -237,6 +237,8 @@ fn a_cache_device_that_is_gone_with_dirty_blocks_gives_errors_and_no_old_data() 
     }
     assert_eq!(write(&mut client, 60, 3), EIO, "the origin refuses writes too");
     assert_eq!(flush(&mut client), EIO, "dirty blocks cannot be made durable");
+    let log = bench.daemon.log();
+    assert!(log.contains("blocks of v are dirty and on"), "nobody will know what was lost: {log}");
 }
 
 #[test]

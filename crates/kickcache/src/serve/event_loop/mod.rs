@@ -5,6 +5,7 @@
 mod clients;
 mod controls;
 mod guests;
+mod loss;
 mod resize;
 mod watched;
 
@@ -22,6 +23,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum};
 
 pub(crate) use self::clients::Clients;
+pub(crate) use self::loss::OutOfService;
 use self::watched::Watched;
 use crate::driver::Interest;
 use crate::driver::buffers::Bound;
@@ -58,6 +60,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) cache: PathBuf,
     /// What stands on the cache device, or would.
     pub(crate) superblock: Superblock,
+    pub(crate) out_of_service: OutOfService,
     pub(crate) volumes: Vec<Volume>,
     pub(crate) listeners: Vec<ServedListener>,
     pub(crate) limits: Limits,
@@ -115,6 +118,7 @@ impl<E: CacheEngine> EventLoop<E> {
             self.take_from_guests(now);
             self.pump(now);
             self.retry_stalled(now);
+            self.tell_out_of_service();
             if self.send_all(now) == After::GoOn || self.answer_guests(now) == After::GoOn {
                 continue;
             }

@@ -20,7 +20,9 @@ impl<E: CacheEngine> EventLoop<E> {
                 return Err(refuse(format!("the size of its origin cannot be found: {error}")));
             }
             None => {
-                return Err(refuse("its origin is no file or block device, which always has one size".into()));
+                return Err(refuse(
+                    "its origin is no file or block device, which always has one size".into(),
+                ));
             }
         };
         let grown = self.superblock.grow_volume(name, size);

@@ -75,6 +75,7 @@ fn toy_loop(
         engine: ToyEngine::new(),
         driver: Driver::open(settings).unwrap(),
         cache: origin.into(),
+        out_of_service: OutOfService::Untold,
         superblock: Superblock::new([0; 16], 8 << 20).unwrap(),
         volumes: vec![Volume { info, zeroes }],
         listeners: vec![ServedListener { listener, exports: [export].into(), volumes: [0].into() }],
