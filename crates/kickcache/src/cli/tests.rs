@@ -29,6 +29,7 @@ fn help_is_what_was_reviewed() {
         "status",
         "mode",
         "drain",
+        "resize",
         "stop",
         "inspect",
         "check",
@@ -175,6 +176,12 @@ fn bad_arguments_are_refused_with_a_sentence() {
             fine
         serve --cache /c --origin /o --origin-changed=v
             --origin-changed names the volume `v`; there is only o (Usage)
+        serve --cache /c --origin /o --without-cache
+            fine
+        serve --cache /c --origin /o --without-cache=/d
+            --without-cache names /d; there is only /c (Usage)
+        serve --cache /c --origin /o --lose-dirty
+            error: the following required arguments were not provided:
         serve --cache /c --origin /o --nbd unix:/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp
             error: invalid value 'unix:/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp' for '--nbd <ADDRESS>': the socket path `/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         mode vm1
