@@ -36,5 +36,6 @@ mod submit;
 pub mod time;
 pub mod tools;
 pub mod units;
+mod victim;
 mod view;
 mod volume;

@@ -1,12 +1,9 @@
 //! Reclaim: segments are emptied ahead of need, and opened again once that is on record.
 //!
-//! Over 500 lines because choosing, emptying and opening lead into each other, and a path names no other path.
-//!
 //! Invariants:
 //! * I-4: a segment is opened again only when nothing refers to it, and when everything that superseded its blocks,
 //!   or says that they are *gone*, is durable.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
@@ -17,14 +14,13 @@ use crate::inflight::jobs::Emptying;
 use crate::inflight::submissions::Purpose;
 use crate::log::Entry;
 use crate::order::DurableWaiter;
-use crate::policy::retention::{Judgement, Reason, SEARCH_MAX, Verdict, Work};
-use crate::policy::trial::Asked;
+use crate::policy::retention::{Judgement, Reason};
 use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::Durability;
 use crate::state::{NewBlock, State, Task};
 use crate::time::{Duration, Instant};
-use crate::units::{Generation, Location, PageIndex, SegmentIndex, VolumeId};
+use crate::units::{Generation, Location, PageIndex, SegmentIndex};
 
 /// Segments that are kept ready at least.
 const READY_MIN: usize = 4;
@@ -65,7 +61,7 @@ pub(crate) fn go_on(state: &mut State) {
         while supply(state) < low + EMPTYING_MAX.min(low)
             && being_emptied(state) < EMPTYING_MAX
             && state.journal.has_room()
-            && choose_victim(state)
+            && empty_next(state)
         {}
         finish_emptied(state);
     }
@@ -86,14 +82,16 @@ fn supply(state: &State) -> usize {
 /// Segments that will be empty before long. One that is only held may be held by a write that waits for room, and one
 /// whose blocks must be carried waits for room itself.
 fn being_emptied(state: &State) -> usize {
-    let has_room = has_room(state);
+    let has_room = state.has_room_to_carry();
     let live = |each: &Emptying| state.cache.segments().get(each.segment).live > 0;
     state.reclaim.emptying.iter().filter(|each| each.reads_in_flight > 0 || has_room && live(each)).count()
 }
 
-/// Whether blocks that are carried can go somewhere.
-fn has_room(state: &State) -> bool {
-    state.log.room(Queue::Main) > 0 || state.log.ready_count() > 0
+/// Empties the next segment; `false` if there is none.
+fn empty_next(state: &mut State) -> bool {
+    let victim = state.choose_victim();
+    victim.into_iter().for_each(|(segment, reason)| empty(state, segment, reason));
+    victim.is_some()
 }
 
 /// Puts segments that were never used in line.
@@ -107,185 +105,6 @@ fn open_free(state: &mut State) {
     for segment in free {
         state.first_free = segment.get() + 1;
         state.reclaim.emptied.push(segment);
-    }
-}
-
-/// Finds the next segment to empty; `false` if there is none.
-fn choose_victim(state: &mut State) -> bool {
-    let work = work_so_far(state);
-    state.retention.observe(work);
-    let yesterday = of_yesterday(state).map(|segment| (segment, Reason::Yesterday));
-    let dead = || mostly_dead(state).map(|segment| (segment, Reason::Dead));
-    let stale = || stale_main(state).map(|segment| (segment, Reason::Turn));
-    if let Some((segment, reason)) = yesterday.or_else(dead).or_else(stale) {
-        empty(state, segment, reason);
-        return true;
-    }
-    let segments = state.cache.segments();
-    let probation = segments.live_blocks(Queue::Probation);
-    let first = state.retention.choose_queue(probation, segments.sealed_count(Queue::Main));
-    let second = if first == Queue::Probation { Queue::Main } else { Queue::Probation };
-    search(state, first) || search(state, second)
-}
-
-fn work_so_far(state: &State) -> Work {
-    let counters = state.volume_ids().map(|volume| state.volume(volume).counters);
-    let admitted = counters.map(|each| each.promoted_blocks + each.logged_blocks).sum();
-    Work { copied: state.counters.reinserted_blocks, admitted }
-}
-
-/// A segment that had time to show that somebody uses it, and did not.
-fn of_yesterday(state: &mut State) -> Option<SegmentIndex> {
-    begin_trial(state);
-    let capacity = state.retention.capacity();
-    while let Some(volume) = state.reclaim.trial.volume() {
-        let asked = asked_of(state, volume)?;
-        let Some(segment) = state.reclaim.trial.take_suspect(asked, capacity) else { break };
-        let found = state.cache.segments().get(segment);
-        let is_unused = found.tried.is_some_and(|used| state.reclaim.trial.is_of_yesterday(used, found.live));
-        let is_in_line = found.state == SegmentState::Sealed;
-        if is_in_line && is_unused && belongs_to(state, segment, volume) && can_be_emptied(state, segment) {
-            return Some(segment);
-        }
-    }
-    None
-}
-
-/// Puts all segments on trial, if that is wanted.
-fn begin_trial(state: &mut State) {
-    let Some((volume, before)) = state.reclaim.trial.take_wanted() else { return };
-    let Some(asked) = asked_of(state, volume) else { return };
-    let queues = [Queue::Main, Queue::Probation].into_iter();
-    let is_old = |segment: &SegmentIndex| state.cache.segments().get(*segment).last_sequence <= before;
-    let all: VecDeque<_> =
-        queues.flat_map(|queue| state.cache.segments().oldest_first(queue)).filter(is_old).collect();
-    all.iter().for_each(|segment| state.cache.segment_mut(*segment).tried = Some(0));
-    state.reclaim.trial.begin(volume, asked, all);
-}
-
-fn asked_of(state: &State, volume: VolumeId) -> Option<Asked> {
-    let counters = state.find_volume(volume)?.counters;
-    Some(Asked { hits: counters.hit_blocks, misses: counters.miss_blocks })
-}
-
-/// Whether most of a segment is a volume's.
-fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
-    let is_own = |location: &Location| state.cache.slots().key(*location).volume() == volume;
-    let own = state.cache.live_in(segment).filter(is_own).count();
-    own * 2 >= state.cache.segments().get(segment).live as usize
-}
-
-/// Main's oldest segment, if it is older than all of probation and hardly used.
-fn stale_main(state: &State) -> Option<SegmentIndex> {
-    let oldest = |queue| state.cache.segments().oldest_first(queue).next();
-    let (main, probation) = (oldest(Queue::Main)?, oldest(Queue::Probation)?);
-    let written = |segment| state.cache.segments().get(segment).last_sequence;
-    if written(main) > written(probation) || !can_be_emptied(state, main) {
-        return None;
-    }
-    let (live, hot) = count_hot(state, main);
-    state.retention.is_stale(hot, live).then_some(main)
-}
-
-/// The live blocks of a segment, and those of them that have hits.
-fn count_hot(state: &State, segment: SegmentIndex) -> (u32, u32) {
-    let add = |(live, hot): (u32, u32), location: Location| {
-        (live + 1, hot + u32::from(state.cache.slots().hits(location) > 0))
-    };
-    state.cache.live_in(segment).fold((0, 0), add)
-}
-
-/// A sealed segment without blocks that must be kept, much of it dead.
-fn mostly_dead(state: &State) -> Option<SegmentIndex> {
-    let blocks = state.cache.geometry().batch_blocks();
-    let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
-    let live = |segment: SegmentIndex| state.cache.segments().get(segment).live;
-    let is_candidate = |segment: &SegmentIndex| state.retention.is_mostly_dead(live(*segment), blocks);
-    all.filter(is_candidate)
-        .filter(|segment| can_be_emptied(state, *segment))
-        .min_by_key(|segment| live(*segment))
-}
-
-/// Walks a queue from its oldest segment: hot ones stay in place, the first that can be emptied is.
-fn search(state: &mut State, queue: Queue) -> bool {
-    let oldest: Vec<SegmentIndex> = state.cache.segments().oldest_first(queue).take(SEARCH_MAX).collect();
-    let mut blocked = Vec::new();
-    for segment in &oldest {
-        let (live, hot) = count_hot(state, *segment);
-        if state.retention.verdict(queue, hot, live) == Verdict::Keep {
-            keep(state, *segment);
-        } else if can_be_emptied(state, *segment) {
-            empty(state, *segment, Reason::Turn);
-            return true;
-        } else {
-            blocked.push(*segment);
-        }
-    }
-    if !blocked.is_empty() {
-        hurry_writeback(state, &blocked);
-        return false;
-    }
-    // All were hot: the oldest goes all the same, or nothing ever would.
-    let Some(segment) = oldest.first().filter(|segment| can_be_emptied(state, **segment)) else {
-        return false;
-    };
-    empty(state, *segment, Reason::Turn);
-    true
-}
-
-/// A hot segment stands as the newest of its queue, each block with a hit less.
-fn keep(state: &mut State, segment: SegmentIndex) {
-    let live: Vec<Location> = state.cache.live_in(segment).collect();
-    for location in live {
-        let hits = state.cache.slots().hits(location);
-        state.cache.set_hits(location, hits.saturating_sub(1));
-    }
-    state.cache.unlink(segment, SegmentState::Reclaiming);
-    state.cache.seal(segment);
-    state.counters.kept_segments += 1;
-}
-
-/// Whether no block of the segment needs the origin first: those that must be kept are hot, or nobody serves their
-/// volume, and there is room for them.
-fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
-    let found = state.cache.segments().get(segment);
-    if found.kept == 0 || !has_room(state) {
-        return found.kept == 0;
-    }
-    let must_stay = |location: Location| {
-        let slots = state.cache.slots();
-        slots.is_damaged(location)
-            || slots.state(location).must_be_kept() && !can_be_carried(state, found.queue, location)
-    };
-    !state.cache.live_in(segment).any(must_stay)
-}
-
-/// Whether a block that must be kept is worth a copy as it is.
-fn can_be_carried(state: &State, queue: Queue, location: Location) -> bool {
-    let slots = state.cache.slots();
-    let is_served = state.find_volume(slots.key(location).volume()).is_some();
-    let judgement = state.retention.judge(Reason::Turn, queue, slots.hits(location));
-    let is_hot = judgement != Judgement::Demote;
-    slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location) && (is_hot || !is_served)
-}
-
-/// The segments that are next in line need the origin first.
-fn hurry_writeback(state: &mut State, segments: &[SegmentIndex]) {
-    let mut volumes: Vec<_> = segments
-        .iter()
-        .flat_map(|segment| state.cache.live_in(*segment))
-        .filter(|location| state.cache.slots().state(*location).must_be_kept())
-        .map(|location| state.cache.slots().key(location).volume())
-        .collect();
-    volumes.sort_unstable();
-    volumes.dedup();
-    for volume in volumes {
-        if state.find_volume(volume).is_some() {
-            let found = state.volume_mut(volume);
-            found.writeback_wanted = true;
-            found.flush.want();
-            state.agenda.push_back(Task::Writeback(volume));
-        }
     }
 }
 
@@ -446,14 +265,14 @@ fn retry(state: &mut State, location: Location) {
         return;
     }
     match state.pool.take(1, Share::All) {
-        Some(pages) if has_room(state) => read_run(state, segment, location, pages),
+        Some(pages) if state.has_room_to_carry() => read_run(state, segment, location, pages),
         pages => {
             pages.into_iter().flatten().for_each(|page| state.pool.release(page));
             match slot_state {
                 SlotState::Clean => state.forget(key),
                 SlotState::Unflushed | SlotState::Dirty => {
                     state.reclaim.postponed.push(location);
-                    hurry_writeback(state, &[segment]);
+                    state.hurry_writeback(&[segment]);
                 }
                 SlotState::Dead => {}
             }
