@@ -34,6 +34,8 @@ pub(crate) struct Listener {
 enum SocketKind {
     Unix,
     Tcp,
+    /// Connected already: it is its own and only connection.
+    Connection,
 }
 
 impl Listener {
@@ -45,8 +47,24 @@ impl Listener {
         }
     }
 
+    /// A socket for one front end, which listens or is connected to it already.
+    pub(crate) fn open_for_guest(address: NbdAddress) -> Result<Listener, ServeError> {
+        match address {
+            NbdAddress::Inherited(socket) if !is_listening(&socket)? => connected(socket),
+            address => Listener::open(address, TcpPolicy::LoopbackOnly),
+        }
+    }
+
+    /// Whether it is a connection: there will be no other one.
+    pub(crate) fn is_connection(&self) -> bool {
+        self.kind == SocketKind::Connection
+    }
+
     /// The next waiting connection, not blocking; `None` if there is none.
     pub(crate) fn accept(&self) -> io::Result<Option<OwnedFd>> {
+        if self.is_connection() {
+            return self.socket.try_clone().map(Some);
+        }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::accept_with(&self.socket, flags) {
             Ok(socket) => {
@@ -70,6 +88,7 @@ impl Listener {
             SocketKind::Unix => {
                 let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER);
             }
+            SocketKind::Connection => {}
         }
     }
 }
@@ -175,10 +194,21 @@ fn open_tcp(address: SocketAddr, policy: TcpPolicy) -> Result<Listener, ServeErr
     Ok(Listener { socket: listener.into(), address, made: None, kind: SocketKind::Tcp })
 }
 
+/// What the log calls a socket that the process was started with.
+const INHERITED: &str = "the inherited socket";
+
+fn is_listening(socket: &OwnedFd) -> Result<bool, ServeError> {
+    rustix::net::sockopt::socket_acceptconn(socket).map_err(|found| error(INHERITED, found))
+}
+
+fn connected(socket: OwnedFd) -> Result<Listener, ServeError> {
+    rustix::io::ioctl_fionbio(&socket, true).map_err(|found| error(INHERITED, found))?;
+    Ok(Listener { socket, address: INHERITED.into(), made: None, kind: SocketKind::Connection })
+}
+
 fn inherit(socket: OwnedFd) -> Result<Listener, ServeError> {
-    let name = "the inherited socket";
-    let listening = rustix::net::sockopt::socket_acceptconn(&socket).map_err(|found| error(name, found))?;
-    if !listening {
+    let name = INHERITED;
+    if !is_listening(&socket)? {
         return Err(error(name, "it does not listen; pass a listening socket (LISTEN_FDS)"));
     }
     rustix::io::ioctl_fionbio(&socket, true).map_err(|found| error(name, found))?;

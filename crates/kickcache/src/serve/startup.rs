@@ -15,6 +15,7 @@ use kickcache_engine::units::VolumeId;
 use crate::driver::clock::Clock;
 use crate::driver::device::{Access, BlockFile, Emptiness, ZeroSpeed, check_different};
 use crate::driver::executor::{Driver, DriverSettings, Medium};
+use crate::driver::huge_pages;
 use crate::driver::nothing::Nothing;
 use crate::driver::wakeup::Wakeup;
 use crate::export::nbd::ExportInfo;
@@ -132,6 +133,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if let Phase::Failed(source) = self.engine.phase() {
             return Err(ServeError::Engine { path: self.cache.clone(), source });
         }
+        huge_pages::give_back();
         let took = self.clock.now().since(began).as_nanos() / 1_000_000;
         tracing::info!("the log was read in {took} ms");
         Ok(())
@@ -282,7 +284,7 @@ fn open_ports(ports: Ports, volumes: &[Volume]) -> Result<Guests, ServeError> {
             read_only: info.read_only,
             block_size: port.block_size,
         };
-        let listener = Listener::open(port.address, TcpPolicy::LoopbackOnly)?;
+        let listener = Listener::open_for_guest(port.address)?;
         tracing::info!("vhost-user is served on {} for {}", listener.address, info.name);
         Ok(Port::new(listener, disk, volume))
     });

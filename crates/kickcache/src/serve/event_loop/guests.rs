@@ -71,6 +71,9 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(listener) = &port.listener else { return };
         match listener.accept() {
             Ok(Some(socket)) => {
+                if listener.is_connection() {
+                    port.listener = None;
+                }
                 let name = &self.volumes[port.volume].info.name;
                 tracing::info!("a virtual machine connected to {name}");
                 port.socket = Some(Socket::new(socket));

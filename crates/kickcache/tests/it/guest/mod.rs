@@ -52,8 +52,22 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
+    /// As [`Guest::connect`], over a socket that is connected already.
+    pub(crate) fn over(stream: UnixStream, queues: u16) -> Guest {
+        let mut guest = Guest::new(Path::new(""), queues, 0);
+        guest.front = Some(Frontend::from_stream(stream, 16));
+        guest.set_up();
+        guest
+    }
+
     /// Connects and starts so many queues. `extra` features are asked for beside the usual ones.
     pub(crate) fn connect(path: &Path, queues: u16, extra: u64) -> Guest {
+        let mut guest = Guest::new(path, queues, extra);
+        guest.reconnect();
+        guest
+    }
+
+    fn new(path: &Path, queues: u16, extra: u64) -> Guest {
         let bytes = DATA + u64::from(queues) * u64::from(SLOTS) * PAYLOAD;
         let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC).unwrap());
         file.set_len(bytes).unwrap();
@@ -65,18 +79,7 @@ impl Guest {
         let ram = GuestMemoryMmap::from_ranges_with_files([whole]).unwrap();
         let queues = (0..queues).map(|index| Queue::new(index, extra & EVENT_IDX != 0)).collect();
         let features = FEATURES | extra;
-        let mut guest = Guest {
-            path: path.into(),
-            features,
-            ram,
-            file,
-            queues,
-            inflight: None,
-            channel: None,
-            front: None,
-        };
-        guest.reconnect();
-        guest
+        Guest { path: path.into(), features, ram, file, queues, inflight: None, channel: None, front: None }
     }
 
     /// Connects again, with what was in flight; waits for a daemon that starts.
