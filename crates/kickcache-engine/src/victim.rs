@@ -31,9 +31,9 @@ impl State {
         found.map(|segment| (segment, Reason::Turn))
     }
 
-    /// Whether blocks that are carried on can go somewhere.
-    pub(crate) fn has_room_to_carry(&self) -> bool {
-        self.log.room(Queue::Main) > 0 || self.log.ready_count() > 0
+    /// Whether heads can take a segment, now or once its opening is durable.
+    pub(crate) fn is_room_coming(&self) -> bool {
+        self.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len() > 0
     }
 
     /// The segments that are next in line need the origin first.
@@ -173,7 +173,8 @@ fn keep(state: &mut State, segment: SegmentIndex) {
 /// volume, and there is room for them.
 fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
-    if found.kept == 0 || !state.has_room_to_carry() {
+    let has_room = || state.is_room_coming() || state.log.room(Queue::Main) > 0;
+    if found.kept == 0 || !has_room() {
         return found.kept == 0;
     }
     let must_stay = |location: Location| {

@@ -79,10 +79,13 @@ fn supply(state: &State) -> usize {
     state.log.ready_count() + state.reclaim.opening + state.reclaim.emptied.len() + being_emptied(state)
 }
 
-/// Segments that will be empty before long. One that is only held may be held by a write that waits for room, and one
-/// whose blocks must be carried waits for room itself.
+/// Segments that will be empty before long. Once nothing else gives room, those do not count that wait for room
+/// themselves: for their blocks, or for a write in its turn that holds them.
 fn being_emptied(state: &State) -> usize {
-    let has_room = state.has_room_to_carry();
+    if state.is_room_coming() || state.space_waiters.is_empty() {
+        return state.reclaim.emptying.len();
+    }
+    let has_room = state.log.room(Queue::Main) > 0;
     let live = |each: &Emptying| state.cache.segments().get(each.segment).live > 0;
     state.reclaim.emptying.iter().filter(|each| each.reads_in_flight > 0 || has_room && live(each)).count()
 }
@@ -213,6 +216,9 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
         Judgement::Demote => (Queue::Main, 0),
     };
     let dirty = slot_state.must_be_kept();
+    let has_room = state.log.room(queue) > 0 || state.log.ready_count() > 0;
+    // A block that must be kept goes where `retry` saw room.
+    let queue = if dirty && !has_room { Queue::Main } else { queue };
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
     let older = state.older_copy(Some(location));
     let entry = Entry { key: Some(key), memory: page_memory(page), checksum, dirty, page: Some(page), older };
@@ -264,8 +270,9 @@ fn retry(state: &mut State, location: Location) {
     if slot_state == SlotState::Dead || !is_being_emptied {
         return;
     }
+    let has_room = state.log.room(Queue::Main) > 0 || state.log.ready_count() > 0;
     match state.pool.take(1, Share::All) {
-        Some(pages) if state.has_room_to_carry() => read_run(state, segment, location, pages),
+        Some(pages) if has_room => read_run(state, segment, location, pages),
         pages => {
             pages.into_iter().flatten().for_each(|page| state.pool.release(page));
             match slot_state {

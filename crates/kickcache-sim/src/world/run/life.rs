@@ -180,7 +180,8 @@ impl World {
             let served = (0..self.served.len()).filter(|number| self.served[*number]);
             served.for_each(|number| self.oracle.stopped(volume_id(number)));
         }
-        if self.random.chance(500) {
+        // What a stop could not flush on an origin that lets go of it is nowhere else, and the next life cannot know.
+        if self.random.chance(500) || self.plan.faults.origin.forgets {
             self.cut_power();
         }
         self.replace_cache::<E>()
