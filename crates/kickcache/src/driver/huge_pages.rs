@@ -17,13 +17,6 @@ static ALLOCATOR: HugePages = HugePages;
 
 struct HugePages;
 
-/// Gives memory back to the system that was used once and is free: recovery leaves megabytes of it.
-pub(crate) fn give_back() {
-    // SAFETY: it touches free memory only, and any thread may call it at any time.
-    #[cfg(target_env = "gnu")]
-    let _ = unsafe { libc::malloc_trim(0) };
-}
-
 /// The layout that the system is asked for.
 fn layout_of(layout: Layout) -> Layout {
     if layout.size() < LARGE { layout } else { layout.align_to(HUGE_PAGE).unwrap_or(layout) }

@@ -8,7 +8,7 @@ pub mod checksum;
 pub mod clock;
 pub mod device;
 pub mod executor;
-pub(crate) mod huge_pages;
+mod huge_pages;
 pub mod inherited;
 mod ioctl;
 pub(crate) mod memory;

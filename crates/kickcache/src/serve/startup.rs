@@ -15,7 +15,6 @@ use kickcache_engine::units::VolumeId;
 use crate::driver::clock::Clock;
 use crate::driver::device::{Access, BlockFile, Emptiness, ZeroSpeed, check_different};
 use crate::driver::executor::{Driver, DriverSettings, Medium};
-use crate::driver::huge_pages;
 use crate::driver::nothing::Nothing;
 use crate::driver::wakeup::Wakeup;
 use crate::export::nbd::ExportInfo;
@@ -133,7 +132,6 @@ impl<E: CacheEngine> EventLoop<E> {
         if let Phase::Failed(source) = self.engine.phase() {
             return Err(ServeError::Engine { path: self.cache.clone(), source });
         }
-        huge_pages::give_back();
         let took = self.clock.now().since(began).as_nanos() / 1_000_000;
         tracing::info!("the log was read in {took} ms");
         Ok(())
