@@ -201,6 +201,11 @@ impl Oracle {
         self.distrusted.insert(volume);
     }
 
+    /// Whether nothing but its own places is asked of a volume any more.
+    pub fn is_distrusted(&self, volume: VolumeId) -> bool {
+        self.distrusted.contains(&volume)
+    }
+
     /// A client was told that its flush failed.
     pub fn fail_flush(&mut self, volume: VolumeId, started: Tick) {
         self.book.end(started);

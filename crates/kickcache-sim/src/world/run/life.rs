@@ -86,10 +86,27 @@ impl World {
                     self.summary.failed_recoveries += 1;
                     host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
                 }
+                Phase::Failed(_) if self.has_lost_by_lies() => self.give_up_cache(host)?,
                 phase => return Err(format!("after recovery the engine is {phase:?}")),
             }
         }
         Err("recovery never ends".to_owned())
+    }
+
+    /// Whether the cache device's lies have cost data of all volumes, so that recovery may refuse its log.
+    fn has_lost_by_lies(&self) -> bool {
+        let all = 0..self.plan.origin_sizes.len();
+        self.plan.faults.cache.lie > 0 && all.map(volume_id).all(|volume| self.oracle.is_distrusted(volume))
+    }
+
+    /// The operator takes another cache device.
+    fn give_up_cache<E: Subject>(&mut self, host: Host<E>) -> Result<(), String> {
+        self.note(|| "a new cache device: the log was refused".to_owned());
+        self.summary.failed_recoveries += 1;
+        self.summary.replaced_caches += 1;
+        host.kill(&mut self.devices);
+        self.devices.cache.settle_all();
+        self.format::<E>()
     }
 
     fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Phase, String> {
