@@ -27,7 +27,7 @@ impl State {
         let probation = segments.live_blocks(Queue::Probation);
         let first = self.retention.choose_queue(probation, segments.sealed_count(Queue::Main));
         let second = if first == Queue::Probation { Queue::Main } else { Queue::Probation };
-        let found = search(self, first).or_else(|| search(self, second));
+        let found = search(self, first).or_else(|| search(self, second)).or_else(|| last_resort(self));
         found.map(|segment| (segment, Reason::Turn))
     }
 
@@ -155,6 +155,16 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     }
     // All were hot: the oldest goes all the same, or nothing ever would.
     oldest.first().copied().filter(|segment| can_be_emptied(state, *segment))
+}
+
+/// Whatever segment holds nothing that must be kept, while writes wait and nothing else gives them room: those in line may
+/// hold blocks that no writeback will ever get rid of.
+fn last_resort(state: &State) -> Option<SegmentIndex> {
+    if state.space_waiters.is_empty() || state.is_room_coming() {
+        return None;
+    }
+    let mut all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
+    all.find(|segment| state.cache.segments().get(*segment).kept == 0)
 }
 
 /// A hot segment stands as the newest of its queue, each block with a hit less.
