@@ -15,6 +15,7 @@ pub mod mutants;
 mod cache;
 pub mod config;
 pub mod device;
+mod durable;
 mod ending;
 pub mod engine;
 pub mod error;

@@ -12,7 +12,7 @@ use crate::cache::slots::SlotState;
 use crate::config::{EngineSettings, VOLUME_COUNT_MAX};
 use crate::device::{DeviceOperation, Memory, Submission};
 use crate::format::geometry::Geometry;
-use crate::format::journal::{Fact, Record};
+use crate::format::journal::Fact;
 use crate::format::summary::Summary;
 use crate::inflight::fills::Fills;
 use crate::inflight::jobs::{Checkpoint, Reclaim, Recovery};
@@ -22,7 +22,7 @@ use crate::inflight::submissions::{Purpose, Submissions};
 use crate::inflight::writebacks::Writebacks;
 use crate::journal::Journal;
 use crate::log::{Append, Depth, Entry, Log, PendingKind};
-use crate::order::{DurableWaiter, Need, Order};
+use crate::order::{DurableWaiter, Order};
 use crate::policy::admission::Pressure;
 use crate::policy::retention::Retention;
 use crate::pool::Pool;
@@ -225,31 +225,6 @@ impl State {
             self.volume_mut(pending.volume).counters.failed_requests += 1;
         }
         self.replies.push_back(Reply { id: pending.id, result });
-    }
-
-    /// Puts a fact into the journal.
-    pub(crate) fn record(&mut self, fact: Fact) {
-        if self.is_out_of_service() {
-            return;
-        }
-        let sequence = self.order.assign();
-        self.counters.journal_records += 1;
-        self.journal.add(Record { sequence, fact });
-    }
-
-    /// Calls back, by a task, when everything that has a sequence number by now is durable.
-    pub(crate) fn wait_durable(&mut self, waiter: DurableWaiter) {
-        if self.is_out_of_service() {
-            self.agenda.push_back(Task::NotDurable(waiter));
-            return;
-        }
-        let newest = self.order.newest();
-        if self.order.is_durable(newest) {
-            self.agenda.push_back(Task::Durable(waiter));
-            return;
-        }
-        self.flush_journal();
-        self.order.wait(Need::Through(newest), waiter);
     }
 
     /// Writes all records that have gathered.

@@ -11,6 +11,7 @@ use crate::policy::trial::Asked;
 use crate::queue::Queue;
 use crate::state::{State, Task};
 use crate::units::{Location, SegmentIndex, VolumeId};
+use crate::volume::Volume;
 
 impl State {
     /// Finds the next segment to empty, and says why that one.
@@ -93,8 +94,7 @@ fn begin_trial(state: &mut State) {
 }
 
 fn asked_of(state: &State, volume: VolumeId) -> Option<Asked> {
-    let counters = state.find_volume(volume)?.counters;
-    Some(Asked { hits: counters.hit_blocks, misses: counters.miss_blocks })
+    state.find_volume(volume).map(Volume::asked)
 }
 
 /// Whether most of a segment is a volume's.

@@ -4,9 +4,11 @@ use crate::config::VolumeSettings;
 use crate::inflight::origin::OriginQueue;
 use crate::inflight::origin_flush::OriginFlush;
 use crate::inflight::writebacks::Sweep;
+use crate::policy::admission::Gate;
 use crate::policy::pacing::Pacing;
 use crate::policy::share::Share;
 use crate::policy::stream::Streams;
+use crate::policy::trial::Asked;
 use crate::policy::window::FillWindow;
 use crate::stats::VolumeCounters;
 use crate::time::Instant;
@@ -21,6 +23,7 @@ pub(crate) struct Volume {
     pub(crate) size: u64,
     pub(crate) queue: OriginQueue,
     pub(crate) flush: OriginFlush,
+    pub(crate) gate: Gate,
     pub(crate) window: FillWindow,
     pub(crate) read_streams: Streams,
     pub(crate) write_streams: Streams,
@@ -41,6 +44,11 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
+    /// What reads asked for so far.
+    pub(crate) const fn asked(&self) -> Asked {
+        Asked { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
+    }
+
     pub(crate) fn new(settings: VolumeSettings, size: u64, now: Instant) -> Volume {
         Volume {
             id: settings.volume,
@@ -48,6 +56,7 @@ impl Volume {
             size,
             queue: OriginQueue::new(),
             flush: OriginFlush::default(),
+            gate: Gate::default(),
             window: FillWindow::new(settings.fill_window_max),
             read_streams: Streams::new(),
             write_streams: Streams::new(),

@@ -12,7 +12,8 @@ use crate::inflight::fills::{BlockSet, Fill, FillWaiter};
 use crate::inflight::origin::{Access, Ticket};
 use crate::inflight::requests::{RequestSlot, Stage, block_extent, blocks_of, intersection};
 use crate::inflight::submissions::Purpose;
-use crate::policy::admission;
+use crate::policy::admission::Choice;
+use crate::policy::retention::Noted;
 use crate::policy::share::Source;
 use crate::policy::window::Missed;
 use crate::pool::{Share, page_memory, page_pieces};
@@ -321,7 +322,6 @@ enum Keep {
     /// With these blocks of the extent for main's head.
     Promote {
         main: BlockSet,
-        is_known: bool,
     },
 }
 
@@ -391,17 +391,18 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: b
         return Keep::Nothing;
     }
     let mut main = BlockSet::default();
-    let mut is_known = false;
+    let mut noted: Option<Noted> = is_asked_for.then_some(Noted::JustNow);
     for (offset, block) in blocks_of(part).enumerate() {
-        let place = state.retention.place(BlockKey::new(volume, block));
-        is_known |= place.is_some();
-        if place == Some(Queue::Main) {
+        let Some(known) = state.retention.place(BlockKey::new(volume, block)) else { continue };
+        noted = Some(noted.map_or(known.noted, |before| before.min(known.noted)));
+        if known.queue == Queue::Main {
             main.insert(offset);
         }
     }
-    match admission::choose(settings.admission, state.pressure(), is_known || is_asked_for) {
-        admission::Choice::Promote => Keep::Promote { main, is_known },
-        admission::Choice::Remember => {
+    note_miss(state, volume, part, noted);
+    match state.volume(volume).gate.choose(settings.admission, state.pressure(), noted) {
+        Choice::Promote => Keep::Promote { main },
+        Choice::Remember => {
             blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
             Keep::Nothing
         }
@@ -410,8 +411,8 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: b
 
 /// Reads an extent from the origin: through pages if it is promoted or not aligned to sectors, else directly.
 fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Keep) {
-    if let Keep::Promote { main, is_known } = keep
-        && begin_fill(state, slot, part, (main, is_known))
+    if let Keep::Promote { main } = keep
+        && begin_fill(state, slot, part, main)
     {
         return;
     }
@@ -430,14 +431,9 @@ fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Kee
 }
 
 /// Begins a fill around a miss; `false` if there are no pages for it.
-fn begin_fill(
-    state: &mut State,
-    slot: RequestSlot,
-    part: ByteExtent,
-    (main, is_known): (BlockSet, bool),
-) -> bool {
+fn begin_fill(state: &mut State, slot: RequestSlot, part: ByteExtent, main: BlockSet) -> bool {
     let volume = state.requests.get(slot).volume;
-    let window = choose_window(state, volume, part, is_known);
+    let window = choose_window(state, volume, part);
     let mut chosen = window;
     let count = |extent: ByteExtent| usize::try_from(extent.length / BLOCK_SIZE).expect("at most 256 blocks");
     let mut pages = state.pool.take(count(window), Share::Fill);
@@ -466,26 +462,37 @@ fn begin_fill(
     true
 }
 
-/// The extent that a miss reads.
-fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent, is_known: bool) -> ByteExtent {
-    let whole = part.widened_to_blocks();
+/// Lets the policies know what was asked for and is not there.
+fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Option<Noted>) {
     let found = state.volume(volume);
-    let (bytes, size) = (found.window.bytes(), found.size);
+    let bytes = found.window.bytes();
     let block = BlockIndex::containing(part.start).get();
     let is_cached = |distance: u64| {
         let other = BlockIndex::new(block ^ (bytes / BLOCK_SIZE * distance));
         state.cache.find(BlockKey::new(volume, other)).is_some()
     };
     let missed = Missed {
-        is_known,
+        is_known: noted.is_some(),
         is_near: is_cached(1),
         is_crowded: is_cached(FAR),
         hits: found.counters.hit_blocks,
         newest: state.order.newest(),
     };
-    if let Some(before) = state.volume_mut(volume).window.on_miss(missed) {
+    let capacity = state.retention.capacity();
+    let found = state.volume_mut(volume);
+    let asked = found.asked();
+    found.gate.on_miss(noted, asked, capacity);
+    if let Some(before) = found.window.on_miss(missed) {
+        found.gate.open(missed.newest, asked);
         state.reclaim.trial.want(volume, before);
     }
+}
+
+/// The extent that a miss reads.
+fn choose_window(state: &State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
+    let whole = part.widened_to_blocks();
+    let found = state.volume(volume);
+    let (bytes, size) = (found.window.bytes(), found.size);
     if whole.length >= bytes {
         return whole;
     }

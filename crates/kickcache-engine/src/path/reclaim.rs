@@ -14,6 +14,7 @@ use crate::inflight::jobs::Emptying;
 use crate::inflight::submissions::Purpose;
 use crate::log::Entry;
 use crate::order::DurableWaiter;
+use crate::policy::admission::Newcomer;
 use crate::policy::retention::{Judgement, Reason};
 use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
@@ -122,6 +123,9 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     let mut carried = Vec::new();
     for location in live {
+        if (reason, queue) == (Reason::Turn, Queue::Probation) {
+            note_left(state, location);
+        }
         let slots = state.cache.slots();
         let judgement = state.retention.judge(reason, queue, slots.hits(location));
         let must = slots.state(location).must_be_kept() && !mutant!(DirtyDemoted);
@@ -132,6 +136,19 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
         }
     }
     carry(state, segment, &carried);
+}
+
+/// A block had its time in probation.
+fn note_left(state: &mut State, location: Location) {
+    let slots = state.cache.slots();
+    let (volume, was_used) = (slots.key(location).volume(), slots.hits(location) > 0);
+    let written = state.cache.segments().get(state.cache.segment_of(location)).last_sequence;
+    let capacity = state.retention.capacity();
+    if state.find_volume(volume).is_some() {
+        let found = state.volume_mut(volume);
+        let asked = found.asked();
+        found.gate.on_left_probation(Newcomer { was_used, written }, asked, capacity);
+    }
 }
 
 fn demote(state: &mut State, queue: Queue, location: Location) {

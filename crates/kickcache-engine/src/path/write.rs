@@ -242,7 +242,11 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
         let key = BlockKey::new(volume, block);
         let found = state.cache.find(key);
         let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
-        let known = if found.is_some() { Some(Queue::Main) } else { state.retention.place(key) };
+        let known = if found.is_some() {
+            Some(Queue::Main)
+        } else {
+            state.retention.place(key).map(|known| known.queue)
+        };
         let queue = known.unwrap_or(Queue::Probation);
         let is_at_stake = route == Route::LogThrough && may_resurface(state, key);
         let durability = if is_at_stake { Durability::Durable } else { durability };
@@ -304,7 +308,7 @@ fn go_around(state: &mut State, slot: RequestSlot) {
         state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
         return;
     }
-    state.wait_durable(DurableWaiter::Around(slot));
+    state.wait_gone(DurableWaiter::Around(slot));
 }
 
 fn forget_all(state: &mut State, slot: RequestSlot, extent: ByteExtent) {

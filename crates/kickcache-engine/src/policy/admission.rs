@@ -1,15 +1,27 @@
 //! Which misses are promoted.
+//!
+//! A block that is promoted and leaves probation without a hit was written to the cache device for nothing. Where a
+//! volume seldom misses after a long time, and its newcomers earn next to no hits, the cache is full of blocks that have
+//! proved themselves: an unknown block then waits for its second touch, which costs no more hits than newcomers earned. It ends when blocks
+//! that were turned away come back so soon that they would have been hits, when misses are no longer few, and when the
+//! volume suddenly asks for other blocks than before.
 
 use crate::config::Admission;
+use crate::policy::retention::Noted;
+use crate::policy::trial::Asked;
+use crate::units::Sequence;
 
-/// How hard it is at the moment to make room in the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pressure {
-    /// Segments are ready.
-    None,
-    /// Reclaim runs behind.
-    High,
-}
+/// Newcomers that are judged together, as a part of the cache's capacity in blocks.
+const JUDGED_SHARE: u64 = 16;
+const JUDGED_MIN: u64 = 256;
+/// Unknown blocks wait if fewer than one in so many blocks that were asked for was a newcomer's first use.
+const STRICT: u64 = 512;
+/// They no longer do if more than one in so many would have been.
+const OPEN: u64 = 256;
+/// Misses are few if they are at most one in so many blocks that were asked for.
+const FEW: u64 = 8;
+/// A cache has learned what it can when so many times its capacity was asked for since the last sudden change.
+const LEARNING: u64 = 32;
 
 /// The answer for one miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,16 +32,184 @@ pub(crate) enum Choice {
     Remember,
 }
 
-/// Decides; `known` says that ghost memory remembers the block.
-pub(crate) const fn choose(admission: Admission, pressure: Pressure, known: bool) -> Choice {
-    match (admission, pressure) {
-        (Admission::Always, _) | (Admission::Pressure, Pressure::None) => Choice::Promote,
-        (Admission::Pressure, Pressure::High) | (Admission::SecondTouch, _) => {
-            if known {
-                Choice::Promote
-            } else {
-                Choice::Remember
-            }
+/// How hard it is at the moment to make room in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pressure {
+    /// Segments are ready.
+    None,
+    /// Reclaim runs behind.
+    High,
+}
+
+/// A block that leaves probation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Newcomer {
+    /// It was hit there.
+    pub(crate) was_used: bool,
+    /// When its segment was written.
+    pub(crate) written: Sequence,
+}
+
+/// The policy's memory for one volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Gate {
+    /// Unknown blocks wait.
+    is_strict: bool,
+    /// Newcomers that left, or blocks that were turned away, since the last judgement.
+    judged: u64,
+    /// Those of them that were used, or came back soon.
+    used: u64,
+    /// Blocks asked for up to then.
+    asked: Asked,
+    /// What was written before the last sudden change says nothing; so much had been asked for.
+    opened: Sequence,
+    asked_at_change: Asked,
+}
+
+impl Gate {
+    /// A block of the volume leaves probation, in a cache with room for `capacity` blocks; `asked` is what its volume
+    /// was asked for so far.
+    pub(crate) fn on_left_probation(&mut self, newcomer: Newcomer, asked: Asked, capacity: u64) {
+        if self.is_strict || newcomer.written < self.opened {
+            return;
         }
+        self.used += u64::from(newcomer.was_used);
+        self.judge(asked, capacity);
+    }
+
+    /// A block missed; what was turned away just now might have been a hit.
+    pub(crate) fn on_miss(&mut self, noted: Option<Noted>, asked: Asked, capacity: u64) {
+        if self.is_strict {
+            self.used += u64::from(noted == Some(Noted::JustNow));
+            self.judge(asked, capacity);
+        }
+    }
+
+    fn judge(&mut self, asked: Asked, capacity: u64) {
+        self.judged += 1;
+        if self.judged < (capacity / JUDGED_SHARE).max(JUDGED_MIN) {
+            return;
+        }
+        let part = if self.is_strict { OPEN } else { STRICT };
+        let Asked { hits, misses } = asked.since(self.asked);
+        let is_useless = self.used * part < hits + misses && misses * FEW <= hits + misses;
+        let learned = asked.since(self.asked_at_change);
+        self.is_strict = is_useless && learned.hits + learned.misses >= capacity * LEARNING;
+        (self.used, self.judged, self.asked) = (0, 0, asked);
+    }
+
+    /// The volume suddenly asks for other blocks than what was `asked` for so far; `newest` is the newest sequence number.
+    pub(crate) fn open(&mut self, newest: Sequence, asked: Asked) {
+        *self = Gate { opened: newest, asked, asked_at_change: asked, ..Gate::default() };
+    }
+
+    /// What happens to a miss, by when ghost memory noted it, if it did.
+    pub(crate) fn choose(&self, admission: Admission, pressure: Pressure, noted: Option<Noted>) -> Choice {
+        let may_enter = match admission {
+            Admission::Always => true,
+            Admission::Pressure if self.is_strict => noted.is_some_and(|noted| noted < Noted::LongAgo),
+            Admission::Pressure if pressure == Pressure::None => true,
+            Admission::Pressure | Admission::SecondTouch => noted.is_some(),
+        };
+        if may_enter { Choice::Promote } else { Choice::Remember }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: u64 = 25_600;
+
+    /// A gate that has seen enough to judge.
+    fn learned() -> Gate {
+        Gate { asked: Asked { hits: LEARNING * CAPACITY, misses: 0 }, ..Gate::default() }
+    }
+
+    /// So much more was asked for: blocks that hit, and as many of them for each one that missed.
+    fn asked(gate: &Gate, misses: u64, hits_for_a_miss: u64) -> Asked {
+        let Asked { hits, misses: before } = gate.asked;
+        Asked { hits: hits + misses * hits_for_a_miss, misses: before + misses }
+    }
+
+    /// Newcomers leave, one in `used_of` of them used.
+    fn leave(gate: &mut Gate, used_of: u64, hits_for_a_miss: u64) {
+        for number in 1..=CAPACITY / JUDGED_SHARE {
+            let was_used = number.is_multiple_of(used_of);
+            let newcomer = Newcomer { was_used, written: Sequence::new(7) };
+            let asked = asked(gate, number, hits_for_a_miss);
+            gate.on_left_probation(newcomer, asked, CAPACITY);
+        }
+    }
+
+    fn choose(gate: &Gate, noted: Option<Noted>) -> Choice {
+        gate.choose(Admission::Pressure, Pressure::None, noted)
+    }
+
+    fn strict() -> Gate {
+        let mut gate = learned();
+        leave(&mut gate, 100, 20);
+        assert_eq!(choose(&gate, None), Choice::Remember);
+        gate
+    }
+
+    #[test]
+    fn unknown_blocks_wait_where_newcomers_earn_next_to_nothing() {
+        assert_eq!(choose(&strict(), Some(Noted::Lately)), Choice::Promote);
+        assert_eq!(choose(&strict(), Some(Noted::LongAgo)), Choice::Remember);
+    }
+
+    #[test]
+    fn a_cache_that_misses_a_lot_has_not_proved_itself() {
+        let mut gate = learned();
+        leave(&mut gate, 1_000, 2);
+        assert_eq!(choose(&gate, None), Choice::Promote);
+    }
+
+    #[test]
+    fn a_cache_that_still_learns_takes_everything() {
+        let mut gate = Gate::default();
+        leave(&mut gate, 1_000, 20);
+        assert_eq!(choose(&gate, None), Choice::Promote);
+    }
+
+    #[test]
+    fn newcomers_that_are_used_do_not_wait() {
+        let mut gate = learned();
+        leave(&mut gate, 10, 20);
+        assert_eq!(choose(&gate, None), Choice::Promote);
+    }
+
+    #[test]
+    fn blocks_that_come_back_at_once_end_the_wait() {
+        let mut gate = strict();
+        let misses = |gate: &mut Gate, returns_of: u64| {
+            for number in 1..=CAPACITY / JUDGED_SHARE {
+                let noted = number.is_multiple_of(returns_of).then_some(Noted::JustNow);
+                let asked = asked(gate, number, 20);
+                gate.on_miss(noted, asked, CAPACITY);
+            }
+        };
+        misses(&mut gate, 50);
+        assert_eq!(choose(&gate, None), Choice::Remember);
+        misses(&mut gate, 5);
+        assert_eq!(choose(&gate, None), Choice::Promote);
+    }
+
+    #[test]
+    fn a_sudden_change_ends_the_wait_and_old_blocks_prove_nothing() {
+        let mut gate = strict();
+        gate.open(Sequence::new(8), gate.asked);
+        assert_eq!(choose(&gate, None), Choice::Promote);
+        leave(&mut gate, 100, 20);
+        assert_eq!(choose(&gate, None), Choice::Promote, "they were written before");
+    }
+
+    #[test]
+    fn settings_decide_first() {
+        let gate = strict();
+        assert_eq!(gate.choose(Admission::Always, Pressure::High, None), Choice::Promote);
+        assert_eq!(Gate::default().choose(Admission::SecondTouch, Pressure::None, None), Choice::Remember);
+        assert_eq!(Gate::default().choose(Admission::Pressure, Pressure::High, None), Choice::Remember);
     }
 }

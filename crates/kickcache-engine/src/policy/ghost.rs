@@ -48,14 +48,18 @@ impl Ghost {
         set.next = if usize::from(set.next) + 1 == WAYS { 0 } else { set.next + 1 };
     }
 
-    /// Whether the block is remembered; it is forgotten by that.
-    pub(crate) fn take(&mut self, key: BlockKey) -> bool {
+    /// The age at which everything is forgotten.
+    pub(crate) const AGE_MAX: usize = WAYS;
+
+    /// How long ago the block was inserted, if it is remembered; it is forgotten by that. An age of [`Ghost::AGE_MAX`]
+    /// is as many inserted blocks as are remembered.
+    pub(crate) fn take(&mut self, key: BlockKey) -> Option<usize> {
         let hash = key.hash();
         let print = fingerprint(hash);
         let set = self.set(hash);
-        let Some(found) = set.prints.iter_mut().find(|held| **held == print) else { return false };
-        *found = 0;
-        true
+        let found = set.prints.iter().position(|held| *held == print)?;
+        set.prints[found] = 0;
+        Some((usize::from(set.next) + WAYS - 1 - found) % WAYS)
     }
 }
 
@@ -79,10 +83,22 @@ mod tests {
     fn remembers_the_young_and_forgets_the_old() {
         let mut ghost = Ghost::new(3_100);
         (0..10_000).for_each(|number| ghost.insert(key(number)));
-        let young = (8_000..10_000).filter(|number| ghost.take(key(*number))).count();
-        let old = (0..2_000).filter(|number| ghost.take(key(*number))).count();
+        let young = (8_000..10_000).filter(|number| ghost.take(key(*number)).is_some()).count();
+        let old = (0..2_000).filter(|number| ghost.take(key(*number)).is_some()).count();
         assert!(young > 1_950, "{young}");
         assert!(old < 60, "{old}");
-        assert!(!ghost.take(key(9_999)), "taken once already");
+        assert_eq!(ghost.take(key(9_999)), None, "taken once already");
+    }
+
+    #[test]
+    fn knows_how_old_a_block_is() {
+        let mut ghost = Ghost::new(3_100);
+        (0..3_000).for_each(|number| ghost.insert(key(number)));
+        let mean = |ghost: &mut Ghost, from: u64| {
+            let ages: Vec<usize> = (from..from + 300).filter_map(|number| ghost.take(key(number))).collect();
+            ages.iter().sum::<usize>() / ages.len()
+        };
+        assert!(mean(&mut ghost, 2_700) < 4);
+        assert!((13..17).contains(&mean(&mut ghost, 1_400)));
     }
 }

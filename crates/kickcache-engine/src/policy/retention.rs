@@ -23,6 +23,8 @@ const COPIES_SHARE: u64 = 4;
 const STALE_PERCENT: u32 = 10;
 /// Segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;
+/// Blocks that left probation and are remembered, in tenths of the capacity.
+const NOTED_TENTHS: usize = 8;
 /// Blocks by which one ghost hit moves probation's target.
 const STEP: u64 = 2;
 
@@ -33,6 +35,26 @@ pub(crate) enum Judgement {
     Demote,
     /// Copy it to the head of a queue, with these hits left.
     Reinsert(Queue, u8),
+}
+
+/// What ghost memory knows of a block that is not cached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Known {
+    /// Where it starts.
+    pub(crate) queue: Queue,
+    /// When it was noted.
+    pub(crate) noted: Noted,
+}
+
+/// When ghost memory noted a block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Noted {
+    /// So short a while ago that what came in then is still in probation.
+    JustNow,
+    /// Not long ago.
+    Lately,
+    /// It is nearly forgotten.
+    LongAgo,
 }
 
 /// Why a segment is emptied.
@@ -94,7 +116,7 @@ pub(crate) struct Retention {
     /// Blocks that probation shall hold.
     target: u64,
     copies: Copies,
-    /// Left probation a while ago.
+    /// Left probation a while ago, or was turned away.
     left_probation: Ghost,
     /// Left probation just now.
     left_probation_recently: Ghost,
@@ -108,7 +130,7 @@ impl Retention {
             capacity,
             target: capacity / 10,
             copies: Copies::default(),
-            left_probation: Ghost::new(capacity * 8 / 10),
+            left_probation: Ghost::new(capacity * NOTED_TENTHS as u64 / 10),
             left_probation_recently: Ghost::new(capacity / 10),
             left_main_recently: Ghost::new(capacity / 10),
         }
@@ -132,16 +154,21 @@ impl Retention {
 
     /// A block that is not cached was asked for: in which queue does it start, if it is known? What left main had its
     /// time there, and begins again in probation.
-    pub(crate) fn place(&mut self, key: BlockKey) -> Option<Queue> {
-        if self.left_probation_recently.take(key) {
+    pub(crate) fn place(&mut self, key: BlockKey) -> Option<Known> {
+        if self.left_probation_recently.take(key).is_some() {
             self.target = (self.target + STEP).min(self.capacity * 95 / 100);
-            return Some(Queue::Main);
+            return Some(Known { queue: Queue::Main, noted: Noted::Lately });
         }
-        if self.left_main_recently.take(key) {
+        if self.left_main_recently.take(key).is_some() {
             self.target = self.target.saturating_sub(STEP).max(self.capacity / 100).max(1);
-            return Some(Queue::Probation);
+            return Some(Known { queue: Queue::Probation, noted: Noted::Lately });
         }
-        self.left_probation.take(key).then_some(Queue::Main)
+        let noted = match self.left_probation.take(key)? {
+            age if age * NOTED_TENTHS < Ghost::AGE_MAX => Noted::JustNow,
+            age if age * 2 < Ghost::AGE_MAX => Noted::Lately,
+            _ => Noted::LongAgo,
+        };
+        Some(Known { queue: Queue::Main, noted })
     }
 
     /// An unknown block was asked for and turned away; its next turn will be its second.
@@ -215,12 +242,12 @@ mod tests {
         let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(5));
         for _ in 0..1_000 {
             retention.on_left(key, Queue::Probation);
-            assert_eq!(retention.place(key), Some(Queue::Main));
+            assert_eq!(retention.place(key).unwrap().queue, Queue::Main);
         }
         assert_eq!(retention.target(), 950);
         for _ in 0..1_000 {
             retention.on_left(key, Queue::Main);
-            assert_eq!(retention.place(key), Some(Queue::Probation));
+            assert_eq!(retention.place(key).unwrap().queue, Queue::Probation);
             retention.left_probation.take(key);
         }
         assert_eq!(retention.target(), 10);

@@ -26,6 +26,16 @@ pub(crate) struct Asked {
     pub(crate) misses: u64,
 }
 
+impl Asked {
+    /// What came since then; a volume that was taken away and came back counts from zero.
+    pub(crate) const fn since(self, before: Asked) -> Asked {
+        Asked {
+            hits: self.hits.saturating_sub(before.hits),
+            misses: self.misses.saturating_sub(before.misses),
+        }
+    }
+}
+
 /// The policy's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Trial {
@@ -69,9 +79,7 @@ impl Trial {
 
     /// The next segment on trial, once it is proven that new blocks serve the volume well.
     pub(crate) fn take_suspect(&mut self, asked: Asked, capacity: u64) -> Option<SegmentIndex> {
-        // A volume that was taken away and came back counts from zero.
-        let hits = asked.hits.saturating_sub(self.since.hits);
-        let misses = asked.misses.saturating_sub(self.since.misses);
+        let Asked { hits, misses } = asked.since(self.since);
         self.is_proven |= hits >= capacity / HITS_SHARE
             && hits >= misses * HITS_FOR_A_MISS
             && self.old_hits * NEW_FOR_AN_OLD <= hits;

@@ -117,7 +117,7 @@ pub fn run(path: &Path, survey: &Survey, trial: Trial) -> Result<Outcome, TraceE
 }
 
 /// The engine with its devices.
-struct InstantCache {
+pub(crate) struct InstantCache {
     engine: Engine,
     scale: u64,
     now: Instant,
@@ -128,7 +128,7 @@ struct InstantCache {
 const VOLUME: VolumeId = VolumeId::new(0);
 
 impl InstantCache {
-    fn open(volume_bytes: u64, trial: Trial) -> Result<InstantCache, Error> {
+    pub(crate) fn open(volume_bytes: u64, trial: Trial) -> Result<InstantCache, Error> {
         let size = device_size(trial.cache_blocks * trial.scale.0);
         let mut superblock = Superblock::new([1; 16], size)?;
         let volume = superblock.add_volume("trace", volume_bytes, "trace")?;
@@ -146,7 +146,7 @@ impl InstantCache {
     }
 
     /// One access of the trace; points in time that run backwards are taken for the present.
-    fn access(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
+    pub(crate) fn access(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
         self.wait_until(at.max(self.now));
         let operation = match kind {
             Kind::Read => Operation::Read,
@@ -223,7 +223,7 @@ impl InstantCache {
         }
     }
 
-    fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> Outcome {
         let Status { counters: cache, volumes, .. } = self.engine.status();
         let volume = volumes[0].counters;
         Outcome {

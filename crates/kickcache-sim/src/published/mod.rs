@@ -5,6 +5,7 @@ pub mod figures;
 pub mod load;
 pub mod rows;
 pub mod scene;
+pub mod steady;
 
 #[cfg(test)]
 mod tests;

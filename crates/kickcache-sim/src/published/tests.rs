@@ -10,6 +10,7 @@ use crate::published::figures::Figures;
 use crate::published::load::ZipfReads;
 use crate::published::rows::rows;
 use crate::published::scene::{Cache, Scene, Start, fill_with_junk};
+use crate::published::steady;
 use crate::replay::bench::{Course, run};
 use crate::replay::devices::Devices;
 use crate::replay::real_engine::Kickcache;
@@ -76,6 +77,14 @@ fn the_old_policy_does_not_adapt_and_the_repaired_one_does() {
 }
 
 #[test]
+fn what_has_proved_itself_is_not_written_over_for_nothing() {
+    let row = steady::ROWS[2];
+    let found = row.run(1, 3_000_000).unwrap();
+    assert!(found.hits > row.asked_hits - 0.003 && found.hits > found.lru, "{found:?}");
+    assert!(found.fills < row.asked_fills.unwrap(), "{found:?}");
+}
+
+#[test]
 fn cloud_disks_add_up() {
     let results = CloudCache::Kickcache.run(1);
     for (row, result) in cloud::ROWS.iter().zip(&results) {
@@ -83,7 +92,7 @@ fn cloud_disks_add_up() {
         println!("{}: {figure:.0}", row.name);
         if let Some(asked) = row.asked {
             // Long accesses are few: what they lose at the beginning and at the end shows.
-            let part = if row.name.starts_with("1 MiB") { 0.5 } else { 0.97 };
+            let part = if row.name.starts_with("1 MiB") { 0.85 } else { 0.97 };
             assert!(figure >= asked * part, "{}: {figure:.0}, asked {asked:.0}", row.name);
         }
     }

@@ -11,6 +11,7 @@ mod pool;
 mod published;
 mod published_page;
 mod published_table;
+mod steady_table;
 mod trace;
 mod trace_page;
 mod trace_table;

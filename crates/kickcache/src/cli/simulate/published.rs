@@ -3,17 +3,20 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use kickcache_sim::published::cloud::{self, CloudCache};
 use kickcache_sim::published::figures::{Figures, iops_at_end};
 use kickcache_sim::published::rows::{Row, rows};
 use kickcache_sim::published::scene::{Cache, Scene};
+use kickcache_sim::published::steady::{self, Steady, SteadyRow};
 use kickcache_sim::result::RunResult;
 
 use crate::cli::exit::Failure;
 use crate::cli::simulate::output;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::published_page::{Simulated, name_of, name_of_cloud};
-use crate::cli::simulate::published_table::{CloudLine, Line, print};
+use crate::cli::simulate::published_table::{CloudLine, Line, Tables, print};
+use crate::cli::simulate::steady_table::{self, SteadyLine};
 
 /// Minutes at the end of a run that are shown by themselves.
 const LAST_MINUTES: u64 = 5;
@@ -24,6 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache simulate published                          all rows, in minutes
   kickcache simulate published --only cachesize         rows whose name contains a word
+  kickcache simulate published --only zipf              hits and fills of skewed reads in steady state
   kickcache simulate published -o report.html           with charts of every run
   kickcache simulate published --json > rows.json";
 
@@ -63,6 +67,7 @@ pub(crate) enum Format {
 enum Outcome {
     Disk(Box<RunResult>),
     Cloud(Vec<RunResult>),
+    Steady(anyhow::Result<Steady>),
 }
 
 impl PublishedArgs {
@@ -70,11 +75,19 @@ impl PublishedArgs {
         let is_meant = |name: &str| self.only.as_deref().is_none_or(|word| name.contains(word));
         let rows: Vec<Row> = rows().into_iter().filter(|row| is_meant(row.name)).collect();
         let with_cloud = is_meant("cloud");
-        if rows.is_empty() && !with_cloud {
+        let steady_rows: Vec<SteadyRow> =
+            steady::ROWS.into_iter().filter(|row| is_meant(&steady_table::name_of(row))).collect();
+        let is_drawn = !rows.is_empty() || with_cloud;
+        if !is_drawn && steady_rows.is_empty() {
             let word = self.only.unwrap_or_default();
             return Err(Failure::usage(format!(
                 "no published row has `{word}` in its name; leave --only out to see all"
             )));
+        }
+        if !is_drawn && self.output.is_some() {
+            return Err(Failure::usage(
+                "rows in steady state have no charts; leave -o out, or name other rows",
+            ));
         }
         output::try_out(self.output.as_deref())?;
         let scenes = scenes(&rows);
@@ -83,13 +96,19 @@ impl PublishedArgs {
         if with_cloud {
             tasks.extend(CLOUD.map(|cache| cloud_task(cache, self.seed)));
         }
+        tasks.extend(steady_rows.iter().map(|row| steady_task(*row, self.seed)));
         let outcomes = run_all(tasks, self.threads.unwrap_or_else(processors));
         let mut disk = Vec::new();
         let mut clouds = Vec::new();
+        let mut steady_lines = Vec::new();
         for outcome in outcomes {
             match outcome {
                 Outcome::Disk(result) => disk.push(*result),
                 Outcome::Cloud(results) => clouds.push(results),
+                Outcome::Steady(found) => {
+                    let row = steady_rows[steady_lines.len()];
+                    steady_lines.push(SteadyLine { row, found: found? });
+                }
             }
         }
         name_all(&mut disk, &scenes, &mut clouds, self.seed);
@@ -112,7 +131,8 @@ impl PublishedArgs {
             (false, true) => Format::Markdown,
             (false, false) => Format::Text,
         };
-        Ok(print(&lines, &cloud_lines, format, out)?)
+        let tables = Tables { lines: &lines, cloud: &cloud_lines, steady: &steady_lines };
+        Ok(print(&tables, format, out)?)
     }
 }
 
@@ -155,6 +175,17 @@ fn cloud_task(cache: CloudCache, seed: u64) -> Task<Outcome> {
         weight: 20,
         nanos: 1,
         work: Box::new(move |_| Outcome::Cloud(cache.run(seed))),
+    }
+}
+
+fn steady_task(row: SteadyRow, seed: u64) -> Task<Outcome> {
+    Task {
+        name: format!("steady state, cache of 1/{}", row.part),
+        weight: 60,
+        nanos: 1,
+        work: Box::new(move |_| {
+            Outcome::Steady(row.run(seed, steady::READS).context("the row cannot be simulated"))
+        }),
     }
 }
 

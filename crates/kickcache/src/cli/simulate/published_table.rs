@@ -6,6 +6,7 @@ use kickcache_sim::published::figures::Figures;
 use serde_json::{Value, json};
 
 use crate::cli::simulate::published::Format;
+use crate::cli::simulate::steady_table::{self, SteadyLine};
 use crate::cli::table::{Align, Cell, Colour, Table};
 
 /// A row with its model and kickcache.
@@ -45,16 +46,20 @@ const HEADINGS: [&str; 12] = [
 const CLOUD_HEADINGS: [&str; 8] =
     ["workload", "slow disk", "model", "fast disk", "model", "bcache", "model", "kickcache"];
 
-pub(crate) fn print(
-    lines: &[Line],
-    cloud: &[CloudLine],
-    format: Format,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// All tables.
+pub(crate) struct Tables<'a> {
+    pub(crate) lines: &'a [Line],
+    pub(crate) cloud: &'a [CloudLine],
+    pub(crate) steady: &'a [SteadyLine],
+}
+
+pub(crate) fn print(tables: &Tables<'_>, format: Format, out: &mut dyn Write) -> io::Result<()> {
+    let Tables { lines, cloud, steady } = *tables;
     if format == Format::Json {
         let rows: Vec<Value> = lines.iter().map(to_json).collect();
         let cloud: Vec<Value> = cloud.iter().map(cloud_to_json).collect();
-        let text = serde_json::to_string_pretty(&json!({ "rows": rows, "cloud": cloud }))?;
+        let steady: Vec<Value> = steady.iter().map(steady_table::to_json).collect();
+        let text = serde_json::to_string_pretty(&json!({ "rows": rows, "cloud": cloud, "steady": steady }))?;
         return writeln!(out, "{text}");
     }
     if !lines.is_empty() {
@@ -66,6 +71,15 @@ pub(crate) fn print(
         writeln!(out, "{gap}Cloud disks, operations a second or MiB a second:\n")?;
         let rows: Vec<Vec<String>> = cloud.iter().map(cloud_cells).collect();
         table(&CLOUD_HEADINGS, &rows, format, out)?;
+    }
+    if !steady.is_empty() {
+        let gap = if lines.is_empty() && cloud.is_empty() { "" } else { "\n" };
+        writeln!(
+            out,
+            "{gap}Reads of 4 KiB, zipf 1.2 over 1 GiB, in steady state, hits and fills for each read:\n"
+        )?;
+        let rows: Vec<Vec<String>> = steady.iter().map(steady_table::cells).collect();
+        table(&steady_table::HEADINGS, &rows, format, out)?;
     }
     Ok(())
 }
