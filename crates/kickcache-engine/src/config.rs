@@ -47,7 +47,7 @@ pub enum Mode {
 /// Which reads that miss are promoted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Admission {
-    /// Everything, but under pressure only blocks that were asked for before.
+    /// Everything; but under pressure, and where newcomers earn next to no hits, only blocks that were asked for before.
     #[default]
     Pressure,
     /// Everything, always.
