@@ -445,6 +445,30 @@ fn a_flipped_bit_in_a_dirty_block_is_an_error() {
     stage.write(blocks(0, 4), 3).unwrap();
 }
 
+/// Data that was written together stands together, across the ends of batches and segments.
+#[test]
+fn what_was_written_together_is_one_read() {
+    let mut plan = plan(Mode::WriteBack, 31);
+    (plan.cache_size, plan.origin_sizes) = (512 << 20, vec![64 << 20]);
+    let volume = &mut plan.volumes[0];
+    (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1_000, 1_010, 1_020);
+    volume.idle_after = Duration::from_millis(1_000_000);
+    let mut stage = Stage::with(plan, 31);
+    stage.open();
+    let extent = |number: u64| blocks(number * 37 % 1024 * 16, 16);
+    for number in (0..1024).step_by(8) {
+        let ids: Vec<_> = (number..number + 8).map(|number| stage.ask(VOLATILE, extent(number), 2)).collect();
+        ids.into_iter().for_each(|id| drop(stage.finish(id).unwrap()));
+    }
+    stage.pass(100);
+    let before = stage.status().counters.reads;
+    for number in 0..1_024 {
+        let id = stage.ask(Operation::Read, blocks(number * 16, 16), 0);
+        stage.finish(id).unwrap();
+    }
+    assert_eq!(stage.status().counters.reads - before, 1_024);
+}
+
 /// Damage in every segment: none can be emptied any more, and writes must not wait for that.
 #[test]
 fn a_cache_full_of_damage_goes_out_of_service() {
