@@ -1,13 +1,17 @@
 //! Whether it pays to look at the ring for a moment before sleeping.
 //!
 //! To be woken costs a sleeper several microseconds, and whoever wakes it as well. Looking costs processor time that
-//! others might want. So the thread looks only while events keep coming soon: an idle daemon sleeps at once.
+//! others might want. So the thread looks only while events keep coming soon: an idle daemon sleeps at once. And only
+//! while few I/Os are in flight: with many of them a waking is shared by several, and clients, or what stands behind an
+//! origin, have a use for the processor.
 
 use std::time::Duration;
 
 /// Longest look.
 pub(crate) const LOOK_MAX: Duration = Duration::from_micros(50);
 
+/// I/Os in flight up to which a look may pay.
+const FEW: usize = 2;
 /// Looks are worth it from this score on.
 const SCORE_LEAST: u8 = 8;
 const SCORE_MAX: u8 = 16;
@@ -21,9 +25,9 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Whether to look before the next sleep.
-    pub(crate) fn looks(&self) -> bool {
-        self.score >= SCORE_LEAST
+    /// Whether to look before the next sleep, with so many I/Os in flight.
+    pub(crate) fn looks(&self, in_flight: usize) -> bool {
+        self.score >= SCORE_LEAST && in_flight <= FEW
     }
 
     /// Takes note of a wait for which there was no bound.
@@ -51,20 +55,26 @@ mod tests {
 
     #[test]
     fn an_idle_thread_does_not_look() {
-        assert!(!after([]).looks());
-        assert!(!after([LONG; 100]).looks());
-        assert!(!after([SHORT; 100].into_iter().chain([LONG; 5])).looks());
+        assert!(!after([]).looks(1));
+        assert!(!after([LONG; 100]).looks(1));
+        assert!(!after([SHORT; 100].into_iter().chain([LONG; 5])).looks(1));
+    }
+
+    #[test]
+    fn a_busy_thread_does_not_look() {
+        let patient = after([SHORT; 100]);
+        assert!(patient.looks(FEW) && !patient.looks(FEW + 1));
     }
 
     #[test]
     fn short_waits_are_looked_out() {
-        assert!(after([SHORT; 8]).looks());
-        assert!(after([SHORT; 100].into_iter().chain([LONG; 4])).looks());
+        assert!(after([SHORT; 8]).looks(1));
+        assert!(after([SHORT; 100].into_iter().chain([LONG; 4])).looks(1));
     }
 
     #[test]
     fn a_wait_that_is_long_every_other_time_is_slept() {
-        assert!(!after([SHORT, LONG].into_iter().cycle().take(100)).looks());
-        assert!(after([SHORT, SHORT, SHORT, LONG].into_iter().cycle().take(100)).looks());
+        assert!(!after([SHORT, LONG].into_iter().cycle().take(100)).looks(1));
+        assert!(after([SHORT, SHORT, SHORT, LONG].into_iter().cycle().take(100)).looks(1));
     }
 }

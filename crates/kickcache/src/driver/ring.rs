@@ -31,6 +31,8 @@ pub(crate) struct Ring {
     ring: IoUring,
     workers: Option<Workers>,
     patience: Patience,
+    /// I/Os that the kernel has.
+    in_flight: usize,
 }
 
 impl Ring {
@@ -47,7 +49,7 @@ impl Ring {
             .setup_submit_all()
             .setup_cqsize(COMPLETIONS)
             .build(SUBMISSIONS)?;
-        Ok(Ring { ring, workers: None, patience: Patience::default() })
+        Ok(Ring { ring, workers: None, patience: Patience::default(), in_flight: 0 })
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
@@ -78,6 +80,7 @@ impl Ring {
     /// Lets an I/O fail with EIO by way of the ring, so that its event comes as all events do.
     fn refuse(&mut self, token: u32) {
         let entry = opcode::Fsync::new(Fd(-1)).build().user_data(u64::from(token));
+        self.in_flight += 1;
         self.push(&entry);
     }
 
@@ -109,7 +112,10 @@ impl Ring {
         for entry in self.ring.completion() {
             match event(&entry) {
                 Some(Event::Ready { key: WORKERS_KEY, .. }) => workers_rang = true,
-                Some(event) => events.push(event),
+                Some(event) => {
+                    self.in_flight -= usize::from(matches!(event, Event::Io { .. }));
+                    events.push(event);
+                }
                 None => {}
             }
         }
@@ -136,7 +142,10 @@ impl Backend for Ring {
 
     fn start(&mut self, token: u32, io: Io) {
         match entry(&io) {
-            Some(entry) => self.push(&entry.user_data(u64::from(token))),
+            Some(entry) => {
+                self.in_flight += 1;
+                self.push(&entry.user_data(u64::from(token)));
+            }
             None => self.start_on_workers(token, io),
         }
     }
@@ -160,7 +169,7 @@ impl Backend for Ring {
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let start = Instant::now();
         let longest = timeout.map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
-        if self.patience.looks() && !longest.is_zero() {
+        if self.patience.looks(self.in_flight) && !longest.is_zero() {
             if !self.ring.submission().is_empty() {
                 self.submit()?;
             }
