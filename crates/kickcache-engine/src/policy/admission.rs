@@ -2,9 +2,9 @@
 //!
 //! A block that is promoted and leaves probation without a hit was written to the cache device for nothing. Where a
 //! volume seldom misses after a long time, and its newcomers earn next to no hits, the cache is full of blocks that have
-//! proved themselves: an unknown block then waits for its second touch, which costs no more hits than newcomers earned. It ends when blocks
-//! that were turned away come back so soon that they would have been hits, when misses are no longer few, and when the
-//! volume suddenly asks for other blocks than before.
+//! proved themselves: an unknown block then waits for its second touch, which costs no more hits than newcomers earned.
+//! It ends when blocks that were turned away come back so soon that they would have been hits, when misses are no longer
+//! few, and when the volume suddenly asks for other blocks than before.
 
 use crate::config::Admission;
 use crate::policy::retention::Noted;
