@@ -32,9 +32,9 @@ impl State {
         found.map(|segment| (segment, Reason::Turn))
     }
 
-    /// Whether heads can take a segment, now or once its opening is durable.
-    pub(crate) fn is_room_coming(&self) -> bool {
-        self.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len() > 0
+    /// Segments that heads can take, now or once their opening is durable.
+    pub(crate) fn segments_coming(&self) -> usize {
+        self.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len()
     }
 
     /// The segments that are next in line need the origin first.
@@ -157,10 +157,10 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     oldest.first().copied().filter(|segment| can_be_emptied(state, *segment))
 }
 
-/// Whatever segment holds nothing that must be kept, while writes wait and nothing else gives them room: those in line may
-/// hold blocks that no writeback will ever get rid of.
+/// Whatever segment holds nothing that must be kept, while writes wait and nothing else gives them room: those in line
+/// may hold blocks that no writeback will ever get rid of.
 fn last_resort(state: &State) -> Option<SegmentIndex> {
-    if state.space_waiters.is_empty() || state.is_room_coming() {
+    if state.space_waiters.is_empty() || state.segments_coming() > 0 {
         return None;
     }
     let mut all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
@@ -183,7 +183,7 @@ fn keep(state: &mut State, segment: SegmentIndex) {
 /// volume, and there is room for them.
 fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
-    let has_room = || state.is_room_coming() || state.log.room(Queue::Main) > 0;
+    let has_room = || state.segments_coming() > 0 || state.log.room(Queue::Main) > 0;
     if found.kept == 0 || !has_room() {
         return found.kept == 0;
     }

@@ -2,6 +2,9 @@
 
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 
+/// Extents of a volume that the daemon's log names.
+pub(crate) const EXTENTS_LOGGED: usize = 64;
+
 /// Joins neighbouring blocks; they ascend.
 pub(crate) fn extents(blocks: &[BlockIndex]) -> Vec<ByteExtent> {
     let mut extents: Vec<ByteExtent> = Vec::new();

@@ -77,13 +77,13 @@ pub(crate) fn go_on(state: &mut State) {
 
 /// Segments that are ready or will be without more work.
 fn supply(state: &State) -> usize {
-    state.log.ready_count() + state.reclaim.opening + state.reclaim.emptied.len() + being_emptied(state)
+    state.segments_coming() + being_emptied(state)
 }
 
 /// Segments that will be empty before long. Once nothing else gives room, those do not count that wait for room
 /// themselves: for their blocks, or for a write in its turn that holds them.
 fn being_emptied(state: &State) -> usize {
-    if state.is_room_coming() || state.space_waiters.is_empty() {
+    if state.segments_coming() > 0 || state.space_waiters.is_empty() {
         return state.reclaim.emptying.len();
     }
     let has_room = state.log.room(Queue::Main) > 0;
@@ -233,9 +233,8 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
         Judgement::Demote => (Queue::Main, 0),
     };
     let dirty = slot_state.must_be_kept();
-    let has_room = state.log.room(queue) > 0 || state.log.ready_count() > 0;
     // A block that must be kept goes where `retry` saw room.
-    let queue = if dirty && !has_room { Queue::Main } else { queue };
+    let queue = if dirty && !has_room(state, queue) { Queue::Main } else { queue };
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
     let older = state.older_copy(Some(location));
     let entry = Entry { key: Some(key), memory: page_memory(page), checksum, dirty, page: Some(page), older };
@@ -270,13 +269,22 @@ fn finish_emptied(state: &mut State) {
         let has_readers = found.readers > 0 && !mutant!(ReuseUnderReader);
         emptying.reads_in_flight == 0 && !has_readers && found.live == 0
     };
-    let (done, left): (Vec<_>, Vec<_>) =
-        core::mem::take(&mut state.reclaim.emptying).into_iter().partition(|each| is_done(state, each));
-    state.reclaim.emptying = left;
-    for emptying in done {
-        state.reclaim.emptied.push(emptying.segment);
-    }
+    let done = take_emptying(state, is_done);
+    state.reclaim.emptied.extend(done);
     give_up_unreadable(state);
+}
+
+/// Takes those segments out of the ones being emptied for which something holds.
+fn take_emptying(state: &mut State, holds: impl Fn(&State, &Emptying) -> bool) -> Vec<SegmentIndex> {
+    let (taken, left): (Vec<_>, Vec<_>) =
+        core::mem::take(&mut state.reclaim.emptying).into_iter().partition(|each| holds(state, each));
+    state.reclaim.emptying = left;
+    taken.into_iter().map(|each| each.segment).collect()
+}
+
+/// Whether a block can be appended to a head at once.
+fn has_room(state: &State, queue: Queue) -> bool {
+    state.log.room(queue) > 0 || state.log.ready_count() > 0
 }
 
 fn retry(state: &mut State, location: Location) {
@@ -287,9 +295,8 @@ fn retry(state: &mut State, location: Location) {
     if slot_state == SlotState::Dead || !is_being_emptied {
         return;
     }
-    let has_room = state.log.room(Queue::Main) > 0 || state.log.ready_count() > 0;
     match state.pool.take(1, Share::All) {
-        Some(pages) if has_room => read_run(state, segment, location, pages),
+        Some(pages) if has_room(state, Queue::Main) => read_run(state, segment, location, pages),
         pages => {
             pages.into_iter().flatten().for_each(|page| state.pool.release(page));
             match slot_state {
@@ -312,10 +319,7 @@ fn give_up_unreadable(state: &mut State) {
             && (has_damage(state, each.segment)
                 || each.has_failed && state.cache.segments().get(each.segment).live > 0)
     };
-    let (over, left): (Vec<_>, Vec<_>) =
-        core::mem::take(&mut state.reclaim.emptying).into_iter().partition(|each| is_over(state, each));
-    state.reclaim.emptying = left;
-    for Emptying { segment, .. } in over {
+    for segment in take_emptying(state, is_over) {
         if has_damage(state, segment) {
             state.cache.segment_mut(segment).state = SegmentState::Retired;
         } else {

@@ -19,7 +19,7 @@ use kickcache_sim::world::plan::Plan;
 use kickcache_sim::world::plan::faults::{Damage, Faults, Outage, Rates};
 use kickcache_sim::world::subject::Subject;
 
-use crate::stage::{Stage, VOLUME, blocks, plan};
+use crate::stage::{Stage, VOLUME, blocks, dirty_plan, plan};
 
 const VOLATILE: Operation = Operation::Write(Durability::Volatile);
 
@@ -448,11 +448,8 @@ fn a_flipped_bit_in_a_dirty_block_is_an_error() {
 /// Data that was written together stands together, across the ends of batches and segments.
 #[test]
 fn what_was_written_together_is_one_read() {
-    let mut plan = plan(Mode::WriteBack, 31);
+    let mut plan = dirty_plan(31);
     (plan.cache_size, plan.origin_sizes) = (512 << 20, vec![64 << 20]);
-    let volume = &mut plan.volumes[0];
-    (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1_000, 1_010, 1_020);
-    volume.idle_after = Duration::from_millis(1_000_000);
     let mut stage = Stage::with(plan, 31);
     stage.open();
     let extent = |number: u64| blocks(number * 37 % 1024 * 16, 16);
@@ -472,11 +469,7 @@ fn what_was_written_together_is_one_read() {
 /// Damage in every segment: none can be emptied any more, and writes must not wait for that.
 #[test]
 fn a_cache_full_of_damage_goes_out_of_service() {
-    let mut plan = plan(Mode::WriteBack, 30);
-    let volume = &mut plan.volumes[0];
-    (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1_000, 1_010, 1_020);
-    volume.idle_after = Duration::from_millis(1_000_000);
-    let mut stage = Stage::with(plan, 30);
+    let mut stage = Stage::with(dirty_plan(30), 30);
     stage.open();
     stage.write(blocks(0, 1_400), 2).unwrap();
     let damage = Damage { flip: 10_000, ..Damage::default() };

@@ -64,6 +64,15 @@ pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
     plan
 }
 
+/// The same in write-back, with limits so high that nothing is written back by itself.
+pub(crate) fn dirty_plan(seed: u64) -> Plan {
+    let mut plan = plan(Mode::WriteBack, seed);
+    let volume = &mut plan.volumes[0];
+    (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1_000, 1_010, 1_020);
+    volume.idle_after = Duration::from_millis(1_000_000);
+    plan
+}
+
 impl Stage {
     /// A formatted cache device before one empty origin, served.
     pub(crate) fn new(mode: Mode, seed: u64) -> Stage {

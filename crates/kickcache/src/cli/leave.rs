@@ -5,13 +5,10 @@ use std::path::Path;
 use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::driver::device::{self, BlockFile, Emptiness};
-use crate::extents::show_extents;
+use crate::extents::{EXTENTS_LOGGED, show_extents};
 use crate::offline::change::DirtyBlocks;
 use crate::offline::leave::leave;
 use crate::plan::{Access, CachePlan, CacheUsage, VolumePlan};
-
-/// Extents that the log names of each volume.
-const EXTENTS_SHOWN: usize = 64;
 
 /// Leaves a cache device if that was asked for.
 pub(super) fn leave_out(cache: &CachePlan) -> anyhow::Result<()> {
@@ -26,7 +23,7 @@ pub(super) fn leave_out(cache: &CachePlan) -> anyhow::Result<()> {
     let left = leave(&cache.device, &names, dirty)?;
     for (name, extents) in &left.lost {
         let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
-        let which = show_extents(extents, EXTENTS_SHOWN);
+        let which = show_extents(extents, EXTENTS_LOGGED);
         tracing::error!("{blocks} dirty blocks of {name} are LOST, as {which}");
     }
     if let Some(error) = left.untold {

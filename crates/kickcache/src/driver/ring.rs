@@ -77,11 +77,15 @@ impl Ring {
         }
     }
 
+    /// Starts an I/O whose event will name the token.
+    fn push_io(&mut self, entry: squeue::Entry, token: u32) {
+        self.in_flight += 1;
+        self.push(&entry.user_data(u64::from(token)));
+    }
+
     /// Lets an I/O fail with EIO by way of the ring, so that its event comes as all events do.
     fn refuse(&mut self, token: u32) {
-        let entry = opcode::Fsync::new(Fd(-1)).build().user_data(u64::from(token));
-        self.in_flight += 1;
-        self.push(&entry);
+        self.push_io(opcode::Fsync::new(Fd(-1)).build(), token);
     }
 
     fn watch_workers(&mut self) {
@@ -142,10 +146,7 @@ impl Backend for Ring {
 
     fn start(&mut self, token: u32, io: Io) {
         match entry(&io) {
-            Some(entry) => {
-                self.in_flight += 1;
-                self.push(&entry.user_data(u64::from(token)));
-            }
+            Some(entry) => self.push_io(entry, token),
             None => self.start_on_workers(token, io),
         }
     }

@@ -103,10 +103,8 @@ impl World {
     fn give_up_cache<E: Subject>(&mut self, host: Host<E>) -> Result<(), String> {
         self.note(|| "a new cache device: the log was refused".to_owned());
         self.summary.failed_recoveries += 1;
-        self.summary.replaced_caches += 1;
         host.kill(&mut self.devices);
-        self.devices.cache.settle_all();
-        self.format::<E>()
+        self.format_another::<E>()
     }
 
     fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Phase, String> {
@@ -220,11 +218,15 @@ impl World {
     fn replace_cache<E: Subject>(&mut self) -> Result<(), String> {
         let Some(lost) = self.lost.take() else { return Ok(()) };
         self.note(|| format!("a new cache device; {} extents are lost", lost.len()));
-        self.summary.replaced_caches += 1;
-        self.devices.cache.settle_all();
         for (volume, extent) in lost {
             self.oracle.loosen(volume, extent);
         }
+        self.format_another::<E>()
+    }
+
+    fn format_another<E: Subject>(&mut self) -> Result<(), String> {
+        self.summary.replaced_caches += 1;
+        self.devices.cache.settle_all();
         self.format::<E>()
     }
 

@@ -1,11 +1,8 @@
 //! A cache device that is taken out of service: said once, with what is on it alone.
 
 use super::EventLoop;
-use crate::extents::{extents, show_extents};
+use crate::extents::{EXTENTS_LOGGED, extents, show_extents};
 use crate::serve::cache_engine::CacheEngine;
-
-/// Extents that the log names of each volume.
-const EXTENTS_SHOWN: usize = 64;
 
 /// Whether the log tells of a cache device that is out of service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +27,7 @@ impl<E: CacheEngine> EventLoop<E> {
             if blocks.is_empty() {
                 continue;
             }
-            let which = show_extents(&extents(&blocks), EXTENTS_SHOWN);
+            let which = show_extents(&extents(&blocks), EXTENTS_LOGGED);
             tracing::error!(
                 "{} blocks of {} are dirty and on {device} alone, as {which}",
                 blocks.len(),
