@@ -31,6 +31,13 @@ impl Bucket {
     fn ways_tagged(&self, tag: u8) -> u32 {
         self.tags.iter().enumerate().fold(0, |bits, (way, held)| bits | (u32::from(*held == tag) << way))
     }
+
+    /// The first way that holds nothing; the same about branches.
+    fn empty_way(&self) -> Option<usize> {
+        let ways = self.places.iter().enumerate();
+        let empty = ways.fold(0, |bits: u32, (way, place)| bits | (u32::from(*place == EMPTY) << way));
+        (empty != 0).then_some(empty.trailing_zeros() as usize)
+    }
 }
 
 /// The index of one cache device.
@@ -129,7 +136,7 @@ impl Index {
         let mut at = self.home(hash);
         loop {
             let bucket = &mut self.buckets[at];
-            if let Some(way) = bucket.places.iter().position(|place| *place == EMPTY) {
+            if let Some(way) = bucket.empty_way() {
                 bucket.places[way] = location.get();
                 bucket.tags[way] = tag(hash);
                 self.len += 1;

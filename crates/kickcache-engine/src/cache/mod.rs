@@ -107,14 +107,11 @@ impl Cache {
         self.geometry.segment_of(location)
     }
 
-    /// Fetches what [`Cache::find`] looks at first.
-    pub(crate) fn warm_index(&self, key: BlockKey) {
-        self.index.warm(key);
-    }
-
-    /// Fetches what [`Cache::find`] looks at second.
-    pub(crate) fn warm_slot(&self, key: BlockKey) {
-        self.index.warm_slot(key, &self.slots);
+    /// Fetches the places in memory where these blocks will be looked for, side by side: one by one each would be
+    /// waited for.
+    pub(crate) fn warm(&self, keys: impl Iterator<Item = BlockKey> + Clone) {
+        keys.clone().for_each(|key| self.index.warm(key));
+        keys.for_each(|key| self.index.warm_slot(key, &self.slots));
     }
 
     pub(crate) fn find(&self, key: BlockKey) -> Option<Location> {
@@ -139,16 +136,33 @@ impl Cache {
         checksum: Checksum,
         state: SlotState,
     ) -> Option<Location> {
-        assert!(state != SlotState::Dead, "B-1: a dead block cannot be put in");
         let old = self.index.replace(key, location, &self.slots);
         match old {
             Some(old) => self.bury(old),
             None => self.index.insert(key, location),
         }
+        self.put(key, location, checksum, state);
+        old
+    }
+
+    /// Puts a block in of which there is no copy: `find` has just said so.
+    pub(crate) fn insert_new(
+        &mut self,
+        key: BlockKey,
+        location: Location,
+        checksum: Checksum,
+        state: SlotState,
+    ) {
+        debug_assert!(self.find(key).is_none(), "B-1: a block has one live copy");
+        self.index.insert(key, location);
+        self.put(key, location, checksum, state);
+    }
+
+    fn put(&mut self, key: BlockKey, location: Location, checksum: Checksum, state: SlotState) {
+        assert!(state != SlotState::Dead, "B-1: a dead block cannot be put in");
         self.slots.fill(location, key, checksum, state);
         self.segments.add_live(self.geometry.segment_of(location), state.must_be_kept());
         self.count(key.volume(), state, 1);
-        old
     }
 
     /// Makes a dead copy the block again, dirty: the copy that superseded it dies instead.

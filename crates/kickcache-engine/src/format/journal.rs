@@ -33,6 +33,16 @@ pub enum Fact {
     Dropped(VolumeId),
 }
 
+impl Fact {
+    /// The block that it speaks about, if it is one.
+    pub(crate) const fn key(&self) -> Option<BlockKey> {
+        match self {
+            Fact::Gone(key) | Fact::Clean(key) => Some(*key),
+            Fact::Opened(..) | Fact::Dropped(_) => None,
+        }
+    }
+}
+
 /// A fact and its place in the global order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {

@@ -44,14 +44,12 @@ const fn is_sector_aligned(extent: ByteExtent) -> bool {
     extent.start.is_multiple_of(SECTOR_SIZE) && extent.end().is_multiple_of(SECTOR_SIZE)
 }
 
-/// Fetches the places in memory that reads will look at first, all at once: one by one each would be waited for.
+/// Fetches the places in memory that reads will look at first.
 pub(crate) fn warm(state: &State, reads: &[RequestSlot]) {
-    let key = |slot: &RequestSlot| {
+    state.cache.warm(reads.iter().map(|slot| {
         let pending = state.requests.get(*slot);
         BlockKey::new(pending.volume, BlockIndex::containing(pending.extent.start))
-    };
-    reads.iter().for_each(|slot| state.cache.warm_index(key(slot)));
-    reads.iter().for_each(|slot| state.cache.warm_slot(key(slot)));
+    }));
 }
 
 /// Begins a read.

@@ -34,6 +34,8 @@ use crate::units::{
 /// Reads in flight.
 const DEPTH: u32 = 32;
 const JOURNAL_READ_BYTES: u64 = 256 << 10;
+/// Keys that are looked up side by side.
+const WARM_COUNT: usize = 16;
 /// Sequence numbers left out after a recovery, so that none of a lost batch is used again.
 const SEQUENCE_GAP: u64 = 1 << 20;
 
@@ -292,11 +294,15 @@ fn load(state: &mut State, summary: &Summary) {
     found.generation = summary.generation;
     found.state = SegmentState::Open;
     let mut newest = Sequence::new(0);
-    for (offset, entry) in (0..).zip(&summary.entries) {
-        let Some(entry) = entry else { continue };
-        newest = newest.max(entry.sequence);
-        if is_possible(state, entry.key) {
-            load_block(state, first.plus(offset), offset, entry, segment);
+    let mut offsets = 0..;
+    for entries in summary.entries.chunks(WARM_COUNT) {
+        state.cache.warm(entries.iter().flatten().map(|entry| entry.key));
+        for (entry, offset) in entries.iter().zip(&mut offsets) {
+            let Some(entry) = entry else { continue };
+            newest = newest.max(entry.sequence);
+            if is_possible(state, entry.key) {
+                load_block(state, first.plus(offset), offset, entry, segment);
+            }
         }
     }
     state.cache.segment_mut(segment).last_sequence = newest;
@@ -334,14 +340,20 @@ fn load_block(
     let is_dirty = entry.dirty && bit(&image.kept) && !mutant!(RecoveredAsClean);
     let slot_state = if is_dirty { SlotState::Dirty } else { SlotState::Clean };
     recovery.sequences[location.get() as usize] = entry.sequence;
-    state.cache.insert(entry.key, location, entry.checksum, slot_state);
+    match older {
+        Some(_) => {
+            state.cache.insert(entry.key, location, entry.checksum, slot_state);
+        }
+        None => state.cache.insert_new(entry.key, location, entry.checksum, slot_state),
+    }
 }
 
 /// Everything is read: the records have their say, and the engine can run.
 fn finish(state: &mut State) {
     let recovery = state.recovery.take().expect("recovery is under way");
-    for (_, record) in &recovery.records {
-        apply(state, &recovery.sequences, record);
+    for records in recovery.records.chunks(WARM_COUNT) {
+        state.cache.warm(records.iter().filter_map(|(_, record)| record.fact.key()));
+        records.iter().for_each(|(_, record)| apply(state, &recovery.sequences, record));
     }
     let next = if recovery.newest.get() == 0 { 1 } else { recovery.newest.get() + SEQUENCE_GAP };
     state.order = Order::new(Sequence::new(next));
