@@ -168,6 +168,13 @@ impl Backend for Ring {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        if timeout.is_some_and(|timeout| timeout.is_zero()) && !self.ring.submission().taskrun() {
+            if !self.ring.submission().is_empty() {
+                self.submit()?;
+            }
+            self.collect(events);
+            return Ok(());
+        }
         let start = Instant::now();
         let longest = timeout.map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
         if self.patience.looks(self.in_flight) && !longest.is_zero() {

@@ -66,9 +66,10 @@ pub struct Driver {
     virtual_media: Vec<usize>,
     operations: Vec<Operation>,
     free: Vec<u32>,
-    /// Events of the last wait, and how many of them were looked at.
-    events: Vec<Event>,
-    seen: usize,
+    /// What a wait brought, on its way to the next two.
+    fresh: Vec<Event>,
+    /// I/Os that ended and were not looked at: token, and bytes moved or a negative errno.
+    events: VecDeque<(u32, i32)>,
     ready: VecDeque<(u64, Interest)>,
     ended: VecDeque<Ended>,
     /// The operation whose completion is out with the engine.
@@ -114,8 +115,8 @@ impl Driver {
             virtual_media,
             operations: Vec::new(),
             free: Vec::new(),
-            events: Vec::new(),
-            seen: 0,
+            fresh: Vec::new(),
+            events: VecDeque::new(),
             ready: VecDeque::new(),
             ended: VecDeque::new(),
             held: None,
@@ -251,8 +252,16 @@ impl Driver {
     pub fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         let wakeups = self.virtual_media.iter().filter_map(|&slot| self.media[slot].as_ref()?.next_wakeup());
         let until = wakeups.chain(until).min();
-        let until = if self.ended.is_empty() { until } else { Some(now) };
-        self.backend.wait(until.map(|until| span(now, until)), &mut self.events)
+        let is_more = !self.ended.is_empty() || !self.events.is_empty();
+        let until = if is_more { Some(now) } else { until };
+        self.backend.wait(until.map(|until| span(now, until)), &mut self.fresh)?;
+        for event in self.fresh.drain(..) {
+            match event {
+                Event::Io { token, result } => self.events.push_back((token, result)),
+                Event::Ready { key, interest } => self.ready.push_back((key, interest)),
+            }
+        }
+        Ok(())
     }
 
     /// Submissions in flight.
@@ -320,18 +329,12 @@ impl Driver {
     }
 
     fn take_events(&mut self, now: Instant) {
-        while let Some(&event) = self.events.get(self.seen) {
-            self.seen += 1;
-            match event {
-                Event::Io { token, result } => self.advance(now, token, result),
-                Event::Ready { key, interest } => self.ready.push_back((key, interest)),
-            }
+        while let Some((token, result)) = self.events.pop_front() {
+            self.advance(now, token, result);
             if !self.ended.is_empty() {
                 return;
             }
         }
-        self.events.clear();
-        self.seen = 0;
         for index in 0..self.virtual_media.len() {
             self.take_virtual(now, self.virtual_media[index]);
         }

@@ -292,6 +292,24 @@ fn where_the_flag_is_not_kept_a_durable_write_ends_with_a_flush_of_its_own() {
 }
 
 #[test]
+fn a_wait_does_not_sleep_while_completions_are_left() {
+    on_both(|mut fixture| {
+        for _ in 0..4 {
+            fixture.submit(DeviceOperation::Flush { device: Device::Cache });
+        }
+        let deadline = fixture.clock.now().plus(kickcache_engine::time::Duration::from_millis(20_000));
+        let mut left = 4;
+        while left > 0 {
+            // Were those that it has already forgotten, the last of these waits would last until the deadline.
+            fixture.driver.wait(fixture.clock.now(), Some(deadline)).unwrap();
+            assert!(fixture.clock.now() < deadline, "{left} completions were left behind");
+            left -= usize::from(fixture.driver.poll_completion(Instant::ZERO).is_some());
+        }
+        assert!(fixture.driver.poll_completion(Instant::ZERO).is_none());
+    });
+}
+
+#[test]
 fn sockets_become_ready_beside_the_devices() {
     use std::io::Write;
     use std::os::fd::AsFd;

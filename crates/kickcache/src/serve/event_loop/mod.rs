@@ -47,6 +47,10 @@ use crate::serve::requests::{ConnectionId, InFlight, Requests, Then};
 
 /// Receives of one connection before the others get their turn.
 const RECEIVES_MAX: usize = 4;
+/// Completions are taken in turns, each a share of what is in flight: replies leave, requests come and devices get work
+/// while the rest is handled. At least so many are a turn.
+const TURNS: usize = 8;
+const TURN_LEAST: usize = 2;
 /// Connections accepted at once.
 const ACCEPTS_MAX: usize = 16;
 /// How long no connection is accepted after the process ran out of descriptors.
@@ -148,8 +152,9 @@ impl<E: CacheEngine> EventLoop<E> {
         self.driver.watch(self.listeners[index].listener.as_fd(), key, Interest::Readable);
     }
 
-    /// Moves submissions, completions and replies until none is left.
+    /// Moves submissions and replies until none is left, and a turn's worth of completions.
     pub(crate) fn pump(&mut self, now: Instant) {
+        let mut left = (self.driver.in_flight() / TURNS).max(TURN_LEAST);
         let mut moved = true;
         while std::mem::take(&mut moved) {
             while let Some(submission) = self.engine.poll_submission() {
@@ -160,8 +165,10 @@ impl<E: CacheEngine> EventLoop<E> {
                 self.handle_reply(now, reply);
                 moved = true;
             }
-            while let Some(completion) = self.driver.poll_completion(now) {
+            while left > 0 {
+                let Some(completion) = self.driver.poll_completion(now) else { break };
                 self.engine.handle_completion(now, completion);
+                left -= 1;
                 moved = true;
             }
         }
@@ -169,9 +176,6 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn take_events(&mut self) {
         let now = self.clock.now();
-        while let Some(completion) = self.driver.poll_completion(now) {
-            self.engine.handle_completion(now, completion);
-        }
         while let Some((key, interest)) = self.driver.poll_ready() {
             match Watched::from_key(key) {
                 Watched::Control => self.take_controls(now),
