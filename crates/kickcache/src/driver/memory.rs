@@ -123,6 +123,17 @@ impl Allocator {
         drop(Mapping { base: chunk.base, length });
     }
 
+    /// Gives large stretches that are kept for reuse back to the system.
+    pub(crate) fn trim(&mut self) {
+        for (class, list) in self.free.iter_mut().enumerate() {
+            let length = PAGE << class;
+            if length > CARVED_MAX {
+                list.drain(..).for_each(|base| drop(Mapping { base, length }));
+            }
+        }
+        self.kept = 0;
+    }
+
     fn map(&mut self, class: u8) -> io::Result<()> {
         let length = PAGE << class;
         if length > CARVED_MAX {
@@ -142,12 +153,7 @@ impl Allocator {
 
 impl Drop for Allocator {
     fn drop(&mut self) {
-        for (class, list) in self.free.iter().enumerate() {
-            let length = PAGE << class;
-            for &base in list.iter().filter(|_| length > CARVED_MAX) {
-                drop(Mapping { base, length });
-            }
-        }
+        self.trim();
     }
 }
 
@@ -169,5 +175,19 @@ mod tests {
             allocator.release(again);
         }
         assert!(allocator.allocate(65 << 20).is_err());
+    }
+
+    #[test]
+    fn what_is_kept_is_given_back() {
+        let mut allocator = Allocator::default();
+        let (small, large) = (allocator.allocate(4096).unwrap(), allocator.allocate(1 << 20).unwrap());
+        allocator.release(small);
+        allocator.release(large);
+        assert_eq!(allocator.kept, 1 << 20);
+        allocator.trim();
+        assert_eq!(allocator.kept, 0);
+        let mut again = allocator.allocate(1 << 20).unwrap();
+        assert_eq!(again.bytes_mut(1 << 20)[4096], 0, "a new mapping");
+        allocator.release(again);
     }
 }

@@ -132,6 +132,8 @@ impl<E: CacheEngine> EventLoop<E> {
         if let Phase::Failed(source) = self.engine.phase() {
             return Err(ServeError::Engine { path: self.cache.clone(), source });
         }
+        // The journal was read in large pieces; requests are rarely as large.
+        self.driver.buffers().allocator.trim();
         let took = self.clock.now().since(began).as_nanos() / 1_000_000;
         tracing::info!("the log was read in {took} ms");
         Ok(())

@@ -252,8 +252,7 @@ impl Driver {
     pub fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         let wakeups = self.virtual_media.iter().filter_map(|&slot| self.media[slot].as_ref()?.next_wakeup());
         let until = wakeups.chain(until).min();
-        let is_more = !self.ended.is_empty() || !self.events.is_empty();
-        let until = if is_more { Some(now) } else { until };
+        let until = if self.has_completions() { Some(now) } else { until };
         self.backend.wait(until.map(|until| span(now, until)), &mut self.fresh)?;
         for event in self.fresh.drain(..) {
             match event {
@@ -262,6 +261,11 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// Whether [`Driver::poll_completion`] may have something without a wait.
+    pub fn has_completions(&self) -> bool {
+        !self.ended.is_empty() || !self.events.is_empty()
     }
 
     /// Submissions in flight.
