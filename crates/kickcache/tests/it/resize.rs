@@ -60,7 +60,7 @@ fn guests_and_clients_are_told_of_an_origin_that_was_extended() {
 }
 
 #[test]
-fn an_origin_that_shrank_is_refused_and_the_volume_stays_as_it_is() {
+fn a_size_that_cannot_be_is_refused_and_the_volume_stays_as_it_is() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = spec(&scratch).start();
@@ -68,6 +68,10 @@ fn an_origin_that_shrank_is_refused_and_the_volume_stays_as_it_is() {
     set_size(&daemon.spec, 4 * MIB);
     let said = refusal(&daemon);
     assert!(said.contains("4194304") && said.contains("cannot shrink"), "{said}");
+    // The next start would refuse a part of a block at the end.
+    set_size(&daemon.spec, 9 * MIB + 512);
+    let said = refusal(&daemon);
+    assert!(said.contains("9437696") && said.contains("multiple of 4096"), "{said}");
     assert!(!guest.is_told_of_change());
     assert_eq!(sectors(&mut guest), 8 * MIB / 512);
     set_size(&daemon.spec, 8 * MIB);

@@ -1,7 +1,6 @@
 //! An origin that was extended while it is served.
 
 use kickcache_engine::device::Device;
-use kickcache_engine::units::BLOCK_SIZE;
 
 use super::EventLoop;
 use crate::serve::cache_device::store_superblock;
@@ -15,7 +14,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let id = self.volume_id(name)?;
         let refuse = |what: String| ServeError::Volume { name: name.into(), what };
         let size = match self.driver.file(Device::Origin(id)).map(|origin| origin.size_today()) {
-            Some(Ok(size)) => size / BLOCK_SIZE * BLOCK_SIZE,
+            Some(Ok(size)) => size,
             Some(Err(error)) => {
                 return Err(refuse(format!("the size of its origin cannot be found: {error}")));
             }
