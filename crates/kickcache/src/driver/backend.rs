@@ -69,9 +69,6 @@ pub(crate) trait Backend {
     /// Ends the watches of a key; to be called before the descriptor is closed. An event may still come.
     fn unwatch(&mut self, fd: BorrowedFd<'_>, key: u64);
 
-    /// Hands the kernel what was started, without waiting.
-    fn submit(&mut self) -> io::Result<()>;
-
     /// Hands the kernel what was started, waits for an event or the timeout (`None`: as long as it takes), and
     /// gives all events there are.
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;

@@ -94,6 +94,14 @@ impl Ring {
         self.push(&poll_entry(fd, WORKERS_KEY, Interest::Readable));
     }
 
+    /// Hands the kernel what was started, if anything was, without waiting.
+    fn submit(&mut self) -> io::Result<()> {
+        if self.ring.submission().is_empty() {
+            return Ok(());
+        }
+        tolerate(self.ring.submit())
+    }
+
     /// Looks for completions until there is one, or the time is over; it takes no lock and no system call.
     fn look(&mut self, start: Instant, longest: Duration) {
         while self.ring.completion().is_empty() && !self.ring.submission().taskrun() {
@@ -163,24 +171,16 @@ impl Backend for Ring {
         }
     }
 
-    fn submit(&mut self) -> io::Result<()> {
-        tolerate(self.ring.submit())
-    }
-
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         if timeout.is_some_and(|timeout| timeout.is_zero()) && !self.ring.submission().taskrun() {
-            if !self.ring.submission().is_empty() {
-                self.submit()?;
-            }
+            self.submit()?;
             self.collect(events);
             return Ok(());
         }
         let start = Instant::now();
         let longest = timeout.map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
         if self.patience.looks(self.in_flight) && !longest.is_zero() {
-            if !self.ring.submission().is_empty() {
-                self.submit()?;
-            }
+            self.submit()?;
             self.look(start, longest);
         }
         tolerate(self.sleep(timeout))?;

@@ -104,10 +104,6 @@ impl Backend for Threads {
         }
     }
 
-    fn submit(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let timeout = timeout.map(|span| Timespec {
             tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),

@@ -236,14 +236,6 @@ impl Driver {
         self.backend.unwatch(fd, key);
     }
 
-    /// Hands what was submitted to the system without waiting.
-    ///
-    /// # Errors
-    /// If the ring is broken.
-    pub fn kick(&mut self) -> io::Result<()> {
-        self.backend.submit()
-    }
-
     /// Hands what was submitted to the system and waits until something ends or becomes ready, at most until
     /// `until`.
     ///
@@ -264,7 +256,7 @@ impl Driver {
     }
 
     /// Whether [`Driver::poll_completion`] may have something without a wait.
-    pub fn has_completions(&self) -> bool {
+    fn has_completions(&self) -> bool {
         !self.ended.is_empty() || !self.events.is_empty()
     }
 
