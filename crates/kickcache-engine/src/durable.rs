@@ -27,7 +27,9 @@ impl State {
     }
 
     fn wait_through(&mut self, sequence: Sequence, waiter: DurableWaiter) {
-        if self.is_out_of_service() {
+        // What stands on a device that refuses writes may still be made durable, so that writeback can go on.
+        let is_hopeless = waiter != DurableWaiter::Writeback || self.order.has_failed();
+        if self.is_out_of_service() && is_hopeless {
             self.agenda.push_back(Task::NotDurable(waiter));
             return;
         }

@@ -282,7 +282,7 @@ impl Engine {
                 reclaim::on_not_opened(state, &segments);
             }
             DurableWaiter::Checkpoint => checkpoint::on_not_durable(state),
-            DurableWaiter::Writeback => state.writeback_waits = false,
+            DurableWaiter::Writeback => writeback::on_not_durable(state),
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }

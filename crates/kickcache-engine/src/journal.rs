@@ -67,6 +67,11 @@ impl Journal {
         self.used() + gathered + 2 * self.checkpoint_blocks() + spare < self.geometry.journal_blocks()
     }
 
+    /// Takes the records that have gathered: nobody will write them.
+    pub(crate) fn give_up(&mut self) -> Vec<Record> {
+        core::mem::take(&mut self.gathering)
+    }
+
     /// The next block of records, if a full one has gathered, or any if `partial`.
     ///
     /// # Panics

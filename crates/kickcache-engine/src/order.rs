@@ -51,6 +51,8 @@ pub(crate) struct Order {
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
     /// Something landed on the cache device since the last flush was submitted.
     unflushed: bool,
+    /// A flush failed: the next one may not cover what that one let go of.
+    has_failed: bool,
 }
 
 impl Order {
@@ -62,6 +64,7 @@ impl Order {
             waiting: Vec::new(),
             flushing: None,
             unflushed: false,
+            has_failed: false,
         }
     }
 
@@ -96,6 +99,11 @@ impl Order {
 
     pub(crate) fn is_durable(&self, sequence: Sequence) -> bool {
         sequence <= self.durable
+    }
+
+    /// Whether a flush has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Whether a flush request has nothing to do.
@@ -137,6 +145,7 @@ impl Order {
     /// The flush in flight failed; gives whom it would have served. Nothing it covered may be trusted.
     pub(crate) fn fail_flush(&mut self) -> Vec<DurableWaiter> {
         self.unflushed = true;
+        self.has_failed = true;
         let (_, served) = self.flushing.take().expect("a flush is in flight");
         served
     }

@@ -456,6 +456,8 @@ impl State {
         for waiter in self.order.give_up() {
             self.agenda.push_back(Task::NotDurable(waiter));
         }
+        // They must not keep what landed from becoming durable: writeback waits for that.
+        self.journal.give_up().into_iter().for_each(|record| self.order.land(record.sequence));
         self.agenda.push_back(Task::Append);
         self.wake_stalled();
     }

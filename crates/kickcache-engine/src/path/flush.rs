@@ -37,7 +37,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
 
 /// Submits the flushes that are due.
 pub(crate) fn submit_due(state: &mut State) {
-    if !state.is_out_of_service() && state.order.begin_flush() {
+    if state.order.begin_flush() {
         state.submit(Purpose::CacheFlush, DeviceOperation::Flush { device: Device::Cache });
     }
     let (now, after) = (state.now, state.settings.origin_flush_after);

@@ -133,6 +133,9 @@ pub(crate) fn sum_up(state: &mut State) {
 /// Writes the summaries of segments whose batches are durable: recovery trusts a summary without looking at the data,
 /// so that it must not outlive a batch that a power cut took.
 fn write_summaries(state: &mut State) {
+    if state.is_out_of_service() {
+        return;
+    }
     let is_ripe = |state: &State, summary: &Summary| {
         let newest = state.cache.segments().get(summary.segment).last_sequence;
         state.order.is_durable(newest) || mutant!(SummaryBeforeFlush)

@@ -145,8 +145,7 @@ fn merge_neighbours(
         let key = BlockKey::new(volume, first.0.block().plus(offset));
         let Some(location) = state.cache.find(key) else { break };
         let is_dirty = is_ripe(state, key, location);
-        let is_clean = state.cache.slots().state(location) == SlotState::Clean && state.is_durable(location);
-        if !(is_dirty || is_clean) || offset >= length as u64 + GAP_MAX {
+        if !(is_dirty || may_fill_gap(state, location)) || offset >= length as u64 + GAP_MAX {
             break;
         }
         blocks.push((key, location));
@@ -162,6 +161,13 @@ fn merge_neighbours(
         state.enter_segment(*location);
     }
     blocks
+}
+
+/// Whether a clean block may be written along. Not once the cache is out of service: writes go past it then, and leave
+/// the clean copy standing until the origin has them.
+fn may_fill_gap(state: &State, location: Location) -> bool {
+    let is_clean = state.cache.slots().state(location) == SlotState::Clean;
+    is_clean && state.is_durable(location) && !state.is_out_of_service()
 }
 
 /// Collects dirty blocks for the next sweep: from the segments that reclaim will come to first.
@@ -191,6 +197,15 @@ fn gather(state: &mut State, volume: VolumeId) {
         state.agenda.push_back(crate::state::Task::Barrier(DurableWaiter::Writeback));
     }
     state.volume_mut(volume).sweep.fill(found);
+}
+
+/// What stands in the log did not become durable: writeback rests before it asks again.
+pub(crate) fn on_not_durable(state: &mut State) {
+    state.writeback_waits = false;
+    let until = state.now.plus(BACKOFF);
+    for volume in state.volume_ids() {
+        state.volume_mut(volume).backoff_until = until;
+    }
 }
 
 fn is_wanted(state: &State, volume: VolumeId, location: Location) -> bool {

@@ -482,6 +482,38 @@ fn a_cache_full_of_damage_goes_out_of_service() {
     assert!((0..1_400).all(|block| stage.read(block) == Err(Errno::Io)));
 }
 
+/// Found by the simulator, seed 110005854: writeback carried a clean block along between two dirty ones, over a write that
+/// was on its way past a cache out of service.
+#[test]
+fn writeback_does_not_undo_a_write_past_a_cache_out_of_service() {
+    for steps in 0..12 {
+        let mut stage = Stage::with(dirty_plan(32), steps);
+        stage.open();
+        stage.write(blocks(0, 3), 2).unwrap();
+        stage.drain();
+        stage.write(blocks(0, 1), 3).unwrap();
+        stage.write(blocks(2, 1), 3).unwrap();
+        stage.flush().unwrap();
+        stage.set_faults(Faults { cache: errors(0, 10_000, 0), ..Faults::default() }, Vec::new());
+        for version in 4.. {
+            if stage.status().health != CacheHealth::Good {
+                break;
+            }
+            stage.write(blocks(100, 1), version).unwrap();
+        }
+        assert_eq!(stage.read(1), Ok(2));
+        let past = stage.ask(VOLATILE, blocks(1, 1), 9);
+        for _ in 0..steps {
+            stage.step();
+        }
+        let now = stage.now();
+        stage.engine_mut().drain(now, VOLUME);
+        stage.finish(past).unwrap();
+        stage.until(|stage| stage.dirty() == 0);
+        assert_eq!((stage.on_origin(0), stage.on_origin(1), stage.on_origin(2)), (Some(3), Some(9), Some(3)));
+    }
+}
+
 /// juicefs#4798: a detector of slow disks trips under load.
 #[test]
 fn a_slow_cache_device_stays_in_service() {

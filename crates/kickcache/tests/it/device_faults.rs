@@ -186,6 +186,24 @@ fn a_cache_device_that_refuses_all_writes_is_taken_out_of_service() {
     assert!(bench.daemon.status().to_string().contains("out-of-service"));
 }
 
+/// As an SSD at the end of its life: it can be read, and takes no writes.
+#[test]
+fn a_cache_device_that_takes_no_writes_any_more_can_be_drained() {
+    let bench = bench!("write-back");
+    let mut client = dirty_blocks(&bench);
+    bench.disks.tell("fault cache write eio");
+    for block in BLOCKS..2 * BLOCKS {
+        write(&mut client, block, 1);
+    }
+    assert!(bench.daemon.status().to_string().contains("out-of-service"));
+    bench.disks.tell("clear");
+    bench.disks.tell("fault cache write eio");
+    bench.daemon.drain();
+    assert_eq!(bench.daemon.volume_count("dirty_bytes"), 0);
+    check_all(&mut client, 1);
+    assert_eq!(flush(&mut client), 0);
+}
+
 #[test]
 fn a_full_file_system_below_the_cache_is_no_corruption() {
     let bench = bench!("write-back");

@@ -293,10 +293,13 @@ impl World {
         Ok(())
     }
 
-    /// Whether faults have cost something that no engine can bring back.
+    /// Whether faults have cost something that no engine can bring back: damaged blocks, or the flush without which
+    /// nothing says what a cache device out of service holds.
     fn is_damaged<E: Subject>(&self, host: &Host<E>) -> bool {
         let status = host.engine.status();
-        status.health != CacheHealth::Good
+        let faults = &self.plan.faults;
+        let may_fail_flushes = faults.cache.flush > 0 || faults.outage_permille > 0;
+        (status.health != CacheHealth::Good && may_fail_flushes)
             || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
     }
 

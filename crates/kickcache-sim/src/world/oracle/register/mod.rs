@@ -59,6 +59,8 @@ pub struct Register {
     loose: Option<Loose>,
     /// End of the last discard that a power cut may undo.
     discarded: Option<Tick>,
+    /// End of the read that showed what came after a discard: one that started earlier may still see what it left.
+    closed: Tick,
 }
 
 /// A read that ended: its value and its ticks.
@@ -98,6 +100,7 @@ impl Register {
             entries: Vec::new(),
             loose: None,
             discarded: None,
+            closed: 0,
         }
     }
 
@@ -188,9 +191,9 @@ impl Register {
         seen.version == ZERO && (is_open || self.is_beside_discard(seen))
     }
 
-    /// Whether a read started before the last discard ended.
+    /// Whether a read started before the last discard ended, or before it was known what came after.
     fn is_beside_discard(&self, seen: Seen) -> bool {
-        self.discarded.is_some_and(|ended| seen.start <= ended)
+        self.discarded.is_some_and(|ended| seen.start <= ended.max(self.closed))
     }
 
     fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), Wrong> {
@@ -212,6 +215,7 @@ impl Register {
             && book.is_acknowledged(entry.version)
         {
             self.loose = None;
+            self.closed = seen.end;
         }
         Ok(())
     }
@@ -256,7 +260,7 @@ impl Register {
             issued > ended && entry.first_end < seen.start
         });
         match newer {
-            _ if !self.base_open && seen.start > ended => Err(Wrong::Unknown),
+            _ if !self.base_open && !self.is_beside_discard(seen) => Err(Wrong::Unknown),
             Some(newer) => Err(Wrong::Replaced(newer.version)),
             None => Ok(()),
         }
@@ -378,6 +382,7 @@ impl Register {
         self.base_seen = 0;
         self.born = now;
         self.entries.clear();
+        self.closed = 0;
         self.base_open = self.loose.is_some();
         if let Some(loose) = &mut self.loose {
             *loose = Loose { in_flight: 0, ended: now };

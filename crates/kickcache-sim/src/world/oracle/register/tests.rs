@@ -183,3 +183,30 @@ fn a_read_beside_a_discard_may_return_what_it_brought_back() {
     place.end_read(start, slow).unwrap();
     assert!(!place.allows(slow));
 }
+
+#[test]
+fn a_read_that_overtakes_the_first_write_after_a_discard_may_return_what_it_left() {
+    let mut place = Place::new();
+    let slow = place.start_write();
+    place.read(slow).unwrap();
+    let new = place.start_write();
+    place.end_write(new);
+    place.discard();
+    let start = place.book.start();
+    let last = place.write();
+    place.read(last).unwrap();
+    place.end_read(start, slow).unwrap();
+    assert!(!place.allows(slow) && !place.allows(new) && place.allows(last));
+}
+
+#[test]
+fn a_read_after_the_first_write_after_a_discard_returns_nothing_older() {
+    let mut place = Place::new();
+    let slow = place.start_write();
+    place.read(slow).unwrap();
+    place.discard();
+    let last = place.write();
+    let start = place.book.start();
+    place.read(last).unwrap();
+    assert!(place.end_read(start, slow).is_err());
+}
