@@ -117,7 +117,7 @@ impl Order {
 
     /// Whether a flush should be submitted; if so, from then on it is in flight.
     pub(crate) fn begin_flush(&mut self) -> bool {
-        if self.flushing.is_some() {
+        if self.flushing.is_some() || self.waiting.is_empty() {
             return false;
         }
         let landed = self.landed();

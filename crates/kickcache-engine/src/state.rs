@@ -183,8 +183,13 @@ impl State {
 
     /// The volumes that are served, ascending.
     pub(crate) fn volume_ids(&self) -> impl Iterator<Item = VolumeId> + use<> {
-        let served = self.served;
-        (0u8..).take(VOLUME_COUNT_MAX).filter(move |id| served & (1 << id) != 0).map(VolumeId::new)
+        let mut served = self.served;
+        core::iter::from_fn(move || {
+            let rest = served & served.checked_sub(1)?;
+            let id = u8::try_from(served.trailing_zeros()).expect("one of 16 bits is set");
+            served = rest;
+            Some(VolumeId::new(id))
+        })
     }
 
     pub(crate) fn is_out_of_service(&self) -> bool {

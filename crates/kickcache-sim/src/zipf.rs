@@ -28,6 +28,10 @@ struct Shape {
     theta: f64,
     zeta: f64,
     eta: f64,
+    /// Sum of the first two terms of zeta.
+    top_two: f64,
+    /// Power that turns a point of the distribution into a rank.
+    power: f64,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "block counts stay far below 2^53")]
@@ -41,7 +45,7 @@ impl Shape {
         let count = float(blocks);
         let top_two = 1.0 + 0.5_f64.powf(theta);
         let eta = (1.0 - (2.0 / count).powf(1.0 - theta)) / (1.0 - top_two / zeta);
-        Shape { count, theta, zeta, eta }
+        Shape { count, theta, zeta, eta, top_two, power: 1.0 / (1.0 - theta) }
     }
 
     /// The rank, from 0, at the point `unit` of the cumulated distribution.
@@ -51,20 +55,19 @@ impl Shape {
         if scaled < 1.0 {
             return 0;
         }
-        if scaled < 1.0 + 0.5_f64.powf(self.theta) {
+        if scaled < self.top_two {
             return 1;
         }
         let base = self.eta * unit - self.eta + 1.0;
-        (self.count * base.powf(1.0 / (1.0 - self.theta))) as u64
+        (self.count * base.powf(self.power)) as u64
     }
 
     /// The probability that the rank is below `rank`: the inverse of [`Shape::rank`].
     fn mass(&self, rank: u64) -> f64 {
-        let top_two = 1.0 + 0.5_f64.powf(self.theta);
         match rank {
             0 => 0.0,
             1 => 1.0 / self.zeta,
-            2 => top_two / self.zeta,
+            2 => self.top_two / self.zeta,
             _ => (((float(rank) / self.count).powf(1.0 - self.theta) - 1.0) / self.eta + 1.0).clamp(0.0, 1.0),
         }
     }

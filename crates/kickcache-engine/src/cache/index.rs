@@ -2,10 +2,12 @@
 //!
 //! Buckets of 12 entries fill one cache line. A full bucket passes entries on to the next one and counts them, so
 //! that a look-up stops at the first bucket that passed nothing on. Removal leaves no tombstones and no gaps: the
-//! nearest entry that was passed on moves back into the place, or look-ups would grow longer for ever.
+//! nearest entry that was passed on moves back into the place, or look-ups would grow longer for ever. A bit of the tag
+//! says which entries were passed on: the others need not be looked at, each of which is a key somewhere in memory.
 //!
 //! Invariants:
 //! * `passed` of a bucket is the number of entries whose home lies at or before it and whose place behind it.
+//! * the tag of an entry has [`PASSED_ON`] exactly if its place is not in its home.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,6 +17,8 @@ use crate::units::{BlockKey, Location};
 
 const WAYS: usize = 12;
 const EMPTY: u32 = u32::MAX;
+/// In the tag of an entry that stands behind its home.
+const PASSED_ON: u8 = 0x80;
 
 #[derive(Clone, Debug)]
 #[repr(align(64))]
@@ -93,7 +97,7 @@ impl Index {
     /// Bucket and way of a key.
     fn position(&self, key: BlockKey, slots: &Slots) -> Option<(usize, usize)> {
         let hash = key.hash();
-        let tag = tag(hash);
+        let mut tag = tag(hash);
         let mut at = self.home(hash);
         loop {
             let bucket = &self.buckets[at];
@@ -109,6 +113,7 @@ impl Index {
             if bucket.passed == 0 {
                 return None;
             }
+            tag |= PASSED_ON;
             at = self.after(at);
         }
     }
@@ -133,16 +138,18 @@ impl Index {
     pub(crate) fn insert(&mut self, key: BlockKey, location: Location) {
         assert!(self.len < (self.buckets.len() * WAYS) as u64, "X: more entries than locations");
         let hash = key.hash();
+        let mut tag = tag(hash);
         let mut at = self.home(hash);
         loop {
             let bucket = &mut self.buckets[at];
             if let Some(way) = bucket.empty_way() {
                 bucket.places[way] = location.get();
-                bucket.tags[way] = tag(hash);
+                bucket.tags[way] = tag;
                 self.len += 1;
                 return;
             }
             bucket.passed += 1;
+            tag |= PASSED_ON;
             at = self.after(at);
         }
     }
@@ -167,7 +174,9 @@ impl Index {
             let (from, from_way) = self.nearest_passed_on(bucket, slots);
             let place = core::mem::replace(&mut self.buckets[from].places[from_way], EMPTY);
             self.buckets[bucket].places[way] = place;
-            self.buckets[bucket].tags[way] = self.buckets[from].tags[from_way];
+            let hash = slots.key(Location::new(place)).hash();
+            let is_home = self.home(hash) == bucket;
+            self.buckets[bucket].tags[way] = tag(hash) | if is_home { 0 } else { PASSED_ON };
             let mut at = bucket;
             while at != from {
                 self.buckets[at].passed -= 1;
@@ -183,11 +192,12 @@ impl Index {
         loop {
             at = self.after(at);
             let distance = self.distance(bucket, at);
-            let came_over = |place: &u32| {
+            let Bucket { places, tags, .. } = &self.buckets[at];
+            let came_over = |(place, tag): (&u32, &u8)| {
                 let home = || self.home(slots.key(Location::new(*place)).hash());
-                *place != EMPTY && self.distance(home(), at) >= distance
+                *place != EMPTY && tag & PASSED_ON != 0 && self.distance(home(), at) >= distance
             };
-            if let Some(way) = self.buckets[at].places.iter().position(came_over) {
+            if let Some(way) = places.iter().zip(tags).position(came_over) {
                 return (at, way);
             }
         }
@@ -199,9 +209,10 @@ impl Index {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the low byte is the tag")]
+/// The tag of an entry in its home.
+#[expect(clippy::cast_possible_truncation, reason = "seven bits are the tag")]
 const fn tag(hash: u64) -> u8 {
-    hash as u8
+    hash as u8 & !PASSED_ON
 }
 
 #[cfg(test)]
@@ -239,6 +250,16 @@ mod tests {
         assert!(index.buckets.iter().all(|bucket| bucket.passed == 0), "X-1");
     }
 
+    fn check_tags(index: &Index, slots: &Slots) {
+        for (at, bucket) in index.buckets.iter().enumerate() {
+            for (place, held) in bucket.places.iter().zip(bucket.tags).filter(|(place, _)| **place != EMPTY) {
+                let hash = slots.key(Location::new(*place)).hash();
+                let expected = tag(hash) | if index.home(hash) == at { 0 } else { PASSED_ON };
+                assert_eq!(held, expected, "X-2: bucket {at}");
+            }
+        }
+    }
+
     /// Buckets that a look-up of a key that is not there looks at.
     fn buckets_of_a_miss(index: &Index, key: BlockKey) -> usize {
         let mut at = index.home(key.hash());
@@ -270,6 +291,7 @@ mod tests {
                 index.insert(key(number), place);
             }
         }
+        check_tags(&index, &slots);
         let total: usize = (0..10_000).map(|number| buckets_of_a_miss(&index, key(1 << 30 | number))).sum();
         assert!(total < 60_000, "{total} buckets for 10000 misses");
     }
@@ -293,6 +315,7 @@ mod tests {
                     prop_assert_eq!(removed, model.remove(&number));
                     free.extend(removed.map(Location::get));
                 }
+                check_tags(&index, &slots);
                 for number in 0..60 {
                     prop_assert_eq!(index.find(key(number), &slots), model.get(&number).copied());
                 }

@@ -40,10 +40,12 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> Choice {
     if state.now < found.backoff_until {
         return Choice::RestUntil(found.backoff_until);
     }
+    if state.cache.volume(volume).dirty == 0 {
+        return Choice::Rest;
+    }
     let settings = &found.settings;
     let view = View {
         now: state.now,
-        dirty: state.cache.volume(volume).dirty,
         dirty_share: state.dirty_share(),
         low: u64::from(settings.dirty_low),
         high: u64::from(settings.dirty_high),

@@ -9,12 +9,10 @@ use crate::time::{Duration, Instant};
 /// Foreground accesses between two writebacks at the low mark.
 const TURN_LOW: u64 = 64;
 
-/// What the decider looks at.
+/// What the decider looks at, while a volume has blocks to write back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct View {
     pub(crate) now: Instant,
-    /// Blocks to write back, of this volume.
-    pub(crate) dirty: u64,
     /// Blocks to write back, of all volumes, in 1/1024 of the cache.
     pub(crate) dirty_share: u64,
     pub(crate) low: u64,
@@ -58,9 +56,6 @@ impl Pacing {
     }
 
     pub(crate) fn choose(&self, view: &View, depth_max: usize) -> Choice {
-        if view.dirty == 0 {
-            return Choice::Rest;
-        }
         if view.dirty_share >= view.high {
             return Choice::Run(depth_max);
         }
@@ -95,7 +90,6 @@ mod tests {
     fn view() -> View {
         View {
             now: Instant::from_nanos(0),
-            dirty: 10,
             dirty_share: 200,
             low: 100,
             high: 500,

@@ -3,7 +3,7 @@
 use kickcache_engine::time::{Duration, Instant};
 
 use crate::replay::contestant::{Contestant, Tally};
-use crate::replay::devices::Devices;
+use crate::replay::devices::{Devices, earlier};
 use crate::replay::jobs::Jobs;
 use crate::result::RunResult;
 use crate::result::series::Series;
@@ -85,9 +85,9 @@ pub fn run(
     while !jobs.have_ended() {
         let absolute = |at: Instant| course.start.plus(at.since(Instant::ZERO));
         let relative = |at: Instant| Instant::ZERO.plus(at.since(course.start));
-        let below = devices.next_event().into_iter().chain(contestant.poll_timeout()).min().map(relative);
-        let job = jobs.next_event();
-        let Some(next) = below.into_iter().chain(job).min() else { break };
+        let timeout = contestant.poll_timeout();
+        let below = earlier(devices.next_event(), timeout).map(relative);
+        let Some(next) = earlier(below, jobs.next_event()) else { break };
         if next >= end {
             now = end;
             break;
@@ -102,7 +102,8 @@ pub fn run(
         if looked && course.steady.is_some_and(|seconds| samples.are_steady(seconds)) {
             break;
         }
-        step(absolute(now), now, &mut jobs, contestant, devices);
+        let due = Due { at: absolute(now), now, timeout };
+        step(due, &mut jobs, contestant, devices);
     }
     samples.take(contestant.tally(), now);
     let mut result = RunResult::new("", "", 0);
@@ -135,18 +136,25 @@ pub fn settle(
     end
 }
 
-/// Everything that happens at one point in time.
-fn step(
+/// A point in time at which something happens.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// On the contestant's clock.
     at: Instant,
+    /// Since the start of the run.
     now: Instant,
-    jobs: &mut Jobs<'_>,
-    contestant: &mut dyn Contestant,
-    devices: &mut Devices,
-) {
+    /// When the contestant wanted to be called, before this point.
+    timeout: Option<Instant>,
+}
+
+/// Everything that happens at one point in time.
+fn step(due: Due, jobs: &mut Jobs<'_>, contestant: &mut dyn Contestant, devices: &mut Devices) {
+    let Due { at, now, mut timeout } = due;
     while let Some((place, token)) = devices.poll(at) {
         contestant.handle_completion(at, place, token, devices);
+        timeout = contestant.poll_timeout();
     }
-    if contestant.poll_timeout().is_some_and(|due| due <= at) {
+    if timeout.is_some_and(|due| due <= at) {
         contestant.handle_timeout(at, devices);
     }
     while let Some(id) = contestant.poll_reply() {

@@ -24,11 +24,14 @@ struct Tallied {
     result: DeviceResult,
     in_flight: u64,
     busy_since: Instant,
+    /// When something ends or changes inside; known without asking the model.
+    next: Option<Instant>,
 }
 
 impl Tallied {
     fn new(model: Box<dyn DeviceModel>) -> Tallied {
-        Tallied { model, result: DeviceResult::default(), in_flight: 0, busy_since: Instant::ZERO }
+        let next = model.next_event();
+        Tallied { model, result: DeviceResult::default(), in_flight: 0, busy_since: Instant::ZERO, next }
     }
 
     fn count(&mut self, at: Instant, request: &ModelRequest) {
@@ -92,37 +95,20 @@ impl Devices {
         device.in_flight += 1;
         device.count(at, &request);
         device.model.submit(now, request);
+        device.next = device.model.next_event();
     }
 
     /// When something ends or changes inside of a device.
     pub(crate) fn next_event(&self) -> Option<Instant> {
-        let origin = self.origin.model.next_event();
-        let cache = self.cache.as_ref().and_then(|cache| cache.model.next_event());
-        match (cache, origin) {
-            (Some(cache), Some(origin)) => Some(cache.min(origin)),
-            (cache, origin) => cache.or(origin),
-        }
+        earlier(self.cache.as_ref().and_then(|cache| cache.next), self.origin.next)
     }
 
     /// An operation that has ended by now.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(Place, u64)> {
-        [Place::Cache, Place::Origin].into_iter().find_map(|place| {
-            if place == Place::Cache && self.cache.is_none() {
-                return None;
-            }
-            let start = self.start;
-            let device = self.get(place);
-            // A model that has nothing due is not asked: models may do work when they are.
-            if device.model.next_event().is_none_or(|at| at > now) {
-                return None;
-            }
-            let token = device.model.poll(now)?;
-            device.in_flight -= 1;
-            if device.in_flight == 0 {
-                device.end_busy(start, now);
-            }
-            Some((place, token))
-        })
+        let start = self.start;
+        let cache = self.cache.as_mut().and_then(|cache| cache.poll(start, now));
+        let poll_origin = || Some((Place::Origin, self.origin.poll(start, now)?));
+        cache.map(|token| (Place::Cache, token)).or_else(poll_origin)
     }
 
     /// What they did until `now`: the cache device, and the origin.
@@ -136,7 +122,31 @@ impl Devices {
     }
 }
 
+/// The earlier of two points in time, where there are any.
+pub(crate) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Tallied {
+    /// The token of an operation that has ended by now.
+    fn poll(&mut self, start: Instant, now: Instant) -> Option<u64> {
+        // A model that has nothing due is not asked: models may do work when they are.
+        if self.next.is_none_or(|at| at > now) {
+            return None;
+        }
+        let token = self.model.poll(now);
+        self.next = self.model.next_event();
+        let token = token?;
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.end_busy(start, now);
+        }
+        Some(token)
+    }
+
     fn end_busy(&mut self, start: Instant, now: Instant) {
         let of_run = |at: Instant| Instant::ZERO.plus(at.since(start));
         self.result.busy.add_span(of_run(self.busy_since), of_run(now));

@@ -7,6 +7,7 @@ mod compare_table;
 mod fit;
 mod load;
 mod output;
+mod pace;
 mod pool;
 mod published;
 mod published_page;

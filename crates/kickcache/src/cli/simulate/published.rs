@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use kickcache_sim::published::cloud::{self, CloudCache};
@@ -13,6 +14,7 @@ use kickcache_sim::result::RunResult;
 
 use crate::cli::exit::Failure;
 use crate::cli::simulate::output;
+use crate::cli::simulate::pace::Pace;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::published_page::{Simulated, name_of, name_of_cloud};
 use crate::cli::simulate::published_table::{CloudLine, Line, Tables, print};
@@ -63,11 +65,45 @@ pub(crate) enum Format {
     Markdown,
 }
 
-/// What a task gives.
+/// What a task gives, and how long a processor had it.
+struct Timed {
+    outcome: Outcome,
+    took: Duration,
+}
+
 enum Outcome {
     Disk(Box<RunResult>),
     Cloud(Vec<RunResult>),
     Steady(anyhow::Result<Steady>),
+}
+
+/// What all tasks gave.
+#[derive(Default)]
+struct Gathered {
+    disk: Vec<RunResult>,
+    clouds: Vec<Vec<RunResult>>,
+    steady: Vec<Steady>,
+    pace: Pace,
+}
+
+impl Gathered {
+    fn new(all: Vec<Timed>) -> anyhow::Result<Gathered> {
+        let mut gathered = Gathered::default();
+        for Timed { outcome, took } in all {
+            match outcome {
+                Outcome::Disk(result) => {
+                    gathered.pace.add(&[&result], took);
+                    gathered.disk.push(*result);
+                }
+                Outcome::Cloud(results) => {
+                    gathered.pace.add(&results.iter().collect::<Vec<_>>(), took);
+                    gathered.clouds.push(results);
+                }
+                Outcome::Steady(found) => gathered.steady.push(found?),
+            }
+        }
+        Ok(gathered)
+    }
 }
 
 impl PublishedArgs {
@@ -91,26 +127,16 @@ impl PublishedArgs {
         }
         output::try_out(self.output.as_deref())?;
         let scenes = scenes(&rows);
-        let mut tasks: Vec<Task<Outcome>> =
+        let mut tasks: Vec<Task<Timed>> =
             scenes.iter().map(|(scene, minutes)| disk_task(*scene, *minutes, self.seed)).collect();
         if with_cloud {
             tasks.extend(CLOUD.map(|cache| cloud_task(cache, self.seed)));
         }
         tasks.extend(steady_rows.iter().map(|row| steady_task(*row, self.seed)));
         let outcomes = run_all(tasks, self.threads.unwrap_or_else(processors));
-        let mut disk = Vec::new();
-        let mut clouds = Vec::new();
-        let mut steady_lines = Vec::new();
-        for outcome in outcomes {
-            match outcome {
-                Outcome::Disk(result) => disk.push(*result),
-                Outcome::Cloud(results) => clouds.push(results),
-                Outcome::Steady(found) => {
-                    let row = steady_rows[steady_lines.len()];
-                    steady_lines.push(SteadyLine { row, found: found? });
-                }
-            }
-        }
+        let Gathered { mut disk, mut clouds, steady, pace } = Gathered::new(outcomes)?;
+        let steady_lines: Vec<SteadyLine> =
+            steady_rows.into_iter().zip(steady).map(|(row, found)| SteadyLine { row, found }).collect();
         name_all(&mut disk, &scenes, &mut clouds, self.seed);
         let find = |scene: Scene| disk.iter().zip(&scenes).find(|pair| pair.1.0 == scene).map(|pair| pair.0);
         let lines: Vec<Line> = rows.iter().map(|row| line(row, find)).collect();
@@ -132,7 +158,11 @@ impl PublishedArgs {
             (false, false) => Format::Text,
         };
         let tables = Tables { lines: &lines, cloud: &cloud_lines, steady: &steady_lines };
-        Ok(print(&tables, format, out)?)
+        print(&tables, format, out)?;
+        if format == Format::Text {
+            pace.print(out)?;
+        }
+        Ok(())
     }
 }
 
@@ -154,7 +184,14 @@ fn scenes(rows: &[Row]) -> Vec<(Scene, u64)> {
     scenes
 }
 
-fn disk_task(scene: Scene, minutes: u64, seed: u64) -> Task<Outcome> {
+/// Does something and takes the time.
+fn timed(work: impl FnOnce() -> Outcome) -> Timed {
+    let begun = Instant::now();
+    let outcome = work();
+    Timed { outcome, took: begun.elapsed() }
+}
+
+fn disk_task(scene: Scene, minutes: u64, seed: u64) -> Task<Timed> {
     // Hits are what takes time: where all data fits, there are most.
     let hits = match scene.cache {
         Cache::BareDisk => 1,
@@ -165,26 +202,27 @@ fn disk_task(scene: Scene, minutes: u64, seed: u64) -> Task<Outcome> {
         name: format!("{}, {} GiB of data", scene.name(), scene.data_gib),
         weight: minutes * hits,
         nanos: minutes * 60_000_000_000,
-        work: Box::new(move |progress| Outcome::Disk(Box::new(scene.run(minutes, seed, progress)))),
+        work: Box::new(move |progress| timed(|| Outcome::Disk(Box::new(scene.run(minutes, seed, progress))))),
     }
 }
 
-fn cloud_task(cache: CloudCache, seed: u64) -> Task<Outcome> {
+fn cloud_task(cache: CloudCache, seed: u64) -> Task<Timed> {
     Task {
         name: format!("cloud disks, {cache:?}"),
         weight: 20,
         nanos: 1,
-        work: Box::new(move |_| Outcome::Cloud(cache.run(seed))),
+        work: Box::new(move |_| timed(|| Outcome::Cloud(cache.run(seed)))),
     }
 }
 
-fn steady_task(row: SteadyRow, seed: u64) -> Task<Outcome> {
+fn steady_task(row: SteadyRow, seed: u64) -> Task<Timed> {
     Task {
         name: format!("steady state, cache of 1/{}", row.part),
         weight: 60,
         nanos: 1,
         work: Box::new(move |_| {
-            Outcome::Steady(row.run(seed, steady::READS).context("the row cannot be simulated"))
+            let run = || row.run(seed, steady::READS).context("the row cannot be simulated");
+            timed(|| Outcome::Steady(run()))
         }),
     }
 }
