@@ -9,8 +9,6 @@ use kickcache_sim::world::series::{Outcome, Series, play};
 
 /// Seeds of the gate.
 const COUNT: u64 = 2_000;
-/// A flaw that these miss by bad luck is looked for in so many times as many; the table shows how many it took.
-const PATIENCE: u64 = 5;
 
 fn hunt(mutant: Mutant, count: u64) -> Outcome {
     plant(Some(mutant));
@@ -23,7 +21,7 @@ fn hunt(mutant: Mutant, count: u64) -> Outcome {
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut words: Vec<String> = std::env::args().skip(1).collect();
-    let mut count = COUNT * PATIENCE;
+    let mut count = COUNT;
     if words.first().is_some_and(|word| word == "--count") && words.len() > 1 {
         count = words[1].parse().unwrap_or(COUNT);
         words.drain(..2);

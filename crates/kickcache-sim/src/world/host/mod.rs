@@ -14,10 +14,12 @@ use crate::random::Random;
 use crate::world::device::{FlushTicket, SimulatedDevice, WriteTicket};
 use crate::world::host::border::memory_of;
 use crate::world::memory::DriverMemory;
-use crate::world::operation::{describe, device_and_flush, extent_of, is_durable, is_write, kind};
+use crate::world::operation::{
+    describe, device_and_flush, extent_of, is_durable, is_write, journal_part, kind,
+};
 use crate::world::payload::Payload;
 use crate::world::plan::faults::{Faults, Outage};
-use crate::world::plan::{Latency, Plan};
+use crate::world::plan::{Aim, Latency, Plan};
 use crate::world::queue::{Event, Queue};
 use crate::world::report::Injected;
 use crate::world::subject::Subject;
@@ -123,6 +125,9 @@ pub struct Host<E> {
     pool_pages: u32,
     checks_every: u64,
     steps: u64,
+    /// What crashes wait for, and how many of it were submitted.
+    aim: Aim,
+    aimed: u64,
 }
 
 fn place_of(id: u64) -> usize {
@@ -147,7 +152,14 @@ impl<E: Subject> Host<E> {
             places: Vec::new(),
             checks_every: plan.checks_every,
             steps: 0,
+            aim: plan.ends.aim,
+            aimed: 0,
         }
+    }
+
+    /// Submissions so far of what crashes wait for.
+    pub fn aimed(&self) -> u64 {
+        self.aimed
     }
 
     /// What goes wrong from here on.
@@ -209,6 +221,7 @@ impl<E: Subject> Host<E> {
         let Submission { id, operation } = submission;
         let mut flight = InFlight::new(id.as_u64(), operation);
         let (id, extent) = (flight.id, flight.extent);
+        self.aimed += u64::from(journal_part(&flight.operation) == Some(self.aim));
         let numbers = [id, kind(&flight.operation), extent.start, extent.length];
         around
             .trace

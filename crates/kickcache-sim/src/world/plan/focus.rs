@@ -4,8 +4,8 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::time::Duration;
 
 use crate::random::Random;
-use crate::world::plan::Plan;
 use crate::world::plan::faults::{Damage, Faults};
+use crate::world::plan::{Aim, Plan};
 
 /// Turns some plans into one that aims at something.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
@@ -13,6 +13,9 @@ pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
         0 => lose_writes(plan, random),
         1..=4 => crash_while_reclaiming(plan, random),
         5..=7 => crash_after_a_crash(plan, random),
+        8 | 9 => crash_at_a_checkpoint(plan, random),
+        10 if random.chance(500) => fail_origin_flushes(plan, random),
+        10 => rot(plan, random),
         _ => {}
     }
 }
@@ -51,6 +54,7 @@ fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
     (plan.weights.read, plan.weights.write) = (30, 100);
     (plan.requests, plan.lives) = (random.within(40, 150), random.within(4, 10));
     plan.ends.power_cut = 900;
+    plan.ends.aim = if random.chance(500) { Aim::Records } else { Aim::Anything };
 }
 
 /// The process dies, and soon after it is back the power fails: what it found was not durable.
@@ -61,6 +65,47 @@ fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
     }
     plan.weights.write = 100;
     plan.weights.durable_permille = 0;
-    (plan.ends.kill, plan.ends.power_cut) = (500, 500);
+    (plan.ends.kill, plan.ends.power_cut, plan.ends.during_verify) = (500, 500, 300);
     (plan.requests, plan.lives) = (random.within(3, 30), random.within(10, 24));
+}
+
+/// Blocks are written over while the journal fills, and the power fails while a checkpoint calls their older copies dead.
+fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    if plan.faults.damage != Damage::default() || random.chance(500) {
+        plan.faults = Faults::default();
+    }
+    plan.cache_size = 8 << 20;
+    plan.clients = plan.clients.max(4);
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(500, 900), 64);
+    plan.shape.length_max = 64 << 10;
+    // Each flush behind a discard takes a block of the journal.
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 30);
+    plan.weights.discard = random.within(10, 40);
+    (plan.requests, plan.lives) = (random.within(100, 300), random.within(4, 10));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.aim) = (900, 50, Aim::Checkpoint);
+}
+
+/// Origins let go of what a flush should have made durable, and say so; what was written back must stay dirty. All
+/// writes stand in the log: what went past it would be nowhere else.
+fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        (volume.mode, volume.sequential_cutoff, volume.dirty_limit) = (Mode::WriteBack, None, 900);
+    }
+    plan.mode_changes = false;
+    plan.faults = Faults::default();
+    (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(500, 5_000), true);
+    (plan.weights.write, plan.weights.flush) = (100, 10);
+    (plan.weights.discard, plan.weights.zeroes, plan.shape.length_max) = (0, 0, 16 << 10);
+    (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
+}
+
+/// Hits find flipped bits.
+fn rot(plan: &mut Plan, random: &mut Random) {
+    plan.faults = Faults::default();
+    plan.faults.damage.flip = random.within(100, 2_000);
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (800, 256);
+    (plan.weights.read, plan.weights.write) = (100, 30);
+    (plan.requests, plan.lives) = (400, 1);
 }

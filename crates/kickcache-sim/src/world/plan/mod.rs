@@ -69,6 +69,17 @@ pub struct Shape {
     pub sequential_permille: u64,
 }
 
+/// What a crash waits for, so that it comes while that is on its way to the cache device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Aim {
+    /// Nothing: it comes at any time.
+    Anything,
+    /// A part of a checkpoint.
+    Checkpoint,
+    /// Records.
+    Records,
+}
+
 /// How often things happen to a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
@@ -78,6 +89,10 @@ pub struct Ends {
     pub kill: u64,
     /// Kills after which the power goes off too, in 1/1000.
     pub kill_then_cut: u64,
+    /// What crashes wait for.
+    pub aim: Aim,
+    /// Crashes that come while everything is read, in 1/1000.
+    pub during_verify: u64,
     /// Recoveries in which the next crash comes, in 1/1000.
     pub during_recovery: u64,
     /// Crashes after which everything is read, in 1/1000.
@@ -214,6 +229,8 @@ fn draw_ends(random: &mut Random) -> Ends {
         power_cut: pick(random, &[0, 300, 600, 900]),
         kill: pick(random, &[0, 200, 400]),
         kill_then_cut: pick(random, &[0, 300]),
+        aim: Aim::Anything,
+        during_verify: 0,
         during_recovery: pick(random, &[0, 200, 500]),
         verify: pick(random, &[200, 600, 1_000]),
     }

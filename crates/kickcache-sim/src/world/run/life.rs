@@ -9,6 +9,7 @@ use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 use crate::world::device::Loss;
 use crate::world::host::Host;
 use crate::world::oracle::Crash;
+use crate::world::plan::Aim;
 use crate::world::queue::Event;
 use crate::world::run::{End, PATIENCE, World, volume_id};
 use crate::world::subject::Subject;
@@ -16,6 +17,13 @@ use crate::world::workload::Ask;
 
 /// The same for dirty data that may be damaged.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
+
+/// Crashes that wait for something, in 1/1000.
+const AIMED_PERMILLE: u64 = 900;
+/// What is submitted is on its way to the device, and made durable, within about so many events.
+const AIMED_EVENTS: u64 = 24;
+/// The same for all that recovery found.
+const VERIFY_EVENTS: u64 = 60;
 
 impl World {
     pub(super) fn draw_end(&mut self) -> End {
@@ -44,8 +52,16 @@ impl World {
             return self.crash(host, crash);
         }
         let mut host = self.start::<E>()?;
+        if let End::Crash(crash) = end
+            && self.plan.ends.during_verify > 0
+            && self.random.chance(self.plan.ends.during_verify)
+        {
+            let events = self.random.below(VERIFY_EVENTS);
+            self.verify(&mut host, Some(events))?;
+            return self.crash(host, crash);
+        }
         if self.random.chance(self.plan.ends.verify) {
-            self.verify(&mut host)?;
+            self.verify(&mut host, None)?;
         }
         match end {
             End::Stop => self.work_and_stop(host),
@@ -116,8 +132,8 @@ impl World {
         Ok(host.engine.phase())
     }
 
-    /// Reads everything that was ever touched.
-    fn verify<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+    /// Reads everything that was ever touched, or for so many events.
+    fn verify<E: Subject>(&mut self, host: &mut Host<E>, events: Option<u64>) -> Result<(), String> {
         self.note(|| "verify".to_owned());
         let length_max = 4096 << self.random.below(7);
         self.verify = (0..self.devices.origins.len())
@@ -130,7 +146,7 @@ impl World {
         for _ in 0..8 {
             self.issue_verify(host);
         }
-        self.run(host, None, |world, _| world.outstanding.is_empty() && world.verify.is_empty())
+        self.run(host, events, |world, _| world.outstanding.is_empty() && world.verify.is_empty())
             .map_err(|error| format!("verify: {error}"))?;
         Ok(())
     }
@@ -157,9 +173,32 @@ impl World {
 
     fn work_and_crash<E: Subject>(&mut self, mut host: Host<E>, crash: Crash) -> Result<(), String> {
         let requests = self.random.within(1, self.plan.requests);
+        if self.plan.ends.aim != Aim::Anything && self.random.chance(AIMED_PERMILLE) {
+            return self.work_and_crash_aiming(host, crash, requests);
+        }
         self.start_clients(requests);
         self.run(&mut host, None, |world, _| world.budget == 0)?;
         let events = self.random.below(200);
+        self.run(&mut host, Some(events), |world, _| world.outstanding.is_empty())?;
+        self.crash(host, crash)
+    }
+
+    /// The crash comes soon after something that it waits for was submitted, or at the end of the work.
+    fn work_and_crash_aiming<E: Subject>(
+        &mut self,
+        mut host: Host<E>,
+        crash: Crash,
+        requests: u64,
+    ) -> Result<(), String> {
+        self.start_clients(self.plan.requests);
+        if self.plan.ends.aim == Aim::Records {
+            // There are many: not always the first.
+            let left = self.plan.requests - requests;
+            self.run(&mut host, None, |world, _| world.budget <= left)?;
+        }
+        let before = host.aimed();
+        self.run(&mut host, None, |world, host| world.budget == 0 || host.aimed() > before)?;
+        let events = self.random.below(AIMED_EVENTS);
         self.run(&mut host, Some(events), |world, _| world.outstanding.is_empty())?;
         self.crash(host, crash)
     }
@@ -268,12 +307,12 @@ impl World {
     pub(super) fn last_life<E: Subject>(&mut self) -> Result<(), String> {
         self.served.fill(true);
         let mut host = self.start::<E>()?;
-        self.verify(&mut host)?;
+        self.verify(&mut host, None)?;
         self.start_clients(self.plan.requests);
         self.run(&mut host, None, |world, _| world.budget == 0)?;
         self.finish_requests(&mut host)?;
         self.faulty = false;
-        self.verify(&mut host)?;
+        self.verify(&mut host, None)?;
         host.engine.check();
         self.drain(&mut host)?;
         let excused = self.is_excused(&host);
