@@ -316,7 +316,8 @@ impl World {
         host.engine.check();
         self.drain(&mut host)?;
         let excused = self.is_excused(&host);
-        if !excused {
+        // Out of service no segment is emptied any more.
+        if !excused && host.engine.health() == CacheHealth::Good {
             self.check_rest(&mut host)?;
         }
         self.stop(host)?;
