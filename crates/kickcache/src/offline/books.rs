@@ -1,10 +1,14 @@
 //! The books of a cache device as the engine recovers them, without changing it.
 
+use std::io;
+
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::device::{Completion, Data, DeviceError, DeviceOperation, Submission};
 use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::error::Error;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::time::Instant;
+use kickcache_engine::units::ByteExtent;
 
 use crate::offline::OfflineError;
 use crate::offline::source::Source;
@@ -22,23 +26,9 @@ impl Books {
         let refuse = |error| OfflineError::Content { path: source.path().into(), source: error };
         let [first, second] = source.superblock_copies()?;
         let superblock = Superblock::decode([&first, &second], source.size()).map_err(refuse)?;
-        let volumes: Vec<_> =
-            superblock.volumes.iter().map(|volume| VolumeSettings::new(volume.id)).collect();
-        let opened = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &volumes);
-        let mut engine = opened.map_err(refuse)?;
-        loop {
-            match engine.phase() {
-                Phase::Recovering => {}
-                Phase::Running => return Ok(Books { source, superblock, engine }),
-                Phase::Failed(error) => return Err(refuse(error)),
-                Phase::Stopping | Phase::Stopped => return Err(OfflineError::Stuck(source.path().into())),
-            }
-            match (engine.poll_submission(), engine.poll_timeout()) {
-                (Some(submission), _) => perform(&mut engine, &source, &submission),
-                (None, Some(due)) => engine.handle_timeout(due),
-                (None, None) => return Err(OfflineError::Stuck(source.path().into())),
-            }
-        }
+        let engine = recover(&superblock, |extent| source.read(extent)).map_err(refuse)?;
+        let engine = engine.ok_or_else(|| OfflineError::Stuck(source.path().into()))?;
+        Ok(Books { source, superblock, engine })
     }
 
     pub(crate) fn source(&self) -> &Source {
@@ -54,11 +44,34 @@ impl Books {
     }
 }
 
-fn perform(engine: &mut Engine, source: &Source, submission: &Submission) {
+/// Lets an engine recover from what `read` gives of its cache device; what it wants to write is acknowledged and
+/// dropped. `None` if it waits for something that never comes.
+pub(super) fn recover(
+    superblock: &Superblock,
+    read: impl Fn(ByteExtent) -> io::Result<Vec<u8>>,
+) -> Result<Option<Engine>, Error> {
+    let volumes: Vec<_> = superblock.volumes.iter().map(|volume| VolumeSettings::new(volume.id)).collect();
+    let mut engine = Engine::open(Instant::ZERO, superblock, EngineSettings::default(), &volumes)?;
+    loop {
+        match engine.phase() {
+            Phase::Recovering => {}
+            Phase::Running => return Ok(Some(engine)),
+            Phase::Failed(error) => return Err(error),
+            Phase::Stopping | Phase::Stopped => return Ok(None),
+        }
+        match (engine.poll_submission(), engine.poll_timeout()) {
+            (Some(submission), _) => perform(&mut engine, &read, &submission),
+            (None, Some(due)) => engine.handle_timeout(due),
+            (None, None) => return Ok(None),
+        }
+    }
+}
+
+fn perform(engine: &mut Engine, read: impl Fn(ByteExtent) -> io::Result<Vec<u8>>, submission: &Submission) {
     let id = submission.id;
     let mut complete = |result| engine.handle_completion(Instant::ZERO, Completion { id, result });
     match &submission.operation {
-        DeviceOperation::ReadMetadata { extent } => match source.read(*extent) {
+        DeviceOperation::ReadMetadata { extent } => match read(*extent) {
             Ok(bytes) => complete(Ok(Data { bytes: &bytes, ..Data::default() })),
             Err(_) => complete(Err(DeviceError::Io)),
         },

@@ -1,0 +1,145 @@
+//! A cache device with clean and dirty blocks and records of every kind, made by a server in this process.
+
+use std::fs;
+use std::path::PathBuf;
+
+use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::units::{BLOCK_BYTES, VolumeId};
+
+use crate::driver::executor::IoEngine;
+use crate::export::nbd::client::{Client, ConnectOptions};
+use crate::serve::config::{
+    CacheConfig, CacheService, Limits, NbdAddress, OriginContent, OriginGrowth, OriginMove, OriginSource,
+    ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig, WriteAccess,
+};
+use crate::serve::server::Server;
+
+pub(super) const BLOCKS: u64 = 1024;
+pub(super) const BLOCK: usize = BLOCK_BYTES;
+
+/// A cache device with clean and dirty blocks, and the origin below it.
+pub(super) struct Image {
+    pub(super) folder: tempfile::TempDir,
+    /// What each block of the volume must read as.
+    pub(super) expected: Vec<u8>,
+}
+
+/// How the server that made an image ended.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Ending {
+    Clean,
+    /// As the last write left it.
+    Cut,
+}
+
+/// The content of a block: no two are alike.
+fn content(block: u64, version: u64) -> [u8; BLOCK] {
+    let mut bytes = [0; BLOCK];
+    for (at, word) in bytes.chunks_exact_mut(8).enumerate() {
+        let mixed = (block << 32 | version << 12 | at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        word.copy_from_slice(&mixed.to_le_bytes());
+    }
+    bytes
+}
+
+impl Image {
+    pub(super) fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    pub(super) fn origin(&self) -> PathBuf {
+        self.folder.path().join("origin")
+    }
+
+    /// Reads, writes over and over, discards: records of every kind, segments of both queues, several lives.
+    pub(super) fn make(ending: Ending) -> Image {
+        let folder = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+        let expected: Vec<u8> = (0..BLOCKS).flat_map(|block| content(block, 0)).collect();
+        let mut image = Image { folder, expected };
+        fs::write(image.origin(), &image.expected).unwrap();
+        for life in 1..=3 {
+            let server = Server::start(image.config()).unwrap();
+            let mut client = image.client();
+            image.work(&mut client, life);
+            if ending == Ending::Cut && life == 3 {
+                // The server goes on with writeback and stops in order; the copies are of this moment.
+                fs::copy(image.cache(), image.folder.path().join("cut")).unwrap();
+                fs::copy(image.origin(), image.folder.path().join("origin cut")).unwrap();
+            }
+            client.disconnect().unwrap();
+            server.stop();
+            server.join().unwrap();
+        }
+        if ending == Ending::Cut {
+            fs::rename(image.folder.path().join("cut"), image.cache()).unwrap();
+            fs::rename(image.folder.path().join("origin cut"), image.origin()).unwrap();
+        }
+        image
+    }
+
+    fn config(&self) -> ServerConfig {
+        let settings = VolumeSettings {
+            mode: Mode::WriteBack,
+            sequential_cutoff: None,
+            // Dirty blocks stay dirty.
+            idle_after: kickcache_engine::time::Duration::from_millis(600_000),
+            dirty_low: 1000,
+            dirty_high: 1000,
+            dirty_limit: 1000,
+            ..VolumeSettings::new(VolumeId::new(0))
+        };
+        ServerConfig {
+            cache: CacheConfig { path: self.cache(), size: Some(8 << 20), service: CacheService::InService },
+            volumes: vec![VolumeConfig {
+                name: "v".into(),
+                origin: OriginSource::Path(self.origin()),
+                settings,
+                exports: vec![NbdAddress::Unix(self.folder.path().join("socket"))],
+                vhost_user: None,
+                write_access: WriteAccess::ReadWrite,
+                origin_move: OriginMove::Refuse,
+                origin_growth: OriginGrowth::Refuse,
+                origin_content: OriginContent::Kept,
+            }],
+            io_engine: IoEngine::Auto,
+            engine: EngineSettings::default(),
+            limits: Limits::default(),
+            tcp: TcpPolicy::LoopbackOnly,
+            signals: SignalPolicy::Ignore,
+        }
+    }
+
+    fn client(&self) -> Client {
+        let options = ConnectOptions { export: "v".into(), ..ConnectOptions::default() };
+        Client::connect_unix(self.folder.path().join("socket"), &options).unwrap()
+    }
+
+    fn work(&mut self, client: &mut Client, life: u64) {
+        let mut piece = vec![0; 8 * BLOCK];
+        for block in (0..BLOCKS / 2).step_by(8) {
+            client.read_at(block * 4096, &mut piece).unwrap();
+        }
+        for round in 0..3 {
+            for block in (life..300).step_by(7) {
+                self.write(client, block, life * 10 + round);
+            }
+            client.flush().unwrap();
+        }
+        client.trim(200 * 4096, 20 * 4096).unwrap();
+        client.read_at(200 * 4096, &mut piece).unwrap();
+        let mut whole = vec![0; 20 * BLOCK];
+        client.read_at(200 * 4096, &mut whole).unwrap();
+        self.expected[200 * BLOCK..220 * BLOCK].copy_from_slice(&whole);
+        for block in 600..620 {
+            self.write(client, block, life);
+        }
+        client.flush().unwrap();
+    }
+
+    fn write(&mut self, client: &mut Client, block: u64, version: u64) {
+        let bytes = content(block, version);
+        client.write_at(block * 4096, &bytes).unwrap();
+        let at = usize::try_from(block).unwrap() * BLOCK;
+        self.expected[at..at + BLOCK].copy_from_slice(&bytes);
+    }
+}
