@@ -347,9 +347,8 @@ impl Register {
             }
         }
         let open = older_survive && (self.base_open || (!flushed && self.volatile_open));
-        // What was written after a discard may be gone, and its place be open again.
-        let issued = |entry: &Entry| book.get(entry.version).map_or(0, |record| record.issued);
-        let is_written_since = |ended: Tick| self.entries.iter().any(|entry| issued(entry) > ended);
+        // What was written after a discard, or beside it, may be gone, and its place be open again.
+        let is_written_since = |ended: Tick| self.entries.iter().any(|entry| entry.first_end > ended);
         let undone =
             self.discarded.filter(|ended| !book.is_flushed(volume, *ended) || is_written_since(*ended));
         let loose = self.loose.or_else(|| undone.map(|ended| Loose { in_flight: 0, ended }));

@@ -210,3 +210,19 @@ fn a_read_after_the_first_write_after_a_discard_returns_nothing_older() {
     place.read(last).unwrap();
     assert!(place.end_read(start, slow).is_err());
 }
+
+#[test]
+fn a_power_cut_that_takes_a_write_beside_a_discard_leaves_what_the_discard_left() {
+    let mut place = Place::new();
+    let slow = place.start_write();
+    place.register.start_discard(&place.book);
+    place.end_write(slow);
+    let beside = place.start_write();
+    let ended = place.book.next_tick();
+    place.register.end_discard(ended);
+    place.flush();
+    place.end_write(beside);
+    place.read(beside).unwrap();
+    place.cut_power();
+    assert!(place.allows(beside) && place.allows(ZERO));
+}
