@@ -1,12 +1,13 @@
 //! A life of an engine: recovery, work, and its end by a stop or a crash.
 
+use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::engine::Phase;
 use kickcache_engine::request::Operation;
 use kickcache_engine::stats::{CacheHealth, Status};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 
-use crate::world::device::Loss;
+use crate::world::device::{Loss, SimulatedDevice};
 use crate::world::host::Host;
 use crate::world::oracle::Crash;
 use crate::world::plan::Aim;
@@ -269,10 +270,25 @@ impl World {
         self.format::<E>()
     }
 
+    /// Whether the origin may hold what no dirty block stands for: a failed flush that lets go of it takes it from
+    /// whoever reads it later.
+    fn has_writes_past_the_log(&self) -> bool {
+        let weights = &self.plan.weights;
+        let is_logged = |settings: &VolumeSettings| {
+            settings.mode == Mode::WriteBack && settings.sequential_cutoff.is_none()
+        };
+        self.plan.mode_changes
+            || weights.discard + weights.zeroes > 0
+            || !self.plan.volumes.iter().all(is_logged)
+    }
+
     fn cut_power(&mut self) {
         self.note(|| "power cut".to_owned());
         self.summary.power_cuts += 1;
         let unit = self.plan.atomic_unit;
+        if self.has_writes_past_the_log() {
+            self.devices.origins.iter_mut().for_each(SimulatedDevice::blame_abandoned);
+        }
         let cache_loss = self.devices.cache.cut_power(unit, &mut self.random);
         let losses: Vec<Loss> =
             self.devices.origins.iter_mut().map(|origin| origin.cut_power(unit, &mut self.random)).collect();

@@ -324,7 +324,13 @@ impl Register {
         if base_survives {
             base.extend(&self.base);
         }
-        self.volatile_open = older_survive && (self.base_open || (!flushed && self.volatile_open));
+        // A power cut may take all that came after a discard, or beside it, unless that is durable.
+        let issued = |entry: &Entry| book.get(entry.version).map_or(0, |record| record.issued);
+        let is_settled = |entry: &Entry, ended: Tick| book.is_durable(entry.version) && issued(entry) > ended;
+        self.discarded =
+            self.discarded.filter(|ended| !self.entries.iter().any(|entry| is_settled(entry, *ended)));
+        self.volatile_open = self.discarded.is_some()
+            || (older_survive && (self.base_open || (!flushed && self.volatile_open)));
         if older_survive {
             volatile.extend(&self.base);
             if !flushed {

@@ -226,3 +226,20 @@ fn a_power_cut_that_takes_a_write_beside_a_discard_leaves_what_the_discard_left(
     place.cut_power();
     assert!(place.allows(beside) && place.allows(ZERO));
 }
+
+#[test]
+fn a_kill_and_a_power_cut_that_take_a_write_after_a_discard_leave_what_the_discard_left() {
+    let mut place = Place::new();
+    let slow = place.start_write();
+    place.register.start_discard(&place.book);
+    place.end_write(slow);
+    let ended = place.book.next_tick();
+    place.register.end_discard(ended);
+    place.flush();
+    let after = place.write();
+    place.read(after).unwrap();
+    place.kill();
+    assert!(place.allows(after) && !place.allows(ZERO));
+    place.cut_power();
+    assert!(place.allows(after) && place.allows(ZERO));
+}
