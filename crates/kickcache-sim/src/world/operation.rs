@@ -1,14 +1,12 @@
 //! What submissions say, in forms that the world needs.
 
 use kickcache_engine::device::{Device, DeviceOperation, Memory, Piece, Pieces};
-use kickcache_engine::format::journal::JOURNAL_MAGIC;
+use kickcache_engine::format::geometry::Geometry;
+use kickcache_engine::format::journal::{JournalBlock, JournalBody};
 use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use crate::world::plan::Aim;
-
-/// Where a journal block says what it holds.
-const KIND_AT: usize = 40;
 
 /// A number for the kind of an operation.
 pub(crate) fn kind(operation: &DeviceOperation) -> u64 {
@@ -50,14 +48,13 @@ pub(crate) fn is_durable(operation: &DeviceOperation) -> bool {
     }
 }
 
-/// What of the journal an operation writes (docs/format.md).
-pub(crate) fn journal_part(operation: &DeviceOperation) -> Option<Aim> {
+/// What of the journal an operation writes.
+pub(crate) fn journal_part(operation: &DeviceOperation, geometry: &Geometry) -> Option<Aim> {
     let DeviceOperation::WriteMetadata { bytes, .. } = operation else { return None };
-    match bytes.get(KIND_AT).filter(|_| bytes.starts_with(&JOURNAL_MAGIC))? {
-        1 => Some(Aim::Records),
-        2 => Some(Aim::Checkpoint),
-        _ => None,
-    }
+    Some(match JournalBlock::decode(bytes, geometry)?.body {
+        JournalBody::Records(_) => Aim::Records,
+        JournalBody::Chunk(_) => Aim::Checkpoint,
+    })
 }
 
 /// The device of an operation, and whether it is a flush.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use rustix::fs::statvfs;
 use tempfile::TempDir;
@@ -15,12 +15,8 @@ use crate::demo::interrupt::Interrupt;
 use crate::demo::result::Phase;
 use crate::demo::slow_disk::SlowDisk;
 use crate::demo::workload::Scale;
-use crate::driver::executor::IoEngine;
 use crate::export::nbd::client::{Client, ConnectOptions};
-use crate::serve::config::{
-    CacheConfig, CacheService, Limits, NbdAddress, OriginContent, OriginGrowth, OriginMove, OriginSource,
-    ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig, WriteAccess,
-};
+use crate::serve::config::{CacheConfig, CacheService, NbdAddress, OriginSource, ServerConfig, VolumeConfig};
 use crate::serve::server::{Server, ServerHandle};
 
 /// The export with the data.
@@ -146,32 +142,19 @@ impl Stage {
                 vec![self.volume(DATA, slow(), Mode::WriteThrough), junk]
             }
         };
-        ServerConfig {
-            cache: CacheConfig {
-                path: self.cache(phase),
-                size: Some(self.scale.cache_bytes),
-                service: CacheService::InService,
-            },
-            volumes,
-            io_engine: IoEngine::Auto,
-            engine: EngineSettings::default(),
-            limits: Limits::default(),
-            tcp: TcpPolicy::LoopbackOnly,
-            signals: SignalPolicy::Ignore,
-        }
+        let cache = CacheConfig {
+            path: self.cache(phase),
+            size: Some(self.scale.cache_bytes),
+            service: CacheService::InService,
+        };
+        ServerConfig::new(cache, volumes)
     }
 
     fn volume(&self, name: &str, origin: OriginSource, mode: Mode) -> VolumeConfig {
+        let settings = VolumeSettings { mode, ..VolumeSettings::new(VolumeId::new(0)) };
         VolumeConfig {
-            name: name.into(),
-            origin,
-            settings: VolumeSettings { mode, ..VolumeSettings::new(VolumeId::new(0)) },
             exports: vec![NbdAddress::Unix(self.socket())],
-            vhost_user: None,
-            write_access: WriteAccess::ReadWrite,
-            origin_move: OriginMove::Refuse,
-            origin_growth: OriginGrowth::Refuse,
-            origin_content: OriginContent::Kept,
+            ..VolumeConfig::new(name, origin, settings)
         }
     }
 

@@ -4,16 +4,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kickcache_engine::config::{EngineSettings, VolumeSettings};
+use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
-use crate::driver::executor::IoEngine;
 use crate::offline::OfflineError;
 use crate::serve::config::{
-    CacheConfig, CacheService, Limits, OriginContent, OriginGrowth, OriginMove, OriginSource, ServerConfig,
-    SignalPolicy, TcpPolicy, VolumeConfig, WriteAccess,
+    CacheConfig, CacheService, OriginMove, OriginSource, ServerConfig, SignalPolicy, VolumeConfig,
 };
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle};
@@ -94,25 +92,13 @@ fn origin_path(record: &VolumeRecord) -> PathBuf {
 }
 
 fn server_config(plan: DrainPlan<'_>, record: &VolumeRecord, origin: &Path) -> ServerConfig {
-    ServerConfig {
-        cache: CacheConfig { path: plan.cache.into(), size: None, service: CacheService::InService },
-        volumes: vec![VolumeConfig {
-            name: record.name.clone(),
-            origin: OriginSource::Path(origin.into()),
-            settings: VolumeSettings::new(record.id),
-            exports: Vec::new(),
-            vhost_user: None,
-            write_access: WriteAccess::ReadWrite,
-            origin_move: plan.origin_move,
-            origin_growth: OriginGrowth::Refuse,
-            origin_content: OriginContent::Kept,
-        }],
-        io_engine: IoEngine::Auto,
-        engine: EngineSettings::default(),
-        limits: Limits::default(),
-        tcp: TcpPolicy::LoopbackOnly,
-        signals: SignalPolicy::StopOnSignals,
-    }
+    let cache = CacheConfig { path: plan.cache.into(), size: None, service: CacheService::InService };
+    let origin = OriginSource::Path(origin.into());
+    let volume = VolumeConfig {
+        origin_move: plan.origin_move,
+        ..VolumeConfig::new(&record.name, origin, VolumeSettings::new(record.id))
+    };
+    ServerConfig { signals: SignalPolicy::StopOnSignals, ..ServerConfig::new(cache, vec![volume]) }
 }
 
 enum End {

@@ -28,6 +28,22 @@ pub struct ServerConfig {
     pub signals: SignalPolicy,
 }
 
+impl ServerConfig {
+    /// Volumes behind a cache device, served by what fits the machine until the handle stops the server; TCP on
+    /// loopback only.
+    pub fn new(cache: CacheConfig, volumes: Vec<VolumeConfig>) -> ServerConfig {
+        ServerConfig {
+            cache,
+            volumes,
+            io_engine: IoEngine::default(),
+            engine: EngineSettings::default(),
+            limits: Limits::default(),
+            tcp: TcpPolicy::default(),
+            signals: SignalPolicy::default(),
+        }
+    }
+}
+
 /// Where the cache lies.
 pub struct CacheConfig {
     /// File or block device.
@@ -68,6 +84,23 @@ pub struct VolumeConfig {
     pub origin_growth: OriginGrowth,
     /// Whether somebody else wrote to the origin since it was served last.
     pub origin_content: OriginContent,
+}
+
+impl VolumeConfig {
+    /// A volume that is served nowhere yet; its origin must be as the cache device knows it.
+    pub fn new(name: &str, origin: OriginSource, settings: VolumeSettings) -> VolumeConfig {
+        VolumeConfig {
+            name: name.into(),
+            origin,
+            settings,
+            exports: Vec::new(),
+            vhost_user: None,
+            write_access: WriteAccess::default(),
+            origin_move: OriginMove::default(),
+            origin_growth: OriginGrowth::default(),
+            origin_content: OriginContent::default(),
+        }
+    }
 }
 
 /// What the origin is.

@@ -6,6 +6,7 @@ mod effect;
 use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Submission, SubmissionId,
 };
+use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
@@ -128,6 +129,7 @@ pub struct Host<E> {
     /// What crashes wait for, and how many of it were submitted.
     aim: Aim,
     aimed: u64,
+    geometry: Geometry,
 }
 
 fn place_of(id: u64) -> usize {
@@ -154,6 +156,7 @@ impl<E: Subject> Host<E> {
             steps: 0,
             aim: plan.ends.aim,
             aimed: 0,
+            geometry: Geometry::for_device(plan.cache_size).expect("plans have cache devices that can be"),
         }
     }
 
@@ -221,7 +224,9 @@ impl<E: Subject> Host<E> {
         let Submission { id, operation } = submission;
         let mut flight = InFlight::new(id.as_u64(), operation);
         let (id, extent) = (flight.id, flight.extent);
-        self.aimed += u64::from(journal_part(&flight.operation) == Some(self.aim));
+        if self.aim != Aim::Anything && journal_part(&flight.operation, &self.geometry) == Some(self.aim) {
+            self.aimed += 1;
+        }
         let numbers = [id, kind(&flight.operation), extent.start, extent.length];
         around
             .trace

@@ -3,15 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::units::{BLOCK_BYTES, VolumeId};
 
-use crate::driver::executor::IoEngine;
 use crate::export::nbd::client::{Client, ConnectOptions};
-use crate::serve::config::{
-    CacheConfig, CacheService, Limits, NbdAddress, OriginContent, OriginGrowth, OriginMove, OriginSource,
-    ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig, WriteAccess,
-};
+use crate::serve::config::{CacheConfig, CacheService, NbdAddress, OriginSource, ServerConfig, VolumeConfig};
 use crate::serve::server::Server;
 
 pub(super) const BLOCKS: u64 = 1024;
@@ -88,25 +84,12 @@ impl Image {
             dirty_limit: 1000,
             ..VolumeSettings::new(VolumeId::new(0))
         };
-        ServerConfig {
-            cache: CacheConfig { path: self.cache(), size: Some(8 << 20), service: CacheService::InService },
-            volumes: vec![VolumeConfig {
-                name: "v".into(),
-                origin: OriginSource::Path(self.origin()),
-                settings,
-                exports: vec![NbdAddress::Unix(self.folder.path().join("socket"))],
-                vhost_user: None,
-                write_access: WriteAccess::ReadWrite,
-                origin_move: OriginMove::Refuse,
-                origin_growth: OriginGrowth::Refuse,
-                origin_content: OriginContent::Kept,
-            }],
-            io_engine: IoEngine::Auto,
-            engine: EngineSettings::default(),
-            limits: Limits::default(),
-            tcp: TcpPolicy::LoopbackOnly,
-            signals: SignalPolicy::Ignore,
-        }
+        let cache = CacheConfig { path: self.cache(), size: Some(8 << 20), service: CacheService::InService };
+        let volume = VolumeConfig {
+            exports: vec![NbdAddress::Unix(self.folder.path().join("socket"))],
+            ..VolumeConfig::new("v", OriginSource::Path(self.origin()), settings)
+        };
+        ServerConfig::new(cache, vec![volume])
     }
 
     fn client(&self) -> Client {

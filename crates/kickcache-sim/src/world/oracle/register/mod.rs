@@ -27,6 +27,10 @@ impl Entry {
         if self.zero { ZERO } else { self.version }
     }
 
+    fn issued(&self, book: &Book) -> Tick {
+        book.get(self.version).map_or(0, |record| record.issued)
+    }
+
     fn reigned_before(&self, other: &Entry) -> bool {
         self.first_end < other.last_start
     }
@@ -124,9 +128,10 @@ impl Register {
             return;
         }
         let ended = self.loose.map_or(0, |loose| loose.ended).max(self.discarded.unwrap_or(0));
-        let issued = |entry: &Entry| book.get(entry.version).map_or(0, |record| record.issued);
         let settled = |entry: &Entry| {
-            book.is_durable(entry.version) && entry.first_end < book.oldest_start() && issued(entry) > ended
+            book.is_durable(entry.version)
+                && entry.first_end < book.oldest_start()
+                && entry.issued(book) > ended
         };
         let Some(floor) = self.entries.iter().copied().filter(settled).max_by_key(|entry| entry.last_start)
         else {
@@ -236,10 +241,10 @@ impl Register {
             return self.read_open_base(seen, book);
         };
         let settled = loose.in_flight == 0;
-        let newer = self.entries.iter().find(|entry| {
-            let issued = book.get(entry.version).map_or(0, |record| record.issued);
-            settled && issued > loose.ended && entry.first_end < seen.start
-        });
+        let newer = self
+            .entries
+            .iter()
+            .find(|entry| settled && entry.issued(book) > loose.ended && entry.first_end < seen.start);
         if let Some(newer) = newer {
             return Err(Wrong::Rewritten(newer.version));
         }
@@ -255,10 +260,8 @@ impl Register {
     /// A read that started before what came after a discard.
     fn read_open_base(&self, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let ended = self.discarded.unwrap_or(0);
-        let newer = self.entries.iter().find(|entry| {
-            let issued = book.get(entry.version).map_or(0, |record| record.issued);
-            issued > ended && entry.first_end < seen.start
-        });
+        let newer =
+            self.entries.iter().find(|entry| entry.issued(book) > ended && entry.first_end < seen.start);
         match newer {
             _ if !self.base_open && !self.is_beside_discard(seen) => Err(Wrong::Unknown),
             Some(newer) => Err(Wrong::Replaced(newer.version)),
@@ -325,10 +328,9 @@ impl Register {
             base.extend(&self.base);
         }
         // A power cut may take all that came after a discard, or beside it, unless that is durable.
-        let issued = |entry: &Entry| book.get(entry.version).map_or(0, |record| record.issued);
-        let is_settled = |entry: &Entry, ended: Tick| book.is_durable(entry.version) && issued(entry) > ended;
-        self.discarded =
-            self.discarded.filter(|ended| !self.entries.iter().any(|entry| is_settled(entry, *ended)));
+        let is_kept =
+            |ended: &Tick| self.is_overwritten_since(*ended, |version| book.is_durable(version), book);
+        self.discarded = self.discard_at_stake(volume, book).filter(|ended| !is_kept(ended));
         self.volatile_open = self.discarded.is_some()
             || (older_survive && (self.base_open || (!flushed && self.volatile_open)));
         if older_survive {
@@ -353,10 +355,7 @@ impl Register {
             }
         }
         let open = older_survive && (self.base_open || (!flushed && self.volatile_open));
-        // What was written after a discard, or beside it, may be gone, and its place be open again.
-        let is_written_since = |ended: Tick| self.entries.iter().any(|entry| entry.first_end > ended);
-        let undone =
-            self.discarded.filter(|ended| !book.is_flushed(volume, *ended) || is_written_since(*ended));
+        let undone = self.discard_at_stake(volume, book);
         let loose = self.loose.or_else(|| undone.map(|ended| Loose { in_flight: 0, ended }));
         let kept = |version: Version| book.is_durable(version);
         self.loose = loose.filter(|loose| !self.overwritten_since(*loose, kept, book));
@@ -368,12 +367,18 @@ impl Register {
         self.restart(now, base, Vec::new());
     }
 
+    /// The last discard, if a power cut may undo it, or take what was written after it or beside it.
+    fn discard_at_stake(&self, volume: VolumeId, book: &Book) -> Option<Tick> {
+        let is_written_since = |ended: Tick| self.entries.iter().any(|entry| entry.first_end > ended);
+        self.discarded.filter(|ended| !book.is_flushed(volume, *ended) || is_written_since(*ended))
+    }
+
     fn overwritten_since(&self, loose: Loose, kept: impl Fn(Version) -> bool, book: &Book) -> bool {
-        loose.in_flight == 0
-            && self.entries.iter().any(|entry| {
-                book.get(entry.version).is_some_and(|record| record.issued > loose.ended)
-                    && kept(entry.version)
-            })
+        loose.in_flight == 0 && self.is_overwritten_since(loose.ended, kept, book)
+    }
+
+    fn is_overwritten_since(&self, ended: Tick, kept: impl Fn(Version) -> bool, book: &Book) -> bool {
+        self.entries.iter().any(|entry| entry.issued(book) > ended && kept(entry.version))
     }
 
     fn restart(&mut self, now: Tick, mut base: Vec<Version>, mut volatile: Vec<Version>) {

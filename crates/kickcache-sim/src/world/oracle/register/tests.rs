@@ -61,10 +61,18 @@ impl Place {
         self.register.cut_power(now, VOLUME, &self.book);
     }
 
-    fn discard(&mut self) {
+    fn start_discard(&mut self) {
         self.register.start_discard(&self.book);
+    }
+
+    fn end_discard(&mut self) {
         let at = self.book.next_tick();
         self.register.end_discard(at);
+    }
+
+    fn discard(&mut self) {
+        self.start_discard();
+        self.end_discard();
     }
 }
 
@@ -173,11 +181,10 @@ fn a_read_beside_a_discard_may_return_what_it_brought_back() {
     let slow = place.start_write();
     place.read(slow).unwrap();
     let new = place.start_write();
-    place.register.start_discard(&place.book);
+    place.start_discard();
     place.end_write(new);
     let start = place.book.start();
-    let ended = place.book.next_tick();
-    place.register.end_discard(ended);
+    place.end_discard();
     let last = place.write();
     place.read(last).unwrap();
     place.end_read(start, slow).unwrap();
@@ -215,11 +222,10 @@ fn a_read_after_the_first_write_after_a_discard_returns_nothing_older() {
 fn a_power_cut_that_takes_a_write_beside_a_discard_leaves_what_the_discard_left() {
     let mut place = Place::new();
     let slow = place.start_write();
-    place.register.start_discard(&place.book);
+    place.start_discard();
     place.end_write(slow);
     let beside = place.start_write();
-    let ended = place.book.next_tick();
-    place.register.end_discard(ended);
+    place.end_discard();
     place.flush();
     place.end_write(beside);
     place.read(beside).unwrap();
@@ -231,10 +237,9 @@ fn a_power_cut_that_takes_a_write_beside_a_discard_leaves_what_the_discard_left(
 fn a_kill_and_a_power_cut_that_take_a_write_after_a_discard_leave_what_the_discard_left() {
     let mut place = Place::new();
     let slow = place.start_write();
-    place.register.start_discard(&place.book);
+    place.start_discard();
     place.end_write(slow);
-    let ended = place.book.next_tick();
-    place.register.end_discard(ended);
+    place.end_discard();
     place.flush();
     let after = place.write();
     place.read(after).unwrap();
@@ -242,4 +247,16 @@ fn a_kill_and_a_power_cut_that_take_a_write_after_a_discard_leave_what_the_disca
     assert!(place.allows(after) && !place.allows(ZERO));
     place.cut_power();
     assert!(place.allows(after) && place.allows(ZERO));
+}
+
+#[test]
+fn what_a_discard_left_and_a_flush_covered_stays_after_a_kill_and_a_power_cut() {
+    let mut place = Place::new();
+    let old = place.write();
+    place.discard();
+    place.flush();
+    place.read(old).unwrap();
+    place.kill();
+    place.cut_power();
+    assert!(place.allows(old) && !place.allows(ZERO));
 }
