@@ -9,6 +9,9 @@ use kickcache_sim::world::seeds::first_seed;
 use kickcache_sim::world::series::{Outcome, Series, play};
 use kickcache_sim::world::trace::Printing;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 struct Arguments {
     seed: u64,
     count: u64,

@@ -4,7 +4,7 @@
 //! apart. Every 32 bytes that clients write say which write they come from and where they belong.
 
 use std::rc::Rc;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use crc_fast::CrcAlgorithm;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Checksum, VolumeId};
@@ -31,6 +31,8 @@ const _: () = assert!(1 << UNIT_BITS == UNITS_PER_BLOCK);
 
 /// The bytes of a block.
 pub type Bytes = [u8; BLOCK_BYTES];
+
+const ZEROES: Bytes = [0; BLOCK_BYTES];
 
 /// Version and place of a whole block; the lowest bits are free for the number of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,18 +78,20 @@ impl Stamp {
         self.0 >> VERSION_SHIFT
     }
 
-    fn fill(self, bytes: &mut Bytes) {
+    fn to_bytes(self) -> Bytes {
+        let mut bytes = ZEROES;
         for (unit, chunk) in (0..).zip(bytes.chunks_exact_mut(UNIT)) {
             let word = self.0 | unit;
             chunk[..8].copy_from_slice(&word.to_le_bytes());
             chunk[8..16].copy_from_slice(&seal(word).to_le_bytes());
         }
+        bytes
     }
 
     /// CRC32C is linear: the checksum of a stamp is that of stamp 0 changed by a table entry for each of its bytes.
     fn checksum(self) -> Checksum {
-        static TABLES: OnceLock<Box<([[u32; 256]; 8], u32)>> = OnceLock::new();
-        let (tables, empty) = &**TABLES.get_or_init(Stamp::tables);
+        static TABLES: LazyLock<Box<([[u32; 256]; 8], u32)>> = LazyLock::new(Stamp::tables);
+        let (tables, empty) = &**TABLES;
         let bytes = tables.iter().zip(self.0.to_le_bytes());
         Checksum::new(bytes.fold(*empty, |sum, (table, byte)| sum ^ table[usize::from(byte)]))
     }
@@ -113,6 +117,15 @@ impl Stamp {
         }
         Box::new((tables, empty))
     }
+}
+
+fn noise(number: u64) -> Bytes {
+    let (mut bytes, mut state) = (ZEROES, number);
+    for chunk in bytes.chunks_exact_mut(8) {
+        state = state.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(SEAL);
+        chunk.copy_from_slice(&(state ^ state >> 29).to_le_bytes());
+    }
+    bytes
 }
 
 /// The stamp of a unit with its number in the lowest bits; `None` if nobody wrote these bytes.
@@ -151,7 +164,7 @@ impl Block {
 
     /// The block that these bytes are.
     pub fn from_bytes(bytes: &Bytes) -> Block {
-        if bytes.iter().all(|byte| *byte == 0) {
+        if *bytes == ZEROES {
             return Block::Zeroes;
         }
         let stamp = unit_of(&bytes[..UNIT]).filter(|first| first & (UNITS_PER_BLOCK - 1) == 0);
@@ -161,49 +174,52 @@ impl Block {
         };
         match stamp.filter(is_whole) {
             Some(stamp) => Block::Stamp(Stamp(stamp)),
-            None => Block::Bytes(Rc::new(*bytes)),
+            // Copied once: `Rc::new(*bytes)` would copy them to the stack first.
+            None => {
+                Block::Bytes(Rc::<[u8]>::from(bytes.as_slice()).try_into().expect("the bytes of a block"))
+            }
         }
     }
 
-    /// Puts the bytes that the block stands for into a buffer.
-    pub fn fill(&self, bytes: &mut Bytes) {
+    /// Puts the bytes that the block stands for behind others.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
         match self {
-            Block::Zeroes => bytes.fill(0),
-            Block::Noise(number) => {
-                let mut state = *number;
-                for chunk in bytes.chunks_exact_mut(8) {
-                    state = state.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(SEAL);
-                    chunk.copy_from_slice(&(state ^ state >> 29).to_le_bytes());
-                }
-            }
-            Block::Stamp(stamp) => {
-                bytes.fill(0);
-                stamp.fill(bytes);
-            }
-            Block::Bytes(stored) => *bytes = **stored,
+            Block::Zeroes => bytes.resize(bytes.len() + BLOCK_BYTES, 0),
+            Block::Bytes(stored) => bytes.extend_from_slice(&stored[..]),
+            Block::Noise(_) | Block::Stamp(_) => bytes.extend_from_slice(&self.to_bytes()),
         }
     }
 
     /// The bytes that the block stands for.
     pub fn to_bytes(&self) -> Bytes {
-        let mut bytes = [0; BLOCK_BYTES];
-        self.fill(&mut bytes);
-        bytes
+        match self {
+            Block::Zeroes => ZEROES,
+            Block::Noise(number) => noise(*number),
+            Block::Stamp(stamp) => stamp.to_bytes(),
+            Block::Bytes(stored) => **stored,
+        }
     }
 
     /// CRC32C of the bytes.
     pub fn checksum(&self) -> Checksum {
+        static OF_ZEROES: LazyLock<Checksum> = LazyLock::new(|| checksum(&ZEROES));
         match self {
+            Block::Zeroes => *OF_ZEROES,
             Block::Stamp(stamp) => stamp.checksum(),
             Block::Bytes(bytes) => checksum(&bytes[..]),
-            Block::Zeroes | Block::Noise(_) => checksum(&self.to_bytes()),
+            Block::Noise(_) => checksum(&self.to_bytes()),
         }
     }
 
     /// Replaces a part of the bytes, from byte `at` on, by a part of another block.
     pub fn overlay(&mut self, at: usize, source: &Block, from: usize, length: usize) {
         let mut bytes = self.to_bytes();
-        bytes[at..at + length].copy_from_slice(&source.to_bytes()[from..from + length]);
+        let (target, from) = (&mut bytes[at..at + length], from..from + length);
+        match source {
+            Block::Zeroes => target.fill(0),
+            Block::Bytes(stored) => target.copy_from_slice(&stored[from]),
+            Block::Noise(_) | Block::Stamp(_) => target.copy_from_slice(&source.to_bytes()[from]),
+        }
         *self = Block::from_bytes(&bytes);
     }
 
@@ -230,7 +246,14 @@ impl Block {
     /// # Errors
     /// A sentence, if they carry several, or bytes that do not belong there.
     pub fn version_of_units(&self, volume: VolumeId, units: std::ops::Range<u64>) -> Result<Version, String> {
-        let bytes = self.to_bytes();
+        let room;
+        let bytes = match self {
+            Block::Bytes(stored) => &**stored,
+            Block::Zeroes | Block::Noise(_) | Block::Stamp(_) => {
+                room = self.to_bytes();
+                &room
+            }
+        };
         let mut versions = units.map(|unit| {
             let at = usize::try_from(unit % UNITS_PER_BLOCK).expect("below 128") * UNIT;
             version_of(volume, unit, &bytes[at..at + UNIT])

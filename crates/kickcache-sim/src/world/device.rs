@@ -88,13 +88,8 @@ impl SimulatedDevice {
     /// The bytes of whole blocks that a read sees.
     pub fn bytes(&self, extent: ByteExtent) -> Vec<u8> {
         let range = index(extent.start / BLOCK_SIZE)..index(extent.end().div_ceil(BLOCK_SIZE));
-        let mut bytes = vec![0; range.len() * index(BLOCK_SIZE)];
-        let chunks = bytes.chunks_exact_mut(index(BLOCK_SIZE));
-        for (block, chunk) in self.current[range].iter().zip(chunks) {
-            if !matches!(block, Block::Zeroes) {
-                block.fill(chunk.try_into().expect("chunks of a block"));
-            }
-        }
+        let mut bytes = Vec::with_capacity(range.len() * index(BLOCK_SIZE));
+        self.current[range].iter().for_each(|block| block.append_to(&mut bytes));
         bytes
     }
 

@@ -230,7 +230,8 @@ impl Register {
         if let Some(newer) = self.entries.iter().find(|entry| entry.first_end < start) {
             return Err(Wrong::Replaced(newer.version));
         }
-        self.base = vec![seen.version];
+        self.base.clear();
+        self.base.push(seen.version);
         self.base_seen = start;
         Ok(())
     }
@@ -251,7 +252,8 @@ impl Register {
         if settled && seen.start > loose.ended && self.entries.is_empty() {
             self.loose = None;
             self.base_open = false;
-            self.base = vec![seen.version];
+            self.base.clear();
+            self.base.push(seen.version);
             self.base_seen = seen.start;
         }
         Ok(())
