@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{Chunk, JournalBlock, JournalBody, RECORD_COUNT_MAX, Record, chunk_count};
 use crate::units::BLOCK_SIZE;
@@ -76,7 +77,7 @@ impl Journal {
     ///
     /// # Panics
     /// J-1: if the ring is full; [`Journal::has_room`] is asked long before.
-    pub(crate) fn take_write(&mut self, partial: bool) -> Option<JournalWrite> {
+    pub(crate) fn take_write(&mut self, partial: bool, durable: DurableRange) -> Option<JournalWrite> {
         let full = self.gathering.len() >= RECORD_COUNT_MAX;
         if self.gathering.is_empty() || !(full || partial) {
             return None;
@@ -84,18 +85,18 @@ impl Journal {
         let count = self.gathering.len().min(RECORD_COUNT_MAX);
         let records: Vec<Record> = self.gathering.drain(..count).collect();
         let body = JournalBody::Records(records.clone());
-        let (offset, bytes) = self.place(body);
+        let (offset, bytes) = self.place(body, durable);
         Some(JournalWrite { offset, bytes, records })
     }
 
     /// A chunk of a checkpoint as a block.
-    pub(crate) fn place_chunk(&mut self, chunk: Chunk) -> (u64, Vec<u8>) {
-        self.place(JournalBody::Chunk(chunk))
+    pub(crate) fn place_chunk(&mut self, chunk: Chunk, durable: DurableRange) -> (u64, Vec<u8>) {
+        self.place(JournalBody::Chunk(chunk), durable)
     }
 
-    fn place(&mut self, body: JournalBody) -> (u64, Vec<u8>) {
+    fn place(&mut self, body: JournalBody, durable: DurableRange) -> (u64, Vec<u8>) {
         assert!(self.used() < self.geometry.journal_blocks(), "J-1: the journal is full");
-        let block = JournalBlock { uuid: self.uuid, ring: self.next, body };
+        let block = JournalBlock { uuid: self.uuid, ring: self.next, durable, body };
         let at = self.next % self.geometry.journal_blocks();
         self.next += 1;
         (self.geometry.journal().start + at * BLOCK_SIZE, block.encode())

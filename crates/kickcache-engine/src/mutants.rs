@@ -102,6 +102,10 @@ mod planted {
         BooksDrift,
         /// What a lost write superseded is forgotten with it.
         OlderCopyForgotten,
+        /// Headers say of batches that they are durable before they are.
+        DurableTooEarly,
+        /// Recovery takes rot of what was durable for a torn write.
+        RotTakenForTorn,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

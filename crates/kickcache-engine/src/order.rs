@@ -3,10 +3,12 @@
 //! Invariants:
 //! * O-1: `durable` never runs ahead of what landed: everything up to it completed before a flush was submitted
 //!   that completed.
+//! * O-2: `durable_range` says of nothing that it is durable whose write or flush failed, nor of what came after it.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use crate::format::durable_range::DurableRange;
 use crate::inflight::requests::RequestSlot;
 use crate::units::{SegmentIndex, Sequence};
 
@@ -43,9 +45,13 @@ pub(crate) enum Need {
 /// Sequence numbers and durability.
 #[derive(Debug)]
 pub(crate) struct Order {
+    /// The first number given out in this life.
+    first: Sequence,
     next: Sequence,
     in_flight: BTreeSet<Sequence>,
     durable: Sequence,
+    /// The lowest number that may not be durable, whatever flush covers it: its write or its flush failed.
+    doubtful: Option<Sequence>,
     waiting: Vec<(Need, DurableWaiter)>,
     /// What the flush in flight covers, and whom it serves.
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
@@ -58,9 +64,11 @@ pub(crate) struct Order {
 impl Order {
     pub(crate) fn new(next: Sequence) -> Order {
         Order {
+            first: next,
             next,
             in_flight: BTreeSet::new(),
             durable: Sequence::new(next.get() - 1),
+            doubtful: None,
             waiting: Vec::new(),
             flushing: None,
             unflushed: false,
@@ -86,6 +94,24 @@ impl Order {
         let was_in_flight = self.in_flight.remove(&sequence);
         debug_assert!(was_in_flight, "O-1: {sequence:?} landed twice");
         self.unflushed = true;
+    }
+
+    /// The write of what has this number failed, or never comes: nobody waits for it.
+    pub(crate) fn fail(&mut self, sequence: Sequence) {
+        self.doubt(sequence);
+        self.land(sequence);
+    }
+
+    fn doubt(&mut self, sequence: Sequence) {
+        self.doubtful = Some(self.doubtful.map_or(sequence, |doubtful| doubtful.min(sequence)));
+    }
+
+    /// What a recovery may take for granted of this life (O-2).
+    pub(crate) fn durable_range(&self) -> DurableRange {
+        let before = |sequence: Sequence| Sequence::new(sequence.get() - 1);
+        let last = self.doubtful.map_or(self.durable, |doubtful| self.durable.min(before(doubtful)));
+        let last = if mutant!(DurableTooEarly) { self.newest() } else { last };
+        DurableRange { first: self.first, last }
     }
 
     /// Something without a number landed (a summary, a checkpoint chunk).
@@ -146,6 +172,7 @@ impl Order {
     pub(crate) fn fail_flush(&mut self) -> Vec<DurableWaiter> {
         self.unflushed = true;
         self.has_failed = true;
+        self.doubt(self.durable.next());
         let (_, served) = self.flushing.take().expect("a flush is in flight");
         served
     }
@@ -174,5 +201,50 @@ mod tests {
         assert_eq!(order.end_flush(), [DurableWaiter::Checkpoint]);
         assert!(order.is_durable(second) && !order.is_durable(late));
         assert!(!order.is_flushed());
+    }
+
+    fn flush(order: &mut Order) {
+        order.wait(Need::NextFlush, DurableWaiter::Nobody);
+        assert!(order.begin_flush());
+        order.end_flush();
+    }
+
+    #[test]
+    fn the_durable_range_begins_with_the_life_and_follows_its_flushes() {
+        let mut order = Order::new(Sequence::new(10));
+        let first = order.assign();
+        order.land(first);
+        assert!(!order.durable_range().contains(first), "it landed, and no flush covers it");
+        flush(&mut order);
+        let late = order.assign();
+        let range = order.durable_range();
+        assert!(range.contains(first) && !range.contains(late) && !range.contains(Sequence::new(9)));
+    }
+
+    #[test]
+    fn nothing_from_a_failed_write_on_is_in_the_durable_range() {
+        let mut order = Order::new(Sequence::new(10));
+        let [good, bad, after] = [(); 3].map(|()| order.assign());
+        order.land(good);
+        order.fail(bad);
+        order.land(after);
+        flush(&mut order);
+        assert!(order.is_durable(after));
+        assert_eq!(order.durable_range(), DurableRange { first: good, last: good });
+    }
+
+    #[test]
+    fn nothing_that_a_failed_flush_covered_is_in_the_durable_range() {
+        let mut order = Order::new(Sequence::new(10));
+        let early = order.assign();
+        order.land(early);
+        flush(&mut order);
+        let lost = order.assign();
+        order.land(lost);
+        order.wait(Need::NextFlush, DurableWaiter::Nobody);
+        assert!(order.begin_flush());
+        order.fail_flush();
+        flush(&mut order);
+        assert_eq!(order.durable_range(), DurableRange { first: early, last: early });
     }
 }

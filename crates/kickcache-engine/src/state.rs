@@ -242,7 +242,7 @@ impl State {
         if self.is_out_of_service() {
             return;
         }
-        while let Some(write) = self.journal.take_write(partial) {
+        while let Some(write) = self.journal.take_write(partial, self.order.durable_range()) {
             let sequences = write.records.iter().map(|record| record.sequence).collect();
             let operation = DeviceOperation::WriteMetadata {
                 offset: write.offset,
@@ -269,7 +269,7 @@ impl State {
     fn write_closed_batches(&mut self, depth: Depth) {
         while let Some(queue) = self.log.next_write(depth) {
             let sequence = self.order.assign();
-            let write = self.log.take_write(queue, sequence);
+            let write = self.log.take_write(queue, sequence, self.order.durable_range());
             self.cache.segment_mut(write.segment).last_sequence = sequence;
             self.counters.batches += 1;
             let operation = DeviceOperation::WriteMetadata {
@@ -462,7 +462,7 @@ impl State {
             self.agenda.push_back(Task::NotDurable(waiter));
         }
         // They must not keep what landed from becoming durable: writeback waits for that.
-        self.journal.give_up().into_iter().for_each(|record| self.order.land(record.sequence));
+        self.journal.give_up().into_iter().for_each(|record| self.order.fail(record.sequence));
         self.agenda.push_back(Task::Append);
         self.wake_stalled();
     }

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::format::bytes::{Reader, Writer};
+use crate::format::durable_range::DurableRange;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
 
@@ -10,13 +11,16 @@ use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Se
 pub const BATCH_MAGIC: [u8; 8] = *b"KICKBTCH";
 const ENTRIES_AT: usize = 64;
 const ENTRY_BYTES: usize = 12;
+/// Behind the entries.
+const DURABLE_AT: usize = 4080;
 const DIRTY: u8 = 1;
 const VOID: u8 = 2;
 
 /// Most entries that a header holds.
 pub const ENTRY_COUNT_MAX: usize = 256;
 
-const _: () = assert!(ENTRIES_AT + ENTRY_COUNT_MAX * ENTRY_BYTES <= BLOCK_BYTES);
+const _: () = assert!(ENTRIES_AT + ENTRY_COUNT_MAX * ENTRY_BYTES <= DURABLE_AT);
+const _: () = assert!(DURABLE_AT + 16 == BLOCK_BYTES);
 const _: () = assert!(ENTRY_COUNT_MAX == crate::config::BATCH_BLOCKS_MAX as usize);
 
 /// One data block of a batch.
@@ -45,6 +49,8 @@ pub struct BatchHeader {
     pub start: u32,
     /// The queue that the segment belonged to.
     pub queue: Queue,
+    /// What was durable when it was submitted.
+    pub durable: DurableRange,
     /// The data blocks behind the header, in order.
     pub entries: Vec<BatchEntry>,
 }
@@ -102,6 +108,8 @@ impl BatchHeader {
         for entry in &self.entries {
             entry.put(&mut writer);
         }
+        writer.skip_to(DURABLE_AT);
+        self.durable.put(&mut writer);
         writer.finish()
     }
 
@@ -123,7 +131,8 @@ impl BatchHeader {
         for _ in 0..count {
             entries.push(BatchEntry::take(&mut reader)?);
         }
-        Some(BatchHeader { uuid, segment, generation, sequence, start, queue, entries })
+        let durable = DurableRange::take(&mut Reader::bare(block.get(DURABLE_AT..)?))?;
+        Some(BatchHeader { uuid, segment, generation, sequence, start, queue, durable, entries })
     }
 }
 

@@ -4,12 +4,14 @@ use alloc::vec::Vec;
 
 use crate::format::batch::{queue_byte, queue_of};
 use crate::format::bytes::{Reader, Writer};
+use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Generation, SegmentIndex, Sequence, VolumeId};
 
 /// The bytes that it starts with.
 pub const JOURNAL_MAGIC: [u8; 8] = *b"KICKJRNL";
+const DURABLE_AT: usize = 48;
 const BODY_AT: usize = 64;
 const RECORD_BYTES: usize = 20;
 const CHUNK_HEAD_BYTES: usize = 24;
@@ -107,6 +109,8 @@ pub struct JournalBlock {
     pub uuid: [u8; 16],
     /// Counts journal blocks for ever; the block stands at this number modulo the ring's size.
     pub ring: u64,
+    /// What was durable when it was submitted.
+    pub durable: DurableRange,
     /// The records or the chunk.
     pub body: JournalBody,
 }
@@ -237,6 +241,8 @@ impl JournalBlock {
         writer.put(&self.uuid);
         writer.put_u64(self.ring);
         writer.put_u8(kind);
+        writer.skip_to(DURABLE_AT);
+        self.durable.put(&mut writer);
         writer.skip_to(BODY_AT);
         match &self.body {
             JournalBody::Records(records) => records.iter().for_each(|record| record.put(&mut writer)),
@@ -252,6 +258,7 @@ impl JournalBlock {
         let uuid = reader.take_uuid()?;
         let ring = reader.take_sequence()?.get();
         let kind = reader.take_u8()?;
+        let durable = DurableRange::take(&mut Reader::bare(block.get(DURABLE_AT..)?))?;
         let mut reader = Reader::bare(block.get(BODY_AT..)?);
         let body = match kind {
             KIND_RECORDS if count <= RECORD_COUNT_MAX => {
@@ -264,6 +271,6 @@ impl JournalBlock {
             KIND_CHUNK => JournalBody::Chunk(Chunk::take(&mut reader, geometry)?),
             _ => return None,
         };
-        Some(JournalBlock { uuid, ring, body })
+        Some(JournalBlock { uuid, ring, durable, body })
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod bytes;
+pub mod durable_range;
 pub mod geometry;
 pub mod journal;
 pub mod summary;

@@ -4,8 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::error::Error;
+use crate::format::durable_range::DurableRange;
 use crate::format::journal::{Record, SegmentImage};
-use crate::format::summary::Summary;
+use crate::format::summary::{Summary, SummaryEntry};
 use crate::policy::retention::Reason;
 use crate::policy::trial::Trial;
 use crate::time::Instant;
@@ -79,6 +80,8 @@ pub(crate) struct Recovery {
     pub(crate) records: Vec<(u64, Record)>,
     /// The newest sequence number seen.
     pub(crate) newest: Sequence,
+    /// What was durable, by the first sequence number of each life, as far as anything found tells.
+    pub(crate) durable: BTreeMap<Sequence, DurableRange>,
     /// The segments as the newest whole checkpoint and the records tell them.
     pub(crate) images: Vec<Option<SegmentImage>>,
     /// Next segment to read.
@@ -87,6 +90,9 @@ pub(crate) struct Recovery {
     pub(crate) sequences: Vec<Sequence>,
     /// Segments without a summary, to be summed up at the end.
     pub(crate) unsealed: Vec<Summary>,
+    /// Entries of segments without a summary whose data is not whole, each with its segment and its block there: torn,
+    /// or rotted.
+    pub(crate) damaged: Vec<(SegmentIndex, u32, SummaryEntry)>,
     /// Segments that hold batches, with the newest sequence number in each.
     pub(crate) sealed: Vec<(Sequence, SegmentIndex)>,
     /// Why it cannot go on.

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use crate::config::{BATCH_BLOCKS_MAX, BATCHES_IN_FLIGHT_MAX};
 use crate::device::{Memory, Piece};
 use crate::format::batch::{BatchEntry, BatchHeader};
+use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::inflight::requests::RequestSlot;
@@ -298,7 +299,12 @@ impl Log {
     }
 
     /// Takes the next closed batch of a head for writing, under its sequence number.
-    pub(crate) fn take_write(&mut self, queue: Queue, sequence: Sequence) -> BatchWrite {
+    pub(crate) fn take_write(
+        &mut self,
+        queue: Queue,
+        sequence: Sequence,
+        durable: DurableRange,
+    ) -> BatchWrite {
         let head = &mut self.heads[queue.index()];
         let slot = head.closed.pop_front().expect("a closed batch");
         head.in_flight += 1;
@@ -314,8 +320,9 @@ impl Log {
         let open = self.open_segment_mut(segment);
         note(open, start, &entries, sequence);
         let generation = open.generation;
+        let uuid = self.uuid;
         let header =
-            BatchHeader { uuid: self.uuid, segment, generation, sequence, start, queue, entries }.encode();
+            BatchHeader { uuid, segment, generation, sequence, start, queue, durable, entries }.encode();
         let offset = self.geometry.byte_offset(self.geometry.first_location(segment).plus(start));
         let base = self.open_segment(segment).base.unwrap_or(sequence);
         if sequence.get() - base.get() > SEQUENCE_SPAN_MAX

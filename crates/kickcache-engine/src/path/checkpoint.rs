@@ -131,8 +131,10 @@ pub(crate) fn on_durable(state: &mut State) {
     }
     let start = checkpoint.start;
     let count = chunk_count(state.cache.geometry());
+    let durable = state.order.durable_range();
     for (number, segments) in core::mem::take(&mut checkpoint.snapped) {
-        let (offset, bytes) = state.journal.place_chunk(Chunk { start, number, count, segments });
+        let chunk = Chunk { start, number, count, segments };
+        let (offset, bytes) = state.journal.place_chunk(chunk, durable);
         let operation = DeviceOperation::WriteMetadata {
             offset,
             bytes: bytes.into_boxed_slice(),

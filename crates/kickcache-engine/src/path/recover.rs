@@ -15,6 +15,7 @@ use crate::device::{Data, Device, DeviceError, DeviceOperation};
 use crate::error::Error;
 use crate::format::batch::{BatchHeader, find_batches};
 use crate::format::bytes::crc32c;
+use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{
     Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count,
@@ -117,7 +118,8 @@ fn on_journal(state: &mut State, bytes: &[u8]) {
     let uuid = state.uuid;
     let blocks = bytes.chunks_exact(BLOCK_BYTES).filter_map(|block| JournalBlock::decode(block, &geometry));
     let recovery = recovery(state);
-    for JournalBlock { uuid: _, ring, body } in blocks.filter(|block| block.uuid == uuid) {
+    for JournalBlock { uuid: _, ring, durable, body } in blocks.filter(|block| block.uuid == uuid) {
+        note_durable(recovery, durable);
         match body {
             JournalBody::Records(records) => {
                 recovery.records.extend(records.into_iter().map(|record| (ring, record)));
@@ -128,6 +130,17 @@ fn on_journal(state: &mut State, bytes: &[u8]) {
             }
         }
     }
+}
+
+/// Of each life the most that anything tells.
+fn note_durable(recovery: &mut Recovery, durable: DurableRange) {
+    let known = recovery.durable.entry(durable.first).or_insert(durable);
+    known.last = known.last.max(durable.last);
+}
+
+fn was_durable(recovery: &Recovery, sequence: Sequence) -> bool {
+    let life = recovery.durable.range(..=sequence).next_back();
+    life.is_some_and(|(_, durable)| durable.contains(sequence))
 }
 
 /// The segments as the newest whole checkpoint tells them, and the records after it; and where the journal goes on.
@@ -216,6 +229,7 @@ fn read_segments(state: &mut State) {
     }
     let recovery = recovery(state);
     if recovery.reads_in_flight == 0 && recovery.next_segment == geometry.segment_count {
+        take_rotted(state);
         finish(state);
     }
 }
@@ -260,7 +274,8 @@ fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     };
     for header in &batches {
         recovery.newest = recovery.newest.max(header.sequence);
-        take_batch(header, &blocks, &mut summary);
+        note_durable(recovery, header.durable);
+        take_batch(header, &blocks, &mut summary, &mut recovery.damaged);
     }
     if !batches.is_empty() {
         load(state, &summary);
@@ -274,13 +289,41 @@ fn recovery_kind(state: &mut State, segment: SegmentIndex) -> Option<SegmentKind
     recovery(state).images[segment.get() as usize].as_ref().map(|image| image.kind)
 }
 
-fn take_batch(header: &BatchHeader, blocks: &[&[u8]], summary: &mut Summary) {
-    let first = header.start as usize + 1;
-    for (place, entry) in (first..).zip(&header.entries) {
-        let (Some(key), Some(block)) = (entry.key, blocks.get(place)) else { continue };
-        if crc32c(block) == entry.checksum {
-            let (dirty, checksum) = (entry.dirty, entry.checksum);
-            summary.entries[place] = Some(SummaryEntry { key, dirty, checksum, sequence: header.sequence });
+fn take_batch(
+    header: &BatchHeader,
+    blocks: &[&[u8]],
+    summary: &mut Summary,
+    damaged: &mut Vec<(SegmentIndex, u32, SummaryEntry)>,
+) {
+    for (offset, entry) in (header.start + 1..).zip(&header.entries) {
+        let (Some(key), Some(block)) = (entry.key, blocks.get(offset as usize)) else { continue };
+        let (dirty, checksum) = (entry.dirty, entry.checksum);
+        let found = SummaryEntry { key, dirty, checksum, sequence: header.sequence };
+        if crc32c(block) == checksum {
+            summary.entries[offset as usize] = Some(found);
+        } else {
+            damaged.push((header.segment, offset, found));
+        }
+    }
+}
+
+/// What is not whole and was durable has rotted since: it stays the block, whose wrong checksum every read will find. An
+/// older copy must not take its place. All else was torn, and never was.
+fn take_rotted(state: &mut State) {
+    if mutant!(RotTakenForTorn) {
+        return;
+    }
+    for (segment, offset, entry) in core::mem::take(&mut recovery(state).damaged) {
+        let recovery = recovery(state);
+        if !was_durable(recovery, entry.sequence) {
+            continue;
+        }
+        if let Some(summary) = recovery.unsealed.iter_mut().find(|summary| summary.segment == segment) {
+            summary.entries[offset as usize] = Some(entry);
+        }
+        if is_possible(state, entry.key) {
+            let location = state.cache.geometry().first_location(segment).plus(offset);
+            load_block(state, location, offset, &entry, segment);
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod payload;
 pub mod plan;
 pub mod queue;
 pub mod report;
+pub mod rot;
 pub mod run;
 pub mod seeds;
 pub mod series;

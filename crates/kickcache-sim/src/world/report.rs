@@ -9,6 +9,8 @@ pub struct Injected {
     pub errors: u64,
     /// Blocks of the cache device that were damaged, not stored, or stored elsewhere.
     pub damaged_blocks: u64,
+    /// Blocks of the log in which a bit flipped between two lives.
+    pub rotted_blocks: u64,
     /// Flushes that did nothing.
     pub lies: u64,
     /// Submissions that took half a minute.
@@ -78,6 +80,7 @@ impl Summary {
         self.request_blocks += other.request_blocks;
         self.injected.errors += other.injected.errors;
         self.injected.damaged_blocks += other.injected.damaged_blocks;
+        self.injected.rotted_blocks += other.injected.rotted_blocks;
         self.injected.lies += other.injected.lies;
         self.injected.hangs += other.injected.hangs;
         self.hit_blocks += other.hit_blocks;

@@ -445,6 +445,79 @@ fn a_flipped_bit_in_a_dirty_block_is_an_error() {
     stage.write(blocks(0, 4), 3).unwrap();
 }
 
+/// Flips a bit of the copy of a block on the cache device that holds a version.
+fn rot(stage: &mut Stage, block: u64, version: u64) {
+    let holds = |found: &Block| found.version(VOLUME, block) == Some(version);
+    let place = stage.devices.cache.blocks().iter().position(holds).unwrap();
+    stage.devices.cache.flip_bit(blocks(place as u64, 1), &mut Random::new(1));
+}
+
+/// Two versions of some blocks, both flushed, and one write more, which says so.
+fn written_twice() -> Stage {
+    let mut stage = Stage::with(dirty_plan(40), 40);
+    assert_eq!(stage.open(), Phase::Running);
+    for version in [2, 3] {
+        stage.write(blocks(0, 8), version).unwrap();
+        stage.flush().unwrap();
+    }
+    stage.write(blocks(100, 1), 4).unwrap();
+    stage.kill();
+    stage
+}
+
+/// A torn write leaves the older copy; rot of what was durable must not, in this life and in the next.
+#[test]
+fn a_dirty_block_that_rotted_after_a_kill_is_an_error_and_never_its_older_copy() {
+    let mut stage = written_twice();
+    rot(&mut stage, 5, 3);
+    for _ in 0..3 {
+        assert_eq!(stage.open(), Phase::Running);
+        let found: Vec<_> = (0..8).map(|block| stage.read(block)).collect();
+        let expected: Vec<_> = (0..8).map(|block| if block == 5 { Err(Errno::Io) } else { Ok(3) }).collect();
+        assert_eq!(found, expected);
+        assert_eq!(stage.read(100), Ok(4));
+        stage.cut_power();
+    }
+}
+
+#[test]
+fn a_clean_block_that_rotted_after_a_kill_is_healed_from_the_origin() {
+    let mut stage = Stage::new(Mode::WriteThrough, 41);
+    for version in [2, 3] {
+        stage.write(blocks(0, 8), version).unwrap();
+        stage.drain();
+        stage.flush().unwrap();
+    }
+    stage.write(blocks(100, 1), 4).unwrap();
+    stage.kill();
+    rot(&mut stage, 5, 3);
+    assert_eq!(stage.open(), Phase::Running);
+    assert_eq!(stage.read_all(8), vec![3; 8]);
+    assert_eq!(stage.status().volumes[0].counters.healed_blocks, 1);
+}
+
+/// The write failed, and the block was written elsewhere: the damaged copy in the first place is nobody's.
+#[test]
+fn what_a_failed_write_left_is_not_taken_for_rot() {
+    for seed in 0..40 {
+        let mut stage = Stage::with(dirty_plan(seed), seed);
+        assert_eq!(stage.open(), Phase::Running);
+        stage.write(blocks(0, 8), 2).unwrap();
+        stage.flush().unwrap();
+        stage.set_faults(Faults { cache: errors(0, 5_000, 0), ..Faults::default() }, Vec::new());
+        for block in 0..8 {
+            stage.write(blocks(block, 1), 3).unwrap();
+        }
+        stage.set_faults(Faults::default(), Vec::new());
+        if stage.status().health == CacheHealth::Good {
+            stage.flush().unwrap();
+            stage.write(blocks(100, 1), 4).unwrap();
+            stage.cut_and_open();
+            assert_eq!(stage.read_all(8), vec![3; 8], "seed {seed}");
+        }
+    }
+}
+
 /// Data that was written together stands together, across the ends of batches and segments.
 #[test]
 fn what_was_written_together_is_one_read() {

@@ -53,6 +53,8 @@ pub struct Faults {
     pub origin: Rates,
     /// Of the cache device.
     pub damage: Damage,
+    /// Crashes after which bits have flipped in what the log calls durable, in 1/1000.
+    pub rot_permille: u64,
     /// Writes that fail because a device is full, in 1/1000 of those that fail.
     pub full_permille: u64,
     /// Lives in which a device is gone for a while, in 1/1000.
@@ -129,7 +131,7 @@ fn draw_damage(random: &mut Random) -> Damage {
 /// Draws one of the kinds of faults, or several errors together.
 pub(crate) fn draw(random: &mut Random) -> Faults {
     let mut faults = Faults::default();
-    match random.below(10) {
+    match random.below(11) {
         0 => faults.damage = draw_damage(random),
         1 => {
             let rate = random.within(500, 10_000);
@@ -139,10 +141,12 @@ pub(crate) fn draw(random: &mut Random) -> Faults {
         3 => (faults.cache.hang, faults.origin.hang) = (random.below(30), random.below(30)),
         4 => faults.cache = draw_rates(random),
         5 => faults.origin = draw_rates(random),
+        6 => faults.rot_permille = random.within(100, 1_000),
         _ => {
             faults.cache = draw_rates(random);
             faults.origin = draw_rates(random);
             faults.outage_permille = if random.chance(700) { 0 } else { 300 };
+            faults.rot_permille = if random.chance(700) { 0 } else { 300 };
         }
     }
     faults.full_permille = if random.chance(500) { 0 } else { random.below(1_001) };

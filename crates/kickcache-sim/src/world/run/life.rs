@@ -12,6 +12,7 @@ use crate::world::host::Host;
 use crate::world::oracle::Crash;
 use crate::world::plan::Aim;
 use crate::world::queue::Event;
+use crate::world::rot::rot;
 use crate::world::run::{End, PATIENCE, World, volume_id};
 use crate::world::subject::Subject;
 use crate::world::workload::Ask;
@@ -315,7 +316,17 @@ impl World {
         if crash == Crash::PowerCut || self.random.chance(self.plan.ends.kill_then_cut) {
             self.cut_power();
         }
+        self.rot();
         self.replace_cache::<E>()
+    }
+
+    fn rot(&mut self) {
+        let permille = self.plan.faults.rot_permille;
+        if permille > 0 && self.random.chance(permille) {
+            let count = rot(&mut self.devices.cache, &mut self.random);
+            self.note(|| format!("{count} blocks of the cache device have rotted"));
+            self.summary.injected.rotted_blocks += count;
+        }
     }
 
     /// The last life: work without a crash, then without faults: everything ends, everything drains, and the
