@@ -12,6 +12,8 @@ use crate::serve::server::Server;
 
 pub(super) const BLOCKS: u64 = 1024;
 pub(super) const BLOCK: usize = BLOCK_BYTES;
+/// Written after the last flush of an image that is [`Ending::Cut`].
+pub(super) const LATE: u64 = 700;
 
 /// A cache device with clean and dirty blocks, and the origin below it.
 pub(super) struct Image {
@@ -58,6 +60,8 @@ impl Image {
             let mut client = image.client();
             image.work(&mut client, life);
             if ending == Ending::Cut && life == 3 {
+                // The log hears that a flush has ended with the next thing written to it.
+                image.write(&mut client, LATE, life);
                 // The server goes on with writeback and stops in order; the copies are of this moment.
                 fs::copy(image.cache(), image.folder.path().join("cut")).unwrap();
                 fs::copy(image.origin(), image.folder.path().join("origin cut")).unwrap();
