@@ -242,7 +242,7 @@ fn a_flipped_byte_after_a_crash_is_never_wrong_data_where_the_log_says_that_it_w
     let durable = durable_data(&bench.device);
     let tally = bench.flip_all();
     tally.print("after a crash");
-    let (in_durable, others): (Vec<_>, Vec<_>) =
+    let (in_durable, others): (Vec<(u64, u64)>, Vec<_>) =
         tally.wrong.iter().partition(|(at, _)| durable.contains(&(at / BLOCK_BYTES as u64)));
     eprintln!("wrong data from flips elsewhere: {}", others.len());
     assert!(durable.len() > 100, "{} blocks are known to be durable", durable.len());
