@@ -85,7 +85,8 @@ fn durable_in(
         told.iter().any(|told| told.contains(header.sequence))
             || same_life.into_iter().any(|other| other.durable.contains(header.sequence))
     };
-    let is_whole = |place: u64, checksum| blocks.get(index(place)).is_some_and(|found| found.checksum() == checksum);
+    let is_whole =
+        |place: u64, checksum| blocks.get(index(place)).is_some_and(|found| found.checksum() == checksum);
     headers
         .iter()
         .filter(is_durable)
