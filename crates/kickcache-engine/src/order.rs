@@ -3,7 +3,8 @@
 //! Invariants:
 //! * O-1: `durable` never runs ahead of what landed: everything up to it completed before a flush was submitted
 //!   that completed.
-//! * O-2: `durable_range` says of nothing that it is durable whose write or flush failed, nor of what came after it.
+//! * O-2: `durable_range` says of no batch that it is durable whose write or flush failed, nor of those after it. Records
+//!   that still gather do not hold it back.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -42,6 +43,23 @@ pub(crate) enum Need {
     Through(Sequence),
 }
 
+/// The batches among them.
+#[derive(Debug)]
+struct Batches {
+    in_flight: BTreeSet<Sequence>,
+    /// What the flush in flight covers of them.
+    flushing: Sequence,
+    durable: Sequence,
+    /// The lowest that may not be durable, whatever flush covers it: its write or its flush failed.
+    doubtful: Option<Sequence>,
+}
+
+impl Batches {
+    fn doubt(&mut self, sequence: Sequence) {
+        self.doubtful = Some(self.doubtful.map_or(sequence, |doubtful| doubtful.min(sequence)));
+    }
+}
+
 /// Sequence numbers and durability.
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -50,8 +68,7 @@ pub(crate) struct Order {
     next: Sequence,
     in_flight: BTreeSet<Sequence>,
     durable: Sequence,
-    /// The lowest number that may not be durable, whatever flush covers it: its write or its flush failed.
-    doubtful: Option<Sequence>,
+    batches: Batches,
     waiting: Vec<(Need, DurableWaiter)>,
     /// What the flush in flight covers, and whom it serves.
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
@@ -63,12 +80,15 @@ pub(crate) struct Order {
 
 impl Order {
     pub(crate) fn new(next: Sequence) -> Order {
+        let before = Sequence::new(next.get() - 1);
+        let batches =
+            Batches { in_flight: BTreeSet::new(), flushing: before, durable: before, doubtful: None };
         Order {
             first: next,
             next,
             in_flight: BTreeSet::new(),
-            durable: Sequence::new(next.get() - 1),
-            doubtful: None,
+            durable: before,
+            batches,
             waiting: Vec::new(),
             flushing: None,
             unflushed: false,
@@ -84,6 +104,13 @@ impl Order {
         sequence
     }
 
+    /// The next sequence number, for a batch.
+    pub(crate) fn assign_batch(&mut self) -> Sequence {
+        let sequence = self.assign();
+        self.batches.in_flight.insert(sequence);
+        sequence
+    }
+
     /// The newest number given out.
     pub(crate) fn newest(&self) -> Sequence {
         Sequence::new(self.next.get() - 1)
@@ -93,23 +120,20 @@ impl Order {
     pub(crate) fn land(&mut self, sequence: Sequence) {
         let was_in_flight = self.in_flight.remove(&sequence);
         debug_assert!(was_in_flight, "O-1: {sequence:?} landed twice");
+        self.batches.in_flight.remove(&sequence);
         self.unflushed = true;
     }
 
-    /// The write of what has this number failed, or never comes: nobody waits for it.
-    pub(crate) fn fail(&mut self, sequence: Sequence) {
-        self.doubt(sequence);
+    /// The write of the batch that has this number failed: nobody waits for it any more.
+    pub(crate) fn fail_batch(&mut self, sequence: Sequence) {
+        self.batches.doubt(sequence);
         self.land(sequence);
-    }
-
-    fn doubt(&mut self, sequence: Sequence) {
-        self.doubtful = Some(self.doubtful.map_or(sequence, |doubtful| doubtful.min(sequence)));
     }
 
     /// What a recovery may take for granted of this life (O-2).
     pub(crate) fn durable_range(&self) -> DurableRange {
-        let before = |sequence: Sequence| Sequence::new(sequence.get() - 1);
-        let last = self.doubtful.map_or(self.durable, |doubtful| self.durable.min(before(doubtful)));
+        let Batches { durable, doubtful, .. } = self.batches;
+        let last = doubtful.map_or(durable, |doubtful| durable.min(Sequence::new(doubtful.get() - 1)));
         let last = if mutant!(DurableTooEarly) { self.newest() } else { last };
         DurableRange { first: self.first, last }
     }
@@ -120,7 +144,11 @@ impl Order {
     }
 
     fn landed(&self) -> Sequence {
-        self.in_flight.first().map_or_else(|| self.newest(), |first| Sequence::new(first.get() - 1))
+        self.before_first(&self.in_flight)
+    }
+
+    fn before_first(&self, in_flight: &BTreeSet<Sequence>) -> Sequence {
+        in_flight.first().map_or_else(|| self.newest(), |first| Sequence::new(first.get() - 1))
     }
 
     pub(crate) fn is_durable(&self, sequence: Sequence) -> bool {
@@ -156,6 +184,7 @@ impl Order {
         if served.is_empty() {
             return false;
         }
+        self.batches.flushing = self.before_first(&self.batches.in_flight);
         self.flushing = Some((landed, served.into_iter().map(|(_, waiter)| waiter).collect()));
         self.unflushed = false;
         true
@@ -165,6 +194,7 @@ impl Order {
     pub(crate) fn end_flush(&mut self) -> Vec<DurableWaiter> {
         let (covered, served) = self.flushing.take().expect("a flush is in flight");
         self.durable = self.durable.max(covered);
+        self.batches.durable = self.batches.durable.max(self.batches.flushing);
         served
     }
 
@@ -172,7 +202,7 @@ impl Order {
     pub(crate) fn fail_flush(&mut self) -> Vec<DurableWaiter> {
         self.unflushed = true;
         self.has_failed = true;
-        self.doubt(self.durable.next());
+        self.batches.doubt(self.batches.durable.next());
         let (_, served) = self.flushing.take().expect("a flush is in flight");
         served
     }
@@ -212,21 +242,31 @@ mod tests {
     #[test]
     fn the_durable_range_begins_with_the_life_and_follows_its_flushes() {
         let mut order = Order::new(Sequence::new(10));
-        let first = order.assign();
+        let first = order.assign_batch();
         order.land(first);
         assert!(!order.durable_range().contains(first), "it landed, and no flush covers it");
         flush(&mut order);
-        let late = order.assign();
+        let late = order.assign_batch();
         let range = order.durable_range();
         assert!(range.contains(first) && !range.contains(late) && !range.contains(Sequence::new(9)));
     }
 
     #[test]
+    fn a_record_that_gathers_does_not_hold_the_durable_range_back() {
+        let mut order = Order::new(Sequence::new(10));
+        let _record = order.assign();
+        let batch = order.assign_batch();
+        order.land(batch);
+        flush(&mut order);
+        assert!(order.durable_range().contains(batch) && !order.is_durable(batch));
+    }
+
+    #[test]
     fn nothing_from_a_failed_write_on_is_in_the_durable_range() {
         let mut order = Order::new(Sequence::new(10));
-        let [good, bad, after] = [(); 3].map(|()| order.assign());
+        let [good, bad, after] = [(); 3].map(|()| order.assign_batch());
         order.land(good);
-        order.fail(bad);
+        order.fail_batch(bad);
         order.land(after);
         flush(&mut order);
         assert!(order.is_durable(after));
@@ -236,10 +276,10 @@ mod tests {
     #[test]
     fn nothing_that_a_failed_flush_covered_is_in_the_durable_range() {
         let mut order = Order::new(Sequence::new(10));
-        let early = order.assign();
+        let early = order.assign_batch();
         order.land(early);
         flush(&mut order);
-        let lost = order.assign();
+        let lost = order.assign_batch();
         order.land(lost);
         order.wait(Need::NextFlush, DurableWaiter::Nobody);
         assert!(order.begin_flush());

@@ -268,7 +268,7 @@ impl State {
 
     fn write_closed_batches(&mut self, depth: Depth) {
         while let Some(queue) = self.log.next_write(depth) {
-            let sequence = self.order.assign();
+            let sequence = self.order.assign_batch();
             let write = self.log.take_write(queue, sequence, self.order.durable_range());
             self.cache.segment_mut(write.segment).last_sequence = sequence;
             self.counters.batches += 1;
@@ -462,7 +462,7 @@ impl State {
             self.agenda.push_back(Task::NotDurable(waiter));
         }
         // They must not keep what landed from becoming durable: writeback waits for that.
-        self.journal.give_up().into_iter().for_each(|record| self.order.fail(record.sequence));
+        self.journal.give_up().into_iter().for_each(|record| self.order.land(record.sequence));
         self.agenda.push_back(Task::Append);
         self.wake_stalled();
     }

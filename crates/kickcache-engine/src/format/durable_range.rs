@@ -3,18 +3,18 @@
 use crate::format::bytes::{Reader, Writer};
 use crate::units::Sequence;
 
-/// Sequence numbers from the first of a daemon's life to the newest that it knew to be durable, both included. Nothing,
-/// if the last is below the first; also two zeroes say nothing, as no batch and no record has that number.
+/// Sequence numbers from the first of a daemon's life to one up to which it knew every batch to be durable, both included.
+/// Nothing, if the last is below the first; also two zeroes say nothing, as no batch has that number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DurableRange {
     /// The first number that the daemon gave out.
     pub first: Sequence,
-    /// Everything from there up to this number was written well, and then flushed.
+    /// Every batch from there up to this number was written well, and then flushed.
     pub last: Sequence,
 }
 
 impl DurableRange {
-    /// Whether a number is in it.
+    /// Whether the batch of this number is one of them.
     pub fn contains(&self, sequence: Sequence) -> bool {
         self.first <= sequence && sequence <= self.last
     }

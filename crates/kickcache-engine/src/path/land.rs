@@ -20,7 +20,11 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
         Ok(()) => state.log.land(slot),
         Err(_) => state.log.fail(slot),
     };
-    end_write(state, batch.sequence.expect("a written batch has a sequence number"), result);
+    let sequence = batch.sequence.expect("a written batch has a sequence number");
+    match result {
+        Ok(()) => state.order.land(sequence),
+        Err(_) => state.order.fail_batch(sequence),
+    }
     let passed_on = if result.is_err() { on_failed(state, &batch) } else { Vec::new() };
     state.release_older(&batch);
     for page in batch.entries.iter().filter_map(|entry| entry.page) {
@@ -31,13 +35,6 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
     batch.waiters.iter().for_each(|waiter| state.release(*waiter));
     state.wake_stalled();
     finish_segments(state);
-}
-
-fn end_write(state: &mut State, sequence: Sequence, result: Result<(), DeviceError>) {
-    match result {
-        Ok(()) => state.order.land(sequence),
-        Err(_) => state.order.fail(sequence),
-    }
 }
 
 /// The segment takes no more; what the batch held is appended again elsewhere. Past a limit the cache takes nothing
@@ -176,7 +173,7 @@ pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Resul
 
 /// A journal block came back.
 pub(crate) fn on_journal(state: &mut State, sequences: &[Sequence], result: Result<(), DeviceError>) {
-    sequences.iter().for_each(|sequence| end_write(state, *sequence, result));
+    sequences.iter().for_each(|sequence| state.order.land(*sequence));
     if result.is_err() {
         state.counters.errors += 1;
         state.take_out_of_service();
