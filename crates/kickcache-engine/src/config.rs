@@ -96,6 +96,16 @@ impl VolumeSettings {
     }
 }
 
+/// What recovery does when a part of the log has rotted that says which blocks there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RottedLog {
+    /// It fails: blocks could come back as they were before.
+    #[default]
+    Refused,
+    /// It goes on with what is left. For tools.
+    Accepted,
+}
+
 /// Settings of an engine that stay as they are while it lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
@@ -105,6 +115,8 @@ pub struct EngineSettings {
     pub fill_linger: Duration,
     /// How long blocks may wait for the origin's flush that makes them clean.
     pub origin_flush_after: Duration,
+    /// Whether a log of which a part has rotted will do.
+    pub rotted_log: RottedLog,
 }
 
 impl Default for EngineSettings {
@@ -113,6 +125,7 @@ impl Default for EngineSettings {
             pool_pages: 8_192,
             fill_linger: Duration::from_millis(200),
             origin_flush_after: Duration::from_millis(2_000),
+            rotted_log: RottedLog::Refused,
         }
     }
 }

@@ -49,4 +49,13 @@ pub enum Error {
         /// What failed.
         what: String,
     },
+    /// A part of the log that was durable is not whole.
+    #[error(
+        "the log of the cache device is damaged: {what} was whole once and is not any more, so that blocks could come \
+         back as they were before; `kickcache check` says what is left, `kickcache check --repair` goes on with that"
+    )]
+    Rotted {
+        /// Which part.
+        what: String,
+    },
 }

@@ -91,6 +91,12 @@ impl BatchEntry {
 }
 
 impl BatchHeader {
+    /// The block of the segment behind the batch.
+    pub fn end(&self) -> u32 {
+        let data = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        self.start.saturating_add(1).saturating_add(data)
+    }
+
     /// The header block.
     ///
     /// # Panics

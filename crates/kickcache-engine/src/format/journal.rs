@@ -115,6 +115,10 @@ pub struct JournalBlock {
     pub body: JournalBody,
 }
 
+fn has_bit(bits: &[u8], at: u32) -> bool {
+    bits.get((at / 8) as usize).is_some_and(|byte| byte & (1 << (at % 8)) != 0)
+}
+
 const fn bitmap_bytes(geometry: &Geometry) -> usize {
     geometry.blocks_per_segment().div_ceil(8) as usize
 }
@@ -166,6 +170,16 @@ impl Record {
 }
 
 impl SegmentImage {
+    /// Whether a block of the segment lives.
+    pub fn is_live(&self, place: u32) -> bool {
+        has_bit(&self.live, place)
+    }
+
+    /// Whether a block of the segment must be kept, if it lives.
+    pub fn is_kept(&self, place: u32) -> bool {
+        has_bit(&self.kept, place)
+    }
+
     fn put(&self, writer: &mut Writer) {
         writer.put_u32(self.generation.get());
         writer.put_u8(match self.kind {

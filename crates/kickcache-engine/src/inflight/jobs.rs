@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::error::Error;
+use crate::format::batch::BatchHeader;
 use crate::format::durable_range::DurableRange;
 use crate::format::journal::{Record, SegmentImage};
 use crate::format::summary::{Summary, SummaryEntry};
@@ -95,6 +96,42 @@ pub(crate) struct Recovery {
     pub(crate) damaged: Vec<(SegmentIndex, u32, SummaryEntry)>,
     /// Segments that hold batches, with the newest sequence number in each.
     pub(crate) sealed: Vec<(Sequence, SegmentIndex)>,
+    /// Gaps between the batches of segments, each with the number of the batch behind it: a header there was torn, or has
+    /// rotted.
+    pub(crate) gaps: Vec<(SegmentIndex, Sequence)>,
     /// Why it cannot go on.
     pub(crate) failed: Option<Error>,
+}
+
+impl Recovery {
+    /// Notes what was durable; of each life the most that anything tells.
+    pub(crate) fn note_durable(&mut self, durable: DurableRange) {
+        let known = self.durable.entry(durable.first).or_insert(durable);
+        known.last = known.last.max(durable.last);
+    }
+
+    /// Whether what has this number was durable, as far as anything tells.
+    pub(crate) fn was_durable(&self, sequence: Sequence) -> bool {
+        let life = self.durable.range(..=sequence).next_back();
+        life.is_some_and(|(_, durable)| durable.contains(sequence))
+    }
+
+    /// Notes the gaps between the batches of a segment in which something may live.
+    pub(crate) fn note_gaps(&mut self, segment: SegmentIndex, batches: &[BatchHeader]) {
+        let Some(image) = &self.images[segment.get() as usize] else { return };
+        let mut end = 0;
+        for header in batches {
+            if (end..header.start).any(|place| image.is_live(place)) {
+                self.gaps.push((segment, header.sequence));
+            }
+            end = header.end();
+        }
+    }
+
+    /// A segment in which a header has rotted. Batches of a segment stand back to back and in order, so that one was
+    /// durable that stands before one that was.
+    pub(crate) fn find_rotted_header(&self) -> Option<SegmentIndex> {
+        let gap = self.gaps.iter().find(|(_, behind)| self.was_durable(*behind));
+        gap.map(|(segment, _)| *segment)
+    }
 }

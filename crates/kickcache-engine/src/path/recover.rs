@@ -10,12 +10,11 @@ use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::config::VOLUME_COUNT_MAX;
+use crate::config::{RottedLog, VOLUME_COUNT_MAX};
 use crate::device::{Data, Device, DeviceError, DeviceOperation};
 use crate::error::Error;
 use crate::format::batch::{BatchHeader, find_batches};
 use crate::format::bytes::crc32c;
-use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{
     Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count,
@@ -119,7 +118,7 @@ fn on_journal(state: &mut State, bytes: &[u8]) {
     let blocks = bytes.chunks_exact(BLOCK_BYTES).filter_map(|block| JournalBlock::decode(block, &geometry));
     let recovery = recovery(state);
     for JournalBlock { uuid: _, ring, durable, body } in blocks.filter(|block| block.uuid == uuid) {
-        note_durable(recovery, durable);
+        recovery.note_durable(durable);
         match body {
             JournalBody::Records(records) => {
                 recovery.records.extend(records.into_iter().map(|record| (ring, record)));
@@ -130,17 +129,6 @@ fn on_journal(state: &mut State, bytes: &[u8]) {
             }
         }
     }
-}
-
-/// Of each life the most that anything tells.
-fn note_durable(recovery: &mut Recovery, durable: DurableRange) {
-    let known = recovery.durable.entry(durable.first).or_insert(durable);
-    known.last = known.last.max(durable.last);
-}
-
-fn was_durable(recovery: &Recovery, sequence: Sequence) -> bool {
-    let life = recovery.durable.range(..=sequence).next_back();
-    life.is_some_and(|(_, durable)| durable.contains(sequence))
 }
 
 /// The segments as the newest whole checkpoint tells them, and the records after it; and where the journal goes on.
@@ -229,8 +217,11 @@ fn read_segments(state: &mut State) {
     }
     let recovery = recovery(state);
     if recovery.reads_in_flight == 0 && recovery.next_segment == geometry.segment_count {
-        take_rotted(state);
-        finish(state);
+        refuse_rotted(state);
+        if self::recovery(state).failed.is_none() {
+            take_rotted(state);
+            finish(state);
+        }
     }
 }
 
@@ -274,9 +265,10 @@ fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     };
     for header in &batches {
         recovery.newest = recovery.newest.max(header.sequence);
-        note_durable(recovery, header.durable);
+        recovery.note_durable(header.durable);
         take_batch(header, &blocks, &mut summary, &mut recovery.damaged);
     }
+    recovery.note_gaps(segment, &batches);
     if !batches.is_empty() {
         load(state, &summary);
         if recovery_kind(state, segment) != Some(SegmentKind::Retired) {
@@ -307,6 +299,16 @@ fn take_batch(
     }
 }
 
+/// Nobody knows which blocks a header named that has rotted.
+fn refuse_rotted(state: &mut State) {
+    let is_refused = state.settings.rotted_log == RottedLog::Refused;
+    let recovery = recovery(state);
+    if let Some(segment) = recovery.find_rotted_header().filter(|_| is_refused) {
+        let what = format!("a batch header in segment {}", segment.get());
+        recovery.failed = Some(Error::Rotted { what });
+    }
+}
+
 /// What is not whole and was durable has rotted since: it stays the block, whose wrong checksum every read will find. An
 /// older copy must not take its place. All else was torn, and never was.
 fn take_rotted(state: &mut State) {
@@ -315,7 +317,7 @@ fn take_rotted(state: &mut State) {
     }
     for (segment, offset, entry) in core::mem::take(&mut recovery(state).damaged) {
         let recovery = recovery(state);
-        if !was_durable(recovery, entry.sequence) {
+        if !recovery.was_durable(entry.sequence) {
             continue;
         }
         if let Some(summary) = recovery.unsealed.iter_mut().find(|summary| summary.segment == segment) {
@@ -371,16 +373,14 @@ fn load_block(
     let older = state.cache.find(entry.key);
     let recovery = recovery(state);
     let Some(image) = &recovery.images[segment.get() as usize] else { return };
-    let bit =
-        |bits: &[u8]| bits.get((offset / 8) as usize).is_some_and(|byte| byte & (1 << (offset % 8)) != 0);
-    if !bit(&image.live) {
+    if !image.is_live(offset) {
         return;
     }
     let is_younger = |older: Location| recovery.sequences[older.get() as usize] > entry.sequence;
     if older.is_some_and(is_younger) && !mutant!(LastReadCopyWins) {
         return;
     }
-    let is_dirty = entry.dirty && bit(&image.kept) && !mutant!(RecoveredAsClean);
+    let is_dirty = entry.dirty && image.is_kept(offset) && !mutant!(RecoveredAsClean);
     let slot_state = if is_dirty { SlotState::Dirty } else { SlotState::Clean };
     recovery.sequences[location.get() as usize] = entry.sequence;
     match older {

@@ -9,8 +9,10 @@ pub struct Injected {
     pub errors: u64,
     /// Blocks of the cache device that were damaged, not stored, or stored elsewhere.
     pub damaged_blocks: u64,
-    /// Blocks of the log in which a bit flipped between two lives.
+    /// Blocks of data in the log in which a bit flipped between two lives.
     pub rotted_blocks: u64,
+    /// Batch headers in which one did.
+    pub rotted_headers: u64,
     /// Flushes that did nothing.
     pub lies: u64,
     /// Submissions that took half a minute.
@@ -81,6 +83,7 @@ impl Summary {
         self.injected.errors += other.injected.errors;
         self.injected.damaged_blocks += other.injected.damaged_blocks;
         self.injected.rotted_blocks += other.injected.rotted_blocks;
+        self.injected.rotted_headers += other.injected.rotted_headers;
         self.injected.lies += other.injected.lies;
         self.injected.hangs += other.injected.hangs;
         self.hit_blocks += other.hit_blocks;

@@ -16,31 +16,63 @@ use crate::world::payload::index;
 
 /// Blocks that rot at a time, at most.
 const BLOCKS_MAX: u64 = 4;
+/// Of what rots, headers, in 1/1000.
+const HEADERS_PERMILLE: u64 = 300;
 
-/// Flips a bit in some blocks of data of which a journal block, or a later header of the same segment, says that they were
-/// durable. Gives how many.
-pub fn rot(cache: &mut SimulatedDevice, random: &mut Random) -> u64 {
-    let places = durable_places(cache);
-    if places.is_empty() {
-        return 0;
-    }
-    let count = random.within(1, BLOCKS_MAX);
-    for _ in 0..count {
-        let start = places[random.index(places.len())] * BLOCK_SIZE;
-        cache.flip_bit(ByteExtent { start, length: BLOCK_SIZE }, random);
-    }
-    count
+/// What has rotted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rotted {
+    /// Nothing is known to be durable.
+    Nothing,
+    /// So many blocks of data.
+    Data(u64),
+    /// A batch header: nobody knows any more which blocks it named.
+    Header,
 }
 
-/// The blocks of the device that hold data, whole, of which it is known that it was durable.
-pub fn durable_places(cache: &SimulatedDevice) -> Vec<u64> {
+/// Flips a bit in some blocks of data, or in a batch header, of which a journal block, or a header of the same segment, says
+/// that they were durable.
+pub fn rot(cache: &mut SimulatedDevice, random: &mut Random) -> Rotted {
+    let durable = durable_places(cache);
+    let flip = |cache: &mut SimulatedDevice, places: &[u64], random: &mut Random| {
+        let start = places[random.index(places.len())] * BLOCK_SIZE;
+        cache.flip_bit(ByteExtent { start, length: BLOCK_SIZE }, random);
+    };
+    if !durable.headers.is_empty() && random.chance(HEADERS_PERMILLE) {
+        flip(cache, &durable.headers, random);
+        return Rotted::Header;
+    }
+    if durable.data.is_empty() {
+        return Rotted::Nothing;
+    }
+    let count = random.within(1, BLOCKS_MAX);
+    (0..count).for_each(|_| flip(cache, &durable.data, random));
+    Rotted::Data(count)
+}
+
+/// Blocks of a cache device of which the log says that they were durable, and which are whole.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DurablePlaces {
+    /// Data.
+    pub data: Vec<u64>,
+    /// Batch headers with a batch behind them that was durable too.
+    pub headers: Vec<u64>,
+}
+
+/// What a cache device holds that was durable.
+pub fn durable_places(cache: &SimulatedDevice) -> DurablePlaces {
     let copy = |offset: u64| cache.bytes(ByteExtent { start: offset, length: SUPERBLOCK_SIZE as u64 });
     let [first, second] = SUPERBLOCK_OFFSETS.map(copy);
-    let Ok(superblock) = Superblock::decode([&first, &second], cache.size()) else { return Vec::new() };
+    let Ok(superblock) = Superblock::decode([&first, &second], cache.size()) else {
+        return DurablePlaces::default();
+    };
     let geometry = superblock.geometry;
     let told = told_by_journal(cache, &superblock);
-    let segments = (0..geometry.segment_count).map(SegmentIndex::new);
-    segments.flat_map(|segment| durable_in(cache, &superblock, segment, &told)).collect()
+    let mut places = DurablePlaces::default();
+    for segment in (0..geometry.segment_count).map(SegmentIndex::new) {
+        note_segment(&mut places, cache, &superblock, segment, &told);
+    }
+    places
 }
 
 fn blocks_of(cache: &SimulatedDevice, extent: ByteExtent) -> &[Block] {
@@ -63,35 +95,51 @@ fn told_by_journal(cache: &SimulatedDevice, superblock: &Superblock) -> Vec<Dura
     told.into_iter().map(|(first, last)| DurableRange { first, last }).collect()
 }
 
-fn durable_in(
-    cache: &SimulatedDevice,
-    superblock: &Superblock,
-    segment: SegmentIndex,
-    told: &[DurableRange],
-) -> Vec<u64> {
-    let geometry: &Geometry = &superblock.geometry;
-    let start = geometry.byte_offset(geometry.first_location(segment));
-    let length = u64::from(geometry.batch_blocks()) * BLOCK_SIZE;
-    let blocks = blocks_of(cache, ByteExtent { start, length });
+fn headers_of(blocks: &[Block], superblock: &Superblock, segment: SegmentIndex) -> Vec<BatchHeader> {
     let decode = |(place, block): (u32, &Block)| match block {
         Block::Bytes(bytes) => BatchHeader::decode(&bytes[..]).filter(|header| {
             header.uuid == superblock.uuid && header.segment == segment && header.start == place
         }),
         Block::Zeroes | Block::Noise(_) | Block::Stamp(_) => None,
     };
-    let headers: Vec<BatchHeader> = (0..).zip(blocks).filter_map(decode).collect();
-    let is_durable = |header: &&BatchHeader| {
-        let same_life = headers.iter().filter(|other| other.generation == header.generation);
+    (0..).zip(blocks).filter_map(decode).collect()
+}
+
+fn note_segment(
+    places: &mut DurablePlaces,
+    cache: &SimulatedDevice,
+    superblock: &Superblock,
+    segment: SegmentIndex,
+    told: &[DurableRange],
+) {
+    let geometry: &Geometry = &superblock.geometry;
+    let start = geometry.byte_offset(geometry.first_location(segment));
+    let length = u64::from(geometry.batch_blocks()) * BLOCK_SIZE;
+    let blocks = blocks_of(cache, ByteExtent { start, length });
+    let headers = headers_of(blocks, superblock, segment);
+    let place = |number: u32| start / BLOCK_SIZE + u64::from(number);
+    // Not by what the header in question says itself: that may be what rots.
+    let is_durable = |header: &BatchHeader, without: &BatchHeader| {
+        let others = headers.iter().filter(|other| other.start != without.start);
+        let mut same_life = others.filter(|other| other.generation == header.generation);
         told.iter().any(|told| told.contains(header.sequence))
-            || same_life.into_iter().any(|other| other.durable.contains(header.sequence))
+            || same_life.any(|other| other.durable.contains(header.sequence))
     };
-    let is_whole =
-        |place: u64, checksum| blocks.get(index(place)).is_some_and(|found| found.checksum() == checksum);
-    headers
-        .iter()
-        .filter(is_durable)
-        .flat_map(|header| (u64::from(header.start) + 1..).zip(&header.entries))
-        .filter(|(place, entry)| entry.key.is_some() && is_whole(*place, entry.checksum))
-        .map(|(place, _)| start / BLOCK_SIZE + place)
-        .collect()
+    for header in &headers {
+        if is_durable(header, header) {
+            let data = (header.start + 1..).zip(&header.entries);
+            let is_whole = |number: u32, checksum| {
+                blocks.get(number as usize).is_some_and(|found| found.checksum() == checksum)
+            };
+            let whole =
+                data.filter(|(number, entry)| entry.key.is_some() && is_whole(*number, entry.checksum));
+            places.data.extend(whole.map(|(number, _)| place(number)));
+        }
+        let is_behind = |other: &&BatchHeader| {
+            other.start > header.start && other.generation == header.generation && is_durable(other, header)
+        };
+        if headers.iter().any(|other| is_behind(&other)) {
+            places.headers.push(place(header.start));
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What went wrong in other caches, each as a test of its own; the source of each is named beside it.
 //! Those that can only be seen from outside are listed in `docs/testing.md`.
 
-use kickcache_engine::config::Mode;
+use kickcache_engine::config::{Mode, RottedLog};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::error::Error;
@@ -17,6 +17,7 @@ use kickcache_sim::world::device::SimulatedDevice;
 use kickcache_sim::world::payload::Payload;
 use kickcache_sim::world::plan::Plan;
 use kickcache_sim::world::plan::faults::{Damage, Faults, Outage, Rates};
+use kickcache_sim::world::rot::durable_places;
 use kickcache_sim::world::subject::Subject;
 
 use crate::stage::{Stage, VOLUME, blocks, dirty_plan, plan};
@@ -445,31 +446,11 @@ fn a_flipped_bit_in_a_dirty_block_is_an_error() {
     stage.write(blocks(0, 4), 3).unwrap();
 }
 
-/// Flips a bit of the copy of a block on the cache device that holds a version.
-fn rot(stage: &mut Stage, block: u64, version: u64) {
-    let holds = |found: &Block| found.version(VOLUME, block) == Some(version);
-    let place = stage.devices.cache.blocks().iter().position(holds).unwrap();
-    stage.devices.cache.flip_bit(blocks(place as u64, 1), &mut Random::new(1));
-}
-
-/// Two versions of some blocks, both flushed, and one write more, which says so.
-fn written_twice() -> Stage {
-    let mut stage = Stage::with(dirty_plan(40), 40);
-    assert_eq!(stage.open(), Phase::Running);
-    for version in [2, 3] {
-        stage.write(blocks(0, 8), version).unwrap();
-        stage.flush().unwrap();
-    }
-    stage.write(blocks(100, 1), 4).unwrap();
-    stage.kill();
-    stage
-}
-
 /// A torn write leaves the older copy; rot of what was durable must not, in this life and in the next.
 #[test]
 fn a_dirty_block_that_rotted_after_a_kill_is_an_error_and_never_its_older_copy() {
-    let mut stage = written_twice();
-    rot(&mut stage, 5, 3);
+    let mut stage = Stage::written_twice(40);
+    stage.rot(5, 3);
     for _ in 0..3 {
         assert_eq!(stage.open(), Phase::Running);
         let found: Vec<_> = (0..8).map(|block| stage.read(block)).collect();
@@ -480,17 +461,34 @@ fn a_dirty_block_that_rotted_after_a_kill_is_an_error_and_never_its_older_copy()
     }
 }
 
+/// Nobody knows which blocks it named; a header that was torn, and one that nothing says was durable, is none.
+#[test]
+fn a_header_that_rotted_after_a_kill_is_refused() {
+    let mut stage = Stage::written_twice(40);
+    let place = durable_places(&stage.devices.cache).headers[0];
+    stage.devices.cache.flip_bit(blocks(place, 1), &mut Random::new(2));
+    let Phase::Failed(error @ Error::Rotted { .. }) = stage.open() else { panic!("it is refused") };
+    assert!(error.to_string().contains("a batch header in segment 0 was whole once"), "{error}");
+    stage.kill();
+    stage.plan.settings.rotted_log = RottedLog::Accepted;
+    assert_eq!(stage.open(), Phase::Running);
+    stage.stop();
+    stage.kill();
+    stage.plan.settings.rotted_log = RottedLog::Refused;
+    assert_eq!(stage.open(), Phase::Running);
+}
+
 #[test]
 fn a_clean_block_that_rotted_after_a_kill_is_healed_from_the_origin() {
-    let mut stage = Stage::new(Mode::WriteThrough, 41);
-    for version in [2, 3] {
-        stage.write(blocks(0, 8), version).unwrap();
-        stage.drain();
-        stage.flush().unwrap();
-    }
+    let mut stage = Stage::with(dirty_plan(41), 41);
+    (0..8).for_each(|block| stage.devices.origins[0].prepare(block, &Block::stamp(VOLUME, block, 3)));
+    assert_eq!(stage.open(), Phase::Running);
+    assert_eq!(stage.read_all(8), vec![3; 8]);
+    stage.pass(50);
+    stage.flush().unwrap();
     stage.write(blocks(100, 1), 4).unwrap();
     stage.kill();
-    rot(&mut stage, 5, 3);
+    stage.rot(5, 3);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(8), vec![3; 8]);
     assert_eq!(stage.status().volumes[0].counters.healed_blocks, 1);

@@ -282,6 +282,28 @@ impl Stage {
         self.ended.clear();
     }
 
+    /// Two versions of some blocks and one of another, all flushed, one write more, which says so, and a kill.
+    pub(crate) fn written_twice(seed: u64) -> Stage {
+        let mut stage = Stage::with(dirty_plan(seed), seed);
+        assert_eq!(stage.open(), Phase::Running);
+        for version in [2, 3] {
+            stage.write(blocks(0, 8), version).unwrap();
+            stage.flush().unwrap();
+        }
+        stage.write(blocks(100, 1), 4).unwrap();
+        stage.flush().unwrap();
+        stage.write(blocks(101, 1), 4).unwrap();
+        stage.kill();
+        stage
+    }
+
+    /// A bit flips in the copy of a block on the cache device that holds a version.
+    pub(crate) fn rot(&mut self, block: u64, version: Version) {
+        let holds = |found: &Block| found.version(VOLUME, block) == Some(version);
+        let place = self.devices.cache.blocks().iter().position(holds).unwrap();
+        self.devices.cache.flip_bit(blocks(place as u64, 1), &mut Random::new(1));
+    }
+
     /// The power goes off.
     pub(crate) fn cut_power(&mut self) {
         if self.host.is_some() {

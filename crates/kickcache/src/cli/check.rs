@@ -23,7 +23,7 @@ Exit codes:
   1  it could not be checked; standard error says why
   4  something is damaged that --repair mends; nothing is lost
   5  dirty blocks are damaged: their data is lost; the list says which extents of which volume
-  6  a journal block is damaged: cached blocks may be older than their origin";
+  6  a journal block or a batch header is damaged: blocks may be older than what was written last";
 
 /// Extents that are listed for people; --json has them all.
 const EXTENTS_SHOWN: usize = 16;
@@ -97,8 +97,8 @@ fn end(findings: &Findings) -> Result<(), Failure> {
         }
         Verdict::Suspect => (
             Exit::Suspect,
-            "the journal is damaged: cached blocks may be older than the origin; --repair drops the clean ones, the \
-             dirty ones are for you to judge"
+            "the log is damaged: blocks may be older than what was written last; --repair drops the clean ones and goes \
+             on with the rest, the dirty ones are for you to judge"
                 .to_owned(),
         ),
         Verdict::Lost => {
@@ -134,6 +134,12 @@ fn print(out: &mut dyn Write, path: &str, findings: &Findings, repaired: Option<
         "  batches     {} headers; {} blocks without a header, {} of batches cut short",
         segments.headers, segments.without_header, segments.unfinished
     )?;
+    if let Some(what) = &findings.rotted {
+        writeln!(
+            out,
+            "  log         {what} was whole once and is not any more: a daemon refuses the device"
+        )?;
+    }
     if let Some(blocks) = repaired {
         writeln!(out, "  repaired    {blocks} clean blocks dropped; this is what was found afterwards")?;
     }

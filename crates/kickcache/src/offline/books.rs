@@ -2,7 +2,7 @@
 
 use std::io;
 
-use kickcache_engine::config::{EngineSettings, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, RottedLog, VolumeSettings};
 use kickcache_engine::device::{Completion, Data, DeviceError, DeviceOperation, Submission};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::error::Error;
@@ -23,10 +23,15 @@ pub(crate) struct Books {
 impl Books {
     /// Lets an engine recover; what it wants to write is acknowledged and dropped.
     pub(crate) fn read(source: Source) -> Result<Books, OfflineError> {
+        Books::read_rotted(source, RottedLog::Refused)
+    }
+
+    /// The same with what is left of a log that may have rotted.
+    pub(crate) fn read_rotted(source: Source, rotted_log: RottedLog) -> Result<Books, OfflineError> {
         let refuse = |error| OfflineError::Content { path: source.path().into(), source: error };
         let [first, second] = source.superblock_copies()?;
         let superblock = Superblock::decode([&first, &second], source.size()).map_err(refuse)?;
-        let engine = recover(&superblock, |extent| source.read(extent)).map_err(refuse)?;
+        let engine = recover(&superblock, rotted_log, |extent| source.read(extent)).map_err(refuse)?;
         let engine = engine.ok_or_else(|| OfflineError::Stuck(source.path().into()))?;
         Ok(Books { source, superblock, engine })
     }
@@ -48,10 +53,12 @@ impl Books {
 /// dropped. `None` if it waits for something that never comes.
 pub(super) fn recover(
     superblock: &Superblock,
+    rotted_log: RottedLog,
     read: impl Fn(ByteExtent) -> io::Result<Vec<u8>>,
 ) -> Result<Option<Engine>, Error> {
     let volumes: Vec<_> = superblock.volumes.iter().map(|volume| VolumeSettings::new(volume.id)).collect();
-    let mut engine = Engine::open(Instant::ZERO, superblock, EngineSettings::default(), &volumes)?;
+    let settings = EngineSettings { rotted_log, ..EngineSettings::default() };
+    let mut engine = Engine::open(Instant::ZERO, superblock, settings, &volumes)?;
     loop {
         match engine.phase() {
             Phase::Recovering => {}

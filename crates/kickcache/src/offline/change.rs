@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kickcache_engine::config::EngineSettings;
+use kickcache_engine::config::{EngineSettings, RottedLog};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::superblock::Superblock;
@@ -39,13 +39,13 @@ pub struct Detached {
     pub lost: Vec<ByteExtent>,
 }
 
-/// Demotes clean blocks and mends a damaged copy of the superblock. Gives the number of blocks that are gone; what is
-/// dirty stays.
+/// Demotes clean blocks, mends a damaged copy of the superblock, and accepts what is left of a log that has rotted. Gives
+/// the number of blocks that are gone; what is dirty stays.
 ///
 /// # Errors
 /// If the device is in use, or cannot be read or written.
 pub fn repair(path: &Path, damaged: &[(VolumeId, BlockIndex)]) -> Result<u64, OfflineError> {
-    let mut change = Change::open(path)?;
+    let mut change = Change::open(path, RottedLog::Accepted)?;
     let mut demoted = 0;
     for (volume, block) in damaged {
         demoted += u64::from(change.demote(*volume, *block)?);
@@ -60,7 +60,7 @@ pub fn repair(path: &Path, damaged: &[(VolumeId, BlockIndex)]) -> Result<u64, Of
 /// # Errors
 /// If the device is in use, has no such volume, or the volume has dirty blocks that are not to be lost.
 pub fn detach(path: &Path, name: &str, dirty: DirtyBlocks) -> Result<Detached, OfflineError> {
-    let mut change = Change::open(path)?;
+    let mut change = Change::open(path, RottedLog::Refused)?;
     let Some(volume) = change.superblock.volume(name).map(|record| record.id) else {
         let known = change.superblock.volumes.iter().map(|record| record.name.clone()).collect();
         return Err(OfflineError::NoVolume { path: path.into(), name: name.into(), known });
@@ -89,10 +89,10 @@ struct Change {
 
 impl Change {
     /// Opens and locks the device and lets the engine recover. No volume is served: dirty blocks stay where they are.
-    fn open(path: &Path) -> Result<Change, OfflineError> {
+    fn open(path: &Path, rotted_log: RottedLog) -> Result<Change, OfflineError> {
         let cache = CacheDevice::existing(path)?;
         let superblock = cache.superblock;
-        let settings = EngineSettings::default();
+        let settings = EngineSettings { rotted_log, ..EngineSettings::default() };
         let driver = Driver::open(DriverSettings {
             io_engine: IoEngine::Auto,
             request_bytes_max: REQUEST_BYTES,

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use kickcache_engine::config::RottedLog;
+use kickcache_engine::error::Error;
 use kickcache_engine::format::batch::{BatchHeader, find_batches};
 use kickcache_engine::format::bytes::Reader;
 use kickcache_engine::format::geometry::Geometry;
@@ -31,8 +33,8 @@ pub enum Verdict {
     Good,
     /// Clean blocks or a copy of the superblock are damaged; nothing is lost, and a repair mends it.
     Repairable,
-    /// A journal block that recovery needs is damaged, by a power cut or later: what it said about blocks that are
-    /// gone is not known, so that cached blocks may be older than the origin.
+    /// A journal block or a batch header that recovery needs is damaged: what it said is not known, so that blocks may be
+    /// older than what was written last.
     Suspect,
     /// Dirty blocks are damaged: the origin does not have them, and nobody else does.
     Lost,
@@ -47,6 +49,8 @@ pub struct Findings {
     pub device_bytes: u64,
     /// The two copies of the superblock: `good`, or what is wrong.
     pub superblocks: [String; 2],
+    /// The part of the log that has rotted, so that a daemon refuses the device.
+    pub rotted: Option<String>,
     /// The journal.
     pub journal: JournalFindings,
     /// The segments.
@@ -131,8 +135,8 @@ impl From<&ByteExtent> for Extent {
 pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings, OfflineError> {
     let source = Source::open(path)?;
     let superblocks = check_superblocks(&source)?;
-    let books = Books::read(source)?;
-    let mut check = Check::new(&books);
+    let (books, rotted) = read_books(source, path)?;
+    let mut check = Check::new(&books, rotted);
     check.journal()?;
     let geometry = books.superblock().geometry;
     let used: Vec<_> = (0..geometry.segment_count)
@@ -147,6 +151,16 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
     }
     progress(whole, whole);
     Ok(check.finish(superblocks))
+}
+
+/// The books, of what is left of the log if a part of it has rotted, and which part.
+fn read_books(source: Source, path: &Path) -> Result<(Books, Option<String>), OfflineError> {
+    match Books::read(source) {
+        Err(OfflineError::Content { source: Error::Rotted { what }, .. }) => {
+            Ok((Books::read_rotted(Source::open(path)?, RottedLog::Accepted)?, Some(what)))
+        }
+        books => Ok((books?, None)),
+    }
 }
 
 fn segment_step(geometry: &Geometry) -> usize {
@@ -169,6 +183,7 @@ fn check_superblocks(source: &Source) -> Result<[String; 2], OfflineError> {
 /// A check under way.
 struct Check<'a> {
     books: &'a Books,
+    rotted: Option<String>,
     journal: JournalFindings,
     segments: SegmentFindings,
     volumes: BTreeMap<VolumeId, VolumeBlocks>,
@@ -183,10 +198,11 @@ struct VolumeBlocks {
 }
 
 impl Check<'_> {
-    fn new(books: &Books) -> Check<'_> {
+    fn new(books: &Books, rotted: Option<String>) -> Check<'_> {
         let known = books.superblock().volumes.iter();
         Check {
             books,
+            rotted,
             journal: JournalFindings::default(),
             segments: SegmentFindings {
                 count: u64::from(books.superblock().geometry.segment_count),
@@ -314,7 +330,7 @@ impl Check<'_> {
             blocks.damaged.sort_unstable();
             blocks.lost.sort_unstable();
         }
-        let suspect = !self.journal.damaged_needed.is_empty();
+        let suspect = self.rotted.is_some() || !self.journal.damaged_needed.is_empty();
         let damaged_clean = if suspect { self.all_clean() } else { self.damaged_clean() };
         let is_mendable = !damaged_clean.is_empty() || superblocks.iter().any(|copy| copy != "good");
         let is_lost = self.volumes.values().any(|blocks| !blocks.lost.is_empty());
@@ -329,6 +345,7 @@ impl Check<'_> {
             device_bytes: self.books.source().size(),
             superblocks,
             volumes: self.volumes.iter().map(|(id, blocks)| self.volume(*id, blocks)).collect(),
+            rotted: self.rotted,
             journal: self.journal,
             segments: self.segments,
             damaged_clean,

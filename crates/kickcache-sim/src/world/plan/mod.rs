@@ -1,6 +1,6 @@
 //! What a run does, drawn from its seed; each run switches some features off.
 
-use kickcache_engine::config::{Admission, EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::config::{Admission, EngineSettings, Mode, RottedLog, VolumeSettings};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
@@ -189,6 +189,7 @@ fn draw_settings(random: &mut Random) -> EngineSettings {
         pool_pages: pick(random, &[512, 1_024, 2_048]),
         fill_linger: millis(random, &[0, 1, 20, 200]),
         origin_flush_after: millis(random, &[1, 50, 500, 2_000]),
+        rotted_log: RottedLog::Refused,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::engine::Phase;
+use kickcache_engine::error::Error;
 use kickcache_engine::request::Operation;
 use kickcache_engine::stats::{CacheHealth, Status};
 use kickcache_engine::time::Duration;
@@ -12,7 +13,7 @@ use crate::world::host::Host;
 use crate::world::oracle::Crash;
 use crate::world::plan::Aim;
 use crate::world::queue::Event;
-use crate::world::rot::rot;
+use crate::world::rot::{Rotted, rot};
 use crate::world::run::{End, PATIENCE, World, volume_id};
 use crate::world::subject::Subject;
 use crate::world::workload::Ask;
@@ -95,7 +96,10 @@ impl World {
             let phase = self.recover(&mut host)?;
             self.faulty = self.plan.faults.any();
             match phase {
-                Phase::Running if !self.is_crowded(&host) => return Ok(host),
+                Phase::Running if !self.is_crowded(&host) => {
+                    self.has_rotted_header = false;
+                    return Ok(host);
+                }
                 Phase::Running => {
                     self.served.fill(true);
                     host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
@@ -103,6 +107,11 @@ impl World {
                 Phase::Failed(_) if self.plan.faults.in_recovery && attempt < 3 => {
                     self.summary.failed_recoveries += 1;
                     host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
+                }
+                Phase::Failed(Error::Rotted { .. }) if self.has_rotted_header => {
+                    self.has_rotted_header = false;
+                    (0..self.volumes.len()).for_each(|number| self.oracle.distrust(volume_id(number)));
+                    self.give_up_cache(host)?;
                 }
                 Phase::Failed(_) if self.has_lost_by_lies() => self.give_up_cache(host)?,
                 phase => return Err(format!("after recovery the engine is {phase:?}")),
@@ -323,9 +332,16 @@ impl World {
     fn rot(&mut self) {
         let permille = self.plan.faults.rot_permille;
         if permille > 0 && self.random.chance(permille) {
-            let count = rot(&mut self.devices.cache, &mut self.random);
-            self.note(|| format!("{count} blocks of the cache device have rotted"));
-            self.summary.injected.rotted_blocks += count;
+            let rotted = rot(&mut self.devices.cache, &mut self.random);
+            self.note(|| format!("rotted: {rotted:?}"));
+            match rotted {
+                Rotted::Nothing => {}
+                Rotted::Data(count) => self.summary.injected.rotted_blocks += count,
+                Rotted::Header => {
+                    self.summary.injected.rotted_headers += 1;
+                    self.has_rotted_header = true;
+                }
+            }
         }
     }
 

@@ -99,6 +99,8 @@ struct World {
     faulty: bool,
     /// Recovery is over.
     is_running: bool,
+    /// A batch header has rotted since the log was read back: it may be refused.
+    has_rotted_header: bool,
     /// What only the cache device had when it was taken out of service, and what was being written.
     lost: Option<Vec<(VolumeId, ByteExtent)>>,
     summary: Summary,
@@ -144,6 +146,7 @@ impl World {
             budget: 0,
             faulty: false,
             is_running: false,
+            has_rotted_header: false,
             lost: None,
             summary: Summary::default(),
             plan,

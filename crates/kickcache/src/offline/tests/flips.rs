@@ -9,12 +9,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::thread;
 
+use kickcache_engine::config::RottedLog;
+use kickcache_engine::format::batch::BATCH_MAGIC;
+use kickcache_engine::format::journal::JOURNAL_MAGIC;
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::tools::CachedBlock;
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, SegmentIndex};
 use kickcache_sim::world::content::Block;
 use kickcache_sim::world::device::SimulatedDevice;
-use kickcache_sim::world::rot::durable_places;
+use kickcache_sim::world::rot::{DurablePlaces, durable_places};
 
 use super::image::{Ending, Image};
 use crate::driver::checksum::checksum;
@@ -50,7 +53,7 @@ fn recovered(device: &[u8]) -> Option<Recovered> {
         note(start, length);
         Ok(device[index(start)..index(start + length)].to_vec())
     };
-    let engine = recover(&superblock, take).ok()?.expect("recovery ends");
+    let engine = recover(&superblock, RottedLog::Refused, take).ok()?.expect("recovery ends");
     let geometry = superblock.geometry;
     let cached = (0..geometry.segment_count)
         .map(SegmentIndex::new)
@@ -225,26 +228,35 @@ fn a_flipped_byte_after_a_clean_stop_is_never_wrong_data() {
     assert!(wrong.is_empty(), "{} flips gave wrong data, such as {:?}", wrong.len(), wrong.first());
 }
 
-/// The blocks of a device that hold data of which the log says that it was durable.
-fn durable_data(device: &[u8]) -> BTreeSet<u64> {
+/// The blocks of a device of which the log says that they were durable.
+pub(super) fn durable(device: &[u8]) -> DurablePlaces {
     let mut simulated = SimulatedDevice::new(device.len() as u64);
     for (number, block) in (0..).zip(device.as_chunks::<BLOCK_BYTES>().0) {
         simulated.prepare(number, &Block::from_bytes(block));
     }
-    durable_places(&simulated).into_iter().collect()
+    durable_places(&simulated)
 }
 
-/// What a killed process wrote last, headers and journal blocks have no second witness: there a flip looks like a torn
+/// What a killed process wrote last, and journal blocks, have no second witness: there a flip looks like a torn
 /// write.
 #[test]
 fn a_flipped_byte_after_a_crash_is_never_wrong_data_where_the_log_says_that_it_was_durable() {
     let bench = Bench::new(Ending::Cut);
-    let durable = durable_data(&bench.device);
+    let DurablePlaces { data, headers } = durable(&bench.device);
+    let durable: BTreeSet<u64> = data.into_iter().chain(headers).collect();
     let tally = bench.flip_all();
     tally.print("after a crash");
     let (in_durable, others): (Vec<(u64, u64)>, Vec<_>) =
         tally.wrong.iter().partition(|(at, _)| durable.contains(&(at / BLOCK_BYTES as u64)));
-    eprintln!("wrong data from flips elsewhere: {}", others.len());
+    let kind = |at: u64| match &bench.device[index(at / 4096 * 4096)..][..8] {
+        magic if *magic == JOURNAL_MAGIC => "journal blocks",
+        magic if *magic == BATCH_MAGIC => "batch headers",
+        _ => "data",
+    };
+    for wanted in ["journal blocks", "batch headers", "data"] {
+        let count = others.iter().filter(|(at, _)| kind(*at) == wanted).count();
+        eprintln!("wrong data from flips in {wanted}: {count}");
+    }
     assert!(durable.len() > 100, "{} blocks are known to be durable", durable.len());
     assert!(in_durable.is_empty(), "{} flips gave wrong data: {in_durable:?}", in_durable.len());
 }

@@ -1,6 +1,7 @@
 //! A cache device with clean and dirty blocks and records of every kind, made by a server in this process.
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use kickcache_engine::config::{Mode, VolumeSettings};
@@ -12,8 +13,8 @@ use crate::serve::server::Server;
 
 pub(super) const BLOCKS: u64 = 1024;
 pub(super) const BLOCK: usize = BLOCK_BYTES;
-/// Written after the last flush of an image that is [`Ending::Cut`].
-pub(super) const LATE: u64 = 700;
+/// Written one by one at the end of an image that is [`Ending::Cut`], each but the last one flushed.
+const LATE: Range<u64> = 700..705;
 
 /// A cache device with clean and dirty blocks, and the origin below it.
 pub(super) struct Image {
@@ -60,8 +61,7 @@ impl Image {
             let mut client = image.client();
             image.work(&mut client, life);
             if ending == Ending::Cut && life == 3 {
-                // The log hears that a flush has ended with the next thing written to it.
-                image.write(&mut client, LATE, life);
+                image.write_late(&mut client);
                 // The server goes on with writeback and stops in order; the copies are of this moment.
                 fs::copy(image.cache(), image.folder.path().join("cut")).unwrap();
                 fs::copy(image.origin(), image.folder.path().join("origin cut")).unwrap();
@@ -121,6 +121,14 @@ impl Image {
             self.write(client, block, life);
         }
         client.flush().unwrap();
+    }
+
+    /// The log hears that a flush has ended with the next thing written to it.
+    fn write_late(&mut self, client: &mut Client) {
+        for block in LATE {
+            client.flush().unwrap();
+            self.write(client, block, 1);
+        }
     }
 
     fn write(&mut self, client: &mut Client, block: u64, version: u64) {

@@ -51,6 +51,33 @@ fn a_damaged_journal_makes_clean_blocks_suspect_and_a_repair_drops_them() {
     assert_eq!((after.volumes[0].clean_blocks, after.volumes[0].dirty_blocks), (0, dirty));
 }
 
+#[test]
+fn a_batch_header_that_rotted_is_refused_until_a_repair_goes_on_without_it() {
+    let image = (0..5).map(|_| Image::make(Ending::Cut)).find(|image| rot_needed_header(&image.cache()));
+    let image = image.expect("in one of five some segment without a summary has several batches");
+    let path = image.cache();
+    assert!(sentence(&path).contains("was whole once and is not any more"), "{}", sentence(&path));
+    let found = look(&path);
+    assert_eq!(found.verdict, Verdict::Suspect);
+    assert!(found.rotted.unwrap().starts_with("a batch header in segment "));
+    repair(&path, &found.damaged_clean).unwrap();
+    assert_eq!((look(&path).verdict, look(&path).rotted), (Verdict::Good, None));
+    assert!(read(&path).is_ok());
+}
+
+/// Damages a header that recovery needs; `false` if there is none: segments with a summary do without.
+fn rot_needed_header(path: &Path) -> bool {
+    let headers = flips::durable(&fs::read(path).unwrap()).headers;
+    headers.into_iter().any(|place| {
+        flip(path, place * 4096 + 30, 1);
+        let is_refused = read(path).is_err();
+        if !is_refused {
+            flip(path, place * 4096 + 30, 1);
+        }
+        is_refused
+    })
+}
+
 fn look(path: &Path) -> Findings {
     check(path, &mut |_, _| {}).unwrap()
 }
