@@ -16,8 +16,8 @@ use crate::volume::Volume;
 impl State {
     /// Finds the next segment to empty, and says why that one.
     pub(crate) fn choose_victim(&mut self) -> Option<(SegmentIndex, Reason)> {
-        let work = work_so_far(self);
-        self.retention.observe(work);
+        let (work, asked) = (work_so_far(self), asked_so_far(self));
+        self.retention.observe(work, asked);
         let yesterday = of_yesterday(self).map(|segment| (segment, Reason::Yesterday));
         let dead = || mostly_dead(self).map(|segment| (segment, Reason::Dead));
         let stale = || stale_main(self).map(|segment| (segment, Reason::Turn));
@@ -64,6 +64,14 @@ fn work_so_far(state: &State) -> Work {
     Work { copied: state.counters.reinserted_blocks, admitted }
 }
 
+fn asked_so_far(state: &State) -> Asked {
+    let all = state.volume_ids().map(|volume| state.volume(volume).asked());
+    all.fold(Asked::default(), |sum, each| Asked {
+        hits: sum.hits + each.hits,
+        misses: sum.misses + each.misses,
+    })
+}
+
 /// A segment that had time to show that somebody uses it, and did not.
 fn of_yesterday(state: &mut State) -> Option<SegmentIndex> {
     begin_trial(state);
@@ -104,7 +112,7 @@ fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
     own * 2 >= state.cache.segments().get(segment).live as usize
 }
 
-/// Main's oldest segment, if it is older than all of probation and hardly used.
+/// Main's oldest segment, if it is older than all of probation and hardly used, though the cache is used well.
 fn stale_main(state: &State) -> Option<SegmentIndex> {
     let oldest = |queue| state.cache.segments().oldest_first(queue).next();
     let (main, probation) = (oldest(Queue::Main)?, oldest(Queue::Probation)?);

@@ -4,6 +4,7 @@
 //! segments kept in place and dead-first cleaning are design R of the project's policy study (`ARCHITECTURE.md`).
 
 use crate::policy::ghost::Ghost;
+use crate::policy::trial::Asked;
 use crate::queue::Queue;
 use crate::units::BlockKey;
 
@@ -21,6 +22,10 @@ const COPIES_PERCENT: u64 = 90;
 const COPIES_SHARE: u64 = 4;
 /// A segment of main with fewer hot blocks than this, older than all of probation, goes first, in percent.
 const STALE_PERCENT: u32 = 10;
+/// It does so only while there are so many hits for each miss: a scan makes all of main look unused.
+const HITS_FOR_A_MISS: u64 = 3;
+/// Blocks asked for until what was asked before counts half, as a part of the capacity.
+const ASKED_SHARE: u64 = 4;
 /// Segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;
 /// Blocks that left probation and are remembered, in tenths of the capacity.
@@ -109,6 +114,29 @@ impl Copies {
     }
 }
 
+/// What was asked for of late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Use {
+    /// All that was asked for up to the last time that the past was halved.
+    until: Asked,
+    /// What counts of it.
+    past: Asked,
+    is_good: bool,
+}
+
+impl Use {
+    /// So much was asked for in all.
+    fn observe(&mut self, all: Asked, capacity: u64) {
+        let new = all.since(self.until);
+        let (hits, misses) = (self.past.hits + new.hits, self.past.misses + new.misses);
+        self.is_good = hits >= misses * HITS_FOR_A_MISS;
+        // A volume that is taken away takes its counters along.
+        if new.hits + new.misses > capacity / ASKED_SHARE || all.hits < self.until.hits {
+            *self = Use { until: all, past: Asked { hits: hits / 2, misses: misses / 2 }, ..*self };
+        }
+    }
+}
+
 /// The policy's memory.
 #[derive(Debug)]
 pub(crate) struct Retention {
@@ -116,6 +144,7 @@ pub(crate) struct Retention {
     /// Blocks that probation shall hold.
     target: u64,
     copies: Copies,
+    used: Use,
     /// Left probation a while ago, or was turned away.
     left_probation: Ghost,
     /// Left probation just now.
@@ -130,6 +159,7 @@ impl Retention {
             capacity,
             target: capacity / 10,
             copies: Copies::default(),
+            used: Use::default(),
             left_probation: Ghost::new(capacity * NOTED_TENTHS as u64 / 10),
             left_probation_recently: Ghost::new(capacity / 10),
             left_main_recently: Ghost::new(capacity / 10),
@@ -187,10 +217,10 @@ impl Retention {
         }
     }
 
-    /// Whether main's oldest segment, older than all of probation, has had its time without being used: junk leaves
-    /// first. `hot` of its `live` blocks have hits.
+    /// Whether main's oldest segment, older than all of probation, has had its time without being used, though the
+    /// cache is used well: junk leaves first. `hot` of its `live` blocks have hits.
     pub(crate) fn is_stale(&self, hot: u32, live: u32) -> bool {
-        hot * 100 < live * STALE_PERCENT
+        self.used.is_good && hot * 100 < live * STALE_PERCENT
     }
 
     /// From which queue the next segment goes.
@@ -219,9 +249,10 @@ impl Retention {
         }
     }
 
-    /// So much was copied, and came in, in all.
-    pub(crate) fn observe(&mut self, work: Work) {
+    /// So much was copied, and came in, and so much was asked for, in all.
+    pub(crate) fn observe(&mut self, work: Work, asked: Asked) {
         self.copies.observe(work, self.capacity);
+        self.used.observe(asked, self.capacity);
     }
 
     /// Whether enough of a sealed segment of `blocks` blocks, `live` of them live, is dead copies and headers.
@@ -257,10 +288,22 @@ mod tests {
     fn fewer_dead_blocks_are_cleaned_while_copies_are_few() {
         let mut retention = Retention::new(1_000);
         assert!(retention.is_mostly_dead(70, 100) && !retention.is_mostly_dead(71, 100));
-        retention.observe(Work { copied: 95, admitted: 100 });
+        retention.observe(Work { copied: 95, admitted: 100 }, Asked::default());
         assert!(retention.is_mostly_dead(50, 100) && !retention.is_mostly_dead(51, 100));
-        retention.observe(Work { copied: 95, admitted: 120 });
+        retention.observe(Work { copied: 95, admitted: 120 }, Asked::default());
         assert!(retention.is_mostly_dead(70, 100), "copies are few again");
+    }
+
+    #[test]
+    fn junk_leaves_first_only_while_the_cache_is_used_well() {
+        let mut retention = Retention::new(1_000);
+        let asked = |hits, misses| Asked { hits, misses };
+        retention.observe(Work::default(), asked(300, 100));
+        assert!(retention.is_stale(9, 100) && !retention.is_stale(10, 100));
+        retention.observe(Work::default(), asked(300, 400));
+        assert!(!retention.is_stale(0, 100), "a scan is no proof");
+        retention.observe(Work::default(), asked(1_500, 400));
+        assert!(retention.is_stale(0, 100), "and is forgotten");
     }
 
     #[test]
