@@ -39,8 +39,8 @@ pub struct Scale(pub u64);
 pub enum Fill {
     /// Only what is asked for, sequential streams too.
     Exact,
-    /// The adaptive fill window of the product.
-    Adaptive,
+    /// What the adaptive fill window of the product takes; sequential streams longer than so many bytes pass by.
+    Adaptive { sequential_cutoff: Option<u64> },
 }
 
 /// A cache to be tried.
@@ -133,9 +133,9 @@ impl InstantCache {
         let mut superblock = Superblock::new([1; 16], size)?;
         let volume = superblock.add_volume("trace", volume_bytes, "trace")?;
         let mut settings = VolumeSettings::new(volume);
-        if trial.fill == Fill::Exact {
-            settings.fill_window_max = FILL_WINDOW_MIN;
-            settings.sequential_cutoff = None;
+        match trial.fill {
+            Fill::Exact => (settings.fill_window_max, settings.sequential_cutoff) = (FILL_WINDOW_MIN, None),
+            Fill::Adaptive { sequential_cutoff } => settings.sequential_cutoff = sequential_cutoff,
         }
         let engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[settings])?;
         let mut cache =
@@ -289,7 +289,8 @@ mod tests {
     fn the_adaptive_fill_window_hits_more_often() {
         let (path, survey) = excerpt();
         let exact = run(&path, &survey, trial(&survey, 50, Fill::Exact)).unwrap();
-        let adaptive = run(&path, &survey, trial(&survey, 50, Fill::Adaptive)).unwrap();
+        let adaptive =
+            run(&path, &survey, trial(&survey, 50, Fill::Adaptive { sequential_cutoff: None })).unwrap();
         assert!(adaptive.missed_blocks < exact.missed_blocks, "{adaptive:?} {exact:?}");
         assert!(adaptive.origin_read_bytes < exact.origin_read_bytes * 2, "{adaptive:?} {exact:?}");
     }

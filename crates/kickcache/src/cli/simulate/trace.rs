@@ -15,6 +15,7 @@ use kickcache_sim::yardstick::{self, Misses};
 use crate::cli::exit::Failure;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::{output, trace_page, trace_table};
+use crate::plan::Cutoff;
 use crate::units::{Size, show_bytes};
 
 /// Blocks of a cache that are few; a smaller one is refused.
@@ -51,6 +52,9 @@ pub(crate) struct TraceArgs {
     /// Blocks that each block of the trace stands for, so that a small trace meets a cache of a real one's proportions
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1024))]
     scale: u64,
+    /// Sequential streams longer than this pass WIDE by; `off` caches them too [default: 4M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    sequential_cutoff: Option<Cutoff>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -181,12 +185,14 @@ impl TraceArgs {
                 );
                 let (path, survey) = (surveyed.path.clone(), surveyed.survey.clone());
                 let (size, scale) = (*size, Scale(self.scale));
+                let trial = Trial { cache_blocks, scale, fill: Fill::Exact };
+                let sequential_cutoff = self.sequential_cutoff.unwrap_or_default().bytes();
                 tasks.push(Task {
                     name: format!("{}, {size}", surveyed.name),
                     weight: survey.touches.div_ceil(1_000),
                     nanos: 4,
                     work: Box::new(move |progress: &mut dyn FnMut(u64)| {
-                        measure(&path, &survey, (cache_blocks, scale), progress).map(|found| Finding {
+                        measure(&path, &survey, trial, sequential_cutoff, progress).map(|found| Finding {
                             trace,
                             size,
                             cache_blocks,
@@ -204,14 +210,16 @@ impl TraceArgs {
 fn measure(
     path: &Path,
     survey: &Survey,
-    (cache_blocks, scale): (u64, Scale),
+    trial: Trial,
+    sequential_cutoff: Option<u64>,
     progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<Finding> {
+    let cache_blocks = trial.cache_blocks;
     let yardsticks = yardstick::run_all(path, survey, cache_blocks)?;
     progress(2);
-    let exact = instant::run(path, survey, Trial { cache_blocks, scale, fill: Fill::Exact })?;
+    let exact = instant::run(path, survey, trial)?;
     progress(3);
-    let adaptive = instant::run(path, survey, Trial { cache_blocks, scale, fill: Fill::Adaptive })?;
+    let adaptive = instant::run(path, survey, Trial { fill: Fill::Adaptive { sequential_cutoff }, ..trial })?;
     let size = CacheSize::Percent(0.0);
     Ok(Finding { trace: 0, size, cache_blocks, yardsticks, exact, adaptive })
 }
