@@ -94,7 +94,8 @@ pub struct SegmentFindings {
     pub headers: u64,
     /// Blocks that a summary knows and no whole header does; recovery does not need the headers then.
     pub without_header: u64,
-    /// Blocks of batches that a crash cut short, or that are damaged in a segment without summary: they do not exist.
+    /// Blocks of batches that a crash cut short, or that are damaged where nothing says that they were durable: they do
+    /// not exist.
     pub unfinished: u64,
 }
 
