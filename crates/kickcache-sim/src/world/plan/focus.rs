@@ -97,6 +97,8 @@ fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(500, 5_000), true);
     (plan.weights.write, plan.weights.flush) = (100, 10);
     (plan.weights.discard, plan.weights.zeroes, plan.shape.length_max) = (0, 0, 16 << 10);
+    // Streams write 64 KiB and more, which go around the log where the origin would be sooner.
+    plan.shape.sequential_permille = 0;
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
