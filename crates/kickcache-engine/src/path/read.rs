@@ -64,8 +64,9 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     state.release(slot);
 }
 
-/// Brings the next stretch of an extent into the cache, if any is left.
+/// Brings the next stretch of an extent into the cache, if any is left: no more than there are pages for.
 pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
+    let pages = state.pool.free() as u64;
     let pending = state.requests.get_mut(slot);
     let end = pending.extent.end();
     let Stage::Cursor { next, .. } = &mut pending.stage else { panic!("a promote has a cursor") };
@@ -73,7 +74,12 @@ pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
         state.end_request(slot);
         return;
     }
-    let part = ByteExtent { start: *next, length: (end - *next).min(FILL_WINDOW_MAX) };
+    if pages == 0 {
+        state.stalled.push_back(slot);
+        return;
+    }
+    let room = BlockIndex::containing(*next).plus(pages).byte_offset() - *next;
+    let part = ByteExtent { start: *next, length: (end - *next).min(FILL_WINDOW_MAX).min(room) };
     *next = part.end();
     state.hold(slot);
     serve(state, slot, part);
@@ -421,7 +427,12 @@ fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Kee
     let whole = part.widened_to_blocks();
     let count = usize::try_from(whole.length / BLOCK_SIZE).expect("at most 256 blocks");
     let Some(pages) = state.pool.take(count, Share::All) else {
-        state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        // A wider fill of what came before took the pages: a promote comes back to this part.
+        let pending = state.requests.get_mut(slot);
+        match &mut pending.stage {
+            Stage::Cursor { next, .. } => *next = part.start.min(*next),
+            Stage::Simple | Stage::Write(_) => _ = pending.error.get_or_insert(Errno::Io),
+        }
         return;
     };
     let fill = new_fill(state, slot, part, (whole, pages));

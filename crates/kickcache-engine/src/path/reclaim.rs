@@ -353,9 +353,14 @@ pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
 }
 
 /// Waits until what took the place of the blocks of empty segments is durable: were the record of an opening to survive
-/// a power cut that their copies do not, nothing would be left.
+/// a power cut that their copies do not, nothing would be left. The records wait for room in the journal: crashes in a
+/// row, each after a few openings, would fill it before a checkpoint ends.
 fn open_emptied(state: &mut State) {
     if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && state.log.ready_count() > 1 {
+        return;
+    }
+    if !state.journal.has_room() {
+        state.agenda.push_back(Task::Checkpoint);
         return;
     }
     let segments = core::mem::take(&mut state.reclaim.emptied);

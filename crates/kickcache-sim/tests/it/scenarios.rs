@@ -6,6 +6,7 @@ use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::Geometry;
+use kickcache_engine::format::journal::{JournalBlock, JournalBody};
 use kickcache_engine::format::superblock::{FORMAT_VERSION, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::request::{Durability, Errno, Operation};
 use kickcache_engine::stats::CacheHealth;
@@ -209,6 +210,65 @@ fn the_journal_goes_round_and_is_read_back() {
     stage.flush().unwrap();
     stage.cut_and_open();
     assert_eq!(stage.read_all(1024), vec![61; 1024]);
+}
+
+/// The newest checkpoint is gone, as on a device that lied about a flush: the journal reaches back to the one before,
+/// and is nearly full.
+#[test]
+fn a_journal_that_lost_its_newest_checkpoint_is_used_or_refused() {
+    let mut stage = Stage::new(Mode::WriteAround, 31);
+    let mut refused = 0;
+    for version in 2..120 {
+        stage.read(7).unwrap();
+        stage.pass(10);
+        stage.write(blocks(7, 1), version).unwrap();
+        stage.flush().unwrap();
+        stage.kill();
+        let saved = stage.devices.clone();
+        if let Some(place) = newest_checkpoint(&stage) {
+            stage.devices.cache.flip_bit(blocks(place, 1), &mut Random::new(version));
+            if stage.open() == Phase::Running {
+                stage.write(blocks(9, 1), version).unwrap();
+                stage.pass(100);
+                stage.kill();
+            } else {
+                refused += 1;
+            }
+        }
+        stage.devices = saved;
+        assert_eq!(stage.open(), Phase::Running);
+    }
+    assert!((1..60).contains(&refused), "{refused} times the older checkpoint was out of reach");
+}
+
+/// The block of the cache device with the newest checkpoint, which takes one.
+fn newest_checkpoint(stage: &Stage) -> Option<u64> {
+    let geometry = Geometry::for_device(stage.plan.cache_size).expect("the stage has a device");
+    let start_of = |block: u64| match JournalBlock::decode(
+        &stage.devices.cache.bytes(blocks(block, 1)),
+        &geometry,
+    )?
+    .body
+    {
+        JournalBody::Chunk(found) => Some((found.start, block)),
+        JournalBody::Records(_) => None,
+    };
+    let journal = geometry.journal();
+    let all = journal.start / BLOCK_SIZE..journal.end() / BLOCK_SIZE;
+    all.filter_map(start_of).max().map(|(_, block)| block)
+}
+
+/// A promote of more than there are pages for, beside others.
+#[test]
+fn a_promote_waits_for_memory() {
+    let mut plan = plan(Mode::WriteBack, 30);
+    plan.settings.pool_pages = 64;
+    let mut stage = Stage::with(plan, 30);
+    stage.open();
+    let extent =
+        |number: u64| ByteExtent { start: number * 200 * BLOCK_SIZE + 512, length: 400 * BLOCK_SIZE };
+    let ids: Vec<_> = (0..8).map(|number| stage.ask(Operation::Promote, extent(number), 0)).collect();
+    ids.into_iter().for_each(|id| drop(stage.finish(id).unwrap()));
 }
 
 /// ceph#41068: a counter of space is not put back, and a full cache hangs for ever.
