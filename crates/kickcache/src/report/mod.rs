@@ -75,7 +75,7 @@ pub struct Collection<'a> {
     pub overviews: &'a [Overview],
     /// What is charted together.
     pub groups: &'a [Group],
-    /// All runs, each once; repetitions as in a [`Report`].
+    /// All runs, each once; repetitions as in a [`Report`]. Without any there are only the overviews.
     pub runs: &'a [RunResult],
 }
 
@@ -85,14 +85,12 @@ impl Collection<'_> {
         let repeated = repeated::fold(self.runs);
         let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
         let groups: String = (0..).zip(self.groups).map(|(index, group)| self.part(index, group)).collect();
-        let body = [
-            self.overviews.iter().map(Overview::html).collect::<String>(),
-            section("Side by side", &groups),
-            charts::by_run(&runs),
-            charts::endurance(&runs),
-            facts::table(&runs),
-        ]
-        .concat();
+        let charted = || {
+            let groups = section("Side by side", &groups);
+            [groups, charts::by_run(&runs), charts::endurance(&runs), facts::table(&runs)].concat()
+        };
+        let charts = if runs.is_empty() { String::new() } else { charted() };
+        let body = self.overviews.iter().map(Overview::html).collect::<String>() + &charts;
         Page { title: self.title, introduction: self.introduction, body: &body, data: &json(&runs) }.html()
     }
 

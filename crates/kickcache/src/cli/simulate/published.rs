@@ -113,17 +113,11 @@ impl PublishedArgs {
         let with_cloud = is_meant("cloud");
         let steady_rows: Vec<SteadyRow> =
             steady::ROWS.into_iter().filter(|row| is_meant(&steady_table::name_of(row))).collect();
-        let is_drawn = !rows.is_empty() || with_cloud;
-        if !is_drawn && steady_rows.is_empty() {
+        if rows.is_empty() && !with_cloud && steady_rows.is_empty() {
             let word = self.only.unwrap_or_default();
             return Err(Failure::usage(format!(
                 "no published row has `{word}` in its name; leave --only out to see all"
             )));
-        }
-        if !is_drawn && self.output.is_some() {
-            return Err(Failure::usage(
-                "rows in steady state have no charts; leave -o out, or name other rows",
-            ));
         }
         output::try_out(self.output.as_deref())?;
         let scenes = scenes(&rows);
@@ -149,6 +143,7 @@ impl PublishedArgs {
                 disk: &disk,
                 cloud_lines: &cloud_lines,
                 clouds: &clouds,
+                steady: &steady_lines,
             };
             output::write(path, &simulated.page())?;
         }

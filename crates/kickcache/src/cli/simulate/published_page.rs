@@ -7,6 +7,7 @@ use kickcache_sim::published::scene::{Cache, Scene, Start};
 use kickcache_sim::result::RunResult;
 
 use crate::cli::simulate::published_table::{CloudLine, Line};
+use crate::cli::simulate::steady_table::{self, SteadyLine};
 use crate::report::{Collection, Group, Overview, OverviewRow};
 
 const INTRODUCTION: &str = "Published runs of fio on hard disks, SSDs and cloud disks, behind lvmcache and bcache; what \
@@ -23,6 +24,7 @@ pub(crate) struct Simulated<'a> {
     pub(crate) cloud_lines: &'a [CloudLine],
     /// By cache, then by row; empty without cloud disks.
     pub(crate) clouds: &'a [Vec<RunResult>],
+    pub(crate) steady: &'a [SteadyLine],
 }
 
 /// A scene in a few words, which no other scene has.
@@ -63,6 +65,9 @@ impl Simulated<'_> {
         }
         if !self.cloud_lines.is_empty() {
             overviews.push(self.cloud_overview(&mut groups));
+        }
+        if !self.steady.is_empty() {
+            overviews.push(steady_overview(self.steady));
         }
         let mut runs = self.disk.to_vec();
         runs.extend(self.clouds.iter().flatten().cloned());
@@ -144,6 +149,26 @@ impl Simulated<'_> {
             measure: 0,
             rows,
         }
+    }
+}
+
+/// Counted, not timed: there is nothing to chart.
+fn steady_overview(lines: &[SteadyLine]) -> Overview {
+    let misses = |hits: f64| Some((1.0 - hits) * 1_000_000.0);
+    let row = |SteadyLine { row, found }: &SteadyLine| OverviewRow {
+        name: steady_table::name_of(row),
+        note: format!("asked of kickcache: {:.0}", (1.0 - row.asked_hits) * 1_000_000.0),
+        figures: [found.lru, found.s3_fifo, found.hits, found.ideal].map(misses).to_vec(),
+        group: None,
+    };
+    Overview {
+        heading: "Skewed reads in steady state".into(),
+        note: "Misses among a million reads of zipf 1.2, with room for a part of the data, and how often that is of what \
+               LRU misses; the best choice knows which blocks are popular."
+            .into(),
+        series: ["LRU", "S3-FIFO", "kickcache", "best choice"].map(String::from).to_vec(),
+        measure: 0,
+        rows: lines.iter().map(row).collect(),
     }
 }
 
