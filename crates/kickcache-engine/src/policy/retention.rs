@@ -22,8 +22,8 @@ const COPIES_PERCENT: u64 = 90;
 const COPIES_SHARE: u64 = 4;
 /// A segment of main with fewer hot blocks than this, older than all of probation, goes first, in percent.
 const STALE_PERCENT: u32 = 10;
-/// It does so only while there are so many hits for each miss: a scan makes all of main look unused.
-const HITS_FOR_A_MISS: u64 = 3;
+/// It does so only while there are at most so many misses for each hit: a scan makes all of main look unused.
+const MISSES_FOR_A_HIT: u64 = 2;
 /// Blocks asked for until what was asked before counts half, as a part of the capacity.
 const ASKED_SHARE: u64 = 4;
 /// Segments of a queue that one search looks at.
@@ -129,7 +129,7 @@ impl Use {
     fn observe(&mut self, all: Asked, capacity: u64) {
         let new = all.since(self.until);
         let (hits, misses) = (self.past.hits + new.hits, self.past.misses + new.misses);
-        self.is_good = hits >= misses * HITS_FOR_A_MISS;
+        self.is_good = hits * MISSES_FOR_A_HIT >= misses;
         // A volume that is taken away takes its counters along.
         if new.hits + new.misses > capacity / ASKED_SHARE || all.hits < self.until.hits {
             *self = Use { until: all, past: Asked { hits: hits / 2, misses: misses / 2 }, ..*self };
@@ -298,11 +298,11 @@ mod tests {
     fn junk_leaves_first_only_while_the_cache_is_used_well() {
         let mut retention = Retention::new(1_000);
         let asked = |hits, misses| Asked { hits, misses };
-        retention.observe(Work::default(), asked(300, 100));
+        retention.observe(Work::default(), asked(100, 200));
         assert!(retention.is_stale(9, 100) && !retention.is_stale(10, 100));
-        retention.observe(Work::default(), asked(300, 400));
+        retention.observe(Work::default(), asked(100, 800));
         assert!(!retention.is_stale(0, 100), "a scan is no proof");
-        retention.observe(Work::default(), asked(1_500, 400));
+        retention.observe(Work::default(), asked(1_500, 800));
         assert!(retention.is_stale(0, 100), "and is forgotten");
     }
 
