@@ -65,11 +65,7 @@ fn work_so_far(state: &State) -> Work {
 }
 
 fn asked_so_far(state: &State) -> Asked {
-    let all = state.volume_ids().map(|volume| state.volume(volume).asked());
-    all.fold(Asked::default(), |sum, each| Asked {
-        hits: sum.hits + each.hits,
-        misses: sum.misses + each.misses,
-    })
+    state.volume_ids().map(|volume| state.volume(volume).asked()).fold(Asked::default(), Asked::plus)
 }
 
 /// A segment that had time to show that somebody uses it, and did not.

@@ -128,7 +128,7 @@ impl Use {
     /// So much was asked for in all.
     fn observe(&mut self, all: Asked, capacity: u64) {
         let new = all.since(self.until);
-        let (hits, misses) = (self.past.hits + new.hits, self.past.misses + new.misses);
+        let Asked { hits, misses } = self.past.plus(new);
         self.is_good = hits * MISSES_FOR_A_HIT >= misses;
         // A volume that is taken away takes its counters along.
         if new.hits + new.misses > capacity / ASKED_SHARE || all.hits < self.until.hits {

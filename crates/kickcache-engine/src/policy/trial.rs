@@ -27,6 +27,11 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Both together.
+    pub(crate) const fn plus(self, other: Asked) -> Asked {
+        Asked { hits: self.hits + other.hits, misses: self.misses + other.misses }
+    }
+
     /// What came since then; a volume that was taken away and came back counts from zero.
     pub(crate) const fn since(self, before: Asked) -> Asked {
         Asked {

@@ -3,6 +3,7 @@
 //! A symbol stands for exact bytes, and its checksum is the CRC32C of those bytes: the engine cannot tell the two
 //! apart. Every 32 bytes that clients write say which write they come from and where they belong.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -32,7 +33,7 @@ const _: () = assert!(1 << UNIT_BITS == UNITS_PER_BLOCK);
 /// The bytes of a block.
 pub type Bytes = [u8; BLOCK_BYTES];
 
-const ZEROES: Bytes = [0; BLOCK_BYTES];
+static ZEROES: Bytes = [0; BLOCK_BYTES];
 
 /// Version and place of a whole block; the lowest bits are free for the number of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +80,7 @@ impl Stamp {
     }
 
     fn to_bytes(self) -> Bytes {
-        let mut bytes = ZEROES;
+        let mut bytes = [0; BLOCK_BYTES];
         for (unit, chunk) in (0..).zip(bytes.chunks_exact_mut(UNIT)) {
             let word = self.0 | unit;
             chunk[..8].copy_from_slice(&word.to_le_bytes());
@@ -120,7 +121,7 @@ impl Stamp {
 }
 
 fn noise(number: u64) -> Bytes {
-    let (mut bytes, mut state) = (ZEROES, number);
+    let (mut bytes, mut state) = ([0; BLOCK_BYTES], number);
     for chunk in bytes.chunks_exact_mut(8) {
         state = state.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(SEAL);
         chunk.copy_from_slice(&(state ^ state >> 29).to_le_bytes());
@@ -181,23 +182,19 @@ impl Block {
         }
     }
 
-    /// Puts the bytes that the block stands for behind others.
-    pub fn append_to(&self, bytes: &mut Vec<u8>) {
+    /// The bytes that the block stands for.
+    pub fn bytes(&self) -> Cow<'_, Bytes> {
         match self {
-            Block::Zeroes => bytes.resize(bytes.len() + BLOCK_BYTES, 0),
-            Block::Bytes(stored) => bytes.extend_from_slice(&stored[..]),
-            Block::Noise(_) | Block::Stamp(_) => bytes.extend_from_slice(&self.to_bytes()),
+            Block::Zeroes => Cow::Borrowed(&ZEROES),
+            Block::Noise(number) => Cow::Owned(noise(*number)),
+            Block::Stamp(stamp) => Cow::Owned(stamp.to_bytes()),
+            Block::Bytes(stored) => Cow::Borrowed(stored),
         }
     }
 
-    /// The bytes that the block stands for.
+    /// A copy of them.
     pub fn to_bytes(&self) -> Bytes {
-        match self {
-            Block::Zeroes => ZEROES,
-            Block::Noise(number) => noise(*number),
-            Block::Stamp(stamp) => stamp.to_bytes(),
-            Block::Bytes(stored) => **stored,
-        }
+        self.bytes().into_owned()
     }
 
     /// CRC32C of the bytes.
@@ -206,20 +203,14 @@ impl Block {
         match self {
             Block::Zeroes => *OF_ZEROES,
             Block::Stamp(stamp) => stamp.checksum(),
-            Block::Bytes(bytes) => checksum(&bytes[..]),
-            Block::Noise(_) => checksum(&self.to_bytes()),
+            Block::Noise(_) | Block::Bytes(_) => checksum(&self.bytes()[..]),
         }
     }
 
     /// Replaces a part of the bytes, from byte `at` on, by a part of another block.
     pub fn overlay(&mut self, at: usize, source: &Block, from: usize, length: usize) {
         let mut bytes = self.to_bytes();
-        let (target, from) = (&mut bytes[at..at + length], from..from + length);
-        match source {
-            Block::Zeroes => target.fill(0),
-            Block::Bytes(stored) => target.copy_from_slice(&stored[from]),
-            Block::Noise(_) | Block::Stamp(_) => target.copy_from_slice(&source.to_bytes()[from]),
-        }
+        bytes[at..at + length].copy_from_slice(&source.bytes()[from..from + length]);
         *self = Block::from_bytes(&bytes);
     }
 
@@ -246,14 +237,7 @@ impl Block {
     /// # Errors
     /// A sentence, if they carry several, or bytes that do not belong there.
     pub fn version_of_units(&self, volume: VolumeId, units: std::ops::Range<u64>) -> Result<Version, String> {
-        let room;
-        let bytes = match self {
-            Block::Bytes(stored) => &**stored,
-            Block::Zeroes | Block::Noise(_) | Block::Stamp(_) => {
-                room = self.to_bytes();
-                &room
-            }
-        };
+        let bytes = self.bytes();
         let mut versions = units.map(|unit| {
             let at = usize::try_from(unit % UNITS_PER_BLOCK).expect("below 128") * UNIT;
             version_of(volume, unit, &bytes[at..at + UNIT])

@@ -244,14 +244,12 @@ fn a_journal_that_lost_its_newest_checkpoint_is_used_or_refused() {
 /// The block of the cache device with the newest checkpoint, which takes one.
 fn newest_checkpoint(stage: &Stage) -> Option<u64> {
     let geometry = Geometry::for_device(stage.plan.cache_size).expect("the stage has a device");
-    let start_of = |block: u64| match JournalBlock::decode(
-        &stage.devices.cache.bytes(blocks(block, 1)),
-        &geometry,
-    )?
-    .body
-    {
-        JournalBody::Chunk(found) => Some((found.start, block)),
-        JournalBody::Records(_) => None,
+    let start_of = |block: u64| {
+        let bytes = stage.devices.cache.bytes(blocks(block, 1));
+        match JournalBlock::decode(&bytes, &geometry)?.body {
+            JournalBody::Chunk(found) => Some((found.start, block)),
+            JournalBody::Records(_) => None,
+        }
     };
     let journal = geometry.journal();
     let all = journal.start / BLOCK_SIZE..journal.end() / BLOCK_SIZE;
