@@ -543,7 +543,8 @@ fn new_fill(
 }
 
 fn submit_fill(state: &mut State, fill: Fill) {
-    let (volume, ticket) = (fill.volume, fill.ticket);
+    let (now, volume, ticket) = (state.now, fill.volume, fill.ticket);
+    state.volume_mut(volume).share.on_begin(now, Source::Origin, fill.extent.length);
     let operation = DeviceOperation::Read {
         device: Device::Origin(volume),
         offset: fill.extent.start,

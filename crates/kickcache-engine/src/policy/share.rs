@@ -10,6 +10,9 @@ use crate::time::Instant;
 const SLOW: u64 = 1_000_000;
 /// What a request costs beside its bytes, in bytes: a device has a cap on both.
 const OVERHEAD: u64 = 48 << 10;
+/// A cache device that is slow takes nothing new while one would wait for the origin at most so many times as long: when
+/// both have enough to do, what is brought in costs the cache device a write and is not served sooner.
+const BUSY_SHARE: u64 = 2;
 /// Nanoseconds after which an origin that was not asked is tried again.
 const TRY_AGAIN: u64 = 1_000_000_000;
 /// Nanoseconds for which an origin that failed is not asked.
@@ -113,9 +116,11 @@ impl Share {
         }
     }
 
-    /// Whether the cache device has more to do than the origin.
+    /// Whether the cache device has so much to do with what it holds that it is to take no more.
     pub(crate) fn is_cache_behind(&self, now: Instant, bytes: u64) -> bool {
-        self.choose(now, bytes) == Source::Origin
+        let waits = self.cache.expected(0);
+        let is_busy = waits >= SLOW && waits * BUSY_SHARE >= self.origin.expected(work_of(bytes));
+        is_busy || self.choose(now, bytes) == Source::Origin
     }
 
     /// A device begins to serve so many bytes.
@@ -170,6 +175,24 @@ mod tests {
         let [cache, origin] = serve(357, 410);
         assert!((2_700..2_810).contains(&cache), "{cache}");
         assert!((2_300..2_450).contains(&origin), "{origin}");
+    }
+
+    #[test]
+    fn a_cache_device_with_a_queue_takes_nothing_new_until_the_origin_has_a_longer_one() {
+        let (mut share, at) = (Share::default(), Instant::from_nanos);
+        for source in [Source::Cache, Source::Origin] {
+            (0..64).for_each(|_| share.on_begin(at(0), source, 4096));
+            (1..=64).for_each(|number| share.on_end(at(number * 400_000), source, 4096));
+        }
+        let now = at(26_000_000);
+        assert!(!share.is_cache_behind(now, 4096), "nothing is in flight");
+        (0..10).for_each(|_| share.on_begin(now, Source::Cache, 4096));
+        assert!(share.is_cache_behind(now, 4096));
+        (0..15).for_each(|_| share.on_begin(now, Source::Origin, 4096));
+        assert_eq!(share.choose(now, 4096), Source::Cache);
+        assert!(share.is_cache_behind(now, 4096), "both have enough to do");
+        (0..15).for_each(|_| share.on_begin(now, Source::Origin, 4096));
+        assert!(!share.is_cache_behind(now, 4096));
     }
 
     #[test]

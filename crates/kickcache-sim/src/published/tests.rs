@@ -1,20 +1,21 @@
 //! A few short runs that would notice if a model or the engine went astray.
 
-use kickcache_engine::config::Mode;
-use kickcache_engine::time::Duration;
+use kickcache_engine::config::{Mode, VolumeSettings};
+use kickcache_engine::time::{Duration, Instant};
 
 use crate::model::device_file::built_in;
 use crate::others::dm_cache::age::Age;
 use crate::published::cloud::{self, CloudCache};
 use crate::published::figures::Figures;
-use crate::published::load::ZipfReads;
+use crate::published::load::{Order, Sweep, SweepShape, ZipfReads};
 use crate::published::rows::rows;
 use crate::published::scene::{Cache, Scene, Start, fill_with_junk};
 use crate::published::steady;
-use crate::replay::bench::{Course, run};
+use crate::replay::bench::{Course, run, settle};
 use crate::replay::devices::Devices;
 use crate::replay::real_engine::Kickcache;
 use crate::result::RunResult;
+use crate::workload::Kind;
 
 fn within(value: f64, expected: f64, percent: f64) -> bool {
     (value / expected - 1.0).abs() <= percent / 100.0
@@ -37,7 +38,7 @@ fn bare_devices_give_the_rows_that_they_were_fitted_to() {
 /// Two small files in front of a cache of 256 MiB that is full of the blocks of deleted files.
 fn small_run(file_bytes: u64, seconds: u64) -> RunResult {
     let cache_bytes = 256 << 20;
-    let change = |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = Mode::WriteBack;
+    let change = |settings: &mut VolumeSettings| settings.mode = Mode::WriteBack;
     let mut cache = Kickcache::new(cache_bytes, 8 << 30, change).unwrap();
     let start = fill_with_junk(&mut cache, cache_bytes, 7 << 30, 1);
     let device = |name, seed| built_in(name).unwrap().start(seed);
@@ -46,6 +47,37 @@ fn small_run(file_bytes: u64, seconds: u64) -> RunResult {
     let course = Course { start, length, cost: Duration::from_micros(12), steady: None };
     let mut load = ZipfReads::new(2, 0, file_bytes, 3, u64::MAX);
     run(course, &mut load, &mut cache, &mut devices, &mut |_| ())
+}
+
+/// Reads a stretch from its beginning to its end, and again; gives when that is over.
+fn read_twice(cache: &mut Kickcache, start: u64, bytes: u64) -> Instant {
+    let (kind, order, block_bytes) = (Kind::Read, Order::Sequential, 1 << 20);
+    let shape = SweepShape { kind, order, block_bytes, start, bytes, jobs: 1, depth: 1 };
+    let (length, pause) = (Duration::from_millis(600_000), Duration::from_millis(2_000));
+    let device = || built_in("article-ssd").unwrap().start(1);
+    let mut devices = Devices::cached(device(), device());
+    (0..2).fold(Instant::ZERO, |at, _| {
+        let course = Course { start: at, length, cost: Duration::from_micros(5), steady: None };
+        let result = run(course, &mut Sweep::new(shape), cache, &mut devices, &mut |_| ());
+        settle(cache, &mut devices, at.plus(Duration::from_nanos(result.nanos)), pause)
+    })
+}
+
+#[test]
+fn what_was_read_twice_and_never_again_does_not_hold_back_data_as_large_as_the_cache() {
+    let (cache_bytes, change) =
+        (256 << 20, |settings: &mut VolumeSettings| settings.sequential_cutoff = None);
+    let mut cache = Kickcache::new(cache_bytes, 8 << 30, change).unwrap();
+    let start = read_twice(&mut cache, 7 << 30, cache_bytes);
+    let device = |name, seed| built_in(name).unwrap().start(seed);
+    let mut devices = Devices::cached(device("article-ssd", 1), device("mirrored-5400", 2));
+    let length = Duration::from_millis(5_000);
+    let course = Course { start, length, cost: Duration::from_micros(12), steady: None };
+    let mut load = ZipfReads::new(2, 0, cache_bytes / 2, 3, u64::MAX);
+    let result = run(course, &mut load, &mut cache, &mut devices, &mut |_| ());
+    // 153,000; where junk leaves first only while hits abound, 53,000: a cache full of junk has few at first.
+    let hits: u64 = result.hit_blocks.values().iter().sum();
+    assert!(hits > 120_000, "{hits} hits");
 }
 
 #[test]
@@ -91,9 +123,7 @@ fn cloud_disks_add_up() {
         let figure = row.figure(result);
         println!("{}: {figure:.0}", row.name);
         if let Some(asked) = row.asked {
-            // Long accesses are few: what they lose at the beginning and at the end shows.
-            let part = if row.name.starts_with("1 MiB") { 0.85 } else { 0.97 };
-            assert!(figure >= asked * part, "{}: {figure:.0}, asked {asked:.0}", row.name);
+            assert!(figure >= asked * 0.97, "{}: {figure:.0}, asked {asked:.0}", row.name);
         }
     }
 }
