@@ -347,11 +347,12 @@ impl Engine {
             return None;
         }
         let after = state.settings.origin_flush_after;
-        let volumes = state.volume_ids().flat_map(|volume| {
+        let mut first = earlier(state.log.poll_timeout(), reclaim::poll_timeout(state));
+        for volume in state.volume_ids() {
             let flush = state.volume(volume).flush.due().map(|since| since.plus(after));
-            [flush, writeback::poll_timeout(state, volume)]
-        });
-        volumes.chain([state.log.poll_timeout(), reclaim::poll_timeout(state)]).flatten().min()
+            first = earlier(first, earlier(flush, writeback::poll_timeout(state, volume)));
+        }
+        first
     }
 
     /// Changes a volume's mode; leaving write-back drains first, and the new mode holds for new writes at once.
@@ -390,6 +391,13 @@ impl Engine {
         self.state.volume_mut(volume).draining = true;
         self.state.agenda.push_back(Task::Writeback(volume));
         self.run_agenda();
+    }
+}
+
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
     }
 }
 

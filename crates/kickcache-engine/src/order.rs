@@ -179,13 +179,13 @@ impl Order {
             Need::NextFlush => true,
             Need::Through(sequence) => sequence <= landed,
         };
-        let (served, left): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(|(need, _)| is_served(*need));
-        self.waiting = left;
+        let served = self.waiting.extract_if(.., |(need, _)| is_served(*need));
+        let served: Vec<_> = served.map(|(_, waiter)| waiter).collect();
         if served.is_empty() {
             return false;
         }
         self.batches.flushing = self.before_first(&self.batches.in_flight);
-        self.flushing = Some((landed, served.into_iter().map(|(_, waiter)| waiter).collect()));
+        self.flushing = Some((landed, served));
         self.unflushed = false;
         true
     }

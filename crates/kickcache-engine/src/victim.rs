@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
+use crate::config::VOLUME_COUNT_MAX;
 use crate::policy::retention::{Judgement, Reason, SEARCH_MAX, Verdict, Work};
 use crate::policy::trial::Asked;
 use crate::queue::Queue;
@@ -39,21 +40,18 @@ impl State {
 
     /// The segments that are next in line need the origin first.
     pub(crate) fn hurry_writeback(&mut self, segments: &[SegmentIndex]) {
-        let mut volumes: Vec<_> = segments
+        let kept = segments
             .iter()
             .flat_map(|segment| self.cache.live_in(*segment))
             .filter(|location| self.cache.slots().state(*location).must_be_kept())
-            .map(|location| self.cache.slots().key(location).volume())
-            .collect();
-        volumes.sort_unstable();
-        volumes.dedup();
-        for volume in volumes {
-            if self.find_volume(volume).is_some() {
-                let found = self.volume_mut(volume);
-                found.writeback_wanted = true;
-                found.flush.want();
-                self.agenda.push_back(Task::Writeback(volume));
-            }
+            .map(|location| self.cache.slots().key(location).volume());
+        let mut holds = [false; VOLUME_COUNT_MAX];
+        kept.for_each(|volume| holds[usize::from(volume.get())] = true);
+        for volume in self.volume_ids().filter(|volume| holds[usize::from(volume.get())]) {
+            let found = self.volume_mut(volume);
+            found.writeback_wanted = true;
+            found.flush.want();
+            self.agenda.push_back(Task::Writeback(volume));
         }
     }
 }

@@ -31,9 +31,13 @@ struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
-    /// One bit for each way with this tag; the loop has no branches, so that it becomes a vector comparison.
+    /// One bit for each way with this tag: all tags are compared at once, as bytes of two words.
     fn ways_tagged(&self, tag: u8) -> u32 {
-        self.tags.iter().enumerate().fold(0, |bits, (way, held)| bits | (u32::from(*held == tag) << way))
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = self.tags;
+        let wanted = EACH * u64::from(tag);
+        let low = u64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ wanted;
+        let high = u64::from(u32::from_le_bytes([i, j, k, l])) ^ (wanted | !u64::from(u32::MAX));
+        zero_bytes(low) | zero_bytes(high) << 8
     }
 
     /// The first way that holds nothing; the same about branches.
@@ -42,6 +46,17 @@ impl Bucket {
         let empty = ways.fold(0, |bits: u32, (way, place)| bits | (u32::from(*place == EMPTY) << way));
         (empty != 0).then_some(empty.trailing_zeros() as usize)
     }
+}
+
+/// The lowest bit of each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// One bit for each byte that is zero, the first byte's lowest.
+const fn zero_bytes(word: u64) -> u32 {
+    const LOW: u64 = EACH * 0x7F;
+    let zero = !(((word & LOW) + LOW) | word | LOW) >> 7;
+    // The product gathers the lowest bit of each byte in the highest byte.
+    (zero.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
 }
 
 /// The index of one cache device.

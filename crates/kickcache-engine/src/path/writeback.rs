@@ -180,9 +180,6 @@ fn gather(state: &mut State, volume: VolumeId) {
         if found.len() >= SWEEP_BLOCKS_MAX {
             break;
         }
-        if state.cache.segments().get(segment).kept == 0 {
-            continue;
-        }
         let dirty: Vec<_> = state.cache.live_in(segment).filter(|at| is_wanted(state, volume, *at)).collect();
         for location in dirty {
             if state.is_durable(location) || mutant!(WritebackOfVolatileCopy) {
@@ -218,6 +215,7 @@ fn is_wanted(state: &State, volume: VolumeId, location: Location) -> bool {
         && !slots.is_damaged(location)
 }
 
+/// The segments that hold blocks which must be kept, those that reclaim will come to first in front.
 fn segments_in_order(state: &State) -> Vec<SegmentIndex> {
     let segments = state.cache.segments();
     let sealed = Queue::ALL.into_iter().flat_map(|queue| segments.oldest_first(queue));
@@ -228,7 +226,7 @@ fn segments_in_order(state: &State) -> Vec<SegmentIndex> {
         )
     };
     let others = segments.iter().filter(|(_, segment)| is_other(segment.state)).map(|(index, _)| index);
-    sealed.chain(others).collect()
+    sealed.chain(others).filter(|segment| segments.get(*segment).kept > 0).collect()
 }
 
 /// Reads the blocks of a writeback; those that stand together in one read.

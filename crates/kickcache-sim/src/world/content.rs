@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 use crc_fast::CrcAlgorithm;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Checksum, VolumeId};
 
+use crate::world::payload::index;
+
 /// Bytes that carry one stamp; client extents are multiples of it.
 pub const UNIT: usize = 32;
 /// The same for offsets.
@@ -81,12 +83,17 @@ impl Stamp {
 
     fn to_bytes(self) -> Bytes {
         let mut bytes = [0; BLOCK_BYTES];
-        for (unit, chunk) in (0..).zip(bytes.chunks_exact_mut(UNIT)) {
+        self.lay(&mut bytes);
+        bytes
+    }
+
+    /// Stamps each unit of zeroes.
+    fn lay(self, zeroes: &mut [u8]) {
+        for (unit, chunk) in (0..).zip(zeroes.as_chunks_mut::<UNIT>().0) {
             let word = self.0 | unit;
             chunk[..8].copy_from_slice(&word.to_le_bytes());
             chunk[8..16].copy_from_slice(&seal(word).to_le_bytes());
         }
-        bytes
     }
 
     /// CRC32C is linear: the checksum of a stamp is that of stamp 0 changed by a table entry for each of its bytes.
@@ -120,13 +127,18 @@ impl Stamp {
     }
 }
 
-fn noise(number: u64) -> Bytes {
-    let (mut bytes, mut state) = ([0; BLOCK_BYTES], number);
-    for chunk in bytes.chunks_exact_mut(8) {
-        state = state.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(SEAL);
-        chunk.copy_from_slice(&(state ^ state >> 29).to_le_bytes());
-    }
-    bytes
+/// One of 64 stretches of the same random bytes.
+fn noise(number: u64) -> &'static Bytes {
+    static STORE: LazyLock<Box<[u8; 2 * BLOCK_BYTES]>> = LazyLock::new(|| {
+        let (mut bytes, mut state) = ([0; 2 * BLOCK_BYTES], SEAL);
+        for chunk in bytes.as_chunks_mut::<8>().0 {
+            state = state.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(SEAL);
+            *chunk = (state ^ state >> 29).to_le_bytes();
+        }
+        Box::new(bytes)
+    });
+    let start = index(number % 64) * 64;
+    STORE[start..].first_chunk().expect("the store is longer than a block")
 }
 
 /// The stamp of a unit with its number in the lowest bits; `None` if nobody wrote these bytes.
@@ -186,9 +198,21 @@ impl Block {
     pub fn bytes(&self) -> Cow<'_, Bytes> {
         match self {
             Block::Zeroes => Cow::Borrowed(&ZEROES),
-            Block::Noise(number) => Cow::Owned(noise(*number)),
+            Block::Noise(number) => Cow::Borrowed(noise(*number)),
             Block::Stamp(stamp) => Cow::Owned(stamp.to_bytes()),
             Block::Bytes(stored) => Cow::Borrowed(stored),
+        }
+    }
+
+    /// Adds them to others.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Block::Stamp(stamp) => {
+                let start = bytes.len();
+                bytes.extend_from_slice(&ZEROES);
+                stamp.lay(&mut bytes[start..]);
+            }
+            Block::Zeroes | Block::Noise(_) | Block::Bytes(_) => bytes.extend_from_slice(&self.bytes()[..]),
         }
     }
 

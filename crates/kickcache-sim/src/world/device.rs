@@ -89,7 +89,7 @@ impl SimulatedDevice {
     pub fn bytes(&self, extent: ByteExtent) -> Vec<u8> {
         let range = index(extent.start / BLOCK_SIZE)..index(extent.end().div_ceil(BLOCK_SIZE));
         let mut bytes = Vec::with_capacity(range.len() * index(BLOCK_SIZE));
-        self.current[range].iter().for_each(|block| bytes.extend_from_slice(&block.bytes()[..]));
+        self.current[range].iter().for_each(|block| block.append_to(&mut bytes));
         bytes
     }
 

@@ -23,11 +23,6 @@ pub(crate) fn kind(operation: &DeviceOperation) -> u64 {
     }
 }
 
-/// Whether an operation is of memory alone.
-pub(crate) fn is_memory_only(operation: &DeviceOperation) -> bool {
-    matches!(operation, DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. })
-}
-
 /// Whether an operation changes a device.
 pub(crate) fn is_write(operation: &DeviceOperation) -> bool {
     matches!(kind(operation), 2 | 3 | 6 | 7)

@@ -5,7 +5,6 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE};
 
 use crate::world::host::{Devices, Host, InFlight};
 use crate::world::memory::Access;
-use crate::world::operation::{describe, is_memory_only};
 use crate::world::subject::Subject;
 
 /// The memory that an operation uses while it is in flight, and how.
@@ -23,11 +22,31 @@ pub(super) fn memory_of(operation: &DeviceOperation) -> Option<(&[Piece], Access
     }
 }
 
+/// What a submission in flight uses of its device. Kept apart from the submissions: all are looked at for each new one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    id: u64,
+    device: Device,
+    extent: ByteExtent,
+    writes: bool,
+}
+
+impl Claim {
+    fn clashes(&self, flight: &InFlight) -> bool {
+        let both_write = self.writes && flight.writes;
+        let one_writes = self.writes || flight.writes;
+        self.device == flight.device
+            && overlap(self.extent, flight.extent)
+            && (both_write || (flight.device == Device::Cache && one_writes))
+    }
+}
+
 impl<E: Subject> Host<E> {
     /// Checks a submission and takes the memory that it uses.
     pub(super) fn take_in(&mut self, flight: &InFlight, devices: &mut Devices) -> Result<(), String> {
         self.check_border(flight, devices)?;
         self.check_order(flight)?;
+        self.claim(flight);
         if let Some((pieces, access)) = memory_of(&flight.operation) {
             self.memory.guard(flight.id, pieces, access)?;
             if access == Access::Target {
@@ -63,17 +82,25 @@ impl<E: Subject> Host<E> {
         if flight.is_flush {
             return Ok(());
         }
-        let reads_allowed = flight.device != Device::Cache;
-        let clashes = |other: &&InFlight| {
-            let is_same = other.device == flight.device && !other.is_flush;
-            is_same
-                && overlap(other.extent, flight.extent)
-                && !is_memory_only(&other.operation)
-                && ((flight.writes && other.writes) || (!reads_allowed && (flight.writes || other.writes)))
-        };
-        match self.in_flight.iter().flatten().find(clashes) {
-            Some(other) => Err(format!("overlaps {} in flight: {}", other.id, describe(&other.operation))),
+        let clashes = |other: &&Claim| other.clashes(flight);
+        match self.claims.iter().find(clashes) {
+            Some(other) => Err(format!("overlaps {:#x} in flight, {:?}", other.id, other.extent)),
             None => Ok(()),
+        }
+    }
+
+    /// Notes what a submission on its way uses of its device.
+    fn claim(&mut self, flight: &InFlight) {
+        let InFlight { id, device, extent, writes, .. } = *flight;
+        if !flight.is_flush {
+            self.claims.push(Claim { id, device, extent, writes });
+        }
+    }
+
+    /// A submission ended.
+    pub(super) fn release(&mut self, flight: &InFlight) {
+        if let Some(place) = self.claims.iter().position(|claim| claim.id == flight.id) {
+            self.claims.swap_remove(place);
         }
     }
 }

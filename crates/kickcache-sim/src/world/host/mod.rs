@@ -13,7 +13,7 @@ use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
 
 use crate::random::Random;
 use crate::world::device::{FlushTicket, SimulatedDevice, WriteTicket};
-use crate::world::host::border::memory_of;
+use crate::world::host::border::{Claim, memory_of};
 use crate::world::memory::DriverMemory;
 use crate::world::operation::{
     describe, device_and_flush, extent_of, is_durable, is_write, journal_part, kind,
@@ -114,6 +114,8 @@ pub struct Host<E> {
     pub memory: DriverMemory,
     /// By the lower half of their ids.
     in_flight: Vec<Option<InFlight>>,
+    /// What they use of the devices.
+    claims: Vec<Claim>,
     random: Random,
     cache_latency: Latency,
     origin_latency: Latency,
@@ -146,6 +148,7 @@ impl<E: Subject> Host<E> {
             engine,
             memory: DriverMemory::new(plan.settings.pool_pages),
             in_flight: Vec::new(),
+            claims: Vec::new(),
             outages: plan.faults.draw_outages(now, volumes, &mut random),
             random,
             cache_latency: plan.cache_latency,
@@ -308,6 +311,7 @@ impl<E: Subject> Host<E> {
     /// If its memory is gone.
     pub fn complete(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<Option<VolumeId>, String> {
         let mut flight = self.take_flight(id)?;
+        self.release(&flight);
         let result = self.end(&flight, around)?;
         if let DeviceOperation::Read { pieces, checksums: Checksums::Compute, .. } = &flight.operation {
             self.memory.checksums(pieces.as_slice(), &mut flight.checksums)?;

@@ -324,6 +324,13 @@ impl Register {
     /// The process died: what was acknowledged survives.
     pub fn kill(&mut self, now: Tick, volume: VolumeId, book: &Book) {
         let flushed = book.is_flushed(volume, self.born);
+        if self.is_idle() {
+            if flushed {
+                self.volatile.clear();
+            }
+            self.volatile.extend_from_slice(&self.base);
+            return self.begin(now);
+        }
         let (mut base, base_survives) = self.survivors(|version| book.is_acknowledged(version));
         let (mut volatile, older_survive) = self.survivors(|version| book.is_durable(version));
         if base_survives {
@@ -348,8 +355,15 @@ impl Register {
 
     /// The power went off: only what was flushed surely survives.
     pub fn cut_power(&mut self, now: Tick, volume: VolumeId, book: &Book) {
-        let (mut base, older_survive) = self.survivors(|version| book.is_durable(version));
         let flushed = book.is_flushed(volume, self.born);
+        if self.is_idle() {
+            if !flushed {
+                self.base.append(&mut self.volatile);
+            }
+            self.volatile.clear();
+            return self.begin(now);
+        }
+        let (mut base, older_survive) = self.survivors(|version| book.is_durable(version));
         if older_survive {
             base.extend(&self.base);
             if !flushed {
@@ -383,14 +397,24 @@ impl Register {
         self.entries.iter().any(|entry| entry.issued(book) > ended && kept(entry.version))
     }
 
-    fn restart(&mut self, now: Tick, mut base: Vec<Version>, mut volatile: Vec<Version>) {
-        base.sort_unstable();
-        base.dedup();
-        volatile.sort_unstable();
-        volatile.dedup();
+    /// Whether nothing was written or discarded in this life, nor left open by an earlier one.
+    fn is_idle(&self) -> bool {
+        let is_open = self.base_open || self.volatile_open || self.loose.is_some();
+        self.entries.is_empty() && self.discarded.is_none() && !is_open
+    }
+
+    fn restart(&mut self, now: Tick, base: Vec<Version>, volatile: Vec<Version>) {
+        (self.base, self.volatile) = (base, volatile);
+        self.begin(now);
+    }
+
+    /// Begins a life with the values that may have survived.
+    fn begin(&mut self, now: Tick) {
         // Those that are in both stay in both: a read tells which of the first reigns, and nothing of the others.
-        self.base = base;
-        self.volatile = volatile;
+        for values in [&mut self.base, &mut self.volatile] {
+            values.sort_unstable();
+            values.dedup();
+        }
         self.base_seen = 0;
         self.born = now;
         self.entries.clear();
