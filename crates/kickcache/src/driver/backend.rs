@@ -69,7 +69,37 @@ pub(crate) trait Backend {
     /// Ends the watches of a key; to be called before the descriptor is closed. An event may still come.
     fn unwatch(&mut self, fd: BorrowedFd<'_>, key: u64);
 
-    /// Hands the kernel what was started, waits for an event or the timeout (`None`: as long as it takes), and
-    /// gives all events there are.
-    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+    /// Hands the kernel what was started, without waiting.
+    fn submit(&mut self) -> io::Result<()>;
+
+    /// Hands the kernel what was started, waits for an event, a doorbell or the timeout (`None`: as long as it takes),
+    /// and gives all events there are.
+    fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        doorbells: &mut dyn Doorbells,
+        events: &mut Vec<Event>,
+    ) -> io::Result<()>;
+}
+
+/// Work that comes without an event while nobody sleeps: who brings it rings only when asked to.
+pub trait Doorbells {
+    /// Whether there is some, found by looking.
+    fn has_work(&self) -> bool;
+
+    /// Asks for a ring from now on; `true` if there is work already, and nobody may sleep.
+    fn arm(&mut self) -> bool;
+}
+
+/// Nobody brings work unannounced.
+pub(crate) struct NoDoorbells;
+
+impl Doorbells for NoDoorbells {
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn arm(&mut self) -> bool {
+        false
+    }
 }

@@ -21,4 +21,4 @@ pub mod virtual_device;
 pub mod wakeup;
 mod workers;
 
-pub use backend::Interest;
+pub use backend::{Doorbells, Interest};

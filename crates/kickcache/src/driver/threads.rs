@@ -9,7 +9,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use crate::driver::backend::{Backend, Event, Interest, Io, Target, WATCH_KEY_MAX};
+use crate::driver::backend::{Backend, Doorbells, Event, Interest, Io, Target, WATCH_KEY_MAX};
 use crate::driver::workers::Workers;
 
 /// Threads that execute I/O: as many as a disk takes requests at once with profit.
@@ -104,7 +104,18 @@ impl Backend for Threads {
         }
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+    fn submit(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        doorbells: &mut dyn Doorbells,
+        events: &mut Vec<Event>,
+    ) -> io::Result<()> {
+        let is_short = timeout.is_some_and(|timeout| timeout.is_zero());
+        let timeout = if !is_short && doorbells.arm() { Some(Duration::ZERO) } else { timeout };
         let timeout = timeout.map(|span| Timespec {
             tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(span.subsec_nanos()),

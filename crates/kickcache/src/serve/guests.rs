@@ -2,6 +2,7 @@
 
 use kickcache_engine::request::RequestId;
 
+use crate::driver::Doorbells;
 use crate::export::vhost_user::{Device, Disk, GuestRequest, Packet, QUEUE_COUNT_MAX, Socket};
 use crate::serve::listener::Listener;
 
@@ -9,6 +10,8 @@ use crate::serve::listener::Listener;
 #[derive(Default)]
 pub(crate) struct Guests {
     pub(crate) ports: Vec<Port>,
+    /// Nothing more is taken from them.
+    pub(crate) closed: bool,
     pending: Vec<Option<Pending>>,
     count: usize,
 }
@@ -82,7 +85,7 @@ impl GuestKey {
 
 impl Guests {
     pub(crate) fn new(ports: Vec<Port>) -> Guests {
-        Guests { ports, pending: Vec::new(), count: 0 }
+        Guests { ports, closed: false, pending: Vec::new(), count: 0 }
     }
 
     pub(crate) fn insert(&mut self, id: RequestId, pending: Pending) {
@@ -107,6 +110,17 @@ impl Guests {
     }
 }
 
+impl Doorbells for Guests {
+    fn has_work(&self) -> bool {
+        !self.closed && self.ports.iter().any(Port::has_work)
+    }
+
+    fn arm(&mut self) -> bool {
+        // Each of them is armed, also behind one that has work.
+        !self.closed && self.ports.iter_mut().fold(false, |more, port| port.arm() || more)
+    }
+}
+
 impl Port {
     pub(crate) fn new(listener: Listener, disk: Disk, volume: usize) -> Port {
         Port {
@@ -123,6 +137,18 @@ impl Port {
             bytes: 0,
             turn: 0,
         }
+    }
+
+    /// While a request waits for memory nothing more is taken, and an end of another of this guest wakes the loop.
+    fn has_work(&self) -> bool {
+        if self.held.is_some() { self.bytes == 0 } else { self.device.has_more() }
+    }
+
+    fn arm(&mut self) -> bool {
+        if self.held.is_some() {
+            return self.bytes == 0;
+        }
+        (0..QUEUE_COUNT_MAX).fold(false, |more, queue| self.device.arm(queue) || more)
     }
 
     /// The generation of a queue's kick descriptor.

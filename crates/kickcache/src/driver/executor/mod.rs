@@ -16,7 +16,7 @@ use kickcache_engine::request::{Durability, Unmap};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex};
 
-use crate::driver::backend::{Backend, Event, Interest, Target};
+use crate::driver::backend::{Backend, Doorbells, Event, Interest, NoDoorbells, Target};
 use crate::driver::buffers::Buffers;
 use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
@@ -236,16 +236,37 @@ impl Driver {
         self.backend.unwatch(fd, key);
     }
 
+    /// Hands what was submitted to the system, so that devices work while the caller does.
+    ///
+    /// # Errors
+    /// If the ring is broken.
+    pub fn hand_over(&mut self) -> io::Result<()> {
+        self.backend.submit()
+    }
+
     /// Hands what was submitted to the system and waits until something ends or becomes ready, at most until
     /// `until`.
     ///
     /// # Errors
     /// If the ring is broken.
     pub fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
+        self.wait_beside(now, until, &mut NoDoorbells)
+    }
+
+    /// The same, beside doorbells: until one of them has work.
+    ///
+    /// # Errors
+    /// If the ring is broken.
+    pub fn wait_beside(
+        &mut self,
+        now: Instant,
+        until: Option<Instant>,
+        doorbells: &mut dyn Doorbells,
+    ) -> io::Result<()> {
         let wakeups = self.virtual_media.iter().filter_map(|&slot| self.media[slot].as_ref()?.next_wakeup());
         let until = wakeups.chain(until).min();
         let until = if self.has_completions() { Some(now) } else { until };
-        self.backend.wait(until.map(|until| span(now, until)), &mut self.fresh)?;
+        self.backend.wait(until.map(|until| span(now, until)), doorbells, &mut self.fresh)?;
         for event in self.fresh.drain(..) {
             match event {
                 Event::Io { token, result } => self.events.push_back((token, result)),
@@ -256,7 +277,7 @@ impl Driver {
     }
 
     /// Whether [`Driver::poll_completion`] may have something without a wait.
-    fn has_completions(&self) -> bool {
+    pub fn has_completions(&self) -> bool {
         !self.ended.is_empty() || !self.events.is_empty()
     }
 

@@ -309,6 +309,51 @@ fn a_wait_does_not_sleep_while_completions_are_left() {
     });
 }
 
+/// Doorbells that have work from the start, or never, and count how often they were armed.
+struct Counted {
+    has_work: bool,
+    armed: u32,
+}
+
+impl Doorbells for Counted {
+    fn has_work(&self) -> bool {
+        self.has_work
+    }
+
+    fn arm(&mut self) -> bool {
+        self.armed += 1;
+        self.has_work
+    }
+}
+
+#[test]
+fn a_wait_ends_at_once_when_a_doorbell_has_work() {
+    on_both(|mut fixture| {
+        let mut doorbells = Counted { has_work: true, armed: 0 };
+        let flush = fixture.submit(DeviceOperation::Flush { device: ORIGIN });
+        // Without the work the last of these waits would never end.
+        for _ in 0..100 {
+            fixture.driver.wait_beside(fixture.clock.now(), None, &mut doorbells).unwrap();
+            let completion = fixture.driver.poll_completion(Instant::ZERO);
+            assert!(completion.is_none_or(|completion| completion.id.as_u64() == flush));
+        }
+        assert!(doorbells.armed > 0);
+    });
+}
+
+#[test]
+fn doorbells_are_armed_before_a_sleep_and_not_without_one() {
+    on_both(|mut fixture| {
+        let mut doorbells = Counted { has_work: false, armed: 0 };
+        let now = fixture.clock.now();
+        fixture.driver.wait_beside(now, Some(now), &mut doorbells).unwrap();
+        assert_eq!(doorbells.armed, 0, "nobody sleeps");
+        let later = now.plus(kickcache_engine::time::Duration::from_millis(5));
+        fixture.driver.wait_beside(now, Some(later), &mut doorbells).unwrap();
+        assert_eq!(doorbells.armed, 1);
+    });
+}
+
 #[test]
 fn sockets_become_ready_beside_the_devices() {
     use std::io::Write;

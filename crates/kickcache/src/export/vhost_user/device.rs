@@ -193,6 +193,11 @@ impl Device {
         Rules { size: self.disk.size, read_only: self.disk.read_only, durable, features: self.features }
     }
 
+    /// Whether a queue that was not asked for kicks has something to take.
+    pub fn has_more(&self) -> bool {
+        self.vrings.iter().any(|vring| vring.is_awake() && vring.has_more(self.ram.memory()))
+    }
+
     /// Asks the guest for kicks of a queue; `true` if there is something already.
     pub fn arm(&mut self, queue: u16) -> bool {
         let vring = &mut self.vrings[usize::from(queue)];

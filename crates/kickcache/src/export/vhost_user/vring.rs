@@ -254,6 +254,12 @@ impl Vring {
         self.armed = false;
     }
 
+    /// Whether the guest added something; a ring that cannot be read is found broken by whoever takes from it.
+    pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
+        let available = self.queue.avail_idx(memory, Ordering::Acquire);
+        available.map_or(true, |index| index.0 != self.queue.next_avail())
+    }
+
     /// Asks the guest to kick from now on; `true` if it added something meanwhile.
     pub(super) fn arm(&mut self, memory: &GuestMemoryMmap) -> Result<bool, QueueFault> {
         let more = self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;

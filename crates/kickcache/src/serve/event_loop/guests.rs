@@ -7,7 +7,7 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::Checksum;
 
 use super::watched::Watched;
-use super::{After, EventLoop, Stage};
+use super::{EventLoop, Stage};
 use crate::driver::Interest;
 use crate::driver::buffers::Bound;
 use crate::export::vhost_user::{
@@ -15,6 +15,7 @@ use crate::export::vhost_user::{
     Socket,
 };
 use crate::serve::cache_engine::CacheEngine;
+use crate::serve::error::ServeError;
 use crate::serve::guests::{GuestKey, Part, Pending};
 
 /// Requests taken from a guest before the others get their turn.
@@ -39,6 +40,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     pub(super) fn stop_listening_to_guests(&mut self) {
+        self.guests.closed = true;
         for (index, port) in self.guests.ports.iter_mut().enumerate() {
             let Some(listener) = port.listener.take() else { continue };
             let key = Watched::Guest(guest_key(index, Part::Listener, 0)).key();
@@ -281,9 +283,11 @@ impl<E: CacheEngine> EventLoop<E> {
         port.device.complete(request, outcome);
     }
 
-    /// Interrupts guests and asks for their kicks. What came meanwhile is to be taken before the loop sleeps.
-    pub(super) fn answer_guests(&mut self, _now: Instant) -> After {
-        let mut after = After::Sleep;
+    /// Answers guests. Devices have their work before, because a guest that wakes may run in this thread's stead.
+    pub(super) fn serve_guests(&mut self) -> Result<(), ServeError> {
+        if self.driver.has_completions() {
+            self.driver.hand_over().map_err(ServeError::system("hand work to devices"))?;
+        }
         for index in 0..self.guests.ports.len() {
             let port = &mut self.guests.ports[index];
             port.device.signal();
@@ -292,29 +296,8 @@ impl<E: CacheEngine> EventLoop<E> {
                 self.receive_from_guest(index);
             }
             self.listen_to_guest(index);
-            if self.stage == Stage::Serving && self.arm_guest(index) == After::GoOn {
-                after = After::GoOn;
-            }
         }
-        after
-    }
-
-    fn arm_guest(&mut self, index: usize) -> After {
-        let port = &mut self.guests.ports[index];
-        let mut after = After::Sleep;
-        // While a request waits for memory nothing more is taken, and an end of another of this guest wakes the loop.
-        if port.held.is_some() {
-            return if port.bytes == 0 { After::GoOn } else { After::Sleep };
-        }
-        if !port.device.is_awake() {
-            return after;
-        }
-        for queue in 0..QUEUE_COUNT_MAX {
-            if port.device.arm(queue) {
-                after = After::GoOn;
-            }
-        }
-        after
+        Ok(())
     }
 }
 

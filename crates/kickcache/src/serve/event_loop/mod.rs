@@ -124,15 +124,17 @@ impl<E: CacheEngine> EventLoop<E> {
             self.pump(now);
             self.retry_stalled(now);
             self.tell_out_of_service();
-            if self.send_all(now) == After::GoOn || self.answer_guests(now) == After::GoOn {
+            if self.send_all(now) == After::GoOn {
                 continue;
             }
+            self.serve_guests()?;
             if self.advance_stage(now) {
                 return Ok(());
             }
             let until = self.next_deadline();
             let now = self.clock.now();
-            self.driver.wait(now, until).map_err(ServeError::system("wait for events"))?;
+            let waited = self.driver.wait_beside(now, until, &mut self.guests);
+            waited.map_err(ServeError::system("wait for events"))?;
             self.take_events();
         }
     }

@@ -152,8 +152,11 @@ fn completions_out_of_order_are_put_on_the_ring_as_they_come() {
 fn kicks_are_wanted_only_after_the_ring_was_found_empty() {
     let mut guest = Guest::new(FEATURES | EVENT_IDX);
     assert!(guest.device.is_awake());
+    assert!(!guest.device.has_more());
     guest.request(READ, 0, &[(DATA, 512, WRITE)]);
+    assert!(guest.device.has_more());
     guest.serve();
+    assert!(!guest.device.has_more());
     assert!(!guest.device.arm(0) && !guest.device.is_awake());
     assert_eq!(guest.read::<2>(harness::USED + 4 + 8 * 16), [1, 0]);
     guest.request(READ, 0, &[(DATA, 512, WRITE)]);
