@@ -116,8 +116,8 @@ impl Doorbells for Guests {
     }
 
     fn arm(&mut self) -> bool {
-        // Each of them is armed, also behind one that has work.
-        !self.closed && self.ports.iter_mut().fold(false, |more, port| port.arm() || more)
+        // Behind one that has work none is armed: nobody sleeps.
+        !self.closed && self.ports.iter_mut().any(Port::arm)
     }
 }
 
@@ -148,7 +148,7 @@ impl Port {
         if self.held.is_some() {
             return self.bytes == 0;
         }
-        (0..QUEUE_COUNT_MAX).fold(false, |more, queue| self.device.arm(queue) || more)
+        (0..QUEUE_COUNT_MAX).any(|queue| self.device.arm(queue))
     }
 
     /// The generation of a queue's kick descriptor.
