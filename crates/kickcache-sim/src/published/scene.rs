@@ -170,7 +170,8 @@ impl Scene {
         if self.start == Start::Empty || age.frees_when_idle {
             at = lay_out(&mut cache, &mut devices, at, self.data_gib * GIB);
         }
-        Ready { contestant: Box::new(cache), at, devices: Devices::cached(ssd(seed), disks(seed + 1)) }
+        // The same devices: what the cache still does in the background is in flight there.
+        Ready { contestant: Box::new(cache), at, devices }
     }
 
     fn prepare_bcache(&self, cutoff: u64, seed: u64) -> Ready {

@@ -109,6 +109,15 @@ fn the_old_policy_does_not_adapt_and_the_repaired_one_does() {
 }
 
 #[test]
+fn copies_under_way_when_a_run_begins_do_not_stand_in_its_way() {
+    let scene =
+        Scene { cache: Cache::DmCache(Age::LINUX_4_12_RC1), data_gib: 4, start: Start::Junk, jobs: 2 };
+    let result = scene.run(1, 1, &mut |_| ());
+    // Before the run dirty blocks are written back, as many at a time as this age allows to move in all.
+    assert!(result.promoted_bytes > 100 << 20, "{} bytes", result.promoted_bytes);
+}
+
+#[test]
 fn what_has_proved_itself_is_not_written_over_for_nothing() {
     let row = steady::ROWS[2];
     let found = row.run(1, 3_000_000).unwrap();

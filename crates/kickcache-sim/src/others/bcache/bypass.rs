@@ -72,11 +72,12 @@ impl Bypass {
 
     /// Whether an access goes past the cache.
     pub(super) fn choose(&mut self, now: Instant, extent: ByteExtent) -> bool {
-        let run = self.observe(now, extent);
-        if self.cutoff > 0 && run >= self.cutoff {
-            return true;
+        let limit = self.congestion_limit(now);
+        if limit.is_none() && self.cutoff == 0 {
+            return false;
         }
-        self.congestion_limit(now).is_some_and(|limit| run >= limit)
+        let run = self.observe(now, extent);
+        (self.cutoff > 0 && run >= self.cutoff) || limit.is_some_and(|limit| run >= limit)
     }
 
     fn observe(&mut self, now: Instant, extent: ByteExtent) -> u64 {
