@@ -169,6 +169,11 @@ fn misplaced(found: u64) -> String {
     format!("data of volume {volume} offset {:#x} (version {})", unit * UNIT_SIZE, found >> VERSION_SHIFT)
 }
 
+/// Copies them once: `Rc::new(*bytes)` would copy them to the stack first.
+fn shared(bytes: &Bytes) -> Rc<Bytes> {
+    Rc::<[u8]>::from(bytes.as_slice()).try_into().expect("the bytes of a block")
+}
+
 impl Block {
     /// A whole block of a write.
     pub fn stamp(volume: VolumeId, block: u64, version: Version) -> Block {
@@ -177,21 +182,18 @@ impl Block {
 
     /// The block that these bytes are.
     pub fn from_bytes(bytes: &Bytes) -> Block {
+        Block::symbol(bytes).unwrap_or_else(|| Block::Bytes(shared(bytes)))
+    }
+
+    /// The symbol that stands for these bytes, if one does.
+    fn symbol(bytes: &Bytes) -> Option<Block> {
         if *bytes == ZEROES {
-            return Block::Zeroes;
+            return Some(Block::Zeroes);
         }
-        let stamp = unit_of(&bytes[..UNIT]).filter(|first| first & (UNITS_PER_BLOCK - 1) == 0);
-        let is_whole = |stamp: &u64| {
-            let mut units = (*stamp..).zip(bytes.chunks_exact(UNIT));
-            units.all(|(word, chunk)| unit_of(chunk) == Some(word))
-        };
-        match stamp.filter(is_whole) {
-            Some(stamp) => Block::Stamp(Stamp(stamp)),
-            // Copied once: `Rc::new(*bytes)` would copy them to the stack first.
-            None => {
-                Block::Bytes(Rc::<[u8]>::from(bytes.as_slice()).try_into().expect("the bytes of a block"))
-            }
-        }
+        let stamp = unit_of(&bytes[..UNIT]).filter(|first| first & (UNITS_PER_BLOCK - 1) == 0)?;
+        let mut units = (stamp..).zip(bytes.chunks_exact(UNIT));
+        let is_whole = units.all(|(word, chunk)| unit_of(chunk) == Some(word));
+        is_whole.then_some(Block::Stamp(Stamp(stamp)))
     }
 
     /// The bytes that the block stands for.
@@ -233,16 +235,30 @@ impl Block {
 
     /// Replaces a part of the bytes, from byte `at` on, by a part of another block.
     pub fn overlay(&mut self, at: usize, source: &Block, from: usize, length: usize) {
-        let mut bytes = self.to_bytes();
-        bytes[at..at + length].copy_from_slice(&source.bytes()[from..from + length]);
-        *self = Block::from_bytes(&bytes);
+        let target = self.bytes_mut();
+        target[at..at + length].copy_from_slice(&source.bytes()[from..from + length]);
+        if let Some(symbol) = Block::symbol(target) {
+            *self = symbol;
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut Bytes {
+        if !matches!(self, Block::Bytes(_)) {
+            *self = Block::Bytes(shared(&self.bytes()));
+        }
+        match self {
+            Block::Bytes(stored) => Rc::make_mut(stored),
+            Block::Zeroes | Block::Noise(_) | Block::Stamp(_) => unreachable!("they are bytes now"),
+        }
     }
 
     /// Flips one bit.
     pub fn flip(&mut self, byte: usize, bit: u64) {
-        let mut bytes = self.to_bytes();
+        let bytes = self.bytes_mut();
         bytes[byte] ^= 1 << bit;
-        *self = Block::from_bytes(&bytes);
+        if let Some(symbol) = Block::symbol(bytes) {
+            *self = symbol;
+        }
     }
 
     /// The version of the whole block, as block `block` of a volume; `None` if it has several, or wrong ones.
