@@ -16,6 +16,7 @@ pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
         8 | 9 => crash_at_a_checkpoint(plan, random),
         10 if random.chance(500) => fail_origin_flushes(plan, random),
         10 => rot(plan, random),
+        11 => rot_between_lives(plan, random),
         _ => {}
     }
 }
@@ -110,4 +111,15 @@ fn rot(plan: &mut Plan, random: &mut Random) {
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (800, 256);
     (plan.weights.read, plan.weights.write) = (100, 30);
     (plan.requests, plan.lives) = (400, 1);
+}
+
+/// Blocks rot of which nobody else has the newest content, while recovery still has to look at each.
+fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    plan.faults = Faults::default();
+    plan.faults.rot_permille = random.within(500, 1_000);
+    (plan.shape.hot_permille, plan.shape.length_max) = (random.within(0, 600), 64 << 10);
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 10);
+    (plan.requests, plan.lives) = (random.within(20, 150), random.within(6, 14));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (500, 450, 1_000);
 }
