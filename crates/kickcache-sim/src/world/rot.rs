@@ -63,6 +63,13 @@ pub struct DurablePlaces {
     pub headers: Vec<u64>,
 }
 
+/// The same, data with the sequence number of its batch.
+#[derive(Default)]
+struct Found {
+    data: Vec<(Sequence, u64)>,
+    headers: Vec<u64>,
+}
+
 /// What a cache device holds that was durable.
 pub fn durable_places(cache: &SimulatedDevice) -> DurablePlaces {
     let copy = |offset: u64| cache.bytes(ByteExtent { start: offset, length: SUPERBLOCK_SIZE as u64 });
@@ -72,12 +79,12 @@ pub fn durable_places(cache: &SimulatedDevice) -> DurablePlaces {
     };
     let geometry = superblock.geometry;
     let told = told_by_journal(cache, &superblock);
-    let (mut data, mut headers) = (Vec::new(), Vec::new());
+    let mut found = Found::default();
     for segment in (0..geometry.segment_count).map(SegmentIndex::new) {
-        note_segment((&mut data, &mut headers), cache, &superblock, segment, &told);
+        note_segment(&mut found, cache, &superblock, segment, &told);
     }
-    data.sort_unstable();
-    DurablePlaces { data: data.into_iter().map(|(_, place)| place).collect(), headers }
+    found.data.sort_unstable();
+    DurablePlaces { data: found.data.into_iter().map(|(_, place)| place).collect(), headers: found.headers }
 }
 
 fn blocks_of(cache: &SimulatedDevice, extent: ByteExtent) -> &[Block] {
@@ -110,9 +117,8 @@ fn headers_of(blocks: &[Block], superblock: &Superblock, segment: SegmentIndex) 
     (0..).zip(blocks).filter_map(decode).collect()
 }
 
-/// Notes the data of a segment, with the sequence number of its batch, and the headers.
 fn note_segment(
-    places: (&mut Vec<(Sequence, u64)>, &mut Vec<u64>),
+    found: &mut Found,
     cache: &SimulatedDevice,
     superblock: &Superblock,
     segment: SegmentIndex,
@@ -135,17 +141,17 @@ fn note_segment(
         if is_durable(header, header) {
             let data = (header.start + 1..).zip(&header.entries);
             let is_whole = |number: u32, checksum| {
-                blocks.get(number as usize).is_some_and(|found| found.checksum() == checksum)
+                blocks.get(number as usize).is_some_and(|block| block.checksum() == checksum)
             };
             let whole =
                 data.filter(|(number, entry)| entry.key.is_some() && is_whole(*number, entry.checksum));
-            places.0.extend(whole.map(|(number, _)| (header.sequence, place(number))));
+            found.data.extend(whole.map(|(number, _)| (header.sequence, place(number))));
         }
         let is_behind = |other: &&BatchHeader| {
             other.start > header.start && other.generation == header.generation && is_durable(other, header)
         };
         if headers.iter().any(|other| is_behind(&other)) {
-            places.1.push(place(header.start));
+            found.headers.push(place(header.start));
         }
     }
 }
