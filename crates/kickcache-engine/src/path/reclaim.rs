@@ -87,8 +87,11 @@ fn being_emptied(state: &State) -> usize {
         return state.reclaim.emptying.len();
     }
     let has_room = state.log.room(Queue::Main) > 0;
-    let live = |each: &Emptying| state.cache.segments().get(each.segment).live > 0;
-    state.reclaim.emptying.iter().filter(|each| each.reads_in_flight > 0 || has_room && live(each)).count()
+    let will_end = |each: &&Emptying| {
+        let found = state.cache.segments().get(each.segment);
+        each.reads_in_flight > 0 || if found.live > 0 { has_room } else { found.readers == 0 }
+    };
+    state.reclaim.emptying.iter().filter(will_end).count()
 }
 
 /// Empties the next segment; `false` if there is none.

@@ -23,8 +23,8 @@ use crate::workload::Kind;
 
 /// Time between two accesses of a trace without times.
 const STEP: Duration = Duration::from_millis(1);
-/// Bytes of the longest request that is handed in.
-const REQUEST_MAX: u64 = 16 << 20;
+/// Bytes of the longest request that is handed in: about what kernels split long ones into.
+const REQUEST_MAX: u64 = 1 << 20;
 /// What every block's checksum is, as no block has contents.
 static CHECKSUMS: [Checksum; 8192] = [Checksum::new(0); 8192];
 /// What the cache device reads as before it was written.
@@ -282,6 +282,22 @@ mod tests {
                 "{percent} %: {found:?}, S3-FIFO misses {yardstick}"
             );
             assert!(found.written_per_byte() < 2.0, "{percent} %: {found:?}");
+        }
+    }
+
+    #[test]
+    fn writes_that_wait_for_room_empty_no_more_than_they_need() {
+        const MIB: u64 = 1 << 20;
+        let trial = Trial { cache_blocks: 16 << 8, scale: Scale(1), fill: Fill::Exact };
+        let mut cache = InstantCache::open(512 * MIB, trial).unwrap();
+        let mebibyte = |number: u64| ByteExtent { start: number * MIB, length: MIB };
+        (0..32).for_each(|number| cache.access(Instant::ZERO, Kind::Read, mebibyte(number)));
+        let cached = |cache: &InstantCache| cache.engine.status().volumes[0].cached_blocks;
+        let full = cached(&cache);
+        for number in 0..400 {
+            cache.access(Instant::ZERO, Kind::Write, mebibyte(64 + number));
+            let left = cached(&cache);
+            assert!(left * 10 > full * 8, "{left} blocks of {full} after {number} writes");
         }
     }
 
