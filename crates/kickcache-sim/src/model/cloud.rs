@@ -1,5 +1,6 @@
-//! A cloud disk with a cap on operations and bandwidth: each slice of time lets so much pass, and what comes when it is
-//! used up waits for the next. The published latencies of such disks lie just below 100 ms when the cap is reached.
+//! A cloud disk with a cap on operations and bandwidth: a token bucket that is filled a slice of time at a time. What comes
+//! when it is empty waits for the next slice; what is not used is saved, up to a burst. The published latencies of such
+//! disks lie just below 100 ms when the cap is reached.
 
 use kickcache_engine::time::Instant;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ pub struct CloudParameters {
     /// Length of a slice, in microseconds.
     #[serde(default = "usual_slice")]
     pub slice: f64,
+    /// How much of unused time is saved, in microseconds; a disk at rest has all of it.
+    #[serde(default)]
+    pub burst: f64,
     /// Bytes that count as one operation.
     #[serde(default = "usual_operation_bytes")]
     pub operation_bytes: u64,
@@ -45,6 +49,7 @@ impl CloudParameters {
             iops,
             bandwidth: iops * 16_384.0,
             slice: usual_slice(),
+            burst: 0.0,
             operation_bytes: usual_operation_bytes(),
             base: usual_base(),
         }
@@ -56,6 +61,7 @@ impl CloudParameters {
             ("iops", self.iops, Range::Positive),
             ("bandwidth", self.bandwidth, Range::Positive),
             ("slice", self.slice, Range::Positive),
+            ("burst", self.burst, Range::NotNegative),
             ("operation_bytes", bytes(self.operation_bytes), Range::Positive),
             ("base", self.base, Range::NotNegative),
         ]
@@ -67,7 +73,8 @@ impl CloudParameters {
 pub struct Cloud {
     parameters: CloudParameters,
     random: Random,
-    /// When the slice begins that lets the next operation pass, and how much of it is used up, in microseconds.
+    /// When the slice begins that lets the next operation pass, and how much of it is used up, in microseconds; less than
+    /// nothing is what was saved.
     slice: f64,
     used: f64,
     endings: Endings,
@@ -77,17 +84,18 @@ impl Cloud {
     /// A capped disk at rest.
     pub fn new(parameters: CloudParameters, seed: u64) -> Cloud {
         let random = Random::new(seed);
-        Cloud { parameters, random, slice: 0.0, used: 0.0, endings: Endings::default() }
+        Cloud { parameters, random, slice: 0.0, used: -parameters.burst, endings: Endings::default() }
     }
 
     /// When the cap lets an operation pass.
     fn pass(&mut self, now: Instant, length: u64) -> Instant {
-        let CloudParameters { iops, bandwidth, slice, operation_bytes, .. } = self.parameters;
+        let CloudParameters { iops, bandwidth, slice, burst, operation_bytes, .. } = self.parameters;
         let count = bytes(length.div_ceil(operation_bytes).max(1));
         let cost = (count * 1e6 / iops).max(bytes(length) / bandwidth * 1e6);
         let current = (micros(now) / slice).floor() * slice;
         if current > self.slice {
-            (self.slice, self.used) = (current, 0.0);
+            self.used = (self.used - (current - self.slice)).clamp(-burst, 0.0);
+            self.slice = current;
         }
         // What does not fit is paid from the next slice, so that the rate is exact.
         while self.used >= slice {
@@ -118,6 +126,8 @@ impl DeviceModel for Cloud {
 
 #[cfg(test)]
 mod tests {
+    use kickcache_engine::time::Duration;
+
     use super::*;
     use crate::model::load::{Load, run};
 
@@ -134,6 +144,32 @@ mod tests {
         let mut cloud = Cloud::new(CloudParameters::capped(10_000.0), 1);
         let result = run(&mut cloud, &Load { depth: 1, count: 5_000, ..Load::default() });
         assert!((330.0..370.0).contains(&result.percentile(50.0)), "{}", result.percentile(50.0));
+    }
+
+    #[test]
+    fn what_was_not_used_is_saved_up_to_a_burst() {
+        let parameters =
+            CloudParameters { slice: 10_000.0, burst: 1e6, base: 100.0, ..CloudParameters::capped(1_000.0) };
+        let request =
+            |token| ModelRequest { operation: ModelOperation::Read, offset: 0, length: 4096, token };
+        let passed_within_a_slice = |cloud: &mut Cloud, start: Instant| {
+            (0..3_000).for_each(|token| cloud.submit(start, request(token)));
+            let mut passed = 0;
+            while let Some(at) = cloud.next_event() {
+                passed += u32::from(at < start.plus(Duration::from_millis(9)));
+                cloud.poll(at);
+            }
+            passed
+        };
+        let mut cloud = Cloud::new(parameters, 1);
+        assert_eq!(
+            passed_within_a_slice(&mut cloud, Instant::ZERO),
+            1_010,
+            "a second's worth and the first slice"
+        );
+        let later = |millis| Instant::ZERO.plus(Duration::from_millis(millis));
+        assert_eq!(passed_within_a_slice(&mut cloud, later(2_500)), 510, "half a second was not used");
+        assert_eq!(passed_within_a_slice(&mut cloud, later(60_000)), 1_010, "no more than the burst");
     }
 
     #[test]
