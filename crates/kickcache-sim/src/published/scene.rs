@@ -5,7 +5,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::ByteExtent;
 
 use crate::model::DeviceModel;
-use crate::model::disk::DiskParameters;
+use crate::model::disk::{Disk, DiskParameters};
 use crate::model::mirror::Mirror;
 use crate::model::ssd::{Ssd, SsdParameters};
 use crate::others::bare::Bare;
@@ -62,12 +62,21 @@ pub enum Cache {
 /// What the cache holds at the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// Nothing; the files are then written through the cache, as fio lays them out.
+    /// Nothing.
     Empty,
     /// Blocks of deleted files, which were used a lot.
     Junk,
     /// The first job's file.
     FirstFile,
+}
+
+/// What the origin is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disks {
+    /// The mirrored pair.
+    Pair,
+    /// One of the two, as while a mirror is put in step.
+    One,
 }
 
 /// How a row is simulated.
@@ -81,14 +90,21 @@ pub struct Scene {
     pub start: Start,
     /// Jobs.
     pub jobs: u64,
+    /// The origin.
+    pub disks: Disks,
 }
 
 fn ssd(seed: u64) -> Box<dyn DeviceModel> {
     Box::new(Ssd::new(SsdParameters::articles(), seed))
 }
 
-fn disks(seed: u64) -> Box<dyn DeviceModel> {
-    Box::new(Mirror::new(DiskParameters::rpm_5400(), seed))
+impl Disks {
+    fn start(self, seed: u64) -> Box<dyn DeviceModel> {
+        match self {
+            Disks::Pair => Box::new(Mirror::new(DiskParameters::rpm_5400(), seed)),
+            Disks::One => Box::new(Disk::new(DiskParameters::rpm_5400(), seed)),
+        }
+    }
 }
 
 /// A device that takes no time worth mentioning, to prepare a run with.
@@ -122,7 +138,10 @@ impl Scene {
         let mut result = run(course, &mut load, ready.contestant.as_mut(), &mut ready.devices, progress);
         result.seed = seed;
         result.workload = format!("{} jobs of random reads, zipf 1.2, {} GiB", self.jobs, self.data_gib);
-        result.origin = "a mirrored pair of ST4000LM016".into();
+        result.origin = match self.disks {
+            Disks::Pair => "a mirrored pair of ST4000LM016".into(),
+            Disks::One => "one ST4000LM016".into(),
+        };
         result.name = self.name().into();
         result
     }
@@ -146,7 +165,7 @@ impl Scene {
         };
         match self.cache {
             Cache::BareSsd => bare(ssd(seed)),
-            Cache::BareDisk => bare(disks(seed)),
+            Cache::BareDisk => bare(self.disks.start(seed)),
             Cache::DmCache(age) => self.prepare_dm_cache(age, seed),
             Cache::Bcache { cutoff } => self.prepare_bcache(cutoff, seed),
             Cache::Kickcache => self.prepare_kickcache(seed),
@@ -164,12 +183,10 @@ impl Scene {
         if self.start == Start::Junk {
             cache.fill_with_junk(JUNK_AT);
         }
-        let mut devices = Devices::cached(ssd(seed), disks(seed + 1));
+        let mut devices = Devices::cached(ssd(seed), self.disks.start(seed + 1));
         let idle = Duration::from_millis(120_000);
-        let mut at = settle(&mut cache, &mut devices, Instant::ZERO, idle);
-        if self.start == Start::Empty || age.frees_when_idle {
-            at = lay_out(&mut cache, &mut devices, at, self.data_gib * GIB);
-        }
+        let at = settle(&mut cache, &mut devices, Instant::ZERO, idle);
+        let at = lay_out(&mut cache, &mut devices, at, self.data_gib * GIB);
         // The same devices: what the cache still does in the background is in flight there.
         Ready { contestant: Box::new(cache), at, devices }
     }
@@ -184,7 +201,7 @@ impl Scene {
         if self.start == Start::FirstFile {
             cache.fill(ByteExtent { start: 0, length: self.data_gib * GIB / 2 });
         }
-        let devices = Devices::cached(ssd(seed), disks(seed + 1));
+        let devices = Devices::cached(ssd(seed), self.disks.start(seed + 1));
         Ready { contestant: Box::new(cache), at: Instant::ZERO, devices }
     }
 
@@ -196,7 +213,11 @@ impl Scene {
         if self.start == Start::Junk {
             at = fill_with_junk(&mut cache, CACHE_BYTES, JUNK_AT, seed);
         }
-        Ready { contestant: Box::new(cache), at, devices: Devices::cached(ssd(seed), disks(seed + 1)) }
+        Ready {
+            contestant: Box::new(cache),
+            at,
+            devices: Devices::cached(ssd(seed), self.disks.start(seed + 1)),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::published::cloud::{self, CloudCache};
 use crate::published::figures::Figures;
 use crate::published::load::{Order, Sweep, SweepShape, ZipfReads};
 use crate::published::rows::rows;
-use crate::published::scene::{Cache, Scene, Start, fill_with_junk};
+use crate::published::scene::{Cache, Disks, Scene, Start, fill_with_junk};
 use crate::published::steady;
 use crate::replay::bench::{Course, run, settle};
 use crate::replay::devices::Devices;
@@ -101,7 +101,13 @@ fn the_same_seed_gives_the_same_run_and_both_jobs_alike() {
 #[test]
 fn the_old_policy_does_not_adapt_and_the_repaired_one_does() {
     let promoted = |age| {
-        let scene = Scene { cache: Cache::DmCache(age), data_gib: 4, start: Start::Junk, jobs: 2 };
+        let scene = Scene {
+            cache: Cache::DmCache(age),
+            data_gib: 4,
+            start: Start::Junk,
+            jobs: 2,
+            disks: Disks::Pair,
+        };
         scene.run(1, 1, &mut |_| ()).promoted_bytes
     };
     let (old, repaired) = (promoted(Age::LINUX_4_11), promoted(Age::REPAIRED));
@@ -110,8 +116,13 @@ fn the_old_policy_does_not_adapt_and_the_repaired_one_does() {
 
 #[test]
 fn copies_under_way_when_a_run_begins_do_not_stand_in_its_way() {
-    let scene =
-        Scene { cache: Cache::DmCache(Age::LINUX_4_12_RC1), data_gib: 4, start: Start::Junk, jobs: 2 };
+    let scene = Scene {
+        cache: Cache::DmCache(Age::LINUX_4_12_RC1),
+        data_gib: 4,
+        start: Start::Junk,
+        jobs: 2,
+        disks: Disks::Pair,
+    };
     let result = scene.run(1, 1, &mut |_| ());
     // Before the run dirty blocks are written back, as many at a time as this age allows to move in all.
     assert!(result.promoted_bytes > 100 << 20, "{} bytes", result.promoted_bytes);
@@ -132,7 +143,21 @@ fn cloud_disks_add_up() {
         let figure = row.figure(result);
         println!("{}: {figure:.0}", row.name);
         if let Some(asked) = row.asked {
-            assert!(figure >= asked * 0.97, "{}: {figure:.0}, asked {asked:.0}", row.name);
+            assert!(figure >= asked, "{}: {figure:.0}, asked {asked:.0}", row.name);
         }
     }
+}
+
+#[test]
+fn bcache_on_cloud_disks_is_as_published() {
+    let results = CloudCache::Bcache.run(1);
+    for (row, result) in cloud::ROWS.iter().zip(&results) {
+        let (figure, published) = (row.figure(result), row.published[2]);
+        assert!(within(figure, published, 10.0), "{}: {figure:.0} against {published}", row.name);
+    }
+    // Published for random writes at depth 128: half of them within 3.8 ms, nine tenths within 98.
+    let latencies = results[0].jobs[0].latencies();
+    println!("p50 {} p90 {}", latencies.p50(), latencies.p90());
+    assert!(latencies.p50() < 10_000_000, "{} ns", latencies.p50());
+    assert!((70_000_000..120_000_000).contains(&latencies.p90()), "{} ns", latencies.p90());
 }
