@@ -15,7 +15,7 @@ use crate::order::DurableWaiter;
 use crate::path::{checkpoint, discard, fill, flush, land, merge, read, reclaim, recover, write, writeback};
 use crate::request::{Errno, Operation, Reply, Request};
 use crate::state::{State, Task};
-use crate::time::Instant;
+use crate::time::{Instant, earlier};
 use crate::units::{BLOCK_SIZE, VolumeId};
 use crate::volume::Volume;
 
@@ -391,13 +391,6 @@ impl Engine {
         self.state.volume_mut(volume).draining = true;
         self.state.agenda.push_back(Task::Writeback(volume));
         self.run_agenda();
-    }
-}
-
-fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        _ => one.or(other),
     }
 }
 

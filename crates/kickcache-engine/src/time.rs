@@ -33,6 +33,14 @@ impl Instant {
     }
 }
 
+/// The earlier of two points in time, where there are any.
+pub fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
+    }
+}
+
 impl Duration {
     /// A span of nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Duration {

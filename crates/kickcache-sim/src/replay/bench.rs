@@ -1,9 +1,9 @@
 //! The bench: lets a workload's jobs ask a contestant, which asks its devices, and moves the clock.
 
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::{Duration, Instant, earlier};
 
 use crate::replay::contestant::{Contestant, Tally};
-use crate::replay::devices::{Devices, earlier};
+use crate::replay::devices::Devices;
 use crate::replay::jobs::Jobs;
 use crate::result::RunResult;
 use crate::result::series::Series;

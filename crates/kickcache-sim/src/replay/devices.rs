@@ -1,6 +1,6 @@
 //! The devices below a contestant, and what they did.
 
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Instant, earlier};
 use kickcache_engine::units::ByteExtent;
 
 use crate::model::{DeviceModel, ModelOperation, ModelRequest};
@@ -119,14 +119,6 @@ impl Devices {
         }
         let cache = self.cache.as_mut().map(|cache| std::mem::take(&mut cache.result));
         (cache, std::mem::take(&mut self.origin.result))
-    }
-}
-
-/// The earlier of two points in time, where there are any.
-pub(crate) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
 

@@ -235,30 +235,25 @@ impl Block {
 
     /// Replaces a part of the bytes, from byte `at` on, by a part of another block.
     pub fn overlay(&mut self, at: usize, source: &Block, from: usize, length: usize) {
-        let target = self.bytes_mut();
-        target[at..at + length].copy_from_slice(&source.bytes()[from..from + length]);
-        if let Some(symbol) = Block::symbol(target) {
-            *self = symbol;
-        }
+        self.change(|bytes| bytes[at..at + length].copy_from_slice(&source.bytes()[from..from + length]));
     }
 
-    fn bytes_mut(&mut self) -> &mut Bytes {
+    /// Changes the bytes where they lie.
+    fn change(&mut self, change: impl FnOnce(&mut Bytes)) {
         if !matches!(self, Block::Bytes(_)) {
             *self = Block::Bytes(shared(&self.bytes()));
         }
-        match self {
-            Block::Bytes(stored) => Rc::make_mut(stored),
-            Block::Zeroes | Block::Noise(_) | Block::Stamp(_) => unreachable!("they are bytes now"),
+        let Block::Bytes(stored) = self else { unreachable!("they are bytes now") };
+        let bytes = Rc::make_mut(stored);
+        change(bytes);
+        if let Some(symbol) = Block::symbol(bytes) {
+            *self = symbol;
         }
     }
 
     /// Flips one bit.
     pub fn flip(&mut self, byte: usize, bit: u64) {
-        let bytes = self.bytes_mut();
-        bytes[byte] ^= 1 << bit;
-        if let Some(symbol) = Block::symbol(bytes) {
-            *self = symbol;
-        }
+        self.change(|bytes| bytes[byte] ^= 1 << bit);
     }
 
     /// The version of the whole block, as block `block` of a volume; `None` if it has several, or wrong ones.

@@ -7,7 +7,7 @@ use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::engine::Engine;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId};
 use kickcache_engine::stats::CacheHealth;
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use crate::random::Random;
@@ -251,8 +251,7 @@ impl World {
     fn step<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let timeout = host.engine.poll_timeout();
         let event = self.queue.next();
-        let next = [timeout, event].into_iter().flatten().min();
-        let Some(next) = next else {
+        let Some(next) = earlier(timeout, event) else {
             return Err(self.stuck("nothing will ever happen again", host));
         };
         self.pass(next).map_err(|what| self.stuck(&what, host))?;
