@@ -121,8 +121,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.counters.reclaimed_segments += 1;
     state.reclaim.emptying.push(Emptying { segment, reason, reads_in_flight: 0, has_failed: false });
-    let half = state.cache.geometry().batch_blocks() as usize / 2;
-    let limit = if reason == Reason::Dead { usize::MAX } else { half };
+    let limit = state.retention.carried_max(reason, state.cache.geometry().batch_blocks()) as usize;
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     let mut carried = Vec::new();
     for location in live {

@@ -18,6 +18,10 @@ const DEAD_FIRST_PERCENT: u32 = 50;
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the blocks that came in, in percent: under two blocks are written for each.
 const COPIES_PERCENT: u64 = 90;
+/// Of a segment whose turn it is at most so much is copied, in percent: what is left over leaves, used or not.
+const CARRIED_PERCENT: u32 = 50;
+/// The same while copies are few.
+const CARRIED_PERCENT_MAX: u32 = 75;
 /// Blocks that come in until what was counted before counts half, as a part of the capacity.
 const COPIES_SHARE: u64 = 4;
 /// A segment of main with fewer hot blocks than this, older than all of probation, goes first, in percent.
@@ -65,7 +69,7 @@ pub(crate) enum Noted {
 /// Why a segment is emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
-    /// Its turn has come: what was used enough is copied, up to half of the segment.
+    /// Its turn has come: what was used enough is copied, up to a part of the segment.
     Turn,
     /// Much of it is dead: what lives is copied.
     Dead,
@@ -255,6 +259,15 @@ impl Retention {
         self.used.observe(asked, self.capacity);
     }
 
+    /// Blocks that are copied at most of a segment of `blocks` blocks; those that must be kept are copied all the same.
+    pub(crate) fn carried_max(&self, reason: Reason, blocks: u32) -> u32 {
+        match reason {
+            Reason::Dead => blocks,
+            Reason::Turn | Reason::Yesterday if self.copies.are_many => blocks * CARRIED_PERCENT / 100,
+            Reason::Turn | Reason::Yesterday => blocks * CARRIED_PERCENT_MAX / 100,
+        }
+    }
+
     /// Whether enough of a sealed segment of `blocks` blocks, `live` of them live, is dead copies and headers.
     pub(crate) fn is_mostly_dead(&self, live: u32, blocks: u32) -> bool {
         let percent = if self.copies.are_many { DEAD_FIRST_PERCENT } else { DEAD_FIRST_PERCENT_MAX };
@@ -288,8 +301,11 @@ mod tests {
     fn fewer_dead_blocks_are_cleaned_while_copies_are_few() {
         let mut retention = Retention::new(1_000);
         assert!(retention.is_mostly_dead(70, 100) && !retention.is_mostly_dead(71, 100));
+        assert_eq!(retention.carried_max(Reason::Turn, 100), 75);
         retention.observe(Work { copied: 95, admitted: 100 }, Asked::default());
         assert!(retention.is_mostly_dead(50, 100) && !retention.is_mostly_dead(51, 100));
+        assert_eq!(retention.carried_max(Reason::Turn, 100), 50);
+        assert_eq!(retention.carried_max(Reason::Dead, 100), 100);
         retention.observe(Work { copied: 95, admitted: 120 }, Asked::default());
         assert!(retention.is_mostly_dead(70, 100), "copies are few again");
     }
