@@ -87,10 +87,9 @@ fn being_emptied(state: &State) -> usize {
         return state.reclaim.emptying.len();
     }
     let has_room = state.log.room(Queue::Main) > 0;
-    let will_end = |each: &&Emptying| {
-        let found = state.cache.segments().get(each.segment);
-        each.reads_in_flight > 0 || if found.live > 0 { has_room } else { found.readers == 0 }
-    };
+    let live = |each: &Emptying| state.cache.segments().get(each.segment).live > 0;
+    let will_end =
+        |each: &&Emptying| is_done(state, each) || each.reads_in_flight > 0 || has_room && live(each);
     state.reclaim.emptying.iter().filter(will_end).count()
 }
 
@@ -266,14 +265,16 @@ fn finish_emptied(state: &mut State) {
     for location in postponed {
         retry(state, location);
     }
-    let is_done = |state: &State, emptying: &Emptying| {
-        let found = state.cache.segments().get(emptying.segment);
-        let has_readers = found.readers > 0 && !mutant!(ReuseUnderReader);
-        emptying.reads_in_flight == 0 && !has_readers && found.live == 0
-    };
     let done = take_emptying(state, is_done);
     state.reclaim.emptied.extend(done);
     give_up_unreadable(state);
+}
+
+/// Whether nothing refers to a segment any more.
+fn is_done(state: &State, emptying: &Emptying) -> bool {
+    let found = state.cache.segments().get(emptying.segment);
+    let has_readers = found.readers > 0 && !mutant!(ReuseUnderReader);
+    emptying.reads_in_flight == 0 && !has_readers && found.live == 0
 }
 
 /// Takes those segments out of the ones being emptied for which something holds.

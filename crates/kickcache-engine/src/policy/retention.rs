@@ -261,11 +261,12 @@ impl Retention {
 
     /// Blocks that are copied at most of a segment of `blocks` blocks; those that must be kept are copied all the same.
     pub(crate) fn carried_max(&self, reason: Reason, blocks: u32) -> u32 {
-        match reason {
-            Reason::Dead => blocks,
-            Reason::Turn | Reason::Yesterday if self.copies.are_many => blocks * CARRIED_PERCENT / 100,
-            Reason::Turn | Reason::Yesterday => blocks * CARRIED_PERCENT_MAX / 100,
-        }
+        let percent = match reason {
+            Reason::Dead => 100,
+            Reason::Turn | Reason::Yesterday if self.copies.are_many => CARRIED_PERCENT,
+            Reason::Turn | Reason::Yesterday => CARRIED_PERCENT_MAX,
+        };
+        blocks * percent / 100
     }
 
     /// Whether enough of a sealed segment of `blocks` blocks, `live` of them live, is dead copies and headers.

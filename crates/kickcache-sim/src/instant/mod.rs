@@ -176,7 +176,7 @@ impl InstantCache {
 
     fn request(&mut self, operation: Operation, extent: ByteExtent) {
         let count = match operation {
-            Operation::Write(_) => usize::try_from(extent.length / BLOCK_SIZE).expect("at most 16 MiB"),
+            Operation::Write(_) => usize::try_from(extent.length / BLOCK_SIZE).expect("at most REQUEST_MAX"),
             _ => 0,
         };
         let checksums = &CHECKSUMS[..count];
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn writes_that_wait_for_room_empty_no_more_than_they_need() {
         const MIB: u64 = 1 << 20;
-        let trial = Trial { cache_blocks: 16 << 8, scale: Scale(1), fill: Fill::Exact };
+        let trial = Trial { cache_blocks: 16 * MIB / BLOCK_SIZE, scale: Scale(1), fill: Fill::Exact };
         let mut cache = InstantCache::open(512 * MIB, trial).unwrap();
         let mebibyte = |number: u64| ByteExtent { start: number * MIB, length: MIB };
         (0..32).for_each(|number| cache.access(Instant::ZERO, Kind::Read, mebibyte(number)));

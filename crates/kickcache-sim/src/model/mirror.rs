@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Instant, earlier};
 
 use crate::model::disk::{Disk, DiskParameters};
 use crate::model::{DeviceModel, ModelOperation, ModelRequest};
@@ -48,7 +48,7 @@ impl Mirror {
                 (Some(one), Some(two)) => usize::from(two < one),
                 (one, _) => usize::from(one.is_none()),
             };
-            let at = one.into_iter().chain(two).min().unwrap_or(now);
+            let at = earlier(one, two).unwrap_or(now);
             if let Some(token) = self.disks[first].poll(at) {
                 self.in_flight[first] -= 1;
                 return Some(token);

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Instant, earlier};
 use serde::{Deserialize, Serialize};
 
 use crate::model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
@@ -204,7 +204,7 @@ impl DeviceModel for Ssd {
 
     fn next_event(&self) -> Option<Instant> {
         let rest = self.rests.peek().map(|rest| rest.0.at);
-        self.endings.next().into_iter().chain(rest).min()
+        earlier(self.endings.next(), rest)
     }
 
     fn poll(&mut self, now: Instant) -> Option<u64> {

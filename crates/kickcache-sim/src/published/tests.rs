@@ -98,32 +98,21 @@ fn the_same_seed_gives_the_same_run_and_both_jobs_alike() {
     assert!(jobs[0].abs_diff(jobs[1]) * 4 < jobs[0], "{jobs:?}");
 }
 
+/// dm-cache full of junk, 4 GiB of data.
+fn full_dm_cache(age: Age) -> Scene {
+    Scene { cache: Cache::DmCache(age), data_gib: 4, start: Start::Junk, jobs: 2, disks: Disks::Pair }
+}
+
 #[test]
 fn the_old_policy_does_not_adapt_and_the_repaired_one_does() {
-    let promoted = |age| {
-        let scene = Scene {
-            cache: Cache::DmCache(age),
-            data_gib: 4,
-            start: Start::Junk,
-            jobs: 2,
-            disks: Disks::Pair,
-        };
-        scene.run(1, 1, &mut |_| ()).promoted_bytes
-    };
+    let promoted = |age| full_dm_cache(age).run(1, 1, &mut |_| ()).promoted_bytes;
     let (old, repaired) = (promoted(Age::LINUX_4_11), promoted(Age::REPAIRED));
     assert!(repaired > 5 * old, "{repaired} against {old} bytes");
 }
 
 #[test]
 fn copies_under_way_when_a_run_begins_do_not_stand_in_its_way() {
-    let scene = Scene {
-        cache: Cache::DmCache(Age::LINUX_4_12_RC1),
-        data_gib: 4,
-        start: Start::Junk,
-        jobs: 2,
-        disks: Disks::Pair,
-    };
-    let result = scene.run(1, 1, &mut |_| ());
+    let result = full_dm_cache(Age::LINUX_4_12_RC1).run(1, 1, &mut |_| ());
     // Before the run dirty blocks are written back, as many at a time as this age allows to move in all.
     assert!(result.promoted_bytes > 100 << 20, "{} bytes", result.promoted_bytes);
 }

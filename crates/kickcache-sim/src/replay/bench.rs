@@ -120,7 +120,7 @@ pub fn settle(
     length: Duration,
 ) -> Instant {
     let end = from.plus(length);
-    while let Some(at) = devices.next_event().into_iter().chain(contestant.poll_timeout()).min() {
+    while let Some(at) = earlier(devices.next_event(), contestant.poll_timeout()) {
         let at = at.max(from);
         if at > end {
             break;

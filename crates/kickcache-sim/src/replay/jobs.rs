@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::{Duration, Instant, earlier};
 
 use crate::replay::contestant::Demand;
 use crate::result::JobResult;
@@ -36,7 +36,7 @@ struct Job {
 impl Job {
     fn next_event(&self) -> Option<Instant> {
         let wake = self.wake.filter(|_| self.parked > 0);
-        self.free.front().copied().into_iter().chain(wake).min()
+        earlier(self.free.front().copied(), wake)
     }
 
     fn has_ended(&self) -> bool {

@@ -8,7 +8,7 @@ use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::request::{Durability, Errno, Operation, Request, RequestId};
 use kickcache_engine::stats::Status;
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 use kickcache_sim::random::Random;
 use kickcache_sim::world::content::{Block, Version};
@@ -166,7 +166,7 @@ impl Stage {
         self.pump();
         let timeout = self.engine().poll_timeout();
         let event = self.queue.next();
-        let Some(next) = [timeout, event].into_iter().flatten().min() else { return false };
+        let Some(next) = earlier(timeout, event) else { return false };
         self.now = self.now.max(next);
         let now = self.now;
         if event.is_some_and(|event| timeout.is_none_or(|timeout| event <= timeout)) {
@@ -201,7 +201,7 @@ impl Stage {
         let end = self.now.plus(Duration::from_millis(millis));
         self.pump();
         loop {
-            let next = [self.engine().poll_timeout(), self.queue.next()].into_iter().flatten().min();
+            let next = earlier(self.engine().poll_timeout(), self.queue.next());
             if next.is_none_or(|next| next > end) {
                 self.now = end;
                 return;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Instant, earlier};
 use serde::{Deserialize, Serialize};
 
 use crate::model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, micros, span};
@@ -462,7 +462,7 @@ impl DeviceModel for Disk {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        [self.endings.next(), self.job.map(|job| job.until)].into_iter().flatten().min()
+        earlier(self.endings.next(), self.job.map(|job| job.until))
     }
 
     fn poll(&mut self, now: Instant) -> Option<u64> {
