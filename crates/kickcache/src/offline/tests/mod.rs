@@ -27,7 +27,7 @@ fn a_truncated_cache_device_is_refused() {
     let length = fs::metadata(&path).unwrap().len();
     for end in (0..length / 4096).rev().map(|block| block * 4096) {
         File::options().write(true).open(&path).unwrap().set_len(end).unwrap();
-        let refused = Books::read(Source::open(&path).unwrap()).map(|_| ()).unwrap_err().to_string();
+        let refused = Books::read(open(&path)).map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains("restore the device's size") || end < 1 << 15, "{end}: {refused}");
     }
 }
@@ -38,14 +38,14 @@ fn a_damaged_journal_makes_clean_blocks_suspect_and_a_repair_drops_them() {
     let path = image.cache();
     assert_eq!(look(&path).verdict, Verdict::Good);
     // Not the newest block, which could have been torn by a power cut.
-    let books = Books::read(Source::open(&path).unwrap()).unwrap();
+    let books = Books::read(open(&path)).unwrap();
     let number = books.engine().journal_span().end - 2;
     drop(books);
     flip(&path, (1 << 20) + number % 64 * 4096 + 70, 3);
     let found = look(&path);
     assert_eq!((found.verdict, found.journal.damaged_needed.as_slice()), (Verdict::Suspect, &[number][..]));
     let dirty = found.volumes[0].dirty_blocks;
-    repair(&path, &found.damaged_clean).unwrap();
+    when_free(|| repair(&path, &found.damaged_clean)).unwrap();
     let after = look(&path);
     assert_eq!(after.verdict, Verdict::Good);
     assert_eq!((after.volumes[0].clean_blocks, after.volumes[0].dirty_blocks), (0, dirty));
@@ -60,9 +60,9 @@ fn a_batch_header_that_rotted_is_refused_until_a_repair_goes_on_without_it() {
     let found = look(&path);
     assert_eq!(found.verdict, Verdict::Suspect);
     assert!(found.rotted.unwrap().starts_with("a batch header in segment "));
-    repair(&path, &found.damaged_clean).unwrap();
+    when_free(|| repair(&path, &found.damaged_clean)).unwrap();
     assert_eq!((look(&path).verdict, look(&path).rotted), (Verdict::Good, None));
-    assert!(read(&path).is_ok());
+    assert!(when_free(|| read(&path)).is_ok());
 }
 
 /// Damages a header that recovery needs; `false` if there is none: segments with a summary do without.
@@ -70,7 +70,7 @@ fn rot_needed_header(path: &Path) -> bool {
     let headers = flips::durable(&fs::read(path).unwrap()).headers;
     headers.into_iter().any(|place| {
         flip(path, place * 4096 + 30, 1);
-        let is_refused = read(path).is_err();
+        let is_refused = when_free(|| read(path)).is_err();
         if !is_refused {
             flip(path, place * 4096 + 30, 1);
         }
@@ -78,20 +78,31 @@ fn rot_needed_header(path: &Path) -> bool {
     })
 }
 
-/// Checks a device. While another test starts a process, a copy of this one holds the locks of this one for a moment.
-fn look(path: &Path) -> Findings {
+/// While another test starts a process, a copy of this one holds the locks of this one for a moment.
+fn when_free<T>(mut attempt: impl FnMut() -> Result<T, OfflineError>) -> Result<T, OfflineError> {
     for _ in 0..200 {
-        let found = check(path, &mut |_, _| {});
-        if !matches!(found, Err(OfflineError::Busy(_))) {
-            return found.unwrap();
+        match attempt() {
+            Err(OfflineError::Busy(_)) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            ended => return ended,
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    panic!("{} stays in use", path.display())
+    attempt()
+}
+
+fn look(path: &Path) -> Findings {
+    when_free(|| check(path, &mut |_, _| {})).unwrap()
+}
+
+fn open(path: &Path) -> Source {
+    when_free(|| Source::open(path)).unwrap()
+}
+
+fn sentence_of(error: OfflineError, path: &Path) -> String {
+    format!("{:#}", anyhow::Error::from(error)).replace(&path.display().to_string(), "PATH")
 }
 
 fn sentence(path: &Path) -> String {
-    format!("{:#}", anyhow::Error::from(read(path).unwrap_err())).replace(&path.display().to_string(), "PATH")
+    sentence_of(when_free(|| read(path)).unwrap_err(), path)
 }
 
 #[test]
@@ -119,5 +130,6 @@ fn a_device_in_use_is_refused() {
     let path = folder.path().join("c");
     let file = File::create(&path).unwrap();
     file.lock().unwrap();
-    assert_eq!(sentence(&path), "PATH is in use; if a daemon serves it, ask that one: kickcache status");
+    let refused = sentence_of(read(&path).unwrap_err(), &path);
+    assert_eq!(refused, "PATH is in use; if a daemon serves it, ask that one: kickcache status");
 }
