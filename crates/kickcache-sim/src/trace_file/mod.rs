@@ -8,6 +8,7 @@ mod detect;
 mod format;
 mod lines;
 pub mod survey;
+mod zstd;
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -97,6 +98,9 @@ pub enum TraceError {
     /// The file cannot be read on.
     #[error("the trace cannot be read: {0}")]
     Io(#[from] io::Error),
+    /// A pipe, say: it would be read once, and a trace is read several times.
+    #[error("it is no regular file, and a trace is read more than once; write it to a file first")]
+    NotAFile,
     /// No format fits the first lines.
     #[error("none of the formats fits the beginning of the file ({0:?}); name one: {names}", names = names())]
     UnknownFormat(String),
@@ -130,8 +134,12 @@ impl TraceFile {
     /// Opens a trace; without a format, the one that fits the first lines.
     ///
     /// # Errors
-    /// If the file cannot be read, or no format fits.
+    /// If the file cannot be read or is no regular one, or no format fits.
     pub fn open(path: &Path, format: Option<Format>) -> Result<TraceFile, TraceError> {
+        let metadata = std::fs::metadata(path)?;
+        if !metadata.is_file() && !metadata.is_dir() {
+            return Err(TraceError::NotAFile);
+        }
         TraceFile::from_reader(Box::new(File::open(path)?), format)
     }
 

@@ -15,6 +15,8 @@ const SAMPLE_MAX: usize = 1 << 22;
 const QUOTED_MAX: usize = 5;
 /// Where the next device begins.
 const ALIGNMENT: u64 = 1 << 20;
+/// Devices that would lie beyond have no place.
+const END_MAX: u64 = u64::MAX / ALIGNMENT * ALIGNMENT;
 
 /// What a trace is about.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,7 +55,8 @@ impl Placement {
         let mut placement = Placement::default();
         for end in ends {
             placement.bases.push(placement.end);
-            placement.end += end.div_ceil(ALIGNMENT) * ALIGNMENT;
+            let whole = end.div_ceil(ALIGNMENT) * ALIGNMENT;
+            placement.end = placement.end.saturating_add(whole).min(END_MAX);
         }
         placement
     }
@@ -63,12 +66,14 @@ impl Placement {
         self.end.max(ALIGNMENT)
     }
 
-    /// Where a record's extent lies on the volume, in whole sectors; `None` for devices that were not surveyed.
+    /// Where a record's extent lies on the volume, in whole sectors; `None` for devices that were not surveyed, or lie
+    /// beyond every address.
     pub fn place(&self, record: &Record) -> Option<ByteExtent> {
         let base = *self.bases.get(usize::try_from(record.device).ok()?)?;
         let start = record.extent.start / 512 * 512;
         let end = record.extent.end().div_ceil(512) * 512;
-        (base + end <= self.volume_bytes()).then_some(ByteExtent { start: base + start, length: end - start })
+        let is_inside = base.checked_add(end).is_some_and(|end| end <= self.volume_bytes());
+        is_inside.then_some(ByteExtent { start: base + start, length: end - start })
     }
 }
 

@@ -48,6 +48,23 @@ fn packed_traces_are_unpacked() {
 }
 
 #[test]
+fn packed_traces_that_were_put_together_are_read_to_their_end() {
+    let pack = |text: &str| {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        [gzip.finish().unwrap(), ruzstd::encoding::compress_to_vec(text.as_bytes(), level)]
+    };
+    let [first, second] = [pack(CSV), pack("13,R,8192,512\n")];
+    // What parallel packers of zstd write before each frame: a frame to be passed over.
+    let nothing = [&[][..], b"\x50\x2a\x4d\x18\x04\x00\x00\x00four"];
+    for ((first, second), nothing) in first.into_iter().zip(second).zip(nothing) {
+        let (_, records) = read(&[&first, nothing, &second].concat(), None);
+        assert_eq!(records.into_iter().map(Result::unwrap).count(), 3);
+    }
+}
+
+#[test]
 fn msr_cambridge() {
     let text = "128166372003061629,hm,0,Read,383496192,32768,413\n\
                 128166372016382155,hm,0,Write,2822144000,4096,46\n\
@@ -179,6 +196,18 @@ fn bad_lines_are_named_and_skipped() {
 }
 
 #[test]
+fn times_that_do_not_fit_are_named_and_never_wrap() {
+    let last = format!("{CSV}18446744073709551.615,R,0,512\n");
+    let (_, records) = read(last.as_bytes(), None);
+    assert_eq!(records[2].as_ref().unwrap().at, Some(Duration::from_nanos(u64::MAX)));
+    for late in ["18446744073709551.616", "18446744073709552"] {
+        let (_, records) = read(format!("{CSV}{late},R,0,512\n").as_bytes(), None);
+        let error = records[2].as_ref().unwrap_err().to_string();
+        assert_eq!(error, format!("line 4: time {late:?} was found; it is out of range"));
+    }
+}
+
+#[test]
 fn lines_without_end_and_bytes_that_are_no_text_are_survived() {
     let mut text = b"time_us,op,offset,size\n".to_vec();
     text.extend(vec![b'1'; 200_000]);
@@ -186,6 +215,34 @@ fn lines_without_end_and_bytes_that_are_no_text_are_survived() {
     let (_, records) = read(&text, None);
     let errors = records.iter().filter(|record| record.is_err()).count();
     assert_eq!((errors, records.len()), (2, 3));
+}
+
+#[test]
+fn packed_traces_that_are_cut_off_say_so() {
+    let text: String =
+        (0..2_000).map(|index| format!("{index},R,{},512\n", index * index % 9_973 * 512)).collect();
+    let text = format!("time_us,op,offset,size\n{text}");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let zstd =
+        ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
+    let xz = include_bytes!("tests/small.csv.xz").to_vec();
+    for (packer, packed) in [("gzip", gzip.finish().unwrap()), ("zstd", zstd), ("xz", xz)] {
+        let cut = packed[..packed.len() * 2 / 3].to_vec();
+        let error = match TraceFile::from_reader(Box::new(Cursor::new(cut)), None) {
+            Ok(trace) => trace.map(Result::err).last().flatten().unwrap().to_string(),
+            Err(error) => error.to_string(),
+        };
+        let expected =
+            format!("the trace cannot be read: {packer} cannot unpack it: it is damaged or cut off");
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused_before_it_is_opened() {
+    let error = TraceFile::open(Path::new("/dev/zero"), Some(Format::Csv)).err().unwrap();
+    assert!(error.to_string().contains("it is no regular file"), "{error}");
 }
 
 #[test]
@@ -221,4 +278,17 @@ fn a_survey_counts_blocks_and_places_devices() {
     let place = |device| survey.placement.place(&record(0, device, Kind::Read, 0, 512));
     assert_eq!(place(1), Some(ByteExtent { start: 1 << 20, length: 512 }));
     assert_eq!((place(2), survey.placement.volume_bytes()), (None, 2 << 20));
+}
+
+#[test]
+fn devices_beyond_every_address_are_placed_nowhere() {
+    let path = std::env::temp_dir().join(format!("kickcache-devices-{}.csv", std::process::id()));
+    let last = (1_u64 << 52) - 4_096;
+    let lines: String = (0..4_096).map(|device| format!("{device},R,{last},4096,{device}\n")).collect();
+    std::fs::write(&path, lines).unwrap();
+    let survey = survey::survey(&path, Some(Format::Alibaba)).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let place = |device| survey.placement.place(&record(0, device, Kind::Read, last, 4_096));
+    assert_eq!(place(1), Some(ByteExtent { start: (1 << 52) + last, length: 4_096 }));
+    assert_eq!((place(4_095), survey.placement.volume_bytes()), (None, u64::MAX - ((1 << 20) - 1)));
 }

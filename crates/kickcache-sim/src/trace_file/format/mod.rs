@@ -116,13 +116,14 @@ pub(crate) fn sectors(text: &str, what: &str) -> Result<u64, String> {
 /// A point in time in a unit of so many nanoseconds, with or without decimals.
 pub(crate) fn time(text: &str, unit: u64) -> Result<Duration, String> {
     let wrong = || format!("time {text:?} was found; a number was expected");
+    let too_late = || format!("time {text:?} was found; it is out of range");
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let whole: u64 = whole.parse().map_err(|_| wrong())?;
-    let mut nanos = whole.checked_mul(unit).ok_or_else(wrong)?;
-    let mut step = unit;
+    let (mut rest, mut step) = (0, unit);
     for digit in decimals.chars() {
         step /= 10;
-        nanos += u64::from(digit.to_digit(10).ok_or_else(wrong)?) * step;
+        rest += u64::from(digit.to_digit(10).ok_or_else(wrong)?) * step;
     }
-    Ok(Duration::from_nanos(nanos))
+    let nanos = whole.checked_mul(unit).and_then(|nanos| nanos.checked_add(rest));
+    nanos.map(Duration::from_nanos).ok_or_else(too_late)
 }
