@@ -98,9 +98,10 @@ impl Cloud {
             self.slice = current;
         }
         // What does not fit is paid from the next slice, so that the rate is exact.
-        while self.used >= slice {
-            self.slice += slice;
-            self.used -= slice;
+        if self.used >= slice {
+            let full = (self.used / slice).floor() * slice;
+            self.slice += full;
+            self.used -= full;
         }
         self.used += cost;
         now.max(Instant::ZERO.plus(span(self.slice)))

@@ -204,6 +204,7 @@ mod tests {
             "[ssd]\nbandwidth = 0",
             "[ssd]\nread_median = nan",
             "[ssd]\nsigma = inf",
+            "[ssd]\ndies = 4294967295",
             "[capped]\niops = 0\nbandwidth = 1e8",
             "[capped]\niops = 10\nbandwidth = 1e8\noperation_bytes = 0",
         ];

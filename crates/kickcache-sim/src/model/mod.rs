@@ -48,6 +48,8 @@ pub(crate) enum Range {
     NotNegative,
     /// From 0 to so much.
     UpTo(f64),
+    /// A whole number of parts, from 1 to so many.
+    Count(u32),
 }
 
 /// Figures by the names that a device file has for them.
@@ -60,6 +62,7 @@ impl Range {
             Range::Positive => (value > 0.0, "a number above 0".to_owned()),
             Range::NotNegative => (value >= 0.0, "0 or more".to_owned()),
             Range::UpTo(most) => ((0.0..=most).contains(&value), format!("0 to {most}")),
+            Range::Count(most) => ((1.0..=f64::from(most)).contains(&value), format!("1 to {most}")),
         };
         if is_good && value.is_finite() {
             return Ok(());

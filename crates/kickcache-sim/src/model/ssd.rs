@@ -53,11 +53,11 @@ impl Default for SsdParameters {
 impl SsdParameters {
     /// What can be wrong with a description.
     pub(crate) fn figures(&self) -> Figures {
-        use Range::{NotNegative, Positive, UpTo};
+        use Range::{Count, NotNegative, Positive, UpTo};
         vec![
             ("command", self.command, NotNegative),
             ("bandwidth", self.bandwidth, Positive),
-            ("dies", bytes(self.dies as u64), Positive),
+            ("dies", bytes(self.dies as u64), Count(65_536)),
             ("die_share", self.die_share, UpTo(1.0)),
             ("read_median", self.read_median, NotNegative),
             ("write_median", self.write_median, NotNegative),
