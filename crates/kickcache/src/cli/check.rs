@@ -57,13 +57,18 @@ impl CheckArgs {
             repaired = Some(dropped);
             findings = self.check()?;
         }
-        if self.json {
-            let json = serde_json::json!({ "repaired_blocks": repaired, "findings": findings });
-            writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
-        } else {
-            print(out, &self.cache.display().to_string(), &findings, repaired)?;
+        let shown = self.show(&findings, repaired, out);
+        // A reader that looks away, as `head` does, is no reason to call damage good.
+        end(&findings)?;
+        Ok(shown?)
+    }
+
+    fn show(&self, findings: &Findings, repaired: Option<u64>, out: &mut dyn Write) -> io::Result<()> {
+        if !self.json {
+            return print(out, &self.cache.display().to_string(), findings, repaired);
         }
-        end(&findings)
+        let json = serde_json::json!({ "repaired_blocks": repaired, "findings": findings });
+        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)
     }
 
     fn check(&self) -> Result<Findings, Failure> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -114,6 +114,22 @@ fn damage_in_clean_blocks_is_named_and_repaired() {
         assert!(read(&daemon, block) == Ok(content(block, 1)), "block {block}");
     }
     assert_eq!(daemon.volume_count("healed_blocks"), 0, "the damaged block was still there");
+}
+
+#[test]
+fn damage_is_told_by_the_exit_code_whoever_reads() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = filled(&scratch);
+    flip_byte(&spec.cache, place_of(&spec.cache, 7) + 100).unwrap();
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    for (what, output) in [("closed", Stdio::from(closed)), ("full", full.into())] {
+        let mut command = Command::new(KICKCACHE);
+        let ended = command.arg("check").arg(&spec.cache).stdout(output).stderr(Stdio::null()).status();
+        assert_eq!(ended.unwrap().code(), Some(4), "{what}");
+    }
 }
 
 #[test]
