@@ -67,9 +67,11 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
+/// Of the writes to standard output; whatever else fails says for itself what it was.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        Failure { exit: Exit::Failed, error: error.into() }
+        let error = anyhow::Error::from(error).context("standard output cannot be written");
+        Failure { exit: Exit::Failed, error }
     }
 }
 
@@ -128,5 +130,7 @@ mod tests {
     fn a_closed_pipe_is_known() {
         assert!(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)).is_closed_pipe());
         assert!(!Failure::usage("x").is_closed_pipe());
+        let full = Failure::from(io::Error::from(io::ErrorKind::StorageFull));
+        assert_eq!(full.sentence(), "standard output cannot be written: no storage space");
     }
 }
