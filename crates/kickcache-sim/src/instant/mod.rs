@@ -10,7 +10,7 @@ use kickcache_engine::config::{EngineSettings, FILL_WINDOW_MIN, VolumeSettings};
 use kickcache_engine::device::{Completion, Data, DeviceOperation};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::error::Error;
-use kickcache_engine::format::geometry::{DEVICE_SIZE_MIN, Geometry};
+use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN, Geometry};
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Request, RequestId};
 use kickcache_engine::stats::Status;
@@ -93,7 +93,7 @@ impl Outcome {
 /// Runs a whole trace through a cache that is empty at first.
 ///
 /// # Errors
-/// If the trace cannot be read.
+/// If the trace cannot be read, or the cache or its volume would be larger than any can be.
 pub fn run(path: &Path, survey: &Survey, trial: Trial) -> Result<Outcome, TraceError> {
     let volume_bytes = survey.placement.volume_bytes().saturating_mul(trial.scale.0);
     let mut cache = InstantCache::open(volume_bytes, trial).map_err(std::io::Error::other)?;
@@ -238,13 +238,21 @@ impl InstantCache {
     }
 }
 
-/// The smallest cache device whose segments have room for so many blocks.
+/// The most blocks of a trace that a cache can have room for.
+pub fn blocks_max(scale: Scale) -> u64 {
+    capacity(DEVICE_SIZE_MAX) / scale.0
+}
+
+/// Blocks that the segments of a cache device have room for.
+fn capacity(size: u64) -> u64 {
+    let geometry = Geometry::for_device(size).expect("below 15 TiB");
+    u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count)
+}
+
+/// The smallest cache device whose segments have room for so many blocks, which are not too many.
 fn device_size(blocks: u64) -> u64 {
-    let capacity = |size: u64| {
-        let geometry = Geometry::for_device(size).expect("below 15 TiB");
-        u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count)
-    };
-    let (mut low, mut high) = (DEVICE_SIZE_MIN, DEVICE_SIZE_MIN + blocks * BLOCK_SIZE * 5 / 4);
+    let most = DEVICE_SIZE_MIN + blocks * BLOCK_SIZE * 5 / 4;
+    let (mut low, mut high) = (DEVICE_SIZE_MIN, most.min(DEVICE_SIZE_MAX));
     while low < high {
         let middle = low.midpoint(high);
         if capacity(middle) >= blocks { high = middle } else { low = middle + 1 }

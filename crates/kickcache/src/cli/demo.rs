@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use crate::cli::exit::Failure;
+use crate::cli::output;
 use crate::demo::{Colours, Load, Options, Output, SECONDS};
 
 const EXAMPLES: &str = "\
@@ -41,6 +42,7 @@ pub(crate) struct DemoArgs {
 
 impl DemoArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+        output::try_out(self.output.as_deref())?;
         let load = if self.fio { Load::Fio } else { Load::BuiltIn };
         let output = if self.json { Output::Json } else { Output::Text(colours()) };
         let DemoArgs { seconds, dir: directory, seed, output: report, .. } = self;

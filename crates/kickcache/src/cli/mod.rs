@@ -14,6 +14,7 @@ mod leave;
 mod man;
 mod mode;
 mod options;
+mod output;
 mod resize;
 mod serve;
 mod simulate;

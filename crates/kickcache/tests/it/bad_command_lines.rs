@@ -44,6 +44,10 @@ fn command_lines_that_mean_nothing_are_refused() {
         ),
         ("inspecting a file that is not there", vec!["inspect".into(), "/var/tmp/no such file".into()]),
     ];
+    refused(
+        "a demo whose report cannot be written",
+        &["demo", "-o", "/no/such/folder/x"].map(OsString::from),
+    );
     for (what, arguments) in cases {
         unchanged(what, &[&place.spec.origin], || refused(what, &arguments));
     }

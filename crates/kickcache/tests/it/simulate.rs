@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -173,13 +175,85 @@ fn what_cannot_be_simulated_is_refused_with_a_sentence() {
         ("run --job mail.fio --seconds 0", "not in"),
         ("run --job mail.fio -o /no/such/folder/x", "cannot be written"),
         ("published --only cloud -o /no/such/folder/x", "cannot be written"),
+        ("run --job mail.fio --size -1", "is negative"),
+        ("run --job /dev/zero", "more than 1 MiB"),
+        ("run --job mail.fio --device /dev/zero", "more than 1 MiB"),
+        ("run --trace /dev/zero --format csv", "no regular file"),
+        ("run --trace vm.csv --format spc", "4 fields were found; 5 were expected"),
         ("trace vm.csv --sizes 200%", "percentage"),
-        ("--calibrate nowhere.fio", "does not exist"),
+        ("trace vm.csv --sizes -5%", "percentage"),
+        ("trace vm.csv --sizes 1K", "at least 64"),
+        ("trace vm.csv --sizes 15T", "too large for vm.csv: where a block stands for 4"),
+        ("trace vm.csv --sizes 16777215T --scale 1024", "too large for vm.csv"),
+        ("trace vm.csv --format spc", "4 fields were found; 5 were expected"),
+        ("trace pipe.csv", "no regular file"),
+        ("trace /dev/zero --format csv", "no regular file"),
+        ("trace nowhere.csv", "No such file"),
     ];
+    tools::run("mkfifo", [desk.path("pipe.csv")]);
     for (words, part) in cases {
+        let arguments = desk.arguments(words);
+        let said = refused(words, &arguments);
+        assert!(said.contains(part), "{words}: {said}");
+        assert_eq!(tools::output(KICKCACHE, &arguments).status.code(), Some(2), "{words}: {said}");
+    }
+    for (words, part) in [
+        ("--calibrate nowhere.fio", "does not exist"),
+        ("--calibrate pipe.csv", "neither a block device nor a file"),
+    ] {
         let said = refused(words, &desk.arguments(words));
         assert!(said.contains(part), "{words}: {said}");
     }
+}
+
+#[test]
+fn a_run_that_measures_nothing_says_so() {
+    need_kickcache!();
+    let desk = Desk::new();
+    fs::write(desk.path("late.fio"), format!("{JOB}ramp_time=100\n")).unwrap();
+    let output = tools::output(KICKCACHE, desk.arguments("run --job late.fio --seconds 1 --size 16M --json"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("its figures say nothing"), "{said}");
+}
+
+/// Runs a program whose standard input is a pipe with these bytes; looks around when all of them are in it.
+fn piped(program: &str, arguments: &[OsString], bytes: &[u8], look: impl FnOnce()) -> String {
+    let (input, output) = (Stdio::piped(), Stdio::piped());
+    let mut command = Command::new(program);
+    let mut child = command.args(arguments).stdin(input).stdout(output).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    look();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_job_file_may_be_a_pipe() {
+    need_kickcache!();
+    let desk = Desk::new();
+    let words = "run --cache none --seconds 1 --job";
+    let table = piped(KICKCACHE, &desk.arguments(&format!("{words} /dev/stdin")), JOB.as_bytes(), || ());
+    assert_eq!(table.lines().last(), desk.simulate(&format!("{words} mail.fio")).lines().last());
+}
+
+#[test]
+fn a_trace_from_a_pipe_leaves_no_file_behind() {
+    need_kickcache!();
+    let desk = Desk::new();
+    let folder = desk.path("temporary");
+    fs::create_dir(&folder).unwrap();
+    // More than a pipe holds, so that some of it was read when all of it is written.
+    let trace = fs::read(desk.path("vm.csv")).unwrap().repeat(12);
+    let mut arguments = desk.arguments("trace - --sizes 64M --json");
+    let program = format!("TMPDIR={}", folder.display());
+    arguments.splice(0..0, [OsString::from(program), KICKCACHE.into()]);
+    let json = piped("env", &arguments, &trace, || {
+        let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "a signal would leave {left:?}");
+    });
+    let found: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(found["traces"][0]["name"], "standard input", "{json}");
 }
 
 #[test]

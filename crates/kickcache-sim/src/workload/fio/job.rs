@@ -105,11 +105,7 @@ impl Job {
     }
 
     fn is_over(&self, since: Instant, now: Instant) -> bool {
-        let JobOptions { runtime, ramp, start_delay, .. } = self.options;
-        let whole = |runtime: Duration| {
-            Duration::from_nanos(runtime.as_nanos() + ramp.as_nanos() + start_delay.as_nanos())
-        };
-        let is_late = runtime.is_some_and(|runtime| now.since(since) >= whole(runtime));
+        let is_late = self.options.longest().is_some_and(|longest| now.since(since) >= longest);
         let limit = self.options.io_size.unwrap_or(self.options.size);
         let is_done = !self.options.time_based && self.bytes >= limit;
         is_late || is_done || self.options.accesses_max.is_some_and(|most| self.accesses >= most)

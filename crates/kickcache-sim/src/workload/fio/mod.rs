@@ -10,8 +10,6 @@ mod options;
 mod section;
 mod values;
 
-use std::path::Path;
-
 use kickcache_engine::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -23,27 +21,16 @@ use crate::workload::{JobShape, Next, Workload};
 /// Where the file of the next job begins.
 const ALIGNMENT: u64 = 1 << 20;
 /// More jobs than any test needs.
-const JOB_COUNT_MAX: usize = 1_024;
+const JOB_COUNT_MAX: u64 = 1_024;
 
 /// What is wrong with a job file.
 #[derive(Error, Debug)]
-pub enum JobFileError {
-    /// The file cannot be read.
-    #[error("the job file {path} cannot be read: {source}")]
-    Io {
-        /// Its path.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A line, or a job as a whole, makes no sense.
-    #[error("{place}: {what}")]
-    Job {
-        /// The line or the job.
-        place: String,
-        /// What was found, what was expected, what to do.
-        what: String,
-    },
+#[error("{place}: {what}")]
+pub struct JobFileError {
+    /// The line or the job.
+    place: String,
+    /// What was found, what was expected, what to do.
+    what: String,
 }
 
 /// The jobs of a job file, ready to run.
@@ -58,21 +45,10 @@ pub struct FioWorkload {
 }
 
 impl FioWorkload {
-    /// Reads a job file.
-    ///
-    /// # Errors
-    /// If it cannot be read, or holds what is not known here.
-    pub fn open(path: &Path, seed: u64) -> Result<FioWorkload, JobFileError> {
-        let display = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|source| JobFileError::Io { path: display, source })?;
-        FioWorkload::parse(&text, seed)
-    }
-
     /// The workload of the text of a job file.
     ///
     /// # Errors
-    /// As [`FioWorkload::open`].
+    /// If a line or a job makes no sense, or holds what is not known here.
     pub fn parse(text: &str, seed: u64) -> Result<FioWorkload, JobFileError> {
         let sections = section::parse(text)?;
         let mut all = Vec::new();
@@ -97,14 +73,14 @@ impl FioWorkload {
         let mut group = 0;
         for (index, options) in all.iter().enumerate() {
             group += usize::from(options.stonewall && index > 0);
+            if workload.jobs.len() as u64 + u64::from(options.numjobs) > JOB_COUNT_MAX {
+                let what = format!("more than {JOB_COUNT_MAX} jobs were found; lower numjobs");
+                return Err(JobFileError { place: format!("job [{}]", options.name), what });
+            }
             for copy in 0..options.numjobs {
                 let base = workload.place(&mut files, options, copy);
                 workload.jobs.push(Job::new(options, base, group, random.split()));
                 workload.shapes.push(JobShape { name: options.name.clone(), depth: options.depth() });
-            }
-            if workload.jobs.len() > JOB_COUNT_MAX {
-                let what = format!("more than {JOB_COUNT_MAX} jobs were found; lower numjobs");
-                return Err(JobFileError::Job { place: format!("job [{}]", options.name), what });
             }
         }
         let first_group = all.iter().take_while(|options| !options.stonewall || *options == &all[0]);
@@ -142,16 +118,15 @@ impl FioWorkload {
 
 /// The sum of the longest jobs of each group, if all are bounded.
 fn longest(all: &[JobOptions]) -> Option<Duration> {
-    let (mut before, mut group) = (0, 0);
+    let (mut before, mut group) = (0_u64, 0);
     for options in all {
         if options.stonewall {
-            before += group;
+            before = before.saturating_add(group);
             group = 0;
         }
-        let nanos = options.runtime?.as_nanos() + options.ramp.as_nanos() + options.start_delay.as_nanos();
-        group = group.max(nanos);
+        group = group.max(options.longest()?.as_nanos());
     }
-    Some(Duration::from_nanos(before + group))
+    Some(Duration::from_nanos(before.saturating_add(group)))
 }
 
 impl Workload for FioWorkload {

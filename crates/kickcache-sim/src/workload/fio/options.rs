@@ -172,8 +172,8 @@ impl JobOptions {
             "rwmixwrite" => self.read_percent = 100 - percent(value)?,
             "bs" | "blocksize" => self.block = sizes(value)?,
             "size" => self.size = size(value)?,
-            "io_size" | "io_limit" => self.io_size = Some(size(value)?),
-            "number_ios" => self.accesses_max = Some(count(value)?),
+            "io_size" | "io_limit" => self.io_size = Some(size(value)?).filter(|bytes| *bytes > 0),
+            "number_ios" => self.accesses_max = Some(count(value)?).filter(|most| *most > 0),
             "offset" => self.offset = size(value)?,
             "filename" => self.filename = Some(value.into()),
             "numjobs" => self.numjobs = small(value)?,
@@ -190,7 +190,9 @@ impl JobOptions {
     fn set_times(&mut self, option: &str, value: &str) -> Result<bool, String> {
         const SECOND: u64 = 1_000_000_000;
         match option {
-            "runtime" | "timeout" => self.runtime = Some(time(value, SECOND)?),
+            "runtime" | "timeout" => {
+                self.runtime = Some(time(value, SECOND)?).filter(|runtime| *runtime > Duration::default());
+            }
             "time_based" => self.time_based = switch(value)?,
             "ramp_time" => self.ramp = time(value, SECOND)?,
             "startdelay" => self.start_delay = time(value, SECOND)?,
@@ -242,6 +244,13 @@ impl JobOptions {
         Ok(())
     }
 
+    /// How long the job runs at most, from when its group begins.
+    pub(crate) fn longest(&self) -> Option<Duration> {
+        let before = self.ramp.as_nanos().saturating_add(self.start_delay.as_nanos());
+        let runtime = self.runtime?.as_nanos();
+        Some(Duration::from_nanos(runtime.saturating_add(before)))
+    }
+
     /// Accesses in flight.
     pub(crate) fn depth(&self) -> u32 {
         if self.is_synchronous { 1 } else { self.iodepth }
@@ -282,12 +291,13 @@ fn small(text: &str) -> Result<u32, String> {
 fn distribution(text: &str) -> Result<Distribution, String> {
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
-    let mut number = |what: &str| {
-        let wrong = |part| format!("{part:?} was found; {what} was expected");
-        parts.next().map(|part| part.parse::<f64>().map_err(|_| wrong(part))).transpose()
-    };
-    let first = number("a number")?;
-    let centre = number("a place from 0 to 1")?.filter(|centre| (0.0..=1.0).contains(centre));
+    let number =
+        |part: &str| part.parse::<f64>().map_err(|_| format!("{part:?} was found; a number was expected"));
+    let first = parts.next().map(number).transpose()?;
+    let centre = parts.next().map(centre).transpose()?;
+    if let Some(more) = parts.next() {
+        return Err(format!("{more:?} was found; nothing more was expected"));
+    }
     match (name, first) {
         ("random" | "uniform", _) => Ok(Distribution::Random),
         ("zipf", theta) => {
@@ -303,4 +313,10 @@ fn distribution(text: &str) -> Result<Distribution, String> {
         }
         _ => Err(format!("{text:?} was found; random, zipf:THETA or pareto:H was expected")),
     }
+}
+
+/// A place in the file, where the most popular block stands.
+fn centre(text: &str) -> Result<f64, String> {
+    let place = text.parse().ok().filter(|place| (0.0..=1.0).contains(place));
+    place.ok_or_else(|| format!("{text:?} was found; a place from 0 to 1 was expected"))
 }

@@ -13,7 +13,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn error(&self, what: impl Into<String>) -> JobFileError {
-        JobFileError::Job { place: format!("line {}", self.number), what: what.into() }
+        JobFileError { place: format!("line {}", self.number), what: what.into() }
     }
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Section {
 
 impl Section {
     pub(crate) fn error(&self, what: impl Into<String>) -> JobFileError {
-        JobFileError::Job { place: format!("job [{}]", self.name), what: what.into() }
+        JobFileError { place: format!("job [{}]", self.name), what: what.into() }
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Section>, JobFileError> {
     }
     if sections.is_empty() {
         let what = "no job was found; write a section such as [job] with its options";
-        return Err(JobFileError::Job { place: "the job file".into(), what: what.into() });
+        return Err(JobFileError { place: "the job file".into(), what: what.into() });
     }
     Ok(sections)
 }

@@ -107,6 +107,44 @@ fn rates_and_thinking_hold_a_job_back() {
 }
 
 #[test]
+fn zero_means_no_limit_as_with_fio() {
+    for line in ["runtime=0", "number_ios=0", "io_size=0"] {
+        let mut workload = parse(&format!("[r]\nrw=read\nsize=64k\n{line}\n"));
+        assert_eq!(drain(&mut workload, 0, at(0), 100).len(), 16, "{line}");
+    }
+    let said = refuse("[r]\nrw=read\nsize=64k\ntime_based\nruntime=0\n");
+    assert!(said.contains("time_based was found without a runtime"), "{said}");
+}
+
+#[test]
+fn the_longest_times_add_up_to_no_shorter_one() {
+    let text = "[r]\nrw=read\nsize=64k\nruntime=18446744073\nramp_time=18446744073\n";
+    let mut workload = parse(&format!("{text}[s]\nrw=read\nstonewall\nsize=64k\nruntime=1\n"));
+    assert_eq!(workload.longest(), Some(Duration::from_nanos(u64::MAX)));
+    assert_eq!(drain(&mut workload, 0, at(0), 100).len(), 16);
+}
+
+#[test]
+fn a_skew_that_fio_refuses_is_refused() {
+    for (value, part) in [
+        ("zipf:1.2:5", "\"5\" was found; a place from 0 to 1 was expected"),
+        ("zipf:1.2:nan", "\"nan\" was found; a place from 0 to 1 was expected"),
+        ("pareto:0.2:-1", "\"-1\" was found; a place from 0 to 1 was expected"),
+        ("zipf:1.2:0.5:junk", "\"junk\" was found; nothing more was expected"),
+    ] {
+        let said = refuse(&format!("[r]\nrw=randread\nsize=1g\nrandom_distribution={value}\n"));
+        assert!(said.starts_with("line 4: ") && said.contains(part), "{value}: {said}");
+    }
+}
+
+#[test]
+fn too_many_jobs_are_refused_before_they_are_made() {
+    // Each of them would sum ten million terms.
+    let many = "[r]\nrw=randread\nrandom_distribution=zipf:1.2\nsize=1t\nnumjobs=65536\n";
+    assert_eq!(refuse(many), "job [r]: more than 1024 jobs were found; lower numjobs");
+}
+
+#[test]
 fn a_stonewall_waits_for_what_stands_before_it() {
     let text = "[global]\nsize=64k\nbs=4k\nramp_time=2\n[a]\nrw=read\n[b]\nstonewall\nrw=write\nfilename=b\n[c]\nrw=read\nfilename=b\n";
     let mut workload = parse(text);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -83,7 +83,13 @@ fn size(path: &Path) -> anyhow::Result<u64> {
     if !path.exists() {
         bail!("{name} does not exist; name a block device or a file of some GiB");
     }
-    ensure!(!path.is_dir(), "{name} is a directory; name a block device or a file of some GiB");
+    let kind = path.metadata().with_context(|| format!("{name} cannot be read"))?.file_type();
+    ensure!(!kind.is_dir(), "{name} is a directory; name a block device or a file of some GiB");
+    let is_disk = kind.is_file() || kind.is_block_device();
+    ensure!(
+        is_disk,
+        "{name} is neither a block device nor a file; name a block device or a file of some GiB"
+    );
     let mut file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
     let bytes = file.seek(SeekFrom::End(0)).with_context(|| format!("{name} has no size"))?;
     let least = show_bytes(BYTES_MIN);

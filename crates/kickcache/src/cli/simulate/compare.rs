@@ -12,9 +12,10 @@ use kickcache_sim::replay::devices::Devices;
 use kickcache_sim::result::RunResult;
 
 use crate::cli::exit::Failure;
+use crate::cli::output;
 use crate::cli::simulate::load::{Load, LoadArgs, PROGRESS_MAX};
 use crate::cli::simulate::pool::{Task, processors, run_all};
-use crate::cli::simulate::{compare_page, compare_table, output};
+use crate::cli::simulate::{compare_page, compare_table, input};
 use crate::units::{Size, show_bytes};
 
 const EXAMPLES: &str = "\
@@ -73,7 +74,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME", default_value = "kickcache-write-back")]
     cache: Choice,
     /// Size of the cache
-    #[arg(long, value_name = "SIZE", default_value = "4G")]
+    #[arg(long, value_name = "SIZE", default_value = "4G", allow_hyphen_values = true)]
     size: Size,
 }
 
@@ -92,7 +93,13 @@ pub(crate) struct CompareArgs {
     )]
     cache: Vec<Choice>,
     /// Sizes of the cache
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "4G")]
+    #[arg(
+        long,
+        value_name = "SIZES",
+        value_delimiter = ',',
+        default_value = "4G",
+        allow_hyphen_values = true
+    )]
     size: Vec<Size>,
 }
 
@@ -151,6 +158,7 @@ impl Setup {
             .into_iter()
             .collect::<Result<_, String>>()
             .map_err(anyhow::Error::msg)?;
+        say_what_measured_nothing(&results);
         if let Some(path) = &self.output {
             output::write(path, &compare_page::page(&scenery, &self.kinds(&plans, &results), &results))?;
         }
@@ -239,8 +247,7 @@ fn find_device(name: &str) -> Result<DeviceFile, Failure> {
             names.join(", ")
         )));
     }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("the device file {name} cannot be read: {error}")))?;
+    let text = input::read("device file", path)?;
     DeviceFile::parse(&text).map_err(|what| Failure::usage(format!("the device file {name}: {what}")))
 }
 
@@ -283,13 +290,24 @@ impl Plan {
     }
 }
 
+/// A rate of 0 would be taken for that of a slow device.
+fn say_what_measured_nothing(results: &[RunResult]) {
+    for run in results.iter().filter(|run| run.count() == 0) {
+        eprintln!(
+            "kickcache: {}: no access ended in the time that is measured, so that its figures say nothing; \
+             --seconds and runtime must be longer than ramp_time, startdelay and an access.",
+            run.name
+        );
+    }
+}
+
 /// Part of its length by which a replay may run longer than its trace without a word.
 const BEHIND: u64 = 20;
 
 /// An open loop whose devices are too slow ends late.
 fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Write) -> std::io::Result<()> {
     let Some(span) = load.span().map(|span| span.as_nanos()) else { return Ok(()) };
-    for run in results.iter().filter(|run| run.nanos > span + span / BEHIND + 1_000_000_000) {
+    for run in results.iter().filter(|run| run.nanos > span.saturating_add(span / BEHIND + 1_000_000_000)) {
         let (took, span) =
             (std::time::Duration::from_nanos(run.nanos), std::time::Duration::from_nanos(span));
         let (took, span) = (crate::units::show_duration(took), crate::units::show_duration(span));

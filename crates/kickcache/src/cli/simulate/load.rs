@@ -13,6 +13,7 @@ use kickcache_sim::workload::trace::{Pace, TraceWorkload, at_speed};
 use kickcache_sim::workload::{JobShape, Next, Workload};
 
 use crate::cli::exit::Failure;
+use crate::cli::simulate::input;
 use crate::units::{show_bytes, show_duration};
 
 /// Processor time of an access of fio: what fio on the articles' machine took.
@@ -66,11 +67,17 @@ impl FromStr for Speed {
     }
 }
 
+#[derive(Clone, Debug)]
+enum LoadKind {
+    /// The text of a job file.
+    Job(String),
+    Trace(PathBuf, Survey, Pace),
+}
+
 /// A load that was looked at.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    path: PathBuf,
-    trace: Option<(Survey, Pace)>,
+    kind: LoadKind,
     /// Bytes of the smallest volume that it fits on.
     pub(crate) volume_bytes: u64,
     /// When a run ends at the latest.
@@ -94,19 +101,16 @@ impl LoadArgs {
     }
 
     fn look_at_job(&self, path: &Path, seed: u64) -> Result<Load, Failure> {
-        let jobs = FioWorkload::open(path, seed).map_err(|error| {
-            let text = error.to_string();
-            let name = path.display().to_string();
-            Failure::usage(if text.contains(&name) { text } else { format!("{name}: {text}") })
-        })?;
+        let text = input::read("job file", path)?;
+        let jobs = FioWorkload::parse(&text, seed)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
         jobs.warnings().iter().for_each(|warning| eprintln!("kickcache: {}: {warning}", path.display()));
         let length = seconds(self.seconds.unwrap_or(SECONDS_MAX));
         let (count, bytes) = (jobs.jobs().len(), jobs.volume_bytes());
         let plural = if count == 1 { "job" } else { "jobs" };
         let description = format!("{}, {count} {plural} on {}", path.display(), show_bytes(bytes));
         Ok(Load {
-            path: path.to_owned(),
-            trace: None,
+            kind: LoadKind::Job(text),
             volume_bytes: bytes,
             length,
             expected: jobs.longest().unwrap_or(length).min(length),
@@ -119,10 +123,10 @@ impl LoadArgs {
         let name = path.display();
         let survey = survey(path, self.format)
             .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
+        super::trace::warn_of_bad_lines(&name.to_string(), &survey);
         if survey.touches == 0 {
             return Err(Failure::usage(format!("the trace {name} has no reads and writes")));
         }
-        super::trace::warn_of_bad_lines(&name.to_string(), &survey);
         let pace = self.pace(path, &survey)?;
         let span = match (pace, survey.span) {
             (Pace::Open { speed }, Some(span)) => at_speed(span, speed),
@@ -137,13 +141,12 @@ impl LoadArgs {
         };
         let count = survey.reads + survey.writes + survey.others;
         Ok(Load {
-            path: path.to_owned(),
             volume_bytes: survey.placement.volume_bytes(),
             length: self.seconds.map_or(Duration::from_nanos(u64::MAX / 4), seconds),
             expected: span,
             cost: Duration::default(),
             description: format!("{name}, {count} accesses, {how}"),
-            trace: Some((survey, pace)),
+            kind: LoadKind::Trace(path.to_owned(), survey, pace),
         })
     }
 
@@ -170,11 +173,14 @@ pub(crate) struct Opened {
 impl Load {
     /// The load from its beginning.
     pub(crate) fn open(&self, seed: u64) -> Result<Opened, String> {
-        let Some((survey, pace)) = &self.trace else {
-            let jobs = FioWorkload::open(&self.path, seed).map_err(|error| error.to_string())?;
-            return Ok(Opened { workload: Box::new(jobs), made: None });
+        let (path, survey, pace) = match &self.kind {
+            LoadKind::Job(text) => {
+                let jobs = FioWorkload::parse(text, seed).map_err(|error| error.to_string())?;
+                return Ok(Opened { workload: Box::new(jobs), made: None });
+            }
+            LoadKind::Trace(path, survey, pace) => (path, survey, *pace),
         };
-        let trace = TraceWorkload::open(&self.path, survey, *pace).map_err(|error| error.to_string())?;
+        let trace = TraceWorkload::open(path, survey, pace).map_err(|error| error.to_string())?;
         let made = Rc::new(Cell::new(0));
         let count = survey.reads + survey.writes + survey.others;
         let workload = Box::new(Counted { trace, made: Rc::clone(&made) });
@@ -183,13 +189,12 @@ impl Load {
 
     /// How long the accesses would take at their own times and no slower, if they come at them.
     pub(crate) fn span(&self) -> Option<Duration> {
-        let (_, pace) = self.trace.as_ref()?;
-        matches!(pace, Pace::Open { .. }).then_some(self.expected)
+        matches!(self.kind, LoadKind::Trace(_, _, Pace::Open { .. })).then_some(self.expected)
     }
 
     /// Whether a run says by records how far it is.
     pub(crate) fn is_trace(&self) -> bool {
-        self.trace.is_some()
+        matches!(self.kind, LoadKind::Trace(..))
     }
 }
 

@@ -13,7 +13,7 @@ use kickcache_sim::published::steady::{self, Steady, SteadyRow};
 use kickcache_sim::result::RunResult;
 
 use crate::cli::exit::Failure;
-use crate::cli::simulate::output;
+use crate::cli::output;
 use crate::cli::simulate::pace::Pace;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::published_page::{Simulated, name_of, name_of_cloud};

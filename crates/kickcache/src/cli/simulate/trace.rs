@@ -1,20 +1,23 @@
 //! `kickcache simulate trace`: how often a cache would hit on recorded accesses, and how much it would write.
 
 use std::fmt;
+use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_sim::instant::{self, Fill, Outcome, Scale, Trial};
+use kickcache_sim::instant::{self, Fill, Outcome, Scale, Trial, blocks_max};
 use kickcache_sim::trace_file::Format;
 use kickcache_sim::trace_file::survey::{Survey, survey};
 use kickcache_sim::yardstick::{self, Misses};
 
 use crate::cli::exit::Failure;
+use crate::cli::output;
 use crate::cli::simulate::pool::{Task, processors, run_all};
-use crate::cli::simulate::{output, trace_page, trace_table};
+use crate::cli::simulate::{trace_page, trace_table};
 use crate::plan::Cutoff;
 use crate::units::{Size, show_bytes};
 
@@ -44,7 +47,13 @@ pub(crate) struct TraceArgs {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Cache sizes: bytes, or parts of what the trace touches
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "1%,5%,10%,20%,50%")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_delimiter = ',',
+        default_value = "1%,5%,10%,20%,50%",
+        allow_hyphen_values = true
+    )]
     sizes: Vec<CacheSize>,
     /// The format, if it is not to be found out
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
@@ -140,9 +149,6 @@ impl TraceArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         let mut spool = None;
         let traces = self.surveyed(&mut spool)?;
-        for trace in &traces {
-            warn_of_bad_lines(&trace.name, &trace.survey);
-        }
         let tasks = self.tasks(&traces)?;
         output::try_out(self.output.as_deref())?;
         let findings = run_all(tasks, processors()).into_iter().collect::<anyhow::Result<Vec<Finding>>>()?;
@@ -156,7 +162,7 @@ impl TraceArgs {
         Ok(trace_table::print(&traces, &findings, out)?)
     }
 
-    fn surveyed(&self, spool: &mut Option<tempfile::NamedTempFile>) -> anyhow::Result<Vec<Surveyed>> {
+    fn surveyed(&self, spool: &mut Option<File>) -> Result<Vec<Surveyed>, Failure> {
         let mut paths = Vec::new();
         for file in &self.files {
             if file.as_os_str() == "-" {
@@ -166,23 +172,42 @@ impl TraceArgs {
             }
         }
         let look = |(name, path): (String, PathBuf)| {
-            let survey = survey(&path, self.format).with_context(|| format!("{name} cannot be used"))?;
-            anyhow::ensure!(survey.touches > 0, "{name} has no reads and writes");
+            let survey = survey(&path, self.format)
+                .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
+            warn_of_bad_lines(&name, &survey);
+            if survey.touches == 0 {
+                return Err(Failure::usage(format!("the trace {name} has no reads and writes")));
+            }
             Ok(Surveyed { name, path, survey })
         };
         paths.into_iter().map(look).collect()
     }
 
-    fn tasks(&self, traces: &[Surveyed]) -> anyhow::Result<Vec<Task<anyhow::Result<Finding>>>> {
+    /// Refuses sizes that no cache can have.
+    fn check(&self, size: CacheSize, blocks: u64, name: &str) -> Result<(), Failure> {
+        if blocks < CACHE_BLOCKS_MIN {
+            return Err(Failure::usage(format!(
+                "a cache of {size} has {blocks} blocks for {name}; at least {CACHE_BLOCKS_MIN} are needed"
+            )));
+        }
+        let most = blocks_max(Scale(self.scale));
+        if blocks > most {
+            let (found, most) = (show_bytes(blocks * BLOCK_SIZE), show_bytes(most * BLOCK_SIZE));
+            return Err(Failure::usage(format!(
+                "a cache of {found} is too large for {name}: where a block stands for {} (--scale), at most {most} can \
+                 be simulated",
+                self.scale
+            )));
+        }
+        Ok(())
+    }
+
+    fn tasks(&self, traces: &[Surveyed]) -> Result<Vec<Task<anyhow::Result<Finding>>>, Failure> {
         let mut tasks = Vec::new();
         for (trace, surveyed) in traces.iter().enumerate() {
             for size in &self.sizes {
                 let cache_blocks = size.blocks(surveyed.survey.footprint);
-                anyhow::ensure!(
-                    cache_blocks >= CACHE_BLOCKS_MIN,
-                    "a cache of {size} has {cache_blocks} blocks for {}; at least {CACHE_BLOCKS_MIN} are needed",
-                    surveyed.name
-                );
+                self.check(*size, cache_blocks, &surveyed.name)?;
                 let (path, survey) = (surveyed.path.clone(), surveyed.survey.clone());
                 let (size, scale) = (*size, Scale(self.scale));
                 let trial = Trial { cache_blocks, scale, fill: Fill::Exact };
@@ -231,12 +256,11 @@ pub(crate) fn warn_of_bad_lines(name: &str, survey: &Survey) {
     }
 }
 
-/// Standard input in a file, as it is read several times.
-fn spool_input(spool: &mut Option<tempfile::NamedTempFile>) -> anyhow::Result<PathBuf> {
-    let mut file =
-        tempfile::NamedTempFile::new().context("no temporary file can be made for standard input")?;
+/// Standard input in a file, as it is read several times; the file has no name, so that it never stays behind.
+fn spool_input(spool: &mut Option<File>) -> anyhow::Result<PathBuf> {
+    let mut file = tempfile::tempfile().context("no temporary file can be made for standard input")?;
     std::io::copy(&mut std::io::stdin(), &mut file).context("standard input cannot be read")?;
-    Ok(spool.insert(file).path().to_owned())
+    Ok(format!("/proc/self/fd/{}", spool.insert(file).as_raw_fd()).into())
 }
 
 /// A file, or the files of a directory that may be traces.
