@@ -10,10 +10,12 @@
 //! * [`workload`]: what clients do, in virtual time.
 //! * [`instant`]: the real engine on devices that take no time, for hit ratios and bytes written.
 //! * [`trace_file`]: recorded accesses, read from the usual formats.
+//! * [`memory`]: whether there is enough of it.
 //! * [`result`]: what a run gave; its JSON.
 //! * [`random`]: the one source of chance; a seed decides everything.
 
 pub mod instant;
+pub mod memory;
 pub mod model;
 pub mod others;
 pub mod pareto;

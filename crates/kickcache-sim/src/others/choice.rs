@@ -3,7 +3,10 @@
 use std::str::FromStr;
 
 use kickcache_engine::config::Mode;
+use kickcache_engine::format::geometry::DEVICE_SIZE_MAX;
+use kickcache_engine::units::BLOCK_SIZE;
 
+use crate::memory;
 use crate::others::bare::Bare;
 use crate::others::bcache::{Bcache, BcacheShape};
 use crate::others::dm_cache::age::Age;
@@ -67,6 +70,16 @@ impl Choice {
         NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
     }
 
+    /// About what its largest tables take.
+    fn table_bytes(self, cache_bytes: u64, origin_bytes: u64) -> u64 {
+        match self {
+            Choice::None | Choice::Lru => 0,
+            Choice::Kickcache(_) => memory::of_engine(cache_bytes),
+            Choice::DmCache(..) => (cache_bytes * 8).saturating_add(origin_bytes) / DM_BLOCK_BYTES * 4,
+            Choice::Bcache { .. } => origin_bytes / BLOCK_SIZE * 4,
+        }
+    }
+
     /// An empty one.
     ///
     /// # Errors
@@ -77,6 +90,10 @@ impl Choice {
         origin_bytes: u64,
         seed: u64,
     ) -> Result<Box<dyn Contestant>, String> {
+        if self != Choice::None && cache_bytes > DEVICE_SIZE_MAX {
+            return Err(format!("a cache has at most {DEVICE_SIZE_MAX} bytes, this one {cache_bytes}"));
+        }
+        memory::check(self.table_bytes(cache_bytes, origin_bytes))?;
         Ok(match self {
             Choice::None => Box::new(Bare::default()),
             Choice::Kickcache(mode) => {
@@ -110,6 +127,15 @@ mod tests {
             assert_eq!(choice.name(), name);
             assert!(choice.start(256 << 20, 1 << 30, 1).is_ok(), "{name}");
         }
+        for (name, choice) in NAMES.into_iter().filter(|(name, _)| *name != "none") {
+            for cache_bytes in [DEVICE_SIZE_MAX + 4_096, u64::MAX] {
+                let sentence = choice.start(cache_bytes, 1 << 30, 1).err().unwrap();
+                assert!(sentence.contains("a cache has at most"), "{name}: {sentence}");
+            }
+        }
+        assert!(Choice::None.start(u64::MAX, 1 << 30, 1).is_ok(), "there is none of that size");
+        let sentence = Choice::Bcache { cutoff: 0 }.start(1 << 30, 1 << 60, 1).err().unwrap();
+        assert!(sentence.contains("of memory"), "{sentence}");
         assert!("zfs".parse::<Choice>().unwrap_err().contains("dm-cache-4.11"));
     }
 }

@@ -311,7 +311,7 @@ fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Write)
         let (took, span) =
             (std::time::Duration::from_nanos(run.nanos), std::time::Duration::from_nanos(span));
         let (took, span) = (crate::units::show_duration(took), crate::units::show_duration(span));
-        writeln!(out, "{} fell behind: it took {took} for accesses of {span}.", run.name)?;
+        writeln!(out, "{}: fell behind, with {took} for accesses of {span}.", run.name)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use anyhow::Context;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_sim::instant::{self, Fill, Outcome, Scale, Trial, blocks_max};
+use kickcache_sim::memory;
 use kickcache_sim::trace_file::Format;
 use kickcache_sim::trace_file::survey::{Survey, survey};
 use kickcache_sim::yardstick::{self, Misses};
@@ -147,7 +148,7 @@ pub(crate) struct Finding {
 
 impl TraceArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
-        let mut spool = None;
+        let mut spool = Vec::new();
         let traces = self.surveyed(&mut spool)?;
         let tasks = self.tasks(&traces)?;
         output::try_out(self.output.as_deref())?;
@@ -162,7 +163,7 @@ impl TraceArgs {
         Ok(trace_table::print(&traces, &findings, out)?)
     }
 
-    fn surveyed(&self, spool: &mut Option<File>) -> Result<Vec<Surveyed>, Failure> {
+    fn surveyed(&self, spool: &mut Vec<File>) -> Result<Vec<Surveyed>, Failure> {
         let mut paths = Vec::new();
         for file in &self.files {
             if file.as_os_str() == "-" {
@@ -199,7 +200,8 @@ impl TraceArgs {
                 self.scale
             )));
         }
-        Ok(())
+        memory::check(memory::of_engine(blocks * self.scale * BLOCK_SIZE))
+            .map_err(|error| Failure::usage(format!("a cache of {size} for {name}: {error}")))
     }
 
     fn tasks(&self, traces: &[Surveyed]) -> Result<Vec<Task<anyhow::Result<Finding>>>, Failure> {
@@ -257,10 +259,12 @@ pub(crate) fn warn_of_bad_lines(name: &str, survey: &Survey) {
 }
 
 /// Standard input in a file, as it is read several times; the file has no name, so that it never stays behind.
-fn spool_input(spool: &mut Option<File>) -> anyhow::Result<PathBuf> {
+fn spool_input(spool: &mut Vec<File>) -> anyhow::Result<PathBuf> {
     let mut file = tempfile::tempfile().context("no temporary file can be made for standard input")?;
     std::io::copy(&mut std::io::stdin(), &mut file).context("standard input cannot be read")?;
-    Ok(format!("/proc/self/fd/{}", spool.insert(file).as_raw_fd()).into())
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    spool.push(file);
+    Ok(path.into())
 }
 
 /// A file, or the files of a directory that may be traces.

@@ -1,0 +1,36 @@
+//! Whether there is memory for what is to be simulated, told before it is taken.
+
+use kickcache_engine::units::BLOCK_SIZE;
+
+/// What the engine needs at most for each block of its cache device.
+const ENGINE_BYTES: u64 = 20;
+
+/// Refuses tables that this machine has no memory for. They may fail still where others take it meanwhile.
+///
+/// # Errors
+/// A sentence that says how much it would be.
+pub fn check(bytes: u64) -> Result<(), String> {
+    let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+    Vec::<u8>::new().try_reserve_exact(length).map_err(|_| {
+        let mebibytes = bytes >> 20;
+        format!("its tables would take {mebibytes} MiB of memory, more than there is; make the cache or the load smaller")
+    })
+}
+
+/// What the engine's tables take for a cache device.
+pub fn of_engine(cache_bytes: u64) -> u64 {
+    cache_bytes / BLOCK_SIZE * ENGINE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_any_address_space_is_refused() {
+        assert_eq!(check(0), Ok(()));
+        assert_eq!(check(1 << 20), Ok(()));
+        let sentence = check(of_engine(u64::MAX)).unwrap_err();
+        assert!(sentence.contains("85899345919 MiB of memory"), "{sentence}");
+    }
+}
