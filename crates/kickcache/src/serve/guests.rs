@@ -104,20 +104,20 @@ impl Guests {
         Some(pending)
     }
 
-    /// Whether nothing is in flight.
+    /// Whether nothing is in flight, or waits to be.
     pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.count == 0 && self.ports.iter().all(|port| port.held.is_none())
     }
 }
 
 impl Doorbells for Guests {
     fn has_work(&self) -> bool {
-        !self.closed && self.ports.iter().any(Port::has_work)
+        self.ports.iter().any(|port| port.is_due() || !self.closed && port.has_more())
     }
 
     fn arm(&mut self) -> bool {
         // Behind one that has work none is armed: nobody sleeps.
-        !self.closed && self.ports.iter_mut().any(Port::arm)
+        self.ports.iter_mut().any(|port| port.is_due() || !self.closed && port.arm())
     }
 }
 
@@ -139,16 +139,18 @@ impl Port {
         }
     }
 
-    /// While a request waits for memory nothing more is taken, and an end of another of this guest wakes the loop.
-    fn has_work(&self) -> bool {
-        if self.held.is_some() { self.bytes == 0 } else { self.device.has_more() }
+    /// Whether the request that waits for memory gets it. Before, an end of another of this guest wakes the loop.
+    fn is_due(&self) -> bool {
+        self.held.is_some() && self.bytes == 0
+    }
+
+    /// While a request waits for memory nothing more is taken.
+    fn has_more(&self) -> bool {
+        self.held.is_none() && self.device.has_more()
     }
 
     fn arm(&mut self) -> bool {
-        if self.held.is_some() {
-            return self.bytes == 0;
-        }
-        (0..QUEUE_COUNT_MAX).any(|queue| self.device.arm(queue))
+        self.held.is_none() && (0..QUEUE_COUNT_MAX).any(|queue| self.device.arm(queue))
     }
 
     /// The generation of a queue's kick descriptor.

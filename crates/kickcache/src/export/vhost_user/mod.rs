@@ -32,7 +32,7 @@ mod message;
 mod request;
 mod socket;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod vring;
 
 pub use self::config_space::Disk;

@@ -160,22 +160,24 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         let part = guest_key(index, Part::Socket, port.generation_of_socket);
         self.driver.unwatch(socket.as_fd(), Watched::Guest(part).key());
+        port.waiting = None;
+        port.device.disconnect();
+        // Nobody is told of it any more: a front end that comes back has it done again.
         if let Some(request) = port.held.take() {
             port.device.complete(&request, Outcome::Failed);
         }
-        port.waiting = None;
-        port.device.disconnect();
         self.follow_kicks(index);
         self.listen_to_guest(index);
     }
 
-    /// Takes what guests made available, until rings, memory or patience are used up.
+    /// Takes what guests made available, until rings, memory or patience are used up. What waited for memory was taken
+    /// before: it goes on also when its queue, or the server, takes nothing more.
     pub(super) fn take_from_guests(&mut self, now: Instant) {
-        if self.stage != Stage::Serving {
-            return;
-        }
         for index in 0..self.guests.ports.len() {
-            if self.guests.ports[index].device.is_awake() {
+            if let Some(request) = self.guests.ports[index].held.take() {
+                self.admit_or_hold(now, index, request);
+            }
+            if self.stage == Stage::Serving && self.guests.ports[index].device.is_awake() {
                 self.take_from_guest(now, index);
             }
         }
@@ -186,18 +188,16 @@ impl<E: CacheEngine> EventLoop<E> {
         let first = self.guests.ports[index].next_turn();
         for turn in 0..QUEUE_COUNT_MAX {
             let queue = (first + turn) % QUEUE_COUNT_MAX;
-            while left > 0 {
-                let port = &mut self.guests.ports[index];
-                let Some(request) = port.held.take().or_else(|| port.device.next_request(queue)) else {
-                    break;
-                };
+            while left > 0 && self.guests.ports[index].held.is_none() {
+                let Some(request) = self.guests.ports[index].device.next_request(queue) else { break };
                 left -= 1;
-                if let Some(request) = self.admit_guest_request(now, index, request) {
-                    self.guests.ports[index].held = Some(request);
-                    return;
-                }
+                self.admit_or_hold(now, index, request);
             }
         }
+    }
+
+    fn admit_or_hold(&mut self, now: Instant, index: usize, request: GuestRequest) {
+        self.guests.ports[index].held = self.admit_guest_request(now, index, request);
     }
 
     /// Begins a request, or gives it back if there is no memory for it yet.

@@ -10,6 +10,7 @@ mod harness;
 
 use self::harness::{EVENT_IDX, FEATURES, Guest, NEXT, WRITE, packet};
 use crate::export::vhost_user;
+use crate::export::vhost_user::Device;
 
 /// Where requests put what they need.
 const HEADER: u64 = 0x1_0000;
@@ -67,4 +68,28 @@ impl Guest {
 
 fn guest() -> Guest {
     Guest::new(FEATURES)
+}
+
+/// A guest that offers reads of 4 KiB, for tests of whoever has its device.
+pub(crate) struct Reader(Guest);
+
+impl Reader {
+    /// So many reads, and the device that takes them.
+    pub(crate) fn new(reads: u16) -> (Reader, Device) {
+        let mut guest = guest();
+        guest.header(READ, 0);
+        for first in (0..reads).map(|read| read * 3) {
+            guest.descriptor(harness::TABLE, first, (HEADER, 16, NEXT, first + 1));
+            guest.descriptor(harness::TABLE, first + 1, (DATA, 4096, NEXT | WRITE, first + 2));
+            guest.descriptor(harness::TABLE, first + 2, (STATUS, 1, WRITE, 0));
+            guest.offer(first);
+        }
+        let device = std::mem::replace(&mut guest.device, Device::new(harness::disk()));
+        (Reader(guest), device)
+    }
+
+    /// How many were answered.
+    pub(crate) fn answered(&self) -> u16 {
+        self.0.used()
+    }
 }

@@ -1,5 +1,7 @@
 //! The loop with the toy engine and real sockets.
 
+mod guests;
+
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};

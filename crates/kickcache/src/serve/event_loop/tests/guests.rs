@@ -1,0 +1,106 @@
+//! Guests in the loop, turn by turn: nothing ends before a test has looked.
+
+use std::os::fd::OwnedFd;
+
+use super::*;
+use crate::export::vhost_user::tests::Reader;
+use crate::export::vhost_user::{Disk, Socket};
+use crate::serve::guests::{GuestKey, Part, Port};
+
+/// The daemon's end of [`Scene::front`].
+const SOCKET: GuestKey = GuestKey { port: 0, part: Part::Socket, generation: 0 };
+
+/// Turns after which something hangs; in order, it takes a few.
+const TURNS_MAX: usize = 100;
+const TURN_TIME_MAX: Duration = Duration::from_millis(10);
+
+/// A guest that offers two reads where there is memory for one: the first is in flight, and the second waits.
+struct Scene {
+    event_loop: EventLoop<ToyEngine>,
+    guest: Reader,
+    front: UnixStream,
+    control: Sender<Control>,
+    _directory: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let (origin, path) = (directory.path().join("origin"), directory.path().join("s"));
+        std::fs::write(&origin, vec![1; 1 << 20]).unwrap();
+        let limits = Limits { connection_bytes_max: 4096, ..Limits::default() };
+        let (control, receiver) = mpsc::channel();
+        let wakeup = Arc::new(Wakeup::new().unwrap());
+        let mut event_loop = toy_loop(&origin, &path, IoEngine::Auto, limits, receiver, wakeup);
+        let address = NbdAddress::Unix(directory.path().join("guest"));
+        let disk = Disk { name: "toy".into(), size: 1 << 20, read_only: false, block_size: 512 };
+        let mut port = Port::new(Listener::open_for_guest(address).unwrap(), disk, 0);
+        let (guest, device) = Reader::new(2);
+        let (front, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (port.device, port.socket) = (device, Some(Socket::new(OwnedFd::from(ours))));
+        event_loop.guests.ports.push(port);
+        event_loop.take_from_guests(event_loop.clock.now());
+        assert!(event_loop.guests.ports[0].held.is_some());
+        Scene { event_loop, guest, front, control, _directory: directory }
+    }
+
+    fn port(&mut self) -> &mut Port {
+        &mut self.event_loop.guests.ports[0]
+    }
+
+    /// Goes around until something is so.
+    fn turn_until(&mut self, is_so: impl Fn(&mut Scene) -> bool) {
+        for _ in 0..TURNS_MAX {
+            let now = self.event_loop.clock.now();
+            self.event_loop.take_from_guests(now);
+            self.event_loop.pump(now);
+            self.event_loop.serve_guests().unwrap();
+            if is_so(self) {
+                return;
+            }
+            let until = Some(now.plus(TURN_TIME_MAX));
+            let EventLoop { driver, guests, .. } = &mut self.event_loop;
+            driver.wait_beside(now, until, guests).unwrap();
+            self.event_loop.take_events();
+        }
+        panic!("it never comes to this");
+    }
+}
+
+#[test]
+fn a_queue_can_be_stopped_while_a_request_waits_for_memory() {
+    let mut scene = Scene::new();
+    // GET_VRING_BASE of queue 0.
+    scene.front.write_all(&[11, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    scene.event_loop.guest_ready(SOCKET, Interest::Readable);
+    assert!(scene.port().waiting.is_some());
+    scene.turn_until(|scene| scene.port().waiting.is_none());
+    assert_eq!(scene.guest.answered(), 2);
+    let mut reply = [0; 20];
+    scene.front.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[12..], [0, 0, 0, 0, 2, 0, 0, 0]);
+}
+
+#[test]
+fn a_request_that_waits_for_memory_is_answered_before_the_stop() {
+    let mut scene = Scene::new();
+    scene.control.send(Control::Stop).unwrap();
+    let now = scene.event_loop.clock.now();
+    scene.event_loop.take_controls(now);
+    scene.turn_until(|scene| {
+        let now = scene.event_loop.clock.now();
+        scene.event_loop.advance_stage(now)
+    });
+    assert_eq!(scene.guest.answered(), 2);
+}
+
+#[test]
+fn a_request_that_waits_for_memory_is_left_to_the_next_front_end() {
+    let mut scene = Scene::new();
+    scene.front.shutdown(std::net::Shutdown::Both).unwrap();
+    scene.event_loop.guest_ready(SOCKET, Interest::Readable);
+    assert!(scene.port().socket.is_none());
+    scene.turn_until(|scene| scene.port().device.outstanding() == 0);
+    assert_eq!(scene.guest.answered(), 0);
+}
