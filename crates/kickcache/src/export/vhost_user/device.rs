@@ -17,6 +17,9 @@ use super::request::{GuestRequest, Outcome, Parsed, Rules, Tag, parse};
 use super::socket;
 use super::vring::{self, Vring};
 
+/// Chains of a queue that are answered at once before the others get their turn.
+const ANSWERS_MAX: usize = 16;
+
 /// A device, from one front end to the next.
 pub struct Device {
     pub(super) disk: Disk,
@@ -152,9 +155,13 @@ impl Device {
         self.outstanding
     }
 
-    /// The next request of a queue that needs the volume; what does not is answered on the way.
+    /// The next request of a queue that needs the volume; what does not is answered on the way. Among many of those
+    /// there may be none: a guest could add to them for ever.
     pub fn next_request(&mut self, queue: u16) -> Option<GuestRequest> {
-        while self.vrings.get(usize::from(queue))?.is_awake() {
+        for _ in 0..ANSWERS_MAX {
+            if !self.vrings.get(usize::from(queue))?.is_awake() {
+                return None;
+            }
             match self.take(queue) {
                 Ok(Some(Parsed::Request(request))) => {
                     self.outstanding += 1;

@@ -20,6 +20,8 @@ use crate::serve::guests::{GuestKey, Part, Pending};
 
 /// Requests taken from a guest before the others get their turn.
 const TAKES_MAX: usize = 256;
+/// Messages of a front end before the others get their turn.
+const MESSAGES_MAX: usize = 64;
 
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn watch_guests(&mut self) {
@@ -92,20 +94,24 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Handles the messages that came. While one waits for requests in flight, none behind it is read.
     fn receive_from_guest(&mut self, index: usize) {
-        loop {
+        for _ in 0..MESSAGES_MAX {
             let port = &mut self.guests.ports[index];
             let Some(socket) = port.socket.as_mut().filter(|_| port.waiting.is_none()) else { return };
             match socket.receive() {
                 Ok(Received::Packet(packet)) => self.handle_packet(index, packet),
-                Ok(Received::Nothing) => {
-                    let part = guest_key(index, Part::Socket, port.generation_of_socket);
-                    let key = Watched::Guest(part).key();
-                    return self.driver.watch(socket.as_fd(), key, Interest::Readable);
-                }
+                Ok(Received::Nothing) => break,
                 Ok(Received::End) => return self.disconnect_guest(index, None),
                 Err(error) => return self.disconnect_guest(index, Some(&error)),
             }
         }
+        self.watch_guest(index);
+    }
+
+    fn watch_guest(&mut self, index: usize) {
+        let port = &self.guests.ports[index];
+        let Some(socket) = port.socket.as_ref().filter(|_| port.waiting.is_none()) else { return };
+        let key = Watched::Guest(guest_key(index, Part::Socket, port.generation_of_socket)).key();
+        self.driver.watch(socket.as_fd(), key, Interest::Readable);
     }
 
     fn handle_packet(&mut self, index: usize, packet: Packet) {

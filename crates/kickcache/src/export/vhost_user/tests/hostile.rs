@@ -1,6 +1,6 @@
 //! Guests that break the rules: the request is refused or the queue stopped, and nothing else happens.
 
-use super::harness::{INDIRECT, RAM, SIZE, TABLE};
+use super::harness::{INDIRECT, RAM, SIZE, TABLE, event_fd, pair};
 use super::*;
 
 /// Offers a request that must be refused with an I/O error, while the queue goes on.
@@ -162,6 +162,23 @@ fn a_ring_ahead_of_itself_stops_the_queue() {
     let mut guest = guest();
     guest.write(harness::AVAIL + 2, &(SIZE + 1).to_le_bytes());
     stops(&mut guest);
+}
+
+#[test]
+fn a_flood_of_what_is_answered_at_once_leaves_others_their_turn() {
+    let mut guest = guest();
+    guest.tell(packet(11, &[0], Vec::new())).unwrap();
+    guest.tell(packet(8, &[pair(0, 64)], Vec::new())).unwrap();
+    guest.tell(packet(12, &[0], vec![event_fd()])).unwrap();
+    guest.request(GET_ID, 0, &[(DATA, 20, WRITE)]);
+    // All entries of the ring name head 0.
+    guest.write(harness::AVAIL + 2, &64_u16.to_le_bytes());
+    assert!(guest.device.next_request(0).is_none());
+    assert!((1..64).contains(&guest.used()) && guest.device.has_more());
+    while guest.device.has_more() {
+        assert!(guest.device.next_request(0).is_none());
+    }
+    assert_eq!(guest.used(), 64);
 }
 
 #[test]

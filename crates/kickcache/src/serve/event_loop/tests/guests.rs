@@ -2,6 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
+use rustix::io::ioctl_fionread;
+
 use super::*;
 use crate::export::vhost_user::tests::Reader;
 use crate::export::vhost_user::{Disk, Socket};
@@ -103,4 +105,15 @@ fn a_request_that_waits_for_memory_is_left_to_the_next_front_end() {
     assert!(scene.port().socket.is_none());
     scene.turn_until(|scene| scene.port().device.outstanding() == 0);
     assert_eq!(scene.guest.answered(), 0);
+}
+
+#[test]
+fn a_flood_of_messages_leaves_others_their_turn() {
+    let mut scene = Scene::new();
+    let set_owner = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    scene.front.write_all(&set_owner.repeat(1000)).unwrap();
+    scene.event_loop.guest_ready(SOCKET, Interest::Readable);
+    let unread = |scene: &mut Scene| ioctl_fionread(scene.port().socket.as_ref().unwrap()).unwrap();
+    assert!(unread(&mut scene) > 0, "it took all of them");
+    scene.turn_until(|scene| unread(scene) == 0);
 }
