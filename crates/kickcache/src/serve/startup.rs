@@ -405,5 +405,5 @@ fn open_listener(
     let exports: Vec<ExportInfo> = members.iter().map(|&index| volumes[index].info.export()).collect();
     let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
     tracing::info!("NBD is served on {} for {}", listener.address, names.join(", "));
-    Ok(ServedListener { listener, exports: exports.into(), volumes: members.into() })
+    Ok(ServedListener { listener, exports: exports.into(), volumes: members.into(), watched: false })
 }

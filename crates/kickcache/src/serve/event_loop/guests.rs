@@ -7,7 +7,7 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::Checksum;
 
 use super::watched::Watched;
-use super::{EventLoop, Stage};
+use super::{ACCEPT_PAUSE, EventLoop, Stage};
 use crate::driver::Interest;
 use crate::driver::buffers::Bound;
 use crate::export::vhost_user::{
@@ -29,10 +29,14 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     /// Waits for a front end, unless there is one, or requests of the last one are still in flight: written late,
-    /// they would undo what the next one writes.
+    /// they would undo what the next one writes. Nor while connections cannot be accepted.
     fn listen_to_guest(&mut self, index: usize) {
         let port = &mut self.guests.ports[index];
-        if port.listening || port.socket.is_some() || port.device.outstanding() > 0 {
+        if port.listening
+            || port.socket.is_some()
+            || port.device.outstanding() > 0
+            || self.accept_again.is_some()
+        {
             return;
         }
         let Some(listener) = &port.listener else { return };
@@ -87,7 +91,7 @@ impl<E: CacheEngine> EventLoop<E> {
             Ok(None) => self.listen_to_guest(index),
             Err(error) => {
                 tracing::warn!("a virtual machine's connection could not be accepted: {error}");
-                self.listen_to_guest(index);
+                self.accept_again = Some(self.clock.now().plus(ACCEPT_PAUSE));
             }
         }
     }

@@ -92,6 +92,7 @@ pub(crate) struct ServedListener {
     pub(crate) exports: Arc<[ExportInfo]>,
     /// Index into the volumes for each export.
     pub(crate) volumes: Arc<[usize]>,
+    pub(crate) watched: bool,
 }
 
 /// What follows when everything was sent.
@@ -144,15 +145,21 @@ impl<E: CacheEngine> EventLoop<E> {
         if let Some(signals) = &self.signals {
             self.driver.watch(signals.as_fd(), Watched::Signals.key(), Interest::Readable);
         }
-        for index in 0..self.listeners.len() {
-            self.watch_listener(index);
-        }
+        self.watch_listeners();
+    }
+
+    /// Watches those that are not watched.
+    fn watch_listeners(&mut self) {
+        (0..self.listeners.len()).for_each(|index| self.watch_listener(index));
         self.watch_guests();
     }
 
     fn watch_listener(&mut self, index: usize) {
         let key = Watched::Listener(u16::try_from(index).expect("few listeners")).key();
-        self.driver.watch(self.listeners[index].listener.as_fd(), key, Interest::Readable);
+        let served = &mut self.listeners[index];
+        if !std::mem::replace(&mut served.watched, true) {
+            self.driver.watch(served.listener.as_fd(), key, Interest::Readable);
+        }
     }
 
     /// Moves submissions and replies until none is left, and a turn's worth of completions.
@@ -196,7 +203,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         if self.accept_again.is_some_and(|due| due <= now) {
             self.accept_again = None;
-            (0..self.listeners.len()).for_each(|index| self.watch_listener(index));
+            self.watch_listeners();
         }
         if self.clients.handshakes > 0 {
             self.end_late_handshakes(now);
@@ -214,7 +221,8 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn accept(&mut self, now: Instant, index: usize) {
         for _ in 0..ACCEPTS_MAX {
-            let Some(served) = self.listeners.get(index) else { return };
+            let Some(served) = self.listeners.get_mut(index) else { return };
+            served.watched = false;
             match served.listener.accept() {
                 Ok(None) => break,
                 Ok(Some(socket)) => {

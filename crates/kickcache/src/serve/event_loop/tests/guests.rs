@@ -3,14 +3,16 @@
 use std::os::fd::OwnedFd;
 
 use rustix::io::ioctl_fionread;
+use rustix::net::Shutdown;
 
 use super::*;
 use crate::export::vhost_user::tests::Reader;
 use crate::export::vhost_user::{Disk, Socket};
 use crate::serve::guests::{GuestKey, Part, Port};
 
-/// The daemon's end of [`Scene::front`].
+/// The daemon's end of [`Scene::front`], and its listener.
 const SOCKET: GuestKey = GuestKey { port: 0, part: Part::Socket, generation: 0 };
+const LISTENER: GuestKey = GuestKey { port: 0, part: Part::Listener, generation: 0 };
 
 /// Turns after which something hangs; in order, it takes a few.
 const TURNS_MAX: usize = 100;
@@ -116,4 +118,22 @@ fn a_flood_of_messages_leaves_others_their_turn() {
     let unread = |scene: &mut Scene| ioctl_fionread(scene.port().socket.as_ref().unwrap()).unwrap();
     assert!(unread(&mut scene) > 0, "it took all of them");
     scene.turn_until(|scene| unread(scene) == 0);
+}
+
+#[test]
+fn a_front_end_that_cannot_be_accepted_is_tried_again_later() {
+    let mut scene = Scene::new();
+    scene.port().socket = None;
+    // A socket of TCP that was shut down accepts nothing, and is readable for ever.
+    let address = NbdAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let listener = scene.port().listener.insert(Listener::open_for_guest(address).unwrap());
+    rustix::net::shutdown(listener, Shutdown::Both).unwrap();
+    scene.event_loop.guest_ready(LISTENER, Interest::Readable);
+    let now = scene.event_loop.clock.now();
+    assert!(scene.event_loop.accept_again.is_some_and(|again| again > now));
+    scene.turn_until(|scene| scene.port().device.outstanding() == 0);
+    assert!(!scene.port().listening);
+    scene.event_loop.accept_again = Some(now);
+    scene.event_loop.take_events();
+    assert!(scene.port().listening);
 }

@@ -80,7 +80,12 @@ fn toy_loop(
         out_of_service: OutOfService::Untold,
         superblock: Superblock::new([0; 16], 8 << 20).unwrap(),
         volumes: vec![Volume { info, zeroes }],
-        listeners: vec![ServedListener { listener, exports: [export].into(), volumes: [0].into() }],
+        listeners: vec![ServedListener {
+            listener,
+            exports: [export].into(),
+            volumes: [0].into(),
+            watched: false,
+        }],
         limits,
         control,
         wakeup,
