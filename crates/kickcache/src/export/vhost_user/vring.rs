@@ -197,9 +197,12 @@ impl Vring {
         let head = match self.again.pop_front() {
             Some(head) => head,
             None => {
+                if !self.has_more(memory) {
+                    return Ok(None);
+                }
                 let mut available = self.queue.iter(memory).map_err(|_| QueueFault::Ring)?;
-                let Some(chain) = available.next() else { return Ok(None) };
-                chain.head_index()
+                // An entry that cannot be read would be looked for again and again.
+                available.next().ok_or(QueueFault::Ring)?.head_index()
             }
         };
         let taken = self.taken.get_mut(usize::from(head)).ok_or(QueueFault::Head)?;

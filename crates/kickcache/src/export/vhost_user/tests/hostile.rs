@@ -1,6 +1,6 @@
 //! Guests that break the rules: the request is refused or the queue stopped, and nothing else happens.
 
-use super::harness::{INDIRECT, RAM, SIZE, TABLE, event_fd, pair};
+use super::harness::{INDIRECT, RAM, SIZE, TABLE, USED, USER, event_fd, pair};
 use super::*;
 
 /// Offers a request that must be refused with an I/O error, while the queue goes on.
@@ -165,6 +165,16 @@ fn a_ring_ahead_of_itself_stops_the_queue() {
 }
 
 #[test]
+fn a_ring_whose_entries_lie_outside_of_memory_stops_the_queue() {
+    let mut guest = guest();
+    // The index is the last that memory has.
+    guest.tell(packet(9, &[0, USER + TABLE, USER + USED, USER + RAM - 4, 0], Vec::new())).unwrap();
+    guest.write(RAM - 2, &1_u16.to_le_bytes());
+    assert!(guest.serve().is_empty());
+    assert!(!guest.device.arm(0) && !guest.device.is_awake());
+}
+
+#[test]
 fn a_flood_of_what_is_answered_at_once_leaves_others_their_turn() {
     let mut guest = guest();
     guest.tell(packet(11, &[0], Vec::new())).unwrap();
@@ -196,7 +206,7 @@ fn memory_that_vanishes_under_a_request_does_no_harm() {
     let mut guest = guest();
     guest.request(READ, 0, &[(DATA, 512, WRITE)]);
     let request = guest.device.next_request(0).unwrap();
-    let removed = packet(38, &[0, 0, RAM, harness::USER, 0], Vec::new());
+    let removed = packet(38, &[0, 0, RAM, USER, 0], Vec::new());
     guest.tell(removed).unwrap();
     // The request keeps the memory that it began with; the ring is gone.
     request.deliver(&[1; 512]).unwrap();
