@@ -211,9 +211,12 @@ pub(super) fn messages(mut bytes: &[u8]) {
         let length = usize::from(head[2]).min(rest.len());
         let (payload, behind) = rest.split_at(length);
         bytes = behind;
-        let fds = (0..head[1] % 4).map(|index| if index % 2 == 0 { guest.memory_fd() } else { event_fd() });
-        let fds = fds.collect();
         let request = u32::from(head[0] & 0x3f);
+        // What comes with SET_VRING_KICK, CALL and ERR begins with an eventfd, what comes with others with memory.
+        let first = u8::from((12..=14).contains(&request));
+        let fds = (0..head[1] % 4)
+            .map(|index| if (index + first) % 2 == 0 { guest.memory_fd() } else { event_fd() })
+            .collect();
         let packet = Packet { request, need_reply: head[0] & 0x80 != 0, payload: payload.to_vec(), fds };
         if let Ok(Answer::Wait(_)) = guest.tell(packet) {
             panic!("nothing is in flight");

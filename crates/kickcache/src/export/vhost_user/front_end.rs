@@ -221,10 +221,8 @@ impl Device {
             what: "a queue without a kick descriptor,",
             found: index.into(),
         })?;
-        vring::prepare_kick(&fd);
         self.drop_kick(index)?;
-        let vring = vring_of(&mut self.vrings, index)?;
-        vring.kick = Some(fd);
+        self.vring(index)?.set_kick(fd);
         self.kick_changes.push(KickChange::Watch(queue_number(index)));
         Ok(())
     }
@@ -259,8 +257,12 @@ fn get_inflight(packet: &Packet) -> Result<Reply, ProtocolError> {
 fn event(packet: &mut Packet) -> Result<(u32, Option<OwnedFd>), ProtocolError> {
     let value: u64 = packet.body()?;
     let index = u32::try_from(value & QUEUE_MASK).expect("masked");
-    let fd = if value & NO_FD == 0 { Some(packet.only_fd()?) } else { None };
-    Ok((index, fd))
+    if value & NO_FD != 0 {
+        return Ok((index, None));
+    }
+    let fd = packet.only_fd()?;
+    vring::check_event(&fd)?;
+    Ok((index, Some(fd)))
 }
 
 fn single_region(packet: &Packet) -> Result<VhostUserMemoryRegion, ProtocolError> {

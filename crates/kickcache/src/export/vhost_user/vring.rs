@@ -1,12 +1,13 @@
 //! One virtio queue: where its rings are, which heads are in flight, and whom to tell.
 
 use std::collections::VecDeque;
+use std::io;
 use std::num::Wrapping;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use vhost::vhost_user::message::VhostUserVringAddr;
 use virtio_bindings::bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
@@ -114,6 +115,13 @@ impl Vring {
             .map_err(|_| ProtocolError::Value { what: "a ring index of", found: base.into() })?;
         self.queue.set_next_avail(base);
         Ok(())
+    }
+
+    pub(super) fn set_kick(&mut self, fd: OwnedFd) {
+        never_block(&fd);
+        self.kick = Some(fd);
+        // A kick may have come where nobody listens any more.
+        self.kicked();
     }
 
     pub(super) fn set_call(&mut self, fd: Option<OwnedFd>) {
@@ -315,7 +323,7 @@ fn never_block(fd: &OwnedFd) {
 
 #[expect(clippy::host_endian_bytes, reason = "an eventfd takes the host's byte order")]
 fn ring(fd: impl AsFd) {
-    // A full counter is readable already, and a descriptor that is no eventfd is the front end's own fault.
+    // A full counter is readable already.
     let _ = rustix::io::write(fd, &1_u64.to_ne_bytes());
 }
 
@@ -324,6 +332,19 @@ pub(super) fn clear(fd: impl AsFd) {
     let _ = rustix::io::read(fd, &mut [0; 8]);
 }
 
-pub(super) fn prepare_kick(fd: &OwnedFd) {
-    never_block(fd);
+/// Refuses files, pipes, sockets and devices, which an eventfd is none of: they can be readable for ever, or block.
+pub(super) fn check_event(fd: &OwnedFd) -> Result<(), ProtocolError> {
+    let mode = fstat(fd).map_err(io::Error::from)?.st_mode;
+    match FileType::from_raw_mode(mode) {
+        FileType::Unknown => Ok(()),
+        FileType::RegularFile
+        | FileType::Directory
+        | FileType::Symlink
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice => {
+            Err(ProtocolError::Value { what: "an eventfd of the mode", found: mode.into() })
+        }
+    }
 }

@@ -85,6 +85,25 @@ fn regions_that_overlap_or_do_not_fit_their_file_are_refused() {
 }
 
 #[test]
+fn what_kicks_and_what_interrupts_are_eventfds() {
+    for request in 12..=14 {
+        let (socket, _other) = UnixStream::pair().unwrap();
+        for other in [Guest::bare().memory_fd(), socket.into(), std::io::pipe().unwrap().1.into()] {
+            assert!(Guest::bare().tell(packet(request, &[0], vec![other])).is_err(), "{request}");
+        }
+        Guest::bare().tell(packet(request, &[0], vec![event_fd()])).unwrap();
+    }
+}
+
+#[test]
+fn a_kick_that_came_before_its_descriptor_was_replaced_is_not_lost() {
+    let mut guest = guest();
+    assert!(!guest.device.arm(0) && !guest.device.is_awake());
+    guest.tell(packet(12, &[0], vec![event_fd()])).unwrap();
+    assert!(guest.device.is_awake());
+}
+
+#[test]
 fn a_table_of_memory_replaces_what_was_there() {
     let mut guest = guest();
     let fds: Vec<OwnedFd> = (0..2).map(|_| guest.memory_fd()).collect();
