@@ -34,7 +34,7 @@ pub(crate) struct Port {
     pub(crate) held: Option<GuestRequest>,
     /// Whether the listener is watched.
     pub(crate) listening: bool,
-    /// Payload bytes in flight.
+    /// Bytes of memory that requests in flight take.
     pub(crate) bytes: u64,
     /// The queue that is looked at first, another one each time.
     turn: u16,

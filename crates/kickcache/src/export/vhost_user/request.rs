@@ -124,6 +124,13 @@ impl GuestRequest {
         length(&self.data)
     }
 
+    /// Bytes of memory that it takes: for its payload, and for the list of where that lies, which a guest can make
+    /// longer.
+    pub fn memory_length(&self) -> u64 {
+        let list = u64::try_from(size_of_val(self.data.as_slice())).expect("usize has at most 64 bits");
+        self.payload_length() + list
+    }
+
     /// Copies a write's payload; `None` if guest memory is not where the guest said.
     pub fn copy_payload(&self, into: &mut [u8]) -> Option<()> {
         copy_in(&self.memory, &self.data, into)

@@ -220,7 +220,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let port = &mut self.guests.ports[index];
         let length = request.payload_length();
         let alone = port.bytes == 0;
-        if !alone && port.bytes + length > self.limits.connection_bytes_max {
+        if !alone && port.bytes + request.memory_length() > self.limits.connection_bytes_max {
             return Some(request);
         }
         let bound = if alone { Bound::Ignored } else { Bound::Kept };
@@ -230,7 +230,7 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         match allocated {
             Ok(Some(id)) => {
-                port.bytes += length;
+                port.bytes += request.memory_length();
                 self.begin_guest_request(now, id, index, request);
             }
             Ok(None) => return Some(request),
@@ -289,7 +289,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn answer_guest(&mut self, id: RequestId, index: usize, request: &GuestRequest, outcome: Outcome) {
         self.driver.buffers().release(id);
         let port = &mut self.guests.ports[index];
-        port.bytes -= request.payload_length();
+        port.bytes -= request.memory_length();
         port.device.complete(request, outcome);
     }
 

@@ -40,6 +40,15 @@ fn a_write_is_copied_from_all_its_segments() {
 }
 
 #[test]
+fn the_list_of_segments_is_part_of_what_a_request_takes() {
+    let mut guest = guest();
+    let data: Vec<_> = std::iter::repeat_n((DATA, 64, WRITE), 8).collect();
+    guest.request(READ, 0, &data);
+    let request = guest.serve().remove(0);
+    assert_eq!((request.payload_length(), request.memory_length()), (512, 512 + 8 * 16));
+}
+
+#[test]
 fn the_header_may_be_split_and_the_status_share_a_descriptor() {
     let mut guest = guest();
     guest.header(READ, 2);
