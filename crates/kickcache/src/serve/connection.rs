@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kickcache_engine::request::{Errno, RequestId};
 use kickcache_engine::time::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::driver::buffers::Buffers;
 use crate::export::nbd::{Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session};
@@ -222,6 +223,13 @@ impl Connection {
         self.requests -= 1;
         self.bytes -= payload_length(command);
         buffers.release(id);
+    }
+
+    /// Whether the client will send nothing more.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let looked = poll(&mut fds, Some(&Timespec::default()));
+        looked.is_ok() && fds[0].revents().contains(PollFlags::RDHUP)
     }
 
     /// Sends what it can.

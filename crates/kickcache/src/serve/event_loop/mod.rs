@@ -254,6 +254,10 @@ impl<E: CacheEngine> EventLoop<E> {
         match interest {
             Interest::Writable => {
                 connection.watching_output = false;
+                // Who sends nothing more is gone, as in `receive`; io_uring would report it again and again.
+                if connection.has_ended() {
+                    return self.close(id.index);
+                }
                 self.clients.touch(id.index);
             }
             Interest::Readable | Interest::Signalled => {

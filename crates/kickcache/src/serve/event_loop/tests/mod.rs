@@ -225,6 +225,25 @@ fn who_never_reads_replies_stalls_only_itself() {
 }
 
 #[test]
+fn who_reads_no_replies_and_sends_nothing_more_is_gone() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (origin, path) = (directory.path().join("origin"), directory.path().join("s"));
+    std::fs::write(&origin, vec![1; 1 << 20]).unwrap();
+    let (_control, receiver) = mpsc::channel();
+    let wakeup = Arc::new(Wakeup::new().unwrap());
+    let mut event_loop = toy_loop(&origin, &path, IoEngine::Auto, Limits::default(), receiver, wakeup);
+    let client = UnixStream::connect(&path).unwrap();
+    let now = event_loop.clock.now();
+    event_loop.accept(now, 0);
+    let id = event_loop.clients.id(0);
+    event_loop.client_ready(now, id, Interest::Writable);
+    assert_eq!(event_loop.clients.count, 1);
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    event_loop.client_ready(now, id, Interest::Writable);
+    assert_eq!(event_loop.clients.count, 0);
+}
+
+#[test]
 fn many_clients_with_little_memory_all_come_to_their_end() {
     let limits = Limits { total_bytes_max: 64 << 10, connection_bytes_max: 32 << 10, ..Limits::default() };
     let served = Served::new(limits);
