@@ -7,18 +7,19 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::units::VolumeId;
 
+use crate::cli::handed_over::HandedOver;
 use crate::cli::leave::leave_out;
 use crate::control::report::{CacheReport, Report, VolumeNames};
 use crate::control::server::ControlServer;
 use crate::control::{ControlError, ControlTarget};
 use crate::driver::executor::IoEngine;
-use crate::driver::inherited::{InheritedSocket, inherited_sockets};
+use crate::driver::inherited::inherited_sockets;
 use crate::plan::address::NbdAddress;
-use crate::plan::{Access, CachePlan, CacheUsage, Exposure, ServePlan, VolumePlan, default_nbd, runtime_dir};
+use crate::plan::{Access, CachePlan, CacheUsage, Exposure, ServePlan, VolumePlan, runtime_dir};
 use crate::serve::config::{
     self, CacheConfig, CacheService, Limits, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig,
 };
@@ -29,17 +30,15 @@ use crate::words::{IoEngineWord, ModeWord};
 /// How long somebody who asks waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
 
-/// What a service manager calls the socket of a virtual machine (`FileDescriptorName=`).
-const VHOST_USER: &str = "vhost-user";
-
 /// Serves a plan until it is stopped.
-pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(mut plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
     start_log();
+    let handed_over = HandedOver::take(inherited_sockets(), &mut plan)?;
     make_runtime_dir(&plan)?;
     let daemon = Arc::new(Daemon::new(plan.io_engine));
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
-    let servers = start_servers(plan)?;
+    let servers = start_servers(plan, handed_over)?;
     // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
     match std::env::var_os("LISTEN_FDS") {
         Some(_) => greet(&mut std::io::stderr(), control.path(), &servers),
@@ -129,15 +128,16 @@ fn chooses_port(cache: &CachePlan) -> bool {
     cache.volumes.iter().flat_map(|volume| &volume.nbd).any(any_port)
 }
 
-fn start_servers(plan: ServePlan) -> anyhow::Result<Vec<Served>> {
+fn start_servers(plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Result<Vec<Served>> {
     let mut servers: Vec<Served> = Vec::new();
-    let mut inherited = inherited_sockets();
-    check_inherited(&plan, inherited.len())?;
     for cache in plan.caches {
         let started = leave_out(&cache)
             .and_then(|()| server_config(&cache, plan.io_engine, plan.exposure))
-            .and_then(|config| {
-                Ok(Server::start(with_inherited(config, &cache, std::mem::take(&mut inherited)))?)
+            .and_then(|mut config| {
+                if let (Some(volume), Some(plan)) = (config.volumes.first_mut(), cache.volumes.first()) {
+                    std::mem::take(&mut handed_over).give_to(volume, guest_block(plan));
+                }
+                Ok(Server::start(config)?)
             })
             .map(|handle| Served { handle, cache });
         match started {
@@ -150,38 +150,6 @@ fn start_servers(plan: ServePlan) -> anyhow::Result<Vec<Served>> {
         }
     }
     Ok(servers)
-}
-
-/// Sockets that a service manager handed over must belong to one volume.
-fn check_inherited(plan: &ServePlan, sockets: usize) -> anyhow::Result<()> {
-    let volumes = plan.caches.iter().map(|cache| cache.volumes.len()).sum::<usize>();
-    ensure!(
-        sockets == 0 || volumes == 1,
-        "{sockets} sockets were handed over (LISTEN_FDS) for {volumes} volumes; start one daemon for each volume"
-    );
-    Ok(())
-}
-
-/// Serves the volume on sockets that were handed over, instead of the path that nobody named. One that the service
-/// manager calls `vhost-user` is for a virtual machine.
-fn with_inherited(
-    mut config: ServerConfig,
-    cache: &CachePlan,
-    sockets: Vec<InheritedSocket>,
-) -> ServerConfig {
-    let (guests, nbd): (Vec<_>, Vec<_>) = sockets.into_iter().partition(|socket| socket.name == VHOST_USER);
-    let (Some(volume), Some(plan)) = (config.volumes.first_mut(), cache.volumes.first()) else {
-        return config;
-    };
-    if !(guests.is_empty() && nbd.is_empty()) && plan.nbd == [default_nbd(&plan.name)] {
-        volume.exports.clear();
-    }
-    volume.exports.extend(nbd.into_iter().map(|socket| config::NbdAddress::Inherited(socket.fd)));
-    if let Some(socket) = guests.into_iter().next() {
-        let address = config::NbdAddress::Inherited(socket.fd);
-        volume.vhost_user = Some(config::VhostUserPort { address, block_size: guest_block(plan) });
-    }
-    config
 }
 
 fn guest_block(plan: &VolumePlan) -> u32 {

@@ -9,6 +9,7 @@ mod drain;
 mod dump;
 mod exit;
 mod format;
+mod handed_over;
 mod inspect;
 mod leave;
 mod man;

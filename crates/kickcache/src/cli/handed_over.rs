@@ -1,0 +1,119 @@
+//! Sockets that a service manager opened and handed over, for the only volume of a daemon.
+
+use anyhow::ensure;
+
+use crate::driver::inherited::InheritedSocket;
+use crate::plan::{ServePlan, default_nbd};
+use crate::serve::config::{self, VhostUserPort, VolumeConfig};
+
+/// What a service manager calls the socket of a virtual machine (`FileDescriptorName=`).
+const VHOST_USER: &str = "vhost-user";
+
+/// The sockets of the volume.
+#[derive(Debug, Default)]
+pub(crate) struct HandedOver {
+    guest: Option<InheritedSocket>,
+    nbd: Vec<InheritedSocket>,
+}
+
+impl HandedOver {
+    /// Looks whether they fit the plan, from which a path goes that nobody named.
+    ///
+    /// # Errors
+    /// If it is not clear what they are for, or one of two sockets for a virtual machine would be in vain.
+    pub(crate) fn take(sockets: Vec<InheritedSocket>, plan: &mut ServePlan) -> anyhow::Result<HandedOver> {
+        let count = sockets.len();
+        let (mut guests, nbd): (Vec<_>, Vec<_>) =
+            sockets.into_iter().partition(|socket| socket.name == VHOST_USER);
+        if count == 0 {
+            return Ok(HandedOver::default());
+        }
+        let mut volumes: Vec<_> = plan.caches.iter_mut().flat_map(|cache| &mut cache.volumes).collect();
+        ensure!(
+            volumes.len() == 1,
+            "sockets were handed over (LISTEN_FDS={count}) for {} volumes; start one daemon for each volume",
+            volumes.len()
+        );
+        let volume = &mut volumes[0];
+        ensure!(
+            guests.len() <= 1,
+            "{} sockets named {VHOST_USER} were handed over (LISTEN_FDNAMES), and a volume has one; hand over one",
+            guests.len()
+        );
+        if let (false, Some(path)) = (guests.is_empty(), &volume.vhost_user) {
+            anyhow::bail!(
+                "a socket named {VHOST_USER} was handed over (LISTEN_FDNAMES), and {} is to be one; leave out one of them",
+                path.display()
+            );
+        }
+        if volume.nbd == [default_nbd(&volume.name)] {
+            volume.nbd.clear();
+        }
+        Ok(HandedOver { guest: guests.pop(), nbd })
+    }
+
+    /// Serves the volume on them.
+    pub(crate) fn give_to(self, volume: &mut VolumeConfig, block_size: u32) {
+        volume.exports.extend(self.nbd.into_iter().map(|socket| config::NbdAddress::Inherited(socket.fd)));
+        if let Some(socket) = self.guest {
+            let address = config::NbdAddress::Inherited(socket.fd);
+            volume.vhost_user = Some(VhostUserPort { address, block_size });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+
+    use super::*;
+
+    fn plan(volumes: &[(&str, &str)]) -> ServePlan {
+        let volumes = volumes.iter().map(|(name, more)| {
+            format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"/dev/{name}\"\n{more}\n")
+        });
+        let text = format!("[[cache]]\ndevice = \"/dev/fast\"\n{}", volumes.collect::<String>());
+        crate::config::parse(Path::new("test.toml"), &text).unwrap()
+    }
+
+    fn sockets(names: &[&str]) -> Vec<InheritedSocket> {
+        let socket = |name: &&str| InheritedSocket {
+            name: (*name).to_owned(),
+            fd: UnixStream::pair().unwrap().0.into(),
+        };
+        names.iter().map(socket).collect()
+    }
+
+    fn refused(names: &[&str], volumes: &[(&str, &str)]) -> String {
+        HandedOver::take(sockets(names), &mut plan(volumes)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_path_that_nobody_named_gives_way_and_is_not_announced() {
+        let mut plan = plan(&[("a", "")]);
+        assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1);
+        assert!(HandedOver::take(Vec::new(), &mut plan).unwrap().guest.is_none());
+        assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1, "nothing was handed over");
+        let found = HandedOver::take(sockets(&["vhost-user", "x", ""]), &mut plan).unwrap();
+        assert!(plan.caches[0].volumes[0].nbd.is_empty());
+        assert_eq!((found.guest.is_some(), found.nbd.len()), (true, 2));
+    }
+
+    #[test]
+    fn a_path_that_somebody_named_stays() {
+        let mut plan = plan(&[("a", "nbd = [\"unix:/run/a.sock\"]")]);
+        HandedOver::take(sockets(&[""]), &mut plan).unwrap();
+        assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1);
+    }
+
+    #[test]
+    fn sockets_that_would_be_in_vain_are_refused() {
+        let two = refused(&["x"], &[("a", ""), ("b", "")]);
+        assert!(two.contains("sockets were handed over (LISTEN_FDS=1) for 2 volumes"), "{two}");
+        let guests = refused(&["vhost-user", "vhost-user"], &[("a", "")]);
+        assert!(guests.contains("2 sockets named vhost-user"), "{guests}");
+        let both = refused(&["vhost-user"], &[("a", "vhost-user = \"/run/a.vhost\"")]);
+        assert!(both.contains("/run/a.vhost is to be one; leave out one of them"), "{both}");
+    }
+}
