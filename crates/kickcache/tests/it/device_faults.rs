@@ -118,9 +118,10 @@ fn a_clean_block_with_a_wrong_checksum_comes_from_the_origin() {
     let mut client = clean_blocks(&bench);
     bench.disks.tell("fault cache read rot");
     check_all(&mut client, 1);
-    // Where the cache device is the slower one, some hits are read from the origin at once.
-    let counts = ["healed_blocks", "shared_blocks"].map(|name| bench.daemon.volume_count(name));
-    assert!(counts[0] > 0 && counts[0] + counts[1] >= BLOCKS, "{counts:?}");
+    // Where the cache device is the slower one, as it can be beside other tests, hits are read from the origin at once.
+    let [healed, origin_reads] =
+        ["healed_blocks", "origin_reads"].map(|name| bench.daemon.volume_count(name));
+    assert!(healed > 0 && origin_reads >= BLOCKS, "{healed} healed, {origin_reads} reads");
     bench.disks.tell("clear");
     check_all(&mut client, 1);
 }
