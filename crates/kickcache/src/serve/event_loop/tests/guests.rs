@@ -14,8 +14,8 @@ use crate::serve::guests::{GuestKey, Part, Port};
 const SOCKET: GuestKey = GuestKey { port: 0, part: Part::Socket, generation: 0 };
 const LISTENER: GuestKey = GuestKey { port: 0, part: Part::Listener, generation: 0 };
 
-/// Turns after which something hangs; in order, it takes a few.
-const TURNS_MAX: usize = 100;
+/// Turns after which something hangs; in order, it takes a few, unless the machine is busy.
+const TURNS_MAX: usize = 1000;
 const TURN_TIME_MAX: Duration = Duration::from_millis(10);
 
 /// A guest that offers two reads where there is memory for one: the first is in flight, and the second waits.
