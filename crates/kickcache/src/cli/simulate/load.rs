@@ -62,8 +62,9 @@ impl FromStr for Speed {
     fn from_str(text: &str) -> Result<Speed, String> {
         let number = text.trim_end_matches(['x', 'X']).parse::<f64>().ok();
         let good = number.filter(|factor| (1e-6..=1e6).contains(factor));
-        good.map(Speed)
-            .ok_or_else(|| format!("`{text}` is not a speed; write a factor above 0, such as 2 or 0.5"))
+        good.map(Speed).ok_or_else(|| {
+            format!("`{text}` is not a speed; write a factor above 0, at most 1000000, such as 2 or 0.5")
+        })
     }
 }
 

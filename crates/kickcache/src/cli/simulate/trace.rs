@@ -188,7 +188,8 @@ impl TraceArgs {
     fn check(&self, size: CacheSize, blocks: u64, name: &str) -> Result<(), Failure> {
         if blocks < CACHE_BLOCKS_MIN {
             return Err(Failure::usage(format!(
-                "a cache of {size} has {blocks} blocks for {name}; at least {CACHE_BLOCKS_MIN} are needed"
+                "a cache of {size} has {blocks} blocks for {name}; at least {CACHE_BLOCKS_MIN} are needed; \
+                 give larger --sizes"
             )));
         }
         let most = blocks_max(Scale(self.scale));
