@@ -11,6 +11,7 @@ use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
 use crate::format::journal::Fact;
 use crate::inflight::jobs::Emptying;
+use crate::inflight::requests::{RequestSlot, Stage};
 use crate::inflight::submissions::Purpose;
 use crate::log::Entry;
 use crate::order::DurableWaiter;
@@ -341,13 +342,22 @@ fn is_ruined(state: &State) -> bool {
         match state.cache.segments().get(segment).state {
             SegmentState::Open | SegmentState::Retired => true,
             SegmentState::Sealed => has_damage(state, segment),
-            SegmentState::Free
-            | SegmentState::Opening
-            | SegmentState::Ready
-            | SegmentState::Sealing
-            | SegmentState::Reclaiming => false,
+            SegmentState::Reclaiming => is_held_by_waiters(state, segment),
+            SegmentState::Free | SegmentState::Opening | SegmentState::Ready | SegmentState::Sealing => false,
         }
     })
+}
+
+/// Whether only writes that wait for room hold a segment, by what they wrote there before.
+fn is_held_by_waiters(state: &State, segment: SegmentIndex) -> bool {
+    let found = state.cache.segments().get(segment);
+    let places = |slot: &RequestSlot| match &state.requests.get(*slot).stage {
+        Stage::Write(writing) => writing.locations.iter(),
+        Stage::Simple | Stage::Cursor { .. } => [].iter(),
+    };
+    let is_here = |place: &&Location| state.cache.segment_of(**place) == segment;
+    let held = state.space_waiters.iter().flat_map(places).filter(is_here).count();
+    found.live == 0 && held > 0 && found.readers as usize == held
 }
 
 /// When reclaim should be looked at again.

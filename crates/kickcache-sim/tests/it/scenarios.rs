@@ -611,6 +611,23 @@ fn a_cache_full_of_damage_goes_out_of_service() {
     assert!((0..1_400).all(|block| stage.read(block) == Err(Errno::Io)));
 }
 
+/// Found by the simulator, seed 910307945: damage in nearly every segment, and the rest held by the write that waits for
+/// room.
+#[test]
+fn a_write_that_needs_more_than_the_damage_left_goes_past_the_cache() {
+    for left in [8, 60, 120, 240] {
+        let mut stage = Stage::with(dirty_plan(30), 30);
+        stage.open();
+        stage.write(blocks(0, 1_400), 2).unwrap();
+        let damage = Damage { flip: 10_000, ..Damage::default() };
+        stage.set_faults(Faults { damage, ..Faults::default() }, Vec::new());
+        assert!((left..1_400).all(|block| stage.read(block) == Err(Errno::Io)));
+        stage.set_faults(Faults::default(), Vec::new());
+        stage.write(blocks(2_000, 1_500), 3).unwrap();
+        assert!((2_000..3_500).all(|block| stage.read(block) == Ok(3)), "{left}");
+    }
+}
+
 /// Found by the simulator, seed 110005854: writeback carried a clean block along between two dirty ones, over a write that
 /// was on its way past a cache out of service.
 #[test]
