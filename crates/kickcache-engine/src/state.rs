@@ -130,7 +130,7 @@ impl State {
             journal: Journal::new(uuid, geometry, 0, 0),
             order: Order::new(Sequence::new(1)),
             pool: Pool::new(settings.pool_pages),
-            retention: Retention::new(u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count)),
+            retention: Retention::new(geometry.capacity_blocks()),
             requests: Requests::new(),
             submissions: Submissions::new(),
             fills: Fills::new(),
@@ -470,8 +470,6 @@ impl State {
     /// Blocks that wait for writeback, in 1/1024 of the blocks that batches can use. Those of volumes that are not
     /// served count too: they take the same room, and leave it last.
     pub(crate) fn dirty_share(&self) -> u64 {
-        let geometry = self.cache.geometry();
-        let capacity = u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count);
-        self.cache.dirty_blocks() * 1024 / capacity
+        self.cache.dirty_blocks() * 1024 / self.cache.geometry().capacity_blocks()
     }
 }

@@ -21,7 +21,7 @@ impl Engine {
             health: state.health,
             segments: u64::from(geometry.segment_count),
             free_segments: free,
-            capacity_blocks: u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count),
+            capacity_blocks: geometry.capacity_blocks(),
             probation_blocks: segments.live_blocks(Queue::Probation),
             main_blocks: segments.live_blocks(Queue::Main),
             probation_target: state.retention.target(),

@@ -88,6 +88,11 @@ impl Geometry {
         self.blocks_per_segment() - self.summary_blocks()
     }
 
+    /// Blocks that batches can use in all segments, headers included.
+    pub const fn capacity_blocks(&self) -> u64 {
+        self.batch_blocks() as u64 * self.segment_count as u64
+    }
+
     /// Locations in all segments.
     pub const fn location_count(&self) -> u32 {
         self.segment_count * self.blocks_per_segment()

@@ -336,7 +336,8 @@ fn has_damage(state: &State, segment: SegmentIndex) -> bool {
     state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
 }
 
-/// Whether no segment can ever be emptied: each holds a damaged block that the origin does not have.
+/// Whether no segment can ever be emptied: each holds a damaged block that the origin does not have, or is held by a write
+/// that waits for room itself.
 fn is_ruined(state: &State) -> bool {
     (0..state.cache.segments().count()).map(SegmentIndex::new).all(|segment| {
         match state.cache.segments().get(segment).state {

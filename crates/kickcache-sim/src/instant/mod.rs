@@ -245,8 +245,7 @@ pub fn blocks_max(scale: Scale) -> u64 {
 
 /// Blocks that the segments of a cache device have room for.
 fn capacity(size: u64) -> u64 {
-    let geometry = Geometry::for_device(size).expect("below 15 TiB");
-    u64::from(geometry.batch_blocks()) * u64::from(geometry.segment_count)
+    Geometry::for_device(size).expect("below 15 TiB").capacity_blocks()
 }
 
 /// The smallest cache device whose segments have room for so many blocks, which are not too many.

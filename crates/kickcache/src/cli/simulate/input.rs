@@ -1,12 +1,15 @@
-//! Texts that people write for a simulation: job files and device files.
+//! What a simulation is given: texts that people write, which are job files and device files, and traces.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use kickcache_sim::trace_file::Format;
+use kickcache_sim::trace_file::survey::{Survey, survey};
+
 use crate::cli::exit::Failure;
 
-/// More than any of them has.
+/// More than any text has.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// The text of a file, which is read once, so that it may be a pipe.
@@ -19,4 +22,18 @@ pub(crate) fn read(what: &str, path: &Path) -> Result<String, Failure> {
         Err(error) => error.to_string(),
     };
     Err(Failure::usage(format!("the {what} {} cannot be read: {wrong}", path.display())))
+}
+
+/// Looks through a trace; what was left out of it is said on standard error.
+pub(crate) fn survey_trace(name: &str, path: &Path, format: Option<Format>) -> Result<Survey, Failure> {
+    let survey = survey(path, format)
+        .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
+    if survey.bad_lines > 0 {
+        eprintln!("{name}: {} lines were left out, such as:", survey.bad_lines);
+        survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));
+    }
+    if survey.touches == 0 {
+        return Err(Failure::usage(format!("the trace {name} has no reads and writes")));
+    }
+    Ok(survey)
 }

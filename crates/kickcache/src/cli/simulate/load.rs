@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_sim::trace_file::Format;
-use kickcache_sim::trace_file::survey::{Survey, survey};
+use kickcache_sim::trace_file::survey::Survey;
 use kickcache_sim::workload::fio::FioWorkload;
 use kickcache_sim::workload::trace::{Pace, TraceWorkload, at_speed};
 use kickcache_sim::workload::{JobShape, Next, Workload};
@@ -122,12 +122,7 @@ impl LoadArgs {
 
     fn look_at_trace(&self, path: &Path) -> Result<Load, Failure> {
         let name = path.display();
-        let survey = survey(path, self.format)
-            .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
-        super::trace::warn_of_bad_lines(&name.to_string(), &survey);
-        if survey.touches == 0 {
-            return Err(Failure::usage(format!("the trace {name} has no reads and writes")));
-        }
+        let survey = input::survey_trace(&name.to_string(), path, self.format)?;
         let pace = self.pace(path, &survey)?;
         let span = match (pace, survey.span) {
             (Pace::Open { speed }, Some(span)) => at_speed(span, speed),

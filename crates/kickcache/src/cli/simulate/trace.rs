@@ -12,13 +12,13 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_sim::instant::{self, Fill, Outcome, Scale, Trial, blocks_max};
 use kickcache_sim::memory;
 use kickcache_sim::trace_file::Format;
-use kickcache_sim::trace_file::survey::{Survey, survey};
+use kickcache_sim::trace_file::survey::Survey;
 use kickcache_sim::yardstick::{self, Misses};
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::simulate::pool::{Task, processors, run_all};
-use crate::cli::simulate::{trace_page, trace_table};
+use crate::cli::simulate::{input, trace_page, trace_table};
 use crate::plan::Cutoff;
 use crate::units::{Size, show_bytes};
 
@@ -173,12 +173,7 @@ impl TraceArgs {
             }
         }
         let look = |(name, path): (String, PathBuf)| {
-            let survey = survey(&path, self.format)
-                .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
-            warn_of_bad_lines(&name, &survey);
-            if survey.touches == 0 {
-                return Err(Failure::usage(format!("the trace {name} has no reads and writes")));
-            }
+            let survey = input::survey_trace(&name, &path, self.format)?;
             Ok(Surveyed { name, path, survey })
         };
         paths.into_iter().map(look).collect()
@@ -250,13 +245,6 @@ fn measure(
     let adaptive = instant::run(path, survey, Trial { fill: Fill::Adaptive { sequential_cutoff }, ..trial })?;
     let size = CacheSize::Percent(0.0);
     Ok(Finding { trace: 0, size, cache_blocks, yardsticks, exact, adaptive })
-}
-
-pub(crate) fn warn_of_bad_lines(name: &str, survey: &Survey) {
-    if survey.bad_lines > 0 {
-        eprintln!("{name}: {} lines were left out, such as:", survey.bad_lines);
-        survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));
-    }
 }
 
 /// Standard input in a file, as it is read several times; the file has no name, so that it never stays behind.
