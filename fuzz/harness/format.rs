@@ -11,8 +11,9 @@ use kickcache_engine::format::batch::{BATCH_MAGIC, BatchHeader};
 use kickcache_engine::format::bytes::crc32c;
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::journal::{JOURNAL_MAGIC, JournalBlock};
+use kickcache_engine::format::mark::{MARK_BYTES, MARK_MAGIC, ServiceMark};
 use kickcache_engine::format::summary::{SUMMARY_MAGIC, Summary};
-use kickcache_engine::format::superblock::{SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::superblock::{FORMAT_VERSION, SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::time::Instant;
 
 const DEVICE_SIZE: u64 = 8 << 20;
@@ -41,13 +42,22 @@ pub(super) fn superblock(input: &[u8]) {
     assert_eq!(both, Superblock::decode([&zeroes, &bytes], DEVICE_SIZE), "the copies are equal");
     match both {
         Ok(found) => {
-            let again = found.encode();
-            assert_eq!(Superblock::decode([&again, &again], DEVICE_SIZE), Ok(found));
+            let (again, today) = (found.encode(), Superblock { version: FORMAT_VERSION, ..found });
+            assert_eq!(Superblock::decode([&again, &again], DEVICE_SIZE), Ok(today));
         }
         Err(error) => assert!(!error.to_string().contains('\n'), "an error is one sentence"),
     }
     let _ = Superblock::decode([input, &bytes], DEVICE_SIZE);
     let _ = Superblock::decode([&bytes, input], DEVICE_SIZE);
+    service_mark(input);
+}
+
+/// Only two whole marks of this device say that it is in service.
+fn service_mark(input: &[u8]) {
+    let mark = structure(MARK_MAGIC, MARK_BYTES, input);
+    let found = ServiceMark::decode([&mark, &mark], UUID);
+    assert!(found != ServiceMark::InService || mark[12..28] == UUID, "another device's mark");
+    assert_ne!(ServiceMark::decode([&mark, input], UUID), ServiceMark::InService);
 }
 
 pub(super) fn batch_header(input: &[u8]) {

@@ -27,6 +27,8 @@ pub const SWEEP_BLOCKS_MAX: usize = 16_384;
 pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
 /// Batches that failed on the cache device before the cache is taken out of service.
 pub const CACHE_WRITE_ERRORS_MAX: u32 = 8;
+/// How long the marks of a cache device that went out of service may take before the host is asked to remember it.
+pub const MARK_PATIENCE: Duration = Duration::from_millis(5_000);
 
 const _: () = assert!(FILL_WINDOW_MAX.is_multiple_of(FILL_WINDOW_MIN));
 

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::request::{Durability, RequestId, Unmap};
-use crate::units::{ByteExtent, Checksum, PageIndex, VolumeId};
+use crate::units::{ByteExtent, Checksum, PageIndex, VolumeId, VolumeSet};
 
 /// Names a submission until its completion was handled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -157,6 +157,12 @@ pub enum DeviceOperation {
         unmap: Unmap,
         /// Durable: as if followed by a flush.
         durability: Durability,
+    },
+    /// Remembers durably, and not on the cache device, that the cache device is out of service for ever: its own marks
+    /// could not be written, or not soon enough. An earlier note about the same device is replaced.
+    NoteOutOfService {
+        /// Volumes that may have dirty blocks which are on the cache device alone.
+        incomplete: VolumeSet,
     },
     /// Copies memory at once, in the order of polling. There is a completion only if `checksums` says Compute: it
     /// carries the checksum of the whole 4096-byte page that the copy touched (`to` is then a pool page).

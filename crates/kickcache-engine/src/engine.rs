@@ -12,7 +12,9 @@ use crate::format::superblock::Superblock;
 use crate::inflight::requests::{RequestSlot, Stage, Writing};
 use crate::inflight::submissions::Purpose;
 use crate::order::DurableWaiter;
-use crate::path::{checkpoint, discard, fill, flush, land, merge, read, reclaim, recover, write, writeback};
+use crate::path::{
+    checkpoint, discard, fill, flush, land, mark, merge, read, reclaim, recover, write, writeback,
+};
 use crate::request::{Errno, Operation, Reply, Request};
 use crate::state::{State, Task};
 use crate::time::{Instant, earlier};
@@ -187,6 +189,8 @@ impl Engine {
             Purpose::WritebackWrite { writeback } => writeback::on_written(state, writeback, done),
             Purpose::Reinsert { first, pages } => reclaim::on_read(state, first, &pages, result),
             Purpose::Checkpoint => checkpoint::on_written(state, done),
+            Purpose::Mark { copy } => mark::on_written(state, copy, done),
+            Purpose::Note => mark::on_noted(state, done),
             Purpose::Recovery(step) => recover::on_step(state, step, result),
         }
     }
@@ -218,6 +222,9 @@ impl Engine {
             Task::Reclaim => reclaim::go_on(state),
             Task::Writeback(volume) => writeback::go_on(state, volume),
             Task::Checkpoint => checkpoint::begin(state),
+            Task::Mark => mark::go_on(state),
+            Task::PastCache(slot) => self.go_past_cache(slot, Ok(())),
+            Task::NotPastCache(slot) => self.go_past_cache(slot, Err(Errno::Io)),
         }
     }
 
@@ -246,15 +253,10 @@ impl Engine {
         let state = &mut self.state;
         match waiter {
             DurableWaiter::Flush(slot) => state.release(slot),
-            DurableWaiter::Around(slot) => match state.requests.get(slot).operation {
-                Operation::Discard => discard::on_gone_durable(state, slot, true),
-                Operation::Read
-                | Operation::Write(_)
-                | Operation::Flush
-                | Operation::WriteZeroes { .. }
-                | Operation::Promote => write::on_gone_durable(state, slot, true),
-            },
-            DurableWaiter::Emptied(segments) => reclaim::on_emptied(state, segments),
+            DurableWaiter::Around(slot) => self.go_past_cache(slot, Ok(())),
+            DurableWaiter::Emptied { segments, failed_batches } => {
+                reclaim::on_emptied(state, segments, failed_batches);
+            }
             DurableWaiter::Opening(segments) => reclaim::on_opened(state, &segments),
             DurableWaiter::Checkpoint => checkpoint::on_durable(state),
             DurableWaiter::Writeback => {
@@ -266,19 +268,26 @@ impl Engine {
         }
     }
 
+    /// Nothing that the cache device holds can undo what a request writes to its origin, or that cannot be had.
+    fn go_past_cache(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
+        let state = &mut self.state;
+        match state.requests.get(slot).operation {
+            Operation::Discard => discard::go_past_cache(state, slot, result),
+            Operation::Read
+            | Operation::Write(_)
+            | Operation::Flush
+            | Operation::WriteZeroes { .. }
+            | Operation::Promote => write::go_past_cache(state, slot, result),
+        }
+    }
+
     fn on_not_durable(&mut self, waiter: DurableWaiter) {
         let state = &mut self.state;
         match waiter {
             DurableWaiter::Flush(slot) => state.release_with(slot, Err(Errno::Io)),
-            DurableWaiter::Around(slot) => match state.requests.get(slot).operation {
-                Operation::Discard => discard::on_gone_durable(state, slot, false),
-                Operation::Read
-                | Operation::Write(_)
-                | Operation::Flush
-                | Operation::WriteZeroes { .. }
-                | Operation::Promote => write::on_gone_durable(state, slot, false),
-            },
-            DurableWaiter::Emptied(segments) | DurableWaiter::Opening(segments) => {
+            // Without a record the origin's part of it could be undone by a restart (M-1).
+            DurableWaiter::Around(slot) => state.wait_marked(slot),
+            DurableWaiter::Emptied { segments, .. } | DurableWaiter::Opening(segments) => {
                 reclaim::on_not_opened(state, &segments);
             }
             DurableWaiter::Checkpoint => checkpoint::on_not_durable(state),
@@ -294,7 +303,7 @@ impl Engine {
         self.is_stirred = true;
         if self.state.recovery.is_none() {
             self.state.agenda.extend(self.state.volume_ids().map(Task::Writeback));
-            self.state.agenda.push_back(Task::Reclaim);
+            self.state.agenda.extend([Task::Reclaim, Task::Mark]);
         }
         self.run_agenda();
     }
@@ -348,6 +357,7 @@ impl Engine {
         }
         let after = state.settings.origin_flush_after;
         let mut first = earlier(state.log.poll_timeout(), reclaim::poll_timeout(state));
+        first = earlier(first, mark::poll_timeout(state));
         for volume in state.volume_ids() {
             let flush = state.volume(volume).flush.due().map(|since| since.plus(after));
             first = earlier(first, earlier(flush, writeback::poll_timeout(state, volume)));
@@ -377,9 +387,11 @@ impl Engine {
         found.size = size;
     }
 
-    /// Uses the cache device no longer, as after too many errors: every volume goes on from its origin.
+    /// Uses the cache device no longer, as after too many errors: every volume goes on from its origin. That is not put
+    /// on record: whoever orders it knows.
     pub fn take_out_of_service(&mut self) {
         self.is_stirred = true;
+        self.state.marking.is_known = true;
         self.state.take_out_of_service();
         self.run_agenda();
     }

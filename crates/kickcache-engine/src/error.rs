@@ -2,6 +2,8 @@
 
 use alloc::string::String;
 
+use crate::format::superblock::FORMAT_VERSION_OLDEST;
+
 /// An error of the engine: a sentence that says what was found, what was expected and what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
@@ -12,11 +14,14 @@ pub enum Error {
         found: String,
     },
     /// A superblock of another format version.
-    #[error("the cache device has format version {found}, this kickcache reads version {expected}")]
+    #[error(
+        "the cache device has format version {found}, this kickcache reads versions {FORMAT_VERSION_OLDEST} to {expected}; \
+         use the newer kickcache that it was served with"
+    )]
     Version {
         /// On the device.
         found: u32,
-        /// Ours.
+        /// The newest that is ours.
         expected: u32,
     },
     /// The superblock is ours but contradicts itself or the device.

@@ -106,6 +106,8 @@ mod planted {
         DurableTooEarly,
         /// Recovery takes rot of what was durable for a torn write.
         RotTakenForTorn,
+        /// Writes go past a cache device out of service before that is on record.
+        OutOfServiceUnmarked,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

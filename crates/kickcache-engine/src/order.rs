@@ -21,7 +21,12 @@ pub(crate) enum DurableWaiter {
     /// A request that overwrites the origin past the log: its *gone* records were on the way.
     Around(RequestSlot),
     /// Segments that hold nothing any more: what superseded or carried on their blocks was on the way.
-    Emptied(Vec<SegmentIndex>),
+    Emptied {
+        /// Which.
+        segments: Vec<SegmentIndex>,
+        /// Batches that had failed before: if another one fails, what was on the way begins again.
+        failed_batches: u32,
+    },
     /// Segments whose *opened* records were on the way.
     Opening(Vec<SegmentIndex>),
     /// The checkpoint: the chunks that were snapped may be written, or the last ones were.

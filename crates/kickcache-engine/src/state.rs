@@ -16,6 +16,7 @@ use crate::format::journal::Fact;
 use crate::format::summary::Summary;
 use crate::inflight::fills::Fills;
 use crate::inflight::jobs::{Checkpoint, Reclaim, Recovery};
+use crate::inflight::marking::Marking;
 use crate::inflight::origin::{Access, AccessRequest, Priority, Ticket};
 use crate::inflight::requests::{RequestSlot, Requests, Stage};
 use crate::inflight::submissions::{Purpose, Submissions};
@@ -30,7 +31,7 @@ use crate::queue::Queue;
 use crate::request::{Durability, Errno, Reply};
 use crate::stats::{CacheCounters, CacheHealth};
 use crate::time::Instant;
-use crate::units::{BlockKey, ByteExtent, Location, SegmentIndex, Sequence, VolumeId};
+use crate::units::{BlockKey, ByteExtent, Location, SegmentIndex, Sequence, VolumeId, VolumeSet};
 use crate::volume::Volume;
 
 /// Something that one path leaves for another, or for later.
@@ -58,6 +59,12 @@ pub(crate) enum Task {
     Writeback(VolumeId),
     /// A checkpoint may begin or go on.
     Checkpoint,
+    /// The record that the cache device is out of service should be looked at.
+    Mark,
+    /// It is on record: a request may go past the cache device.
+    PastCache(RequestSlot),
+    /// It cannot be put on record for now.
+    NotPastCache(RequestSlot),
 }
 
 /// What is appended to the log.
@@ -68,6 +75,16 @@ pub(crate) struct NewBlock {
     pub(crate) state: SlotState,
     pub(crate) waiter: Option<RequestSlot>,
     pub(crate) durability: Durability,
+}
+
+/// A part of a discard that waits until its *gone* records are durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WaitingDiscard {
+    pub(crate) slot: RequestSlot,
+    /// What the origin is asked then.
+    pub(crate) operation: DeviceOperation,
+    /// What it made the cache forget that the origin lacks.
+    pub(crate) forgotten: Vec<(BlockKey, Location)>,
 }
 
 /// The engine's state.
@@ -89,9 +106,10 @@ pub(crate) struct State {
     pub(crate) reclaim: Reclaim,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) recovery: Option<Box<Recovery>>,
+    pub(crate) marking: Marking,
     volumes: [Option<Box<Volume>>; VOLUME_COUNT_MAX],
-    /// One bit for each volume that is served.
-    served: u16,
+    /// Which of them are served.
+    served: VolumeSet,
     /// Writes that wait for a segment, in order.
     pub(crate) space_waiters: VecDeque<RequestSlot>,
     /// Requests that wait for pages, journal room or a write lock.
@@ -104,7 +122,7 @@ pub(crate) struct State {
     /// Segments that are full, and whose batches are not all durable.
     pub(crate) unsummed: Vec<Summary>,
     /// Discards whose *gone* records are on the way.
-    pub(crate) discards: Vec<(RequestSlot, DeviceOperation)>,
+    pub(crate) discards: Vec<WaitingDiscard>,
     /// A flush is on the way that writeback waits for.
     pub(crate) writeback_waits: bool,
     /// No segment below this one is free.
@@ -138,8 +156,9 @@ impl State {
             reclaim: Reclaim::default(),
             checkpoint: None,
             recovery: None,
+            marking: Marking::default(),
             volumes: [const { None }; VOLUME_COUNT_MAX],
-            served: 0,
+            served: VolumeSet::default(),
             space_waiters: VecDeque::new(),
             stalled: VecDeque::new(),
             write_locks: Vec::new(),
@@ -159,8 +178,8 @@ impl State {
     }
 
     pub(crate) fn add_volume(&mut self, volume: Volume) {
+        self.served.insert(volume.id);
         let at = usize::from(volume.id.get());
-        self.served |= 1 << at;
         self.volumes[at] = Some(Box::new(volume));
     }
 
@@ -183,13 +202,7 @@ impl State {
 
     /// The volumes that are served, ascending.
     pub(crate) fn volume_ids(&self) -> impl Iterator<Item = VolumeId> + use<> {
-        let mut served = self.served;
-        core::iter::from_fn(move || {
-            let rest = served & served.checked_sub(1)?;
-            let id = u8::try_from(served.trailing_zeros()).expect("one of 16 bits is set");
-            served = rest;
-            Some(VolumeId::new(id))
-        })
+        self.served.iter()
     }
 
     pub(crate) fn is_out_of_service(&self) -> bool {
@@ -452,12 +465,19 @@ impl State {
         }
     }
 
-    /// The cache device cannot be trusted with anything new.
+    /// The cache device cannot be trusted with anything new. What it alone holds goes to the origins.
     pub(crate) fn take_out_of_service(&mut self) {
         if self.is_out_of_service() {
             return;
         }
         self.health = CacheHealth::OutOfService;
+        self.begin_marking();
+        for volume in self.volume_ids() {
+            let found = self.volume_mut(volume);
+            found.draining = true;
+            found.flush.want();
+            self.agenda.push_back(Task::Writeback(volume));
+        }
         for waiter in self.order.give_up() {
             self.agenda.push_back(Task::NotDurable(waiter));
         }

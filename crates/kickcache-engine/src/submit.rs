@@ -26,8 +26,10 @@ impl State {
             DeviceOperation::Flush { device: Device::Origin(volume) } => {
                 self.volume_mut(*volume).counters.origin_flushes += 1;
             }
-            DeviceOperation::Discard { .. } | DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => {
-            }
+            DeviceOperation::Discard { .. }
+            | DeviceOperation::NoteOutOfService { .. }
+            | DeviceOperation::Copy { .. }
+            | DeviceOperation::Zero { .. } => {}
         }
     }
 

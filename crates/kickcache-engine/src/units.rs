@@ -150,6 +150,75 @@ impl BlockKey {
     }
 }
 
+/// A set of volumes of one cache device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct VolumeSet(u16);
+
+impl VolumeSet {
+    /// All that there can be.
+    pub const ALL: VolumeSet = VolumeSet(u16::MAX);
+
+    /// The set from its 16 bits, the lowest for the volume 0.
+    pub const fn from_bits(bits: u16) -> VolumeSet {
+        VolumeSet(bits)
+    }
+
+    /// One bit a volume.
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    const fn bit(volume: VolumeId) -> u16 {
+        1 << (volume.0 % 16)
+    }
+
+    /// Whether a volume is one of them.
+    pub const fn contains(self, volume: VolumeId) -> bool {
+        self.0 & VolumeSet::bit(volume) != 0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Adds a volume.
+    pub fn insert(&mut self, volume: VolumeId) {
+        self.0 |= VolumeSet::bit(volume);
+    }
+
+    /// Takes a volume out.
+    pub fn remove(&mut self, volume: VolumeId) {
+        self.0 &= !VolumeSet::bit(volume);
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub const fn intersection(self, other: VolumeSet) -> VolumeSet {
+        VolumeSet(self.0 & other.0)
+    }
+
+    /// The volumes, ascending.
+    pub fn iter(self) -> impl Iterator<Item = VolumeId> + use<> {
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let rest = left & left.checked_sub(1)?;
+            #[expect(clippy::cast_possible_truncation, reason = "one of 16 bits is set")]
+            let volume = VolumeId(left.trailing_zeros() as u8);
+            left = rest;
+            Some(volume)
+        })
+    }
+}
+
+impl FromIterator<VolumeId> for VolumeSet {
+    fn from_iter<T: IntoIterator<Item = VolumeId>>(volumes: T) -> VolumeSet {
+        let mut set = VolumeSet::default();
+        volumes.into_iter().for_each(|volume| set.insert(volume));
+        set
+    }
+}
+
 /// A start and a length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ByteExtent {

@@ -115,6 +115,7 @@ impl Filler {
             DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => return Ok(()),
             DeviceOperation::Read { .. }
             | DeviceOperation::Write { .. }
+            | DeviceOperation::NoteOutOfService { .. }
             | DeviceOperation::Flush { .. }
             | DeviceOperation::Discard { .. }
             | DeviceOperation::WriteZeroes { .. } => {}

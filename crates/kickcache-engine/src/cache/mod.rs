@@ -25,6 +25,11 @@ pub(crate) struct VolumeBlocks {
 }
 
 impl VolumeBlocks {
+    /// Blocks that the origin lacks, or has not flushed.
+    pub(crate) const fn must_be_kept(&self) -> u64 {
+        self.dirty + self.unflushed
+    }
+
     fn count_mut(&mut self, state: SlotState) -> Option<&mut u64> {
         match state {
             SlotState::Dead | SlotState::Clean => None,
@@ -176,6 +181,16 @@ impl Cache {
         self.slots.set_state(older, SlotState::Dirty);
         self.segments.add_live(self.geometry.segment_of(older), true);
         self.count(key.volume(), SlotState::Dirty, 1);
+    }
+
+    /// Makes a dead copy of which there is no successor the block again, dirty.
+    pub(crate) fn restore(&mut self, key: BlockKey, location: Location) {
+        assert!(
+            self.slots.key(location) == key,
+            "B-1: another block took the place of one that was forgotten"
+        );
+        let checksum = self.slots.checksum(location);
+        self.insert_new(key, location, checksum, SlotState::Dirty);
     }
 
     /// Forgets a block; gives where it stood.

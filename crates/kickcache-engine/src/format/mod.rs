@@ -9,6 +9,7 @@ pub mod bytes;
 pub mod durable_range;
 pub mod geometry;
 pub mod journal;
+pub mod mark;
 pub mod summary;
 pub mod superblock;
 

@@ -14,8 +14,10 @@ use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, SEQUENCE_LIMIT, VolumeId};
 pub const SUPERBLOCK_SIZE: usize = 16_384;
 /// Byte offsets of the copies.
 pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 512 << 10];
-/// Format version that this code reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+/// Format version that this code writes.
+pub const FORMAT_VERSION: u32 = 2;
+/// Oldest format version that it reads. Version 1 has no service marks.
+pub const FORMAT_VERSION_OLDEST: u32 = 1;
 /// Longest origin identity, in bytes of UTF-8.
 pub const ORIGIN_IDENTITY_MAX: usize = 511;
 /// The bytes that a superblock starts with.
@@ -43,6 +45,8 @@ pub struct VolumeRecord {
 /// What a superblock says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
+    /// Format version that the device has; [`Superblock::encode`] writes [`FORMAT_VERSION`].
+    pub version: u32,
     /// Random id of this format of the device; every structure on it carries the id.
     pub uuid: [u8; 16],
     /// Grows with every change; the copy with the larger epoch wins.
@@ -59,7 +63,13 @@ impl Superblock {
     /// # Errors
     /// [`Error::DeviceSize`].
     pub fn new(uuid: [u8; 16], device_size: u64) -> Result<Superblock, Error> {
-        Ok(Superblock { uuid, epoch: 1, geometry: Geometry::for_device(device_size)?, volumes: Vec::new() })
+        Ok(Superblock {
+            version: FORMAT_VERSION,
+            uuid,
+            epoch: 1,
+            geometry: Geometry::for_device(device_size)?,
+            volumes: Vec::new(),
+        })
     }
 
     /// Reads the newest valid copy; `copies` are the bytes at [`SUPERBLOCK_OFFSETS`], `device_size` what the
@@ -225,13 +235,13 @@ fn decode_copy(bytes: &[u8]) -> Result<Superblock, Error> {
     let mut reader = Reader::open(SUPERBLOCK_MAGIC, bytes)
         .ok_or_else(|| damaged("its checksum is wrong in both copies"))?;
     let found = reader.take_u32().ok_or_else(|| damaged("it is cut short"))?;
-    if found != FORMAT_VERSION {
+    if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&found) {
         return Err(Error::Version { found, expected: FORMAT_VERSION });
     }
-    decode_body(bytes, reader).ok_or_else(|| damaged("its volume table makes no sense"))
+    decode_body(bytes, reader, found).ok_or_else(|| damaged("its volume table makes no sense"))
 }
 
-fn decode_body(bytes: &[u8], mut reader: Reader<'_>) -> Option<Superblock> {
+fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Superblock> {
     let uuid = reader.take_uuid()?;
     let epoch = reader.take_u64()?;
     let device_size = reader.take_u64()?;
@@ -252,7 +262,7 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>) -> Option<Superblock> {
         return None;
     }
     let geometry = Geometry { device_size, segment_size, segment_count, journal_size };
-    Some(Superblock { uuid, epoch, geometry, volumes })
+    Some(Superblock { version, uuid, epoch, geometry, volumes })
 }
 
 fn newest(first: Superblock, second: Superblock) -> Result<Superblock, Error> {

@@ -16,10 +16,11 @@ use crate::format::journal::{
     Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count,
     segments_per_chunk,
 };
+use crate::format::mark::ServiceMark;
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::format::superblock::Superblock;
 use crate::queue::Queue;
-use crate::units::{BlockIndex, BlockKey, Checksum, Generation, SegmentIndex, Sequence, VolumeId};
+use crate::units::{BlockIndex, BlockKey, Checksum, Generation, SegmentIndex, Sequence, VolumeId, VolumeSet};
 
 const UUID: [u8; 16] = [7; 16];
 
@@ -36,6 +37,10 @@ fn superblock() -> Superblock {
     superblock.add_volume("vm1", 1 << 30, "file:/srv/vm1.img").unwrap();
     superblock.add_volume("vm2", 4096, "block:/dev/sdb").unwrap();
     superblock
+}
+
+fn mark() -> ServiceMark {
+    ServiceMark::OutOfService { incomplete: VolumeSet::from_bits(0b10_0000_0001) }
 }
 
 fn durable(first: u64, last: u64) -> DurableRange {
@@ -159,6 +164,23 @@ fn superblock_errors_are_sentences() {
 }
 
 #[test]
+fn a_superblock_of_version_1_is_read_and_one_of_the_next_is_refused() {
+    let of_version = |version: u8| {
+        let mut bytes = superblock().encode();
+        bytes[12] = version;
+        bytes[8..12].fill(0);
+        let sum = crc32c(&bytes).get();
+        bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        Superblock::decode([&bytes, &bytes], 8 << 20)
+    };
+    assert_eq!(of_version(1), Ok(Superblock { version: 1, ..superblock() }));
+    assert_eq!(of_version(2), Ok(superblock()));
+    expect!["the cache device has format version 3, this kickcache reads versions 1 to 2; use the newer kickcache that it was served with"]
+        .assert_eq(&of_version(3).unwrap_err().to_string());
+    assert!(of_version(0).is_err());
+}
+
+#[test]
 fn volumes_are_checked_when_added() {
     let mut superblock = superblock();
     for (name, size) in [("", 4096), ("vm1", 4096), ("x", 0), ("x", 512), ("x", u64::MAX / 4096 * 4096)] {
@@ -194,9 +216,10 @@ fn chunks_cover_all_segments_of_every_geometry() {
 }
 
 /// The structures that `docs/format.md` shows byte for byte: a change here is a change of the format.
-fn golden() -> [(&'static str, Vec<u8>); 5] {
+fn golden() -> [(&'static str, Vec<u8>); 6] {
     [
         ("superblock", superblock().encode()),
+        ("service mark", mark().encode(UUID)),
         ("batch header", header().encode()),
         ("summary", summary().encode(&geometry())),
         ("records", records().encode()),
@@ -208,7 +231,8 @@ fn golden() -> [(&'static str, Vec<u8>); 5] {
 fn golden_bytes_stay_as_they_are() {
     let lines: Vec<_> = golden().iter().map(|(name, bytes)| title(name, bytes)).collect();
     expect![[r#"
-        superblock: 16384 bytes, crc 478b431c
+        superblock: 16384 bytes, crc 424dc7c1
+        service mark: 4096 bytes, crc d32224f7
         batch header: 4096 bytes, crc 506479a3
         summary: 4096 bytes, crc 4f83aeec
         records: 4096 bytes, crc ad9acb78

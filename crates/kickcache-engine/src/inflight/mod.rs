@@ -2,6 +2,7 @@
 
 pub(crate) mod fills;
 pub(crate) mod jobs;
+pub(crate) mod marking;
 pub(crate) mod origin;
 pub(crate) mod origin_flush;
 pub(crate) mod requests;

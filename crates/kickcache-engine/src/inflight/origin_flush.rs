@@ -9,6 +9,16 @@ use crate::inflight::requests::RequestSlot;
 use crate::time::Instant;
 use crate::units::{BlockKey, Location};
 
+/// What a flush covers once the cache device is out of service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Covered {
+    /// Some blocks were dirty when it began, or nobody asked.
+    #[default]
+    Something,
+    /// All that was ever acknowledged: no block was dirty when it began.
+    Everything,
+}
+
 /// Flush state of one origin.
 #[derive(Debug, Default)]
 pub(crate) struct OriginFlush {
@@ -29,6 +39,7 @@ pub(crate) struct OriginFlush {
     covers_clients: bool,
     /// A flush failed that covered such writes, and no client was told.
     unreported: bool,
+    covered: Covered,
 }
 
 impl OriginFlush {
@@ -82,12 +93,13 @@ impl OriginFlush {
     }
 
     /// Whether a flush should be submitted; if so, from then on it is in flight.
-    pub(crate) fn begin(&mut self) -> bool {
+    pub(crate) fn begin(&mut self, covered: Covered) -> bool {
         let has_reason = !self.waiting.is_empty() || (self.wanted && self.is_unsettled());
         if self.in_flight.is_some() || !has_reason {
             return false;
         }
         self.in_flight = Some(core::mem::take(&mut self.waiting));
+        self.covered = covered;
         self.covers_clients = self.acknowledged;
         self.flushing = core::mem::take(&mut self.gathering);
         self.acknowledged = false;
@@ -95,6 +107,11 @@ impl OriginFlush {
         self.wanted = false;
         self.since = None;
         true
+    }
+
+    /// What the flush that began last covers.
+    pub(crate) fn covered(&self) -> Covered {
+        self.covered
     }
 
     /// The flush ended well; gives who waited and what became clean.
@@ -128,7 +145,7 @@ mod tests {
         let mut flush = OriginFlush::default();
         prepare(&mut flush);
         flush.want();
-        assert!(flush.begin());
+        assert!(flush.begin(Covered::Something));
         flush.fail(Instant::ZERO);
         flush
     }
@@ -146,7 +163,7 @@ mod tests {
         let mut flush = OriginFlush::default();
         flush.on_write(Instant::ZERO);
         flush.want();
-        assert!(flush.begin());
+        assert!(flush.begin(Covered::Something));
         flush.add(BlockKey::new(VolumeId::new(0), BlockIndex::new(0)), Location::new(0), Instant::ZERO);
         flush.end();
         assert_eq!(flush.due(), Some(Instant::ZERO));

@@ -52,6 +52,10 @@ pub(crate) enum Purpose {
     Reinsert { first: Location, pages: Vec<PageIndex> },
     /// Chunks of a checkpoint.
     Checkpoint,
+    /// A service mark.
+    Mark { copy: u8 },
+    /// The host takes note that the cache device is out of service.
+    Note,
     /// A step of recovery.
     Recovery(RecoveryRead),
 }

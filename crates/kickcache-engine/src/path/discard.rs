@@ -1,5 +1,7 @@
 //! A discard: what the cache holds of the extent becomes *gone*, then the origin discards it, part by part.
 
+use alloc::vec::Vec;
+
 use crate::config::FILL_WINDOW_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::inflight::origin::{Access, Ticket};
@@ -7,8 +9,8 @@ use crate::inflight::requests::{RequestSlot, Stage, blocks_of};
 use crate::inflight::submissions::Purpose;
 use crate::order::DurableWaiter;
 use crate::request::Errno;
-use crate::state::State;
-use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent};
+use crate::state::{State, WaitingDiscard};
+use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
 
 /// Bytes that one part covers while blocks of the volume are cached.
 const PART_BYTES: u64 = 16 * FILL_WINDOW_MAX;
@@ -34,12 +36,17 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
         state.stall(slot);
         return;
     }
+    let is_unmarked = state.is_out_of_service() && !state.marking.is_recorded();
+    if is_unmarked && !mutant!(OutOfServiceUnmarked) {
+        // What is forgotten now, a restart must not bring back.
+        state.hold(slot);
+        state.wait_marked(slot);
+        return;
+    }
     let is_empty = state.cache.volume(volume).cached == 0;
     let length = if is_empty { end - start } else { (end - start).min(PART_BYTES) };
     let part = ByteExtent { start, length };
-    if !is_empty {
-        blocks_of(part).for_each(|block| state.forget(BlockKey::new(volume, block)));
-    }
+    let forgotten = if is_empty { Vec::new() } else { forget(state, volume, part) };
     state.fills.spoil(volume, part);
     let access = state.enqueue(volume, part, Access::Write);
     let (next, ticket) = cursor(state, slot);
@@ -47,23 +54,48 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     *ticket = Some(access);
     state.hold(slot);
     let operation = DeviceOperation::Discard { device: Device::Origin(volume), extent: part };
-    state.discards.push((slot, operation));
+    state.discards.push(WaitingDiscard { slot, operation, forgotten });
     state.wait_durable(DurableWaiter::Around(slot));
 }
 
-/// The *gone* records of a part are durable, or never will be.
-pub(crate) fn on_gone_durable(state: &mut State, slot: RequestSlot, is_durable: bool) {
-    let at = state.discards.iter().position(|(waiting, _)| *waiting == slot).expect("the part is waiting");
-    let (_, operation) = state.discards.swap_remove(at);
+/// Forgets the blocks of a part; gives those that the origin lacks, each with its place.
+fn forget(state: &mut State, volume: VolumeId, part: ByteExtent) -> Vec<(BlockKey, Location)> {
+    let mut dirty = Vec::new();
+    for key in blocks_of(part).map(|block| BlockKey::new(volume, block)) {
+        let found = state.cache.find(key);
+        let is_dirty = |location: &Location| state.cache.slots().state(*location).must_be_kept();
+        dirty.extend(found.filter(is_dirty).map(|location| (key, location)));
+        state.forget(key);
+    }
+    dirty
+}
+
+/// What stood in the way of the origin's part is out of it, or cannot be for now.
+pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
+    let Some(ticket) = *cursor(state, slot).1 else {
+        state.release_with(slot, result);
+        return;
+    };
+    let at = state.discards.iter().position(|waiting| waiting.slot == slot).expect("the part is waiting");
+    let WaitingDiscard { operation, forgotten, .. } = state.discards.swap_remove(at);
     let volume = state.requests.get(slot).volume;
-    let ticket = cursor(state, slot).1.expect("the part holds its place");
-    if is_durable || state.is_out_of_service() {
+    if result.is_ok() {
         state.volume_mut(volume).queue.set_ready(ticket, operation, Purpose::Discard { request: slot });
         return;
     }
+    forgotten.into_iter().for_each(|(key, location)| bring_back(state, key, location));
     *cursor(state, slot).1 = None;
     state.release_ticket(volume, ticket);
-    state.release_with(slot, Err(Errno::Io));
+    state.release_with(slot, result);
+}
+
+/// A dirty block was forgotten, and a restart may find it again or not: until then nobody may read what the origin has
+/// in its place.
+fn bring_back(state: &mut State, key: BlockKey, location: Location) {
+    if state.cache.find(key).is_none() {
+        state.cache.restore(key, location);
+        state.mark_damaged(key, location);
+    }
 }
 
 /// The origin's part came back; an origin that cannot discard keeps its data, which is allowed.

@@ -4,6 +4,7 @@ use crate::cache::slots::SlotState;
 use crate::config::UNFLUSHED_BLOCKS_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::journal::Fact;
+use crate::inflight::origin_flush::Covered;
 use crate::inflight::requests::RequestSlot;
 use crate::inflight::submissions::Purpose;
 use crate::order::{DurableWaiter, Need};
@@ -41,6 +42,7 @@ pub(crate) fn submit_due(state: &mut State) {
         state.submit(Purpose::CacheFlush, DeviceOperation::Flush { device: Device::Cache });
     }
     let (now, after) = (state.now, state.settings.origin_flush_after);
+    let is_out = state.is_out_of_service();
     for volume in state.volume_ids() {
         let is_drained = state.cache.volume(volume).dirty == 0;
         let found = state.volume_mut(volume);
@@ -49,7 +51,8 @@ pub(crate) fn submit_due(state: &mut State) {
         if is_old || is_full || (found.draining && is_drained) {
             found.flush.want();
         }
-        if found.flush.begin() {
+        let covered = if is_out && is_drained { Covered::Everything } else { Covered::Something };
+        if found.flush.begin(covered) {
             let operation = DeviceOperation::Flush { device: Device::Origin(volume) };
             state.submit(Purpose::OriginFlush { volume }, operation);
         }
@@ -90,8 +93,13 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
         state.release_with(waiter, result.map_err(|_| Errno::Io));
     }
     let counts = *state.cache.volume(volume);
-    if counts.dirty == 0 && counts.unflushed == 0 {
-        state.volume_mut(volume).draining = false;
+    if counts.must_be_kept() == 0 {
+        let found = state.volume_mut(volume);
+        found.draining = false;
+        let covered = found.flush.covered();
+        if result.is_ok() {
+            state.review_complete(volume, covered);
+        }
     }
     state.agenda.push_back(Task::Reclaim);
     state.agenda.push_back(Task::Writeback(volume));

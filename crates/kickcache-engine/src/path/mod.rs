@@ -5,6 +5,7 @@ pub(crate) mod discard;
 pub(crate) mod fill;
 pub(crate) mod flush;
 pub(crate) mod land;
+pub(crate) mod mark;
 pub(crate) mod merge;
 pub(crate) mod read;
 pub(crate) mod reclaim;

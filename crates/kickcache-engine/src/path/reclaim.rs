@@ -381,13 +381,23 @@ fn open_emptied(state: &mut State) {
     state.reclaim.opening += segments.len();
     segments.iter().for_each(|segment| state.cache.check_empty(*segment));
     if mutant!(OpenedBeforeCopiesAreDurable) {
-        return on_emptied(state, segments);
+        return on_emptied(state, segments, state.write_errors);
     }
-    state.agenda.push_back(Task::Barrier(DurableWaiter::Emptied(segments)));
+    await_copies(state, segments);
 }
 
-/// Puts the opening of empty segments on record.
-pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>) {
+fn await_copies(state: &mut State, segments: Vec<SegmentIndex>) {
+    let failed_batches = state.write_errors;
+    state.agenda.push_back(Task::Barrier(DurableWaiter::Emptied { segments, failed_batches }));
+}
+
+/// Puts the opening of empty segments on record. A batch that failed meanwhile may have held a copy, which is on its way
+/// once more.
+pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_batches: u32) {
+    if state.write_errors != failed_batches {
+        await_copies(state, segments);
+        return;
+    }
     for segment in &segments {
         let found = state.cache.segment_mut(*segment);
         found.state = SegmentState::Opening;

@@ -334,20 +334,15 @@ fn go_through(state: &mut State, slot: RequestSlot) {
     let ticket = state.enqueue(volume, extent, Access::Write);
     state.requests.get_mut(slot).writing().ticket = Some(ticket);
     state.hold(slot);
-    submit(state, slot);
+    state.wait_marked(slot);
 }
 
 /// What stood in the way of the origin's part is out of it, or never will be.
-pub(crate) fn on_gone_durable(state: &mut State, slot: RequestSlot, is_durable: bool) {
-    if is_durable || state.is_out_of_service() {
-        submit(state, slot);
-        return;
+pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
+    match result {
+        Ok(()) => submit(state, slot),
+        Err(_) => end_origin_part(state, slot, result),
     }
-    let pending = state.requests.get_mut(slot);
-    let volume = pending.volume;
-    let ticket = pending.writing().ticket.take().expect("a write around holds its place");
-    state.release_ticket(volume, ticket);
-    state.release_with(slot, Err(Errno::Io));
 }
 
 /// Hands the origin's part of a write to its queue.
@@ -429,7 +424,7 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
         state.fills.spoil(volume, extent);
     }
     state.hold(slot);
-    submit(state, slot);
+    if log_failed { state.wait_marked(slot) } else { submit(state, slot) }
 }
 
 /// Whether a write that the log did not take wholly may have its turn at the origin with what it has: the log takes
@@ -465,16 +460,20 @@ fn start_again(state: &mut State, slot: RequestSlot) {
 
 /// The origin's part came back.
 pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
+    let (now, volume) = (state.now, state.requests.get(slot).volume);
+    let found = state.volume_mut(volume);
+    match result {
+        Ok(()) => found.flush.on_client_write(now),
+        Err(_) => found.counters.origin_errors += 1,
+    }
+    end_origin_part(state, slot, result.map_err(errno_of));
+}
+
+fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let ticket = pending.writing().ticket.take().expect("the write holds its place");
     state.release_ticket(volume, ticket);
-    let now = state.now;
-    if result.is_ok() {
-        state.volume_mut(volume).flush.on_client_write(now);
-    } else {
-        state.volume_mut(volume).counters.origin_errors += 1;
-    }
     settle_blocks(state, slot, result.is_ok());
     if state.requests.get_mut(slot).writing().route == Route::Through {
         if result.is_ok() {
@@ -483,7 +482,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
         }
         unlock(state, slot);
     }
-    state.release_with(slot, result.map_err(errno_of));
+    state.release_with(slot, result);
 }
 
 const fn errno_of(error: DeviceError) -> Errno {

@@ -116,6 +116,7 @@ impl Kickcache {
                 (*device, ModelOperation::Write, extent.start, BLOCK_SIZE, 0)
             }
             DeviceOperation::ReadMetadata { .. } => unreachable!("only recovery reads metadata"),
+            DeviceOperation::NoteOutOfService { .. } => unreachable!("virtual devices never fail"),
             DeviceOperation::Copy { checksums, .. } | DeviceOperation::Zero { checksums, .. } => {
                 if *checksums == Checksums::Compute {
                     self.copied.push(submission.id);

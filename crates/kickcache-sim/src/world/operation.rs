@@ -3,6 +3,7 @@
 use kickcache_engine::device::{Device, DeviceOperation, Memory, Piece, Pieces};
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::journal::{JournalBlock, JournalBody};
+use kickcache_engine::format::mark::MARK_OFFSETS;
 use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
@@ -20,6 +21,7 @@ pub(crate) fn kind(operation: &DeviceOperation) -> u64 {
         DeviceOperation::WriteZeroes { .. } => 7,
         DeviceOperation::Copy { .. } => 8,
         DeviceOperation::Zero { .. } => 9,
+        DeviceOperation::NoteOutOfService { .. } => 10,
     }
 }
 
@@ -38,14 +40,21 @@ pub(crate) fn is_durable(operation: &DeviceOperation) -> bool {
         | DeviceOperation::ReadMetadata { .. }
         | DeviceOperation::Flush { .. }
         | DeviceOperation::Discard { .. }
+        | DeviceOperation::NoteOutOfService { .. }
         | DeviceOperation::Copy { .. }
         | DeviceOperation::Zero { .. } => false,
     }
 }
 
-/// What of the journal an operation writes.
-pub(crate) fn journal_part(operation: &DeviceOperation, geometry: &Geometry) -> Option<Aim> {
-    let DeviceOperation::WriteMetadata { bytes, .. } = operation else { return None };
+/// What of the metadata that crashes wait for an operation writes.
+pub(crate) fn metadata_part(operation: &DeviceOperation, geometry: &Geometry) -> Option<Aim> {
+    if matches!(operation, DeviceOperation::NoteOutOfService { .. }) {
+        return Some(Aim::Marks);
+    }
+    let DeviceOperation::WriteMetadata { offset, bytes, .. } = operation else { return None };
+    if MARK_OFFSETS.contains(offset) {
+        return Some(Aim::Marks);
+    }
     Some(match JournalBlock::decode(bytes, geometry)?.body {
         JournalBody::Records(_) => Aim::Records,
         JournalBody::Chunk(_) => Aim::Checkpoint,
@@ -62,6 +71,7 @@ pub(crate) fn device_and_flush(operation: &DeviceOperation) -> (Device, bool) {
         DeviceOperation::Flush { device } => (*device, true),
         DeviceOperation::WriteMetadata { .. }
         | DeviceOperation::ReadMetadata { .. }
+        | DeviceOperation::NoteOutOfService { .. }
         | DeviceOperation::Copy { .. }
         | DeviceOperation::Zero { .. } => (Device::Cache, false),
     }
@@ -82,7 +92,7 @@ pub(crate) fn extent_of(operation: &DeviceOperation) -> ByteExtent {
         DeviceOperation::ReadMetadata { extent }
         | DeviceOperation::Discard { extent, .. }
         | DeviceOperation::WriteZeroes { extent, .. } => *extent,
-        DeviceOperation::Flush { .. } => of(0, 0),
+        DeviceOperation::Flush { .. } | DeviceOperation::NoteOutOfService { .. } => of(0, 0),
         DeviceOperation::Copy { length, .. } | DeviceOperation::Zero { length, .. } => {
             of(0, u64::from(*length))
         }
@@ -106,6 +116,7 @@ pub(crate) fn describe(operation: &DeviceOperation) -> String {
         DeviceOperation::Flush { device } => format!("flush {device:?}"),
         DeviceOperation::Discard { .. } => format!("discard {place}"),
         DeviceOperation::WriteZeroes { .. } => format!("write zeroes {place}{durable}"),
+        DeviceOperation::NoteOutOfService { incomplete } => format!("note: out of service, {incomplete:?}"),
         DeviceOperation::Copy { from, to, length, .. } => {
             format!("copy {length:#x} from {} to {}", place_of(*from), place_of(*to))
         }

@@ -46,6 +46,10 @@ pub struct Summary {
     pub recovery_crashes: u64,
     /// Recoveries that a device ended with an error.
     pub failed_recoveries: u64,
+    /// Lives before which the cache device was out of service.
+    pub lives_after_service: u64,
+    /// Volumes of such devices whose dirty blocks may have been there alone.
+    pub incomplete_volumes: u64,
     /// Cache devices that had to be formatted again.
     pub replaced_caches: u64,
     /// Blocks that reads found.
@@ -79,6 +83,8 @@ impl Summary {
         self.recovery_crashes += other.recovery_crashes;
         self.failed_recoveries += other.failed_recoveries;
         self.replaced_caches += other.replaced_caches;
+        self.lives_after_service += other.lives_after_service;
+        self.incomplete_volumes += other.incomplete_volumes;
         self.request_blocks += other.request_blocks;
         self.injected.errors += other.injected.errors;
         self.injected.damaged_blocks += other.injected.damaged_blocks;

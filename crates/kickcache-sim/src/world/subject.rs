@@ -3,6 +3,7 @@
 use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
 use kickcache_engine::device::{Completion, Submission};
 use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::stats::{CacheHealth, Status};
@@ -29,6 +30,18 @@ pub trait Subject: Sized {
         settings: EngineSettings,
         volumes: &[VolumeSettings],
     ) -> Result<Self, String>;
+    /// Whether a cache device says that it is in service.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn service(cache: &SimulatedDevice) -> Result<ServiceMark, String>;
+    /// Puts on a cache device whether it is in service, durably and outside of any run.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String>;
+    /// See [`Engine::take_out_of_service`].
+    fn take_out_of_service(&mut self);
     /// See [`Engine::phase`].
     fn phase(&self) -> Phase;
     /// See [`Engine::handle_request`].
@@ -71,13 +84,26 @@ impl Subject for Engine {
             }
         }
         let bytes = superblock.encode();
-        for offset in SUPERBLOCK_OFFSETS {
-            let blocks = bytes.chunks_exact(BLOCK_BYTES).zip(offset / BLOCK_SIZE..);
-            for (chunk, number) in blocks {
-                cache.prepare(number, &Block::from_bytes(chunk.try_into().expect("a block")));
-            }
-        }
+        SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
+        prepare_marks(cache, ServiceMark::InService, uuid);
         Ok(())
+    }
+
+    fn service(cache: &SimulatedDevice) -> Result<ServiceMark, String> {
+        let uuid = superblock(cache)?.uuid;
+        let [first, second] =
+            MARK_OFFSETS.map(|start| cache.bytes(ByteExtent { start, length: MARK_BYTES as u64 }));
+        Ok(ServiceMark::decode([&first, &second], uuid))
+    }
+
+    fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String> {
+        let uuid = superblock(cache)?.uuid;
+        prepare_marks(cache, mark, uuid);
+        Ok(())
+    }
+
+    fn take_out_of_service(&mut self) {
+        self.take_out_of_service();
     }
 
     fn open(
@@ -86,11 +112,7 @@ impl Subject for Engine {
         settings: EngineSettings,
         volumes: &[VolumeSettings],
     ) -> Result<Engine, String> {
-        let copy = |offset: u64| ByteExtent { start: offset, length: SUPERBLOCK_SIZE as u64 };
-        let [first, second] = SUPERBLOCK_OFFSETS.map(|offset| cache.bytes(copy(offset)));
-        let superblock =
-            Superblock::decode([&first, &second], cache.size()).map_err(|error| error.to_string())?;
-        Engine::open(now, &superblock, settings, volumes).map_err(|error| error.to_string())
+        Engine::open(now, &superblock(cache)?, settings, volumes).map_err(|error| error.to_string())
     }
 
     fn phase(&self) -> Phase {
@@ -152,4 +174,23 @@ impl Subject for Engine {
     fn check(&self) {
         self.check();
     }
+}
+
+fn superblock(cache: &SimulatedDevice) -> Result<Superblock, String> {
+    let copy = |start: u64| cache.bytes(ByteExtent { start, length: SUPERBLOCK_SIZE as u64 });
+    let [first, second] = SUPERBLOCK_OFFSETS.map(copy);
+    Superblock::decode([&first, &second], cache.size()).map_err(|error| error.to_string())
+}
+
+/// Stores a structure durably, outside of any run.
+fn prepare(cache: &mut SimulatedDevice, offset: u64, bytes: &[u8]) {
+    for (chunk, number) in bytes.chunks_exact(BLOCK_BYTES).zip(offset / BLOCK_SIZE..) {
+        cache.prepare(number, &Block::from_bytes(chunk.try_into().expect("a block")));
+    }
+}
+
+/// Stores both service marks durably, outside of any run.
+fn prepare_marks(cache: &mut SimulatedDevice, mark: ServiceMark, uuid: [u8; 16]) {
+    let bytes = mark.encode(uuid);
+    MARK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
 }

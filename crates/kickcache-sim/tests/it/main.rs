@@ -1,6 +1,8 @@
 //! The gate: many seeds of the fault world, and proof that it would find what it looks for.
 
+mod carried;
 mod gate;
 mod mutants;
+mod out_of_service;
 mod scenarios;
 mod stage;

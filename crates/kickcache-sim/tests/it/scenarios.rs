@@ -17,7 +17,7 @@ use kickcache_sim::world::content::Block;
 use kickcache_sim::world::device::SimulatedDevice;
 use kickcache_sim::world::payload::Payload;
 use kickcache_sim::world::plan::Plan;
-use kickcache_sim::world::plan::faults::{Damage, Faults, Outage, Rates};
+use kickcache_sim::world::plan::faults::{Damage, Faults, Outage, Rates, Trouble};
 use kickcache_sim::world::rot::durable_places;
 use kickcache_sim::world::subject::Subject;
 
@@ -363,7 +363,12 @@ fn partial_writes_of_one_block_at_once_all_stay() {
 }
 
 fn gone_from_now(stage: &Stage, device: Device) -> Vec<Outage> {
-    vec![Outage { device, from: stage.now(), until: stage.now().plus(Duration::from_millis(1 << 40)) }]
+    vec![Outage {
+        device,
+        trouble: Trouble::Gone,
+        from: stage.now(),
+        until: stage.now().plus(Duration::from_millis(1 << 40)),
+    }]
 }
 
 /// juicefs#4782, #4870: the disk of the cache fails and all I/O stops.
@@ -745,7 +750,7 @@ fn a_recovery_that_fails_changes_nothing() {
 fn dirty_data_waits_for_an_origin_that_is_gone() {
     let mut stage = Stage::new(Mode::WriteBack, 18);
     let until = stage.now().plus(Duration::from_millis(5_000));
-    let outage = Outage { device: Device::Origin(VOLUME), from: stage.now(), until };
+    let outage = Outage { device: Device::Origin(VOLUME), trouble: Trouble::Gone, from: stage.now(), until };
     stage.set_faults(Faults::default(), vec![outage]);
     stage.write(blocks(0, 16), 2).unwrap();
     assert_eq!(stage.read(500), Err(Errno::Io));

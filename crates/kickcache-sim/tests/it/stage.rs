@@ -86,7 +86,7 @@ impl Stage {
         Engine::format(&mut cache, [7; 16], &plan.origin_sizes).unwrap();
         let origins = plan.origin_sizes.iter().map(|size| SimulatedDevice::new(*size)).collect();
         Stage {
-            devices: Devices { cache, origins },
+            devices: Devices { cache, origins, noted: None },
             plan,
             host: None,
             queue: Queue::default(),

@@ -85,7 +85,8 @@ fn perform(engine: &mut Engine, read: impl Fn(ByteExtent) -> io::Result<Vec<u8>>
         DeviceOperation::Read { .. } | DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => {
             complete(Err(DeviceError::Unsupported));
         }
-        DeviceOperation::Write { .. }
+        DeviceOperation::NoteOutOfService { .. }
+        | DeviceOperation::Write { .. }
         | DeviceOperation::WriteMetadata { .. }
         | DeviceOperation::Flush { .. }
         | DeviceOperation::Discard { .. }

@@ -17,6 +17,7 @@ pub(super) fn memory_of(operation: &DeviceOperation) -> Option<(&[Piece], Access
         | DeviceOperation::Flush { .. }
         | DeviceOperation::Discard { .. }
         | DeviceOperation::WriteZeroes { .. }
+        | DeviceOperation::NoteOutOfService { .. }
         | DeviceOperation::Copy { .. }
         | DeviceOperation::Zero { .. } => None,
     }
@@ -62,7 +63,7 @@ impl<E: Subject> Host<E> {
         {
             return Err(format!("there is no volume {volume:?}"));
         }
-        if flight.is_flush {
+        if flight.is_flush || flight.is_note() {
             return Ok(());
         }
         let unit = if flight.device == Device::Cache { BLOCK_SIZE } else { SECTOR_SIZE };

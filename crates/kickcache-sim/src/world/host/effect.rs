@@ -27,11 +27,13 @@ impl<E: Subject> Host<E> {
     }
 
     fn draw_failure(&mut self, flight: &InFlight, around: &Surroundings<'_>) -> Option<DeviceError> {
-        let is_gone = self.outages.iter().any(|outage| {
-            outage.device == flight.device && outage.from <= around.now && around.now < outage.until
-        });
-        if is_gone {
-            return Some(DeviceError::Gone);
+        if flight.is_note() {
+            return self.faults.draw_failure(&flight.operation, &mut self.random);
+        }
+        let outages = self.outages.iter().filter(|outage| outage.device == flight.device);
+        let mut failures = outages.filter(|outage| outage.is_at(around.now));
+        if let Some(failure) = failures.find_map(|outage| outage.failure(&flight.operation)) {
+            return Some(failure);
         }
         self.faults.draw_failure(&flight.operation, &mut self.random)
     }
@@ -43,6 +45,12 @@ impl<E: Subject> Host<E> {
         error: DeviceError,
         around: &mut Surroundings<'_>,
     ) -> Result<(), String> {
+        if let DeviceOperation::NoteOutOfService { incomplete } = flight.operation
+            && self.random.chance(300)
+        {
+            // It was taken all the same.
+            around.devices.noted = Some(incomplete);
+        }
         let device = around.devices.get(flight.device);
         if let Some(data) = self.data_of(&flight.operation)?
             && error != DeviceError::Gone
@@ -78,6 +86,7 @@ impl<E: Subject> Host<E> {
             | DeviceOperation::WriteZeroes { .. }
             | DeviceOperation::Discard { .. } => return self.write(flight, around),
             DeviceOperation::Flush { .. } => return Ok(()),
+            DeviceOperation::NoteOutOfService { incomplete } => around.devices.noted = Some(*incomplete),
             DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => {}
         }
         flight.progress = Progress::Done;
@@ -157,6 +166,7 @@ impl<E: Subject> Host<E> {
             DeviceOperation::Read { .. }
             | DeviceOperation::ReadMetadata { .. }
             | DeviceOperation::Flush { .. }
+            | DeviceOperation::NoteOutOfService { .. }
             | DeviceOperation::Copy { .. }
             | DeviceOperation::Zero { .. } => Ok(None),
         }

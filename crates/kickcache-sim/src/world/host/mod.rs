@@ -9,17 +9,17 @@ use kickcache_engine::device::{
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
+use kickcache_engine::units::{ByteExtent, Checksum, VolumeId, VolumeSet};
 
 use crate::random::Random;
 use crate::world::device::{FlushTicket, SimulatedDevice, WriteTicket};
 use crate::world::host::border::{Claim, memory_of};
 use crate::world::memory::DriverMemory;
 use crate::world::operation::{
-    describe, device_and_flush, extent_of, is_durable, is_write, journal_part, kind,
+    describe, device_and_flush, extent_of, is_durable, is_write, kind, metadata_part,
 };
 use crate::world::payload::Payload;
-use crate::world::plan::faults::{Faults, Outage};
+use crate::world::plan::faults::{Faults, Outage, Trouble};
 use crate::world::plan::{Aim, Latency, Plan};
 use crate::world::queue::{Event, Queue};
 use crate::world::report::Injected;
@@ -36,6 +36,8 @@ pub struct Devices {
     pub cache: SimulatedDevice,
     /// The origins, by the number of their volume.
     pub origins: Vec<SimulatedDevice>,
+    /// What the host remembers: the cache device is out of service, and these volumes may need it.
+    pub noted: Option<VolumeSet>,
 }
 
 impl Devices {
@@ -77,6 +79,11 @@ impl InFlight {
         let (extent, writes) = (extent_of(&operation), is_write(&operation));
         let (progress, checksums, bytes) = (Progress::Submitted, Vec::new(), Vec::new());
         InFlight { id, operation, device, extent, is_flush, writes, progress, checksums, bytes }
+    }
+
+    /// Whether the host is to remember something; no device is asked.
+    fn is_note(&self) -> bool {
+        matches!(self.operation, DeviceOperation::NoteOutOfService { .. })
     }
 
     /// The volume whose origin failed to flush.
@@ -227,9 +234,7 @@ impl<E: Subject> Host<E> {
         let Submission { id, operation } = submission;
         let mut flight = InFlight::new(id.as_u64(), operation);
         let (id, extent) = (flight.id, flight.extent);
-        if self.aim != Aim::Anything && journal_part(&flight.operation, &self.geometry) == Some(self.aim) {
-            self.aimed += 1;
-        }
+        self.count_aimed(&flight);
         let numbers = [id, kind(&flight.operation), extent.start, extent.length];
         around
             .trace
@@ -252,6 +257,15 @@ impl<E: Subject> Host<E> {
         self.schedule(&flight, around);
         self.put_flight(flight);
         Ok(())
+    }
+
+    /// Counts what crashes wait for.
+    fn count_aimed(&mut self, flight: &InFlight) {
+        if self.aim == Aim::Anything {
+            return;
+        }
+        let is_aimed = metadata_part(&flight.operation, &self.geometry) == Some(self.aim);
+        self.aimed += u64::from(is_aimed);
     }
 
     fn put_flight(&mut self, flight: InFlight) {
@@ -285,12 +299,14 @@ impl<E: Subject> Host<E> {
             | DeviceOperation::ReadMetadata { .. }
             | DeviceOperation::Flush { .. }
             | DeviceOperation::Discard { .. }
+            | DeviceOperation::NoteOutOfService { .. }
             | DeviceOperation::WriteZeroes { .. } => Ok(None),
         }
     }
 
     fn schedule(&mut self, flight: &InFlight, around: &mut Surroundings<'_>) {
         let (latency, hang) = match flight.device {
+            Device::Cache if flight.is_note() => (self.origin_latency, 0),
             Device::Cache => (self.cache_latency, self.faults.cache.hang),
             Device::Origin(_) => (self.origin_latency, self.faults.origin.hang),
         };
@@ -298,6 +314,12 @@ impl<E: Subject> Host<E> {
         if around.faulty && hang > 0 && self.random.below(10_000) < hang {
             time = HANG;
             around.injected.hangs += 1;
+        }
+        for outage in self.outages.iter().filter(|outage| around.faulty && outage.trouble == Trouble::Silent)
+        {
+            if outage.device == flight.device && outage.is_at(around.now) && !flight.is_note() {
+                time = time.max(outage.until.since(around.now));
+            }
         }
         let applied = Duration::from_nanos(self.random.within(0, time.as_nanos()));
         around.queue.push(around.now.plus(applied), Event::Apply(flight.id));

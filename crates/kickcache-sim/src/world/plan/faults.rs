@@ -2,8 +2,10 @@
 
 use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
 use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::VolumeId;
 
 use crate::random::Random;
+use crate::world::operation::is_write;
 
 /// How often submissions of a device fail, in 1/10000.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,11 +35,37 @@ pub struct Damage {
     pub misdirect: u64,
 }
 
-/// A device is gone for a while.
+/// What is wrong with a device for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trouble {
+    /// Everything fails: it is gone.
+    Gone,
+    /// It can be read and flushed, and takes no writes.
+    Refuses,
+    /// The same, as it is full.
+    Full,
+    /// Nothing that it is asked for ends before the trouble does.
+    Silent,
+}
+
+/// Trouble that lasts for minutes, or for the rest of a life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LongTrouble {
+    /// Lives in which it comes, in 1/1000.
+    pub permille: u64,
+    /// To the cache device, or to one of the origins.
+    pub is_cache: bool,
+    /// What it is.
+    pub trouble: Trouble,
+}
+
+/// A device has trouble for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outage {
     /// Which one.
     pub device: Device,
+    /// What is wrong.
+    pub trouble: Trouble,
     /// From when on.
     pub from: Instant,
     /// Until when.
@@ -59,6 +87,10 @@ pub struct Faults {
     pub full_permille: u64,
     /// Lives in which a device is gone for a while, in 1/1000.
     pub outage_permille: u64,
+    /// Lives in which a device has trouble for long.
+    pub long: Option<LongTrouble>,
+    /// Notes that the host cannot take, in 1/10000.
+    pub note: u64,
     /// The log may fail to be read back; it is tried again.
     pub in_recovery: bool,
 }
@@ -86,6 +118,7 @@ impl Faults {
             | DeviceOperation::WriteZeroes { .. } => (rates.write, true),
             DeviceOperation::Discard { .. } => (if is_cache { 0 } else { rates.write }, false),
             DeviceOperation::Flush { .. } => (rates.flush, false),
+            DeviceOperation::NoteOutOfService { .. } => (self.note, false),
             DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => (0, false),
         };
         if permyriad == 0 || random.below(10_000) >= permyriad {
@@ -97,17 +130,54 @@ impl Faults {
 
     /// The outages of a life that begins now, over so many volumes.
     pub fn draw_outages(&self, now: Instant, volumes: u8, random: &mut Random) -> Vec<Outage> {
+        let short = self.draw_outage(now, volumes, random);
+        let long = self.long.and_then(|long| long.draw(now, volumes, random));
+        short.into_iter().chain(long).collect()
+    }
+
+    fn draw_outage(&self, now: Instant, volumes: u8, random: &mut Random) -> Option<Outage> {
         if !random.chance(self.outage_permille) {
-            return Vec::new();
+            return None;
         }
         let number = u8::try_from(random.below(u64::from(volumes) + 1)).expect("few volumes");
         let device = match number.checked_sub(1) {
             None => Device::Cache,
-            Some(volume) => Device::Origin(kickcache_engine::units::VolumeId::new(volume)),
+            Some(volume) => Device::Origin(VolumeId::new(volume)),
         };
         let from = now.plus(Duration::from_micros(random.below(300_000)));
         let until = from.plus(Duration::from_micros(random.within(100, 3_000_000)));
-        vec![Outage { device, from, until }]
+        Some(Outage { device, trouble: Trouble::Gone, from, until })
+    }
+}
+
+impl LongTrouble {
+    fn draw(&self, now: Instant, volumes: u8, random: &mut Random) -> Option<Outage> {
+        if !random.chance(self.permille) {
+            return None;
+        }
+        let number = u8::try_from(random.below(u64::from(volumes))).expect("few volumes");
+        let device = if self.is_cache { Device::Cache } else { Device::Origin(VolumeId::new(number)) };
+        let from = now.plus(Duration::from_micros(random.below(300_000)));
+        let lasts_on = self.trouble != Trouble::Silent && random.chance(700);
+        let span = if lasts_on { u64::MAX / 2 } else { random.within(1_000_000_000, 200_000_000_000) };
+        Some(Outage { device, trouble: self.trouble, from, until: from.plus(Duration::from_nanos(span)) })
+    }
+}
+
+impl Outage {
+    /// Whether it holds at a time.
+    pub fn is_at(&self, now: Instant) -> bool {
+        self.from <= now && now < self.until
+    }
+
+    /// How a submission to its device fails meanwhile, if it does.
+    pub fn failure(&self, operation: &DeviceOperation) -> Option<DeviceError> {
+        match self.trouble {
+            Trouble::Gone => Some(DeviceError::Gone),
+            Trouble::Refuses => is_write(operation).then_some(DeviceError::Io),
+            Trouble::Full => is_write(operation).then_some(DeviceError::NoSpace),
+            Trouble::Silent => None,
+        }
     }
 }
 
@@ -150,6 +220,7 @@ pub(crate) fn draw(random: &mut Random) -> Faults {
         }
     }
     faults.full_permille = if random.chance(500) { 0 } else { random.below(1_001) };
+    faults.note = if faults.any() && random.chance(500) { [2_000, 10_000][random.index(2)] } else { 0 };
     faults.in_recovery = faults.cache.read + faults.cache.flush > 0 && random.chance(400);
     faults
 }

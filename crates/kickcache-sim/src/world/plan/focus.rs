@@ -4,7 +4,7 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::time::Duration;
 
 use crate::random::Random;
-use crate::world::plan::faults::{Damage, Faults};
+use crate::world::plan::faults::{Damage, Faults, LongTrouble, Trouble};
 use crate::world::plan::{Aim, Plan};
 
 /// Turns some plans into one that aims at something.
@@ -17,6 +17,7 @@ pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
         10 if random.chance(500) => fail_origin_flushes(plan, random),
         10 => rot(plan, random),
         11 => rot_between_lives(plan, random),
+        12 => go_out_of_service(plan, random),
         _ => {}
     }
 }
@@ -38,6 +39,29 @@ fn lose_writes(plan: &mut Plan, random: &mut Random) {
     (plan.shape.sector_permille, plan.shape.hot_permille, plan.shape.hot_blocks) = (500, 950, 16);
     (plan.weights.read, plan.weights.write) = (30, 100);
     (plan.requests, plan.lives) = (random.within(30, 100), random.within(8, 16));
+}
+
+/// The cache device soon refuses all writes, its marks or the host's note may fail as well, and lives come after it.
+fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
+    plan.faults = Faults::default();
+    plan.faults.long = Some(LongTrouble { permille: 900, is_cache: true, trouble: Trouble::Refuses });
+    plan.faults.note = [0, 3_000, 10_000][random.index(3)];
+    if random.chance(500) {
+        // All that is dirty is soon written over, past the cache device, and the power fails before an origin is flushed.
+        keep_dirty(plan);
+        plan.weights.flush = 20;
+        (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 4, 16 << 10);
+        plan.origin_latency.base = Duration::from_millis(20);
+        (plan.requests, plan.lives) = (random.within(20, 60), random.within(6, 12));
+        (plan.ends.power_cut, plan.ends.kill, plan.ends.verify, plan.ends.aim) = (900, 50, 1_000, Aim::Marks);
+        return;
+    }
+    (plan.weights.read, plan.weights.write) = (50, 100);
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(300, 950), 64);
+    plan.shape.length_max = 64 << 10;
+    plan.ends.aim = if random.chance(500) { Aim::Marks } else { Aim::Anything };
+    (plan.requests, plan.lives) = (random.within(40, 150), random.within(6, 12));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (400, 400, 1_000);
 }
 
 /// The log goes round with dirty blocks in it, and the power fails again and again.

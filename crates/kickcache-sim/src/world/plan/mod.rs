@@ -78,6 +78,8 @@ pub enum Aim {
     Checkpoint,
     /// Records.
     Records,
+    /// The marks of a cache device that went out of service, or the host's note.
+    Marks,
 }
 
 /// How often things happen to a life.

@@ -6,7 +6,7 @@ use kickcache_engine::error::Error;
 use kickcache_engine::request::Operation;
 use kickcache_engine::stats::{CacheHealth, Status};
 use kickcache_engine::time::Duration;
-use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
+use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::world::device::{Loss, SimulatedDevice};
 use crate::world::host::Host;
@@ -47,6 +47,7 @@ impl World {
         if let End::Crash(crash) = end
             && self.random.chance(self.plan.ends.during_recovery)
         {
+            self.prepare_cache::<E>()?;
             let mut host = self.open::<E>()?;
             let events = self.random.below(60);
             let alive =
@@ -91,6 +92,7 @@ impl World {
     /// Opens the cache device until its log was read back; a device that fails meanwhile is tried again.
     fn start<E: Subject>(&mut self) -> Result<Host<E>, String> {
         for attempt in 0.. {
+            let has_cache = self.prepare_cache::<E>()?;
             let mut host = self.open::<E>()?;
             self.faulty = self.plan.faults.in_recovery && attempt < 3;
             let phase = self.recover(&mut host)?;
@@ -98,6 +100,10 @@ impl World {
             match phase {
                 Phase::Running if !self.is_crowded(&host) => {
                     self.has_rotted_header = false;
+                    if !has_cache {
+                        host.engine.take_out_of_service();
+                        self.pump(&mut host)?;
+                    }
                     return Ok(host);
                 }
                 Phase::Running => {
@@ -202,7 +208,7 @@ impl World {
         requests: u64,
     ) -> Result<(), String> {
         self.start_clients(self.plan.requests);
-        if self.plan.ends.aim == Aim::Records {
+        if self.plan.ends.aim == Aim::Records || self.plan.ends.aim == Aim::Marks && self.random.chance(500) {
             // There are many: not always the first.
             let left = self.plan.requests - requests;
             self.run(&mut host, None, |world, _| world.budget <= left)?;
@@ -249,33 +255,12 @@ impl World {
         if self.random.chance(500) || self.plan.faults.origin.forgets {
             self.cut_power();
         }
-        self.replace_cache::<E>()
+        Ok(())
     }
 
-    /// What only the cache device has, and what is being written.
-    pub(super) fn lost_blocks<E: Subject>(&self, host: &Host<E>) -> Vec<(VolumeId, ByteExtent)> {
-        let extent = |block: BlockIndex| ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE };
-        let volumes = (0..self.plan.origin_sizes.len()).map(volume_id);
-        let dirty = volumes.flat_map(|volume| {
-            host.engine.dirty_blocks(volume).into_iter().map(move |block| (volume, extent(block)))
-        });
-        let asked = self.outstanding.values().map(|outstanding| outstanding.ask);
-        let written = asked.filter(|ask| ask.extent.length > 0 && ask.operation != Operation::Read);
-        dirty.chain(written.map(|ask| (ask.volume, ask.extent))).collect()
-    }
-
-    /// A cache device that was taken out of service is formatted before it is used again.
-    fn replace_cache<E: Subject>(&mut self) -> Result<(), String> {
-        let Some(lost) = self.lost.take() else { return Ok(()) };
-        self.note(|| format!("a new cache device; {} extents are lost", lost.len()));
-        for (volume, extent) in lost {
-            self.oracle.loosen(volume, extent);
-        }
-        self.format_another::<E>()
-    }
-
-    fn format_another<E: Subject>(&mut self) -> Result<(), String> {
+    pub(super) fn format_another<E: Subject>(&mut self) -> Result<(), String> {
         self.summary.replaced_caches += 1;
+        self.devices.noted = None;
         self.devices.cache.settle_all();
         self.format::<E>()
     }
@@ -293,6 +278,7 @@ impl World {
     }
 
     fn cut_power(&mut self) {
+        self.take_back_cache();
         self.note(|| "power cut".to_owned());
         self.summary.power_cuts += 1;
         let unit = self.plan.atomic_unit;
@@ -325,8 +311,9 @@ impl World {
         if crash == Crash::PowerCut || self.random.chance(self.plan.ends.kill_then_cut) {
             self.cut_power();
         }
+        self.take_back_cache();
         self.rot();
-        self.replace_cache::<E>()
+        Ok(())
     }
 
     fn rot(&mut self) {

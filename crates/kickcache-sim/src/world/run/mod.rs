@@ -6,12 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::engine::Engine;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId};
-use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use crate::random::Random;
 use crate::world::content::{Block, Version};
+use crate::world::device::SimulatedDevice;
 use crate::world::host::{Devices, Host, Surroundings};
 use crate::world::oracle::book::Tick;
 use crate::world::oracle::{Crash, Oracle};
@@ -101,8 +101,8 @@ struct World {
     is_running: bool,
     /// A batch header has rotted since the log was read back: it may be refused.
     has_rotted_header: bool,
-    /// What only the cache device had when it was taken out of service, and what was being written.
-    lost: Option<Vec<(VolumeId, ByteExtent)>>,
+    /// The cache device, while a life goes on without it.
+    aside: Option<SimulatedDevice>,
     summary: Summary,
 }
 
@@ -137,7 +137,7 @@ impl World {
             now: Instant::ZERO,
             same_time: 0,
             queue: Queue::default(),
-            devices: Devices { cache, origins },
+            devices: Devices { cache, origins, noted: None },
             oracle,
             clients,
             outstanding: BTreeMap::new(),
@@ -147,7 +147,7 @@ impl World {
             faulty: false,
             is_running: false,
             has_rotted_header: false,
-            lost: None,
+            aside: None,
             summary: Summary::default(),
             plan,
         }
@@ -197,12 +197,15 @@ impl World {
         let served = self.volumes.iter().zip(&self.served).filter(|volume| *volume.1);
         let volumes: Vec<VolumeSettings> = served.map(|volume| *volume.0).collect();
         let engine = E::open(self.now, &self.devices.cache, self.plan.settings, &volumes)?;
+        Ok(self.begin_life(engine))
+    }
+
+    fn begin_life<E: Subject>(&mut self, engine: E) -> Host<E> {
         self.queue = Queue::default();
         self.summary.lives += 1;
         self.note(|| "a new life".to_owned());
         self.is_running = false;
-        self.lost = None;
-        Ok(Host::new(engine, &self.plan, self.random.split(), self.now))
+        Host::new(engine, &self.plan, self.random.split(), self.now)
     }
 
     /// Lets things happen until `done`, or for so many events; says whether `done` was reached.
@@ -367,9 +370,6 @@ impl World {
     fn pump<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         loop {
             let replies = host.pump(&mut self.around())?;
-            if self.lost.is_none() && host.engine.health() != CacheHealth::Good {
-                self.lost = Some(self.lost_blocks(host));
-            }
             if replies.is_empty() {
                 return Ok(());
             }
@@ -435,6 +435,7 @@ impl World {
 }
 
 mod life;
+mod service;
 #[cfg(test)]
 mod stand_in;
 #[cfg(test)]

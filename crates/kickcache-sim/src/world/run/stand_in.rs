@@ -8,6 +8,7 @@ use kickcache_engine::device::{
     Checksums, Completion, Device, DeviceOperation, Memory, Piece, Pieces, Submission, SubmissionId,
 };
 use kickcache_engine::engine::Phase;
+use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::request::{Durability, Errno, Operation, Reply, Request, RequestId, Unmap};
 use kickcache_engine::stats::{CacheCounters, CacheHealth, Status};
 use kickcache_engine::time::Instant;
@@ -232,6 +233,16 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
             unflushed: volumes.iter().map(|volume| volume.volume).collect(),
         })
     }
+
+    fn service(_: &SimulatedDevice) -> Result<ServiceMark, String> {
+        Ok(ServiceMark::InService)
+    }
+
+    fn set_service(_: &mut SimulatedDevice, _: ServiceMark) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn take_out_of_service(&mut self) {}
 
     fn phase(&self) -> Phase {
         match self.stopping {

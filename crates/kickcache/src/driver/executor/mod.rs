@@ -184,6 +184,10 @@ impl Driver {
                 self.operation(token).length = extent.length;
                 self.start(now, token);
             }
+            DeviceOperation::NoteOutOfService { .. } => {
+                let token = self.begin(id, Device::Cache, Work::Flush, 0);
+                self.ended.push_back(Ended::Operation(token, Err(DeviceError::Unsupported)));
+            }
             DeviceOperation::Copy { from, to, length, checksums } => {
                 self.copy(id, (from, to), length, checksums);
             }

@@ -1,0 +1,127 @@
+//! The service mark: a block beside each superblock copy that says whether the cache device is in service.
+//!
+//! A device that went out of service holds older data than its origins. It is marked before the first write that goes
+//! past it is acknowledged, and is never trusted again: only a device on which *both* marks are whole and say that it is
+//! in service counts as such.
+
+use alloc::vec::Vec;
+
+use crate::format::bytes::{Reader, Writer};
+use crate::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
+use crate::units::{BLOCK_BYTES, VolumeSet};
+
+/// Byte offsets of the marks: each behind a superblock copy.
+pub const MARK_OFFSETS: [u64; 2] =
+    [SUPERBLOCK_OFFSETS[0] + SUPERBLOCK_SIZE as u64, SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_SIZE as u64];
+/// Bytes of a mark.
+pub const MARK_BYTES: usize = BLOCK_BYTES;
+/// The bytes that it starts with.
+pub const MARK_MAGIC: [u8; 8] = *b"KICKMARK";
+
+const IN_SERVICE: u8 = 1;
+const OUT_OF_SERVICE: u8 = 2;
+
+/// Whether a cache device is in service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServiceMark {
+    /// It is.
+    InService,
+    /// It is not, for ever.
+    OutOfService {
+        /// Volumes that may have dirty blocks which are on this device alone. Of all others the origin has everything.
+        incomplete: VolumeSet,
+    },
+}
+
+impl ServiceMark {
+    /// The bytes of one copy, always [`MARK_BYTES`] of them.
+    pub fn encode(self, uuid: [u8; 16]) -> Vec<u8> {
+        let mut writer = Writer::new(MARK_MAGIC, MARK_BYTES);
+        writer.put(&uuid);
+        let (kind, incomplete) = match self {
+            ServiceMark::InService => (IN_SERVICE, VolumeSet::default()),
+            ServiceMark::OutOfService { incomplete } => (OUT_OF_SERVICE, incomplete),
+        };
+        writer.put_u8(kind);
+        writer.put_u8(0);
+        writer.put(&incomplete.bits().to_le_bytes());
+        writer.finish()
+    }
+
+    /// What both copies of the marks of a cache device say together. A copy that is damaged, or is another device's, may
+    /// have said anything; of two that say "out of service" the one that names fewer volumes is the newer one.
+    pub fn decode(copies: [&[u8]; 2], uuid: [u8; 16]) -> ServiceMark {
+        let found = copies.map(|copy| decode_copy(copy, uuid));
+        if found == [Some(ServiceMark::InService); 2] {
+            return ServiceMark::InService;
+        }
+        let told = found.into_iter().flatten().filter_map(|mark| match mark {
+            ServiceMark::InService => None,
+            ServiceMark::OutOfService { incomplete } => Some(incomplete),
+        });
+        ServiceMark::OutOfService { incomplete: told.fold(VolumeSet::ALL, VolumeSet::intersection) }
+    }
+}
+
+fn decode_copy(bytes: &[u8], uuid: [u8; 16]) -> Option<ServiceMark> {
+    let mut reader = Reader::open(MARK_MAGIC, bytes.get(..MARK_BYTES)?)?;
+    if reader.take_uuid()? != uuid {
+        return None;
+    }
+    let kind = reader.take_u8()?;
+    reader.take_u8()?;
+    let incomplete = VolumeSet::from_bits(u16::from_le_bytes(reader.take(2)?.try_into().ok()?));
+    match kind {
+        IN_SERVICE => Some(ServiceMark::InService),
+        OUT_OF_SERVICE => Some(ServiceMark::OutOfService { incomplete }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test may fail by a panic")]
+mod tests {
+    use super::*;
+    use crate::units::VolumeId;
+
+    const UUID: [u8; 16] = [7; 16];
+
+    fn out(volumes: &[u8]) -> ServiceMark {
+        let incomplete = volumes.iter().map(|number| VolumeId::new(*number)).collect();
+        ServiceMark::OutOfService { incomplete }
+    }
+
+    fn read(first: &[u8], second: &[u8]) -> ServiceMark {
+        ServiceMark::decode([first, second], UUID)
+    }
+
+    #[test]
+    fn only_two_whole_marks_say_in_service() {
+        let good = ServiceMark::InService.encode(UUID);
+        let marked = out(&[1, 15]).encode(UUID);
+        assert_eq!(read(&good, &good), ServiceMark::InService);
+        assert_eq!(read(&good, &marked), out(&[1, 15]));
+        assert_eq!(read(&marked, &good), out(&[1, 15]));
+        let unknown = ServiceMark::OutOfService { incomplete: VolumeSet::ALL };
+        for bad in [&[0; MARK_BYTES][..], &good[..100], &ServiceMark::InService.encode([8; 16])] {
+            assert_eq!((read(&good, bad), read(bad, &good)), (unknown, unknown));
+            assert_eq!(read(&marked, bad), out(&[1, 15]));
+        }
+    }
+
+    #[test]
+    fn of_two_marks_the_one_that_names_fewer_volumes_is_the_newer_one() {
+        assert_eq!(read(&out(&[0, 2]).encode(UUID), &out(&[2]).encode(UUID)), out(&[2]));
+        assert_eq!(read(&out(&[]).encode(UUID), &out(&[2]).encode(UUID)), out(&[]));
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_is_never_in_service() {
+        let good = ServiceMark::InService.encode(UUID);
+        for byte in 0..MARK_BYTES {
+            let mut bad = good.clone();
+            bad[byte] ^= 1 << (byte % 8);
+            assert_ne!(read(&bad, &good), ServiceMark::InService, "byte {byte}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! How far it is on record that the cache device went out of service: in both service marks, or with the host.
+
+use alloc::vec::Vec;
+
+use crate::inflight::requests::RequestSlot;
+use crate::time::Instant;
+use crate::units::VolumeSet;
+
+/// One place that keeps the record, or fails to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Keeper {
+    /// What is on its way there.
+    pub(crate) in_flight: Option<VolumeSet>,
+    /// What it keeps.
+    pub(crate) keeps: Option<VolumeSet>,
+    /// The last try failed.
+    pub(crate) has_failed: bool,
+}
+
+impl Keeper {
+    /// Whether it should be told.
+    pub(crate) fn wants(&self, incomplete: VolumeSet) -> bool {
+        self.in_flight.is_none() && !self.has_failed && self.keeps != Some(incomplete)
+    }
+
+    /// What was on its way is there, or is not.
+    pub(crate) fn end(&mut self, is_kept: bool) {
+        let told = self.in_flight.take();
+        if is_kept {
+            self.keeps = told;
+        }
+        self.has_failed = !is_kept;
+    }
+}
+
+/// The record that a cache device is out of service.
+#[derive(Debug, Default)]
+pub(crate) struct Marking {
+    /// The device was left out by order: whoever said so knows.
+    pub(crate) is_known: bool,
+    /// The volumes whose origins may lack something that is on the cache device; `None` while it is in service.
+    pub(crate) incomplete: Option<VolumeSet>,
+    /// The marks on the cache device.
+    pub(crate) copies: [Keeper; 2],
+    /// The host's own memory.
+    pub(crate) host: Keeper,
+    /// When the host is asked although no mark has failed.
+    pub(crate) patience_until: Option<Instant>,
+    /// When keepers that failed are asked again.
+    pub(crate) retry_at: Option<Instant>,
+    /// Requests that go past the cache device once it is on record.
+    pub(crate) waiting: Vec<RequestSlot>,
+}
+
+impl Marking {
+    /// Whether no restart will take the cache device for one in service.
+    pub(crate) fn is_recorded(&self) -> bool {
+        let both = self.copies.iter().all(|copy| copy.keeps.is_some());
+        self.is_known || both || self.host.keeps.is_some()
+    }
+
+    /// Whether nothing on its way can put it on record.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        let marks_may = self.copies.iter().all(|copy| copy.keeps.is_some() || !copy.has_failed);
+        let marks_may = marks_may && self.patience_until.is_some();
+        !self.is_recorded() && !marks_may && self.host.has_failed
+    }
+
+    pub(crate) fn keepers(&mut self) -> impl Iterator<Item = &mut Keeper> {
+        self.copies.iter_mut().chain(Some(&mut self.host))
+    }
+}

@@ -1,0 +1,152 @@
+//! A cache device that went out of service is marked so that no restart takes it for one in service.
+//!
+//! Invariants:
+//! * M-1: a write, discard or write-zeroes that goes past a cache device out of service, and that its log does not know
+//!   of, is submitted to the origin only when the record is durable: in both service marks, or in the host's own memory.
+//! * M-2: a volume is called complete only after a flush of its origin that began, out of service, when none of its
+//!   blocks was dirty any more.
+
+use alloc::vec::Vec;
+
+use crate::config::MARK_PATIENCE;
+use crate::device::{DeviceError, DeviceOperation};
+use crate::format::mark::{MARK_OFFSETS, ServiceMark};
+use crate::inflight::origin_flush::Covered;
+use crate::inflight::requests::RequestSlot;
+use crate::inflight::submissions::Purpose;
+use crate::request::Durability;
+use crate::state::{State, Task};
+use crate::time::{Duration, Instant, earlier};
+use crate::units::{VolumeId, VolumeSet};
+
+/// Time between two tries while nothing is on record.
+const RETRY: Duration = Duration::from_millis(2_000);
+/// The same for what is on record already, and could name fewer volumes.
+const RETRY_RECORDED: Duration = Duration::from_millis(30_000);
+
+/// Brings the record up to date.
+pub(crate) fn go_on(state: &mut State) {
+    let Some(incomplete) = state.marking.incomplete else { return };
+    expire(state);
+    if !state.marking.is_known {
+        write_marks(state, incomplete);
+        ask_host(state, incomplete);
+    }
+    release(state);
+}
+
+/// Lets the times pass that are over.
+fn expire(state: &mut State) {
+    let now = state.now;
+    let marking = &mut state.marking;
+    if marking.patience_until.is_some_and(|until| now >= until) {
+        marking.patience_until = None;
+    }
+    if marking.retry_at.is_some_and(|at| now >= at) {
+        marking.retry_at = None;
+        marking.keepers().for_each(|keeper| keeper.has_failed = false);
+    }
+}
+
+fn write_marks(state: &mut State, incomplete: VolumeSet) {
+    for (copy, offset) in (0u8..).zip(MARK_OFFSETS) {
+        let keeper = &mut state.marking.copies[usize::from(copy)];
+        if !keeper.wants(incomplete) {
+            continue;
+        }
+        keeper.in_flight = Some(incomplete);
+        let mark = ServiceMark::OutOfService { incomplete };
+        let operation = DeviceOperation::WriteMetadata {
+            offset,
+            bytes: mark.encode(state.uuid).into_boxed_slice(),
+            pieces: Vec::new(),
+            durability: Durability::Durable,
+        };
+        state.submit(Purpose::Mark { copy }, operation);
+    }
+}
+
+/// The host is asked when the marks fail or take too long; once it keeps the record it is kept up to date.
+fn ask_host(state: &mut State, incomplete: VolumeSet) {
+    let marking = &state.marking;
+    let marks_fail = marking.copies.iter().any(|copy| copy.has_failed);
+    let takes_long = marking.patience_until.is_none() && !marking.is_recorded();
+    let is_keeper = marking.host.keeps.is_some();
+    if (marks_fail || takes_long || is_keeper) && marking.host.wants(incomplete) {
+        state.marking.host.in_flight = Some(incomplete);
+        state.submit(Purpose::Note, DeviceOperation::NoteOutOfService { incomplete });
+    }
+}
+
+/// Lets those go on that wait for the record, or fails them if there will be none for now.
+fn release(state: &mut State) {
+    let marking = &mut state.marking;
+    if marking.keepers().any(|keeper| keeper.has_failed) {
+        let pause = if marking.is_recorded() { RETRY_RECORDED } else { RETRY };
+        let retry_at = state.now.plus(pause);
+        state.marking.retry_at.get_or_insert(retry_at);
+    }
+    let marking = &mut state.marking;
+    let task = if marking.is_recorded() || mutant!(OutOfServiceUnmarked) {
+        Task::PastCache
+    } else if marking.is_hopeless() {
+        Task::NotPastCache
+    } else {
+        return;
+    };
+    let waiting = core::mem::take(&mut marking.waiting);
+    state.agenda.extend(waiting.into_iter().map(task));
+}
+
+/// A mark was written, or not.
+pub(crate) fn on_written(state: &mut State, copy: u8, result: Result<(), DeviceError>) {
+    state.counters.errors += u64::from(result.is_err());
+    state.marking.copies[usize::from(copy)].end(result.is_ok());
+    go_on(state);
+}
+
+/// The host has taken note, or has not.
+pub(crate) fn on_noted(state: &mut State, result: Result<(), DeviceError>) {
+    state.marking.host.end(result.is_ok());
+    go_on(state);
+}
+
+/// When the record should be looked at again.
+pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
+    state.marking.incomplete?;
+    earlier(state.marking.patience_until, state.marking.retry_at)
+}
+
+impl State {
+    /// The cache device just went out of service: what must be on record.
+    pub(crate) fn begin_marking(&mut self) {
+        let all = VolumeSet::ALL.iter();
+        let has_kept = |volume: &VolumeId| self.cache.volume(*volume).must_be_kept() > 0;
+        self.marking.incomplete = Some(all.filter(has_kept).collect());
+        self.marking.patience_until = Some(self.now.plus(MARK_PATIENCE));
+        self.agenda.push_back(Task::Mark);
+    }
+
+    /// Lets a request go past the cache device, by a task, once it is on record that the device is out of service.
+    pub(crate) fn wait_marked(&mut self, slot: RequestSlot) {
+        self.marking.waiting.push(slot);
+        self.agenda.push_back(Task::Mark);
+    }
+
+    /// A flush of a volume's origin ended well, and nothing of the volume is dirty: if the flush began so, the origin has
+    /// everything (M-2); else the next one will say so.
+    pub(crate) fn review_complete(&mut self, volume: VolumeId, covered: Covered) {
+        if !self.marking.incomplete.is_some_and(|set| set.contains(volume)) {
+            return;
+        }
+        if covered == Covered::Everything {
+            self.marking.incomplete.as_mut().into_iter().for_each(|set| set.remove(volume));
+            self.agenda.push_back(Task::Mark);
+            return;
+        }
+        let now = self.now;
+        let flush = &mut self.volume_mut(volume).flush;
+        flush.on_write(now);
+        flush.want();
+    }
+}
