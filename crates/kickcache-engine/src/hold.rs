@@ -1,6 +1,7 @@
 //! Segments are held while something refers to what stands in them (I-4): reads, writebacks, and copies that were
 //! superseded by one that has not landed. Should that one be lost, the older copy is the block again.
 
+use crate::cache::BlockCopy;
 use crate::cache::segments::SegmentState;
 use crate::inflight::requests::Stage;
 use crate::log::{Batch, BatchSlot};
@@ -24,11 +25,10 @@ impl State {
         }
     }
 
-    /// A block that the origin holds waits for the origin's flush; until then its place means this copy (I-4).
+    /// A block that the origin holds waits for the origin's flush.
     pub(crate) fn await_flush(&mut self, key: BlockKey, location: Location) {
-        self.enter_segment(location);
-        let now = self.now;
-        self.volume_mut(key.volume()).flush.add(key, location, now);
+        let (now, copy) = (self.now, self.cache.copy_at(key, location));
+        self.volume_mut(key.volume()).flush.add(copy, now);
     }
 
     /// A place, if what stands there must be kept until what supersedes it landed.
@@ -55,7 +55,8 @@ impl State {
     pub(crate) fn is_on_its_way(&self, volume: VolumeId, location: Location) -> bool {
         self.requests.iter().any(|pending| match &pending.stage {
             Stage::Write(writing) if pending.volume == volume => {
-                writing.ticket.is_some() && writing.locations.contains(&location)
+                let is_it = |copy: &BlockCopy| copy.location == location && self.cache.is_alive(*copy);
+                writing.ticket.is_some() && writing.copies.iter().any(is_it)
             }
             Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => false,
         })

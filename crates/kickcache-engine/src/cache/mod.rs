@@ -14,7 +14,7 @@ use crate::cache::segments::{Segment, SegmentState, Segments};
 use crate::cache::slots::{HITS_MAX, SLOT_BYTES, SlotState, Slots};
 use crate::config::VOLUME_COUNT_MAX;
 use crate::format::geometry::Geometry;
-use crate::units::{BlockIndex, BlockKey, Checksum, Location, SegmentIndex, VolumeId};
+use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
 
 /// Blocks of one volume in the books.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,6 +37,14 @@ impl VolumeBlocks {
             SlotState::Dirty => Some(&mut self.dirty),
         }
     }
+}
+
+/// A block at a place, in one life of the segment there: it is never taken for what stands there later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct BlockCopy {
+    pub(crate) key: BlockKey,
+    pub(crate) location: Location,
+    generation: Generation,
 }
 
 /// What a hit found.
@@ -131,6 +139,17 @@ impl Cache {
     /// Whether the block at `location` is still what the index names for its key.
     pub(crate) fn is_current(&self, key: BlockKey, location: Location) -> bool {
         self.slots.state(location) != SlotState::Dead && self.slots.key(location) == key
+    }
+
+    /// The copy of a block that stands at a location.
+    pub(crate) fn copy_at(&self, key: BlockKey, location: Location) -> BlockCopy {
+        let generation = self.segments.get(self.segment_of(location)).generation;
+        BlockCopy { key, location, generation }
+    }
+
+    /// Whether a copy is still what the index names for its key.
+    pub(crate) fn is_alive(&self, copy: BlockCopy) -> bool {
+        self.is_current(copy.key, copy.location) && self.copy_at(copy.key, copy.location) == copy
     }
 
     /// Puts a block at a location of an open segment; an older copy dies. Gives the older copy's location.

@@ -5,9 +5,9 @@
 
 use alloc::vec::Vec;
 
+use crate::cache::BlockCopy;
 use crate::inflight::requests::RequestSlot;
 use crate::time::Instant;
-use crate::units::{BlockKey, Location};
 
 /// What a flush covers once the cache device is out of service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,9 +29,9 @@ pub(crate) struct OriginFlush {
     in_flight: Option<Vec<RequestSlot>>,
     waiting: Vec<RequestSlot>,
     /// Blocks that the next flush makes clean.
-    gathering: Vec<(BlockKey, Location)>,
+    gathering: Vec<BlockCopy>,
     /// Blocks that the flush in flight makes clean.
-    flushing: Vec<(BlockKey, Location)>,
+    flushing: Vec<BlockCopy>,
     /// When the oldest write since the last flush ended, or the oldest block began to gather.
     since: Option<Instant>,
     wanted: bool,
@@ -57,8 +57,8 @@ impl OriginFlush {
 
     /// A block that the origin holds now, unflushed. It makes a flush due as a write does: it may have been read while
     /// the flush of the last write was in flight, and must be kept until the next one.
-    pub(crate) fn add(&mut self, key: BlockKey, location: Location, now: Instant) {
-        self.gathering.push((key, location));
+    pub(crate) fn add(&mut self, copy: BlockCopy, now: Instant) {
+        self.gathering.push(copy);
         self.since.get_or_insert(now);
     }
 
@@ -115,14 +115,14 @@ impl OriginFlush {
     }
 
     /// The flush ended well; gives who waited and what became clean.
-    pub(crate) fn end(&mut self) -> (Vec<RequestSlot>, Vec<(BlockKey, Location)>) {
+    pub(crate) fn end(&mut self) -> (Vec<RequestSlot>, Vec<BlockCopy>) {
         let waiters = self.in_flight.take().expect("a flush is in flight");
         (waiters, core::mem::take(&mut self.flushing))
     }
 
     /// The flush failed: what it would have made clean may never have reached the origin. Gives who waited, and the
     /// blocks, which must be written again.
-    pub(crate) fn fail(&mut self, now: Instant) -> (Vec<RequestSlot>, Vec<(BlockKey, Location)>) {
+    pub(crate) fn fail(&mut self, now: Instant) -> (Vec<RequestSlot>, Vec<BlockCopy>) {
         self.acknowledged = true;
         self.on_write(now);
         let (waiters, blocks) = self.end();

@@ -3,11 +3,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::cache::BlockCopy;
 use crate::inflight::origin::Ticket;
 use crate::inflight::slab::Slab;
 use crate::policy::share;
 use crate::request::{Durability, Errno, Operation, Request, RequestId, Unmap};
-use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, Location, PageIndex, VolumeId};
+use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex, VolumeId};
 
 /// Number of a request in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -70,7 +71,7 @@ pub(crate) struct Writing {
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) merged: Vec<Merged>,
     /// Where its blocks stand in the log, in order.
-    pub(crate) locations: Vec<Location>,
+    pub(crate) copies: Vec<BlockCopy>,
     pub(crate) ticket: Option<Ticket>,
     /// The log could not take all of it: the origin must.
     pub(crate) log_failed: bool,
@@ -95,7 +96,7 @@ impl Writing {
             extent,
             checksums: checksums.to_vec(),
             merged: Vec::new(),
-            locations: Vec::new(),
+            copies: Vec::new(),
             ticket: None,
             log_failed: false,
             metered: None,

@@ -2,17 +2,18 @@
 
 use alloc::vec::Vec;
 
+use crate::cache::BlockCopy;
 use crate::inflight::origin::Ticket;
 use crate::inflight::slab::Slab;
-use crate::units::{BlockKey, ByteExtent, Location, PageIndex, VolumeId};
+use crate::units::{ByteExtent, PageIndex, VolumeId};
 
 /// One merged write of neighbouring blocks to an origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Writeback {
     pub(crate) volume: VolumeId,
     pub(crate) extent: ByteExtent,
-    /// The blocks in order, with where each stood.
-    pub(crate) blocks: Vec<(BlockKey, Location)>,
+    /// The blocks in order, each where it stood.
+    pub(crate) blocks: Vec<BlockCopy>,
     pub(crate) pages: Vec<PageIndex>,
     pub(crate) ticket: Ticket,
     pub(crate) reads_in_flight: u32,
@@ -56,17 +57,17 @@ impl Writebacks {
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// Descending, so that the next one is popped off the end.
-    blocks: Vec<(BlockKey, Location)>,
+    blocks: Vec<BlockCopy>,
 }
 
 impl Sweep {
     /// Takes a new set of blocks, in any order.
-    pub(crate) fn fill(&mut self, mut blocks: Vec<(BlockKey, Location)>) {
+    pub(crate) fn fill(&mut self, mut blocks: Vec<BlockCopy>) {
         blocks.sort_unstable_by(|one, other| other.cmp(one));
         self.blocks = blocks;
     }
 
-    pub(crate) fn pop(&mut self) -> Option<(BlockKey, Location)> {
+    pub(crate) fn pop(&mut self) -> Option<BlockCopy> {
         self.blocks.pop()
     }
 }

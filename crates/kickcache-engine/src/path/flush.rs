@@ -1,5 +1,6 @@
 //! A flush: of the cache device, and of the origin if clients were told of writes there.
 
+use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
 use crate::config::UNFLUSHED_BLOCKS_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
@@ -10,7 +11,7 @@ use crate::inflight::submissions::Purpose;
 use crate::order::{DurableWaiter, Need};
 use crate::request::Errno;
 use crate::state::{State, Task};
-use crate::units::{BlockKey, Location, VolumeId};
+use crate::units::VolumeId;
 
 /// Begins a flush request.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
@@ -61,10 +62,9 @@ pub(crate) fn submit_due(state: &mut State) {
 
 /// What becomes of a block that the origin's flush was to make clean. A full journal takes no *clean* record: after a
 /// crash the block is written to the origin once more, which does no harm.
-fn settle_block(state: &mut State, key: BlockKey, location: Location, is_flushed: bool) {
-    state.leave_segment(location);
-    let is_current = state.cache.is_current(key, location);
-    if !is_current || state.cache.slots().state(location) != SlotState::Unflushed {
+fn settle_block(state: &mut State, copy: BlockCopy, is_flushed: bool) {
+    let BlockCopy { key, location, .. } = copy;
+    if !state.cache.is_alive(copy) || state.cache.slots().state(location) != SlotState::Unflushed {
         return;
     }
     if !is_flushed {
@@ -86,8 +86,8 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
         Err(_) => found.flush.fail(now),
     };
     found.counters.origin_errors += u64::from(result.is_err());
-    for (key, location) in blocks {
-        settle_block(state, key, location, result.is_ok() || mutant!(OriginFlushErrorIgnored));
+    for copy in blocks {
+        settle_block(state, copy, result.is_ok() || mutant!(OriginFlushErrorIgnored));
     }
     for waiter in waiters {
         state.release_with(waiter, result.map_err(|_| Errno::Io));

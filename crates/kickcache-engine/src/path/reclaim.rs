@@ -11,7 +11,6 @@ use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
 use crate::format::journal::Fact;
 use crate::inflight::jobs::Emptying;
-use crate::inflight::requests::{RequestSlot, Stage};
 use crate::inflight::submissions::Purpose;
 use crate::log::Entry;
 use crate::order::DurableWaiter;
@@ -336,29 +335,15 @@ fn has_damage(state: &State, segment: SegmentIndex) -> bool {
     state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
 }
 
-/// Whether no segment can ever be emptied: each holds a damaged block that the origin does not have, or is held by a write
-/// that waits for room itself.
+/// Whether no segment can ever be emptied: each holds a damaged block that the origin does not have.
 fn is_ruined(state: &State) -> bool {
     (0..state.cache.segments().count()).map(SegmentIndex::new).all(|segment| {
         match state.cache.segments().get(segment).state {
             SegmentState::Open | SegmentState::Retired => true,
             SegmentState::Sealed => has_damage(state, segment),
-            SegmentState::Reclaiming => is_held_by_waiters(state, segment),
-            SegmentState::Free | SegmentState::Opening | SegmentState::Ready | SegmentState::Sealing => false,
+            SegmentState::Free | SegmentState::Reclaiming | SegmentState::Opening | SegmentState::Ready | SegmentState::Sealing => false,
         }
     })
-}
-
-/// Whether only writes that wait for room hold a segment, by what they wrote there before.
-fn is_held_by_waiters(state: &State, segment: SegmentIndex) -> bool {
-    let found = state.cache.segments().get(segment);
-    let places = |slot: &RequestSlot| match &state.requests.get(*slot).stage {
-        Stage::Write(writing) => writing.locations.iter(),
-        Stage::Simple | Stage::Cursor { .. } => [].iter(),
-    };
-    let is_here = |place: &&Location| state.cache.segment_of(**place) == segment;
-    let held = state.space_waiters.iter().flat_map(places).filter(is_here).count();
-    found.live == 0 && held > 0 && found.readers as usize == held
 }
 
 /// When reclaim should be looked at again.

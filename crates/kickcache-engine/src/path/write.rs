@@ -9,6 +9,7 @@
 
 use alloc::vec::Vec;
 
+use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
 use crate::config::{BATCH_BLOCKS_MAX, FILL_WINDOW_MAX, Mode};
 use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
@@ -21,7 +22,7 @@ use crate::pool::{Pool, page_memory, page_piece};
 use crate::queue::Queue;
 use crate::request::{Durability, Errno};
 use crate::state::{NewBlock, State, Task};
-use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, SECTOR_SIZE};
+use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, Location, SECTOR_SIZE};
 
 /// CRC32C of 4096 zero bytes.
 const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
@@ -229,7 +230,7 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     let volume = pending.volume;
     let writing = pending.writing();
     let (extent, route, durability) = (writing.extent, writing.route, writing.durability);
-    let done = writing.locations.len();
+    let done = writing.copies.len();
     state.fills.spoil(volume, extent);
     if done == 0 {
         // Which head each block goes to shows only when it is looked up, once.
@@ -257,10 +258,9 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
         if route == Route::LogThrough {
             state.cache.set_in_sweep(location, true);
         }
-        // The place must mean this copy until the write is over.
-        state.enter_segment(location);
+        let copy = state.cache.copy_at(key, location);
         state.volume_mut(volume).counters.logged_blocks += 1;
-        state.requests.get_mut(slot).writing().locations.push(location);
+        state.requests.get_mut(slot).writing().copies.push(copy);
     }
     true
 }
@@ -432,9 +432,10 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
 fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
     let keys = volume_blocks(state, slot);
     let writing = state.requests.get_mut(slot).writing();
-    let (has_ticket, own) = (writing.ticket.is_some(), writing.locations.clone());
+    let (has_ticket, own) = (writing.ticket.is_some(), writing.copies.clone());
     let is_others = |key: BlockKey| {
-        let found = state.cache.find(key).filter(|location| !own.contains(location));
+        let is_own = |location: &Location| own.contains(&state.cache.copy_at(key, *location));
+        let found = state.cache.find(key).filter(|location| !is_own(location));
         found.is_some_and(|location| state.cache.slots().state(location) == SlotState::Dirty)
     };
     has_ticket && state.is_out_of_service() && !keys.into_iter().any(is_others)
@@ -495,21 +496,16 @@ const fn errno_of(error: DeviceError) -> Errno {
 
 /// The blocks of a write through the log: the origin holds them now, or writeback will try again.
 fn settle_blocks(state: &mut State, slot: RequestSlot, is_written: bool) {
-    let pending = state.requests.get_mut(slot);
-    let volume = pending.volume;
-    let writing = pending.writing();
-    let extent = writing.extent;
-    let locations = core::mem::take(&mut writing.locations);
-    for (block, location) in blocks_of(extent).zip(locations) {
-        let key = BlockKey::new(volume, block);
-        if state.cache.is_current(key, location) && state.cache.slots().state(location) == SlotState::Dirty {
+    let copies = core::mem::take(&mut state.requests.get_mut(slot).writing().copies);
+    for copy in copies {
+        let BlockCopy { key, location, .. } = copy;
+        if state.cache.is_alive(copy) && state.cache.slots().state(location) == SlotState::Dirty {
             state.cache.set_in_sweep(location, false);
             if is_written {
                 state.cache.set_state(location, SlotState::Unflushed);
                 state.await_flush(key, location);
             }
         }
-        state.leave_segment(location);
     }
 }
 
@@ -520,7 +516,7 @@ fn end(state: &mut State, slot: RequestSlot) {
     let (volume, has_failed, whole) = (pending.volume, pending.error.is_some(), pending.extent.end());
     let writing = pending.writing();
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
-    let locations = core::mem::take(&mut writing.locations);
+    writing.copies.clear();
     let was_logged = writing.route == Route::Log;
     let done = writing.extent.end();
     let is_over = has_failed || done >= whole;
@@ -529,7 +525,6 @@ fn end(state: &mut State, slot: RequestSlot) {
         writing.log_failed = false;
         writing.extent = ByteExtent { start: done, length: whole - done };
     }
-    locations.into_iter().for_each(|location| state.leave_segment(location));
     if was_logged {
         state.agenda.push_back(Task::Writeback(volume));
     }

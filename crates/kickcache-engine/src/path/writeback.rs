@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 
+use crate::cache::BlockCopy;
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_DEPTH_MAX};
@@ -83,14 +84,14 @@ fn start_one(state: &mut State, volume: VolumeId) -> bool {
     }
     let Some(first) = first else { return false };
     let Some(pages) = state.pool.take(BLOCKS_MAX, Share::All) else {
-        state.cache.set_in_sweep(first.1, false);
+        state.cache.set_in_sweep(first.location, false);
         return false;
     };
     let blocks = merge_neighbours(state, volume, first);
     let (pages, spare) = pages.split_at(blocks.len());
     spare.iter().for_each(|page| state.pool.release(*page));
     let extent =
-        ByteExtent { start: first.0.block().byte_offset(), length: blocks.len() as u64 * BLOCK_SIZE };
+        ByteExtent { start: first.key.block().byte_offset(), length: blocks.len() as u64 * BLOCK_SIZE };
     let request = AccessRequest { extent, access: Access::Write, priority: Priority::Background };
     let ticket = state.volume_mut(volume).queue.enqueue(request);
     let pages = pages.to_vec();
@@ -108,20 +109,21 @@ fn start_one(state: &mut State, volume: VolumeId) -> bool {
 }
 
 /// The next block of the sweep that is still dirty.
-fn next_dirty(state: &mut State, volume: VolumeId) -> Option<(BlockKey, Location)> {
-    while let Some((key, location)) = state.volume_mut(volume).sweep.pop() {
-        if is_ripe(state, key, location) {
-            return Some((key, location));
+fn next_dirty(state: &mut State, volume: VolumeId) -> Option<BlockCopy> {
+    while let Some(copy) = state.volume_mut(volume).sweep.pop() {
+        if is_ripe(state, copy) {
+            return Some(copy);
         }
-        if state.cache.is_current(key, location) && !state.cache.slots().is_in_writeback(location) {
-            state.cache.set_in_sweep(location, false);
+        if state.cache.is_alive(copy) && !state.cache.slots().is_in_writeback(copy.location) {
+            state.cache.set_in_sweep(copy.location, false);
         }
     }
     None
 }
 
-fn is_ripe(state: &State, key: BlockKey, location: Location) -> bool {
-    state.cache.is_current(key, location)
+fn is_ripe(state: &State, copy: BlockCopy) -> bool {
+    let BlockCopy { key, location, .. } = copy;
+    state.cache.is_alive(copy)
         && state.cache.slots().state(location) == SlotState::Dirty
         && !state.cache.slots().is_damaged(location)
         && !state.cache.slots().is_in_writeback(location)
@@ -139,28 +141,27 @@ fn is_being_replaced(state: &State, key: BlockKey) -> bool {
 fn merge_neighbours(
     state: &mut State,
     volume: VolumeId,
-    first: (BlockKey, Location),
-) -> Vec<(BlockKey, Location)> {
+    first: BlockCopy,
+) -> Vec<BlockCopy> {
     let mut blocks = alloc::vec![first];
     let mut length = 1;
     for offset in 1..BLOCKS_MAX as u64 {
-        let key = BlockKey::new(volume, first.0.block().plus(offset));
+        let key = BlockKey::new(volume, first.key.block().plus(offset));
         let Some(location) = state.cache.find(key) else { break };
-        let is_dirty = is_ripe(state, key, location);
+        let copy = state.cache.copy_at(key, location);
+        let is_dirty = is_ripe(state, copy);
         if !(is_dirty || may_fill_gap(state, location)) || offset >= length as u64 + GAP_MAX {
             break;
         }
-        blocks.push((key, location));
+        blocks.push(copy);
         if is_dirty {
             length = blocks.len();
         }
     }
     blocks.truncate(length);
-    for (_, location) in &blocks {
-        state.cache.set_in_sweep(*location, true);
-        state.cache.set_in_writeback(*location, true);
-        // The place must mean this copy until the writeback is over (I-4).
-        state.enter_segment(*location);
+    for copy in &blocks {
+        state.cache.set_in_sweep(copy.location, true);
+        state.cache.set_in_writeback(copy.location, true);
     }
     blocks
 }
@@ -183,7 +184,7 @@ fn gather(state: &mut State, volume: VolumeId) {
         let dirty: Vec<_> = state.cache.live_in(segment).filter(|at| is_wanted(state, volume, *at)).collect();
         for location in dirty {
             if state.is_durable(location) || mutant!(WritebackOfVolatileCopy) {
-                found.push((state.cache.slots().key(location), location));
+                found.push(state.cache.copy_at(state.cache.slots().key(location), location));
                 state.cache.set_in_sweep(location, true);
             } else {
                 waits_for_flush = true;
@@ -235,10 +236,10 @@ fn read_blocks(state: &mut State, slot: WritebackSlot) {
     let (blocks, pages) = (writeback.blocks.clone(), writeback.pages.clone());
     let mut first = 0;
     while first < blocks.len() {
-        let segment = state.cache.segment_of(blocks[first].1);
-        let start = blocks[first].1;
-        let stands = |(offset, (_, location)): (u32, &(BlockKey, Location))| {
-            *location == start.plus(offset) && state.cache.segment_of(*location) == segment
+        let start = blocks[first].location;
+        let segment = state.cache.segment_of(start);
+        let stands = |(offset, copy): (u32, &BlockCopy)| {
+            copy.location == start.plus(offset) && state.cache.segment_of(copy.location) == segment
         };
         let count = (0..).zip(&blocks[first..]).take_while(|pair| stands(*pair)).count();
         state.enter_segment(start);
@@ -266,19 +267,19 @@ pub(crate) fn on_read(
     let (first, count) = (run.0 as usize, run.1 as usize);
     state.counters.errors += u64::from(result.is_err());
     let blocks = state.writebacks.get_mut(slot).blocks[first..first + count].to_vec();
-    for (offset, (key, location)) in blocks.iter().enumerate() {
+    for (offset, copy) in blocks.iter().enumerate() {
         let read = result.ok().and_then(|data| data.checksums.get(offset).copied());
-        if read == Some(state.cache.slots().checksum(*location)) {
+        if read == Some(state.cache.slots().checksum(copy.location)) {
             continue;
         }
         state.writebacks.get_mut(slot).failed = true;
         if read.is_some() {
-            on_damaged(state, *key, *location);
+            on_damaged(state, *copy);
         } else {
-            state.volume_mut(key.volume()).backoff_until = state.now.plus(BACKOFF);
+            state.volume_mut(copy.key.volume()).backoff_until = state.now.plus(BACKOFF);
         }
     }
-    state.leave_segment(blocks[0].1);
+    state.leave_segment(blocks[0].location);
     let writeback = state.writebacks.get_mut(slot);
     writeback.reads_in_flight -= 1;
     if writeback.reads_in_flight > 0 {
@@ -300,8 +301,9 @@ pub(crate) fn on_read(
 }
 
 /// A block on its way to the origin is damaged: it must not get there.
-fn on_damaged(state: &mut State, key: BlockKey, location: Location) {
-    if !state.cache.is_current(key, location) {
+fn on_damaged(state: &mut State, copy: BlockCopy) {
+    let BlockCopy { key, location, .. } = copy;
+    if !state.cache.is_alive(copy) {
         return;
     }
     if state.cache.slots().state(location) == SlotState::Dirty {
@@ -325,9 +327,9 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
     }
     found.flush.on_write(now);
     found.counters.writeback_blocks += blocks.len() as u64;
-    for (key, location) in blocks {
-        let is_current = state.cache.is_current(key, location);
-        if is_current && state.cache.slots().state(location) == SlotState::Dirty {
+    for copy in blocks {
+        let BlockCopy { key, location, .. } = copy;
+        if state.cache.is_alive(copy) && state.cache.slots().state(location) == SlotState::Dirty {
             if mutant!(CleanBeforeOriginFlush) {
                 state.cache.set_state(location, SlotState::Clean);
                 state.record(Fact::Clean(key));
@@ -342,12 +344,9 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
 
 fn finish(state: &mut State, slot: WritebackSlot) {
     let writeback = state.writebacks.remove(slot);
-    for (key, location) in &writeback.blocks {
-        if state.cache.is_current(*key, *location) {
-            state.cache.set_in_sweep(*location, false);
-            state.cache.set_in_writeback(*location, false);
-        }
-        state.leave_segment(*location);
+    for copy in writeback.blocks.iter().filter(|copy| state.cache.is_alive(**copy)).copied().collect::<Vec<_>>() {
+        state.cache.set_in_sweep(copy.location, false);
+        state.cache.set_in_writeback(copy.location, false);
     }
     if !mutant!(PagesLeaked) {
         writeback.pages.iter().for_each(|page| state.pool.release(*page));
