@@ -27,6 +27,8 @@ pub const SWEEP_BLOCKS_MAX: usize = 16_384;
 pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
 /// Batches that failed on the cache device before the cache is taken out of service.
 pub const CACHE_WRITE_ERRORS_MAX: u32 = 8;
+/// Segments that only reclaim may take, so that it can always carry blocks on and make room.
+pub const RESERVED_SEGMENTS: usize = 2;
 /// How long the marks of a cache device that went out of service may take before the host is asked to remember it.
 pub const MARK_PATIENCE: Duration = Duration::from_millis(5_000);
 
@@ -108,6 +110,17 @@ pub enum RottedLog {
     Accepted,
 }
 
+/// Whether a cache device is in service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Service {
+    /// It is.
+    #[default]
+    In,
+    /// It is not, which whoever opens it knows: nothing is put on record. Of its log nothing is served but dirty blocks,
+    /// and these are written back, each alone: their neighbours may be older than what the origin has.
+    Out,
+}
+
 /// Settings of an engine that stay as they are while it lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
@@ -119,6 +132,8 @@ pub struct EngineSettings {
     pub origin_flush_after: Duration,
     /// Whether a log of which a part has rotted will do.
     pub rotted_log: RottedLog,
+    /// Whether the cache device is in service.
+    pub service: Service,
 }
 
 impl Default for EngineSettings {
@@ -128,6 +143,7 @@ impl Default for EngineSettings {
             fill_linger: Duration::from_millis(200),
             origin_flush_after: Duration::from_millis(2_000),
             rotted_log: RottedLog::Refused,
+            service: Service::In,
         }
     }
 }

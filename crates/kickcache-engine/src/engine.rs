@@ -63,7 +63,7 @@ impl Engine {
         settings: EngineSettings,
         volumes: &[VolumeSettings],
     ) -> Result<Engine, Error> {
-        let mut state = State::new(now, superblock.uuid, superblock.geometry, settings);
+        let mut state = State::new(now, superblock, settings);
         for settings in volumes {
             state.add_volume(Volume::new(*settings, check_settings(superblock, settings)?, now));
         }
@@ -332,7 +332,8 @@ impl Engine {
             state.write_journal(false);
             flush::submit_due(state);
             for volume in state.volume_ids() {
-                while let Some((operation, purpose)) = state.volume_mut(volume).queue.take_startable() {
+                let now = state.now;
+                while let Some((operation, purpose)) = state.volume_mut(volume).queue.take_startable(now) {
                     state.submit(purpose, operation);
                 }
             }
@@ -385,15 +386,6 @@ impl Engine {
         let found = self.state.volume_mut(volume);
         assert!(size >= found.size && size.is_multiple_of(BLOCK_SIZE), "a volume cannot shrink");
         found.size = size;
-    }
-
-    /// Uses the cache device no longer, as after too many errors: every volume goes on from its origin. That is not put
-    /// on record: whoever orders it knows.
-    pub fn take_out_of_service(&mut self) {
-        self.is_stirred = true;
-        self.state.marking.is_known = true;
-        self.state.take_out_of_service();
-        self.run_agenda();
     }
 
     /// Writes all dirty data of a volume back at full speed; done when its status says 0 dirty and 0 unflushed.

@@ -3,7 +3,7 @@
 
 use crate::cache::BlockCopy;
 use crate::cache::segments::SegmentState;
-use crate::inflight::requests::Stage;
+use crate::inflight::requests::{IfRefused, Route, Stage, Step, Writing, Written};
 use crate::log::{Batch, BatchSlot};
 use crate::state::{State, Task};
 use crate::units::{BlockKey, Location, VolumeId};
@@ -55,11 +55,75 @@ impl State {
     pub(crate) fn is_on_its_way(&self, volume: VolumeId, location: Location) -> bool {
         self.requests.iter().any(|pending| match &pending.stage {
             Stage::Write(writing) if pending.volume == volume => {
-                let is_it = |copy: &BlockCopy| copy.location == location && self.cache.is_alive(*copy);
-                writing.ticket.is_some() && writing.copies.iter().any(is_it)
+                let is_it = |written: &Written| {
+                    written.copy.location == location && self.cache.is_alive(written.copy)
+                };
+                writing.ticket.is_some() && writing.written.iter().any(is_it)
             }
             Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => false,
         })
+    }
+
+    /// What becomes of a copy if the origin refuses it, if a write through the log put it there that waits for the origin.
+    pub(crate) fn written_through(&self, copy: BlockCopy) -> Option<IfRefused> {
+        if !self.cache.slots().is_in_sweep(copy.location) {
+            return None;
+        }
+        let writes = self.requests.iter().filter_map(|pending| match &pending.stage {
+            Stage::Write(writing) if writing.route == Route::LogThrough => Some(writing),
+            Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => None,
+        });
+        let mut written = writes.flat_map(|writing| &writing.written);
+        written.find(|written| written.copy == copy).map(|written| written.if_refused)
+    }
+
+    /// Whether the writes through the log are counted right.
+    ///
+    /// # Panics
+    /// If they are not.
+    pub(crate) fn check_through_writes(&self) {
+        let is_through = |writing: &Writing| {
+            writing.route == Route::LogThrough && matches!(writing.step, Step::Logging | Step::Origin)
+        };
+        let writes = self.requests.iter().filter(|pending| match &pending.stage {
+            Stage::Write(writing) => {
+                is_through(writing) && (writing.ticket.is_some() || writing.step == Step::Logging)
+            }
+            Stage::Simple | Stage::Cursor { .. } => false,
+        });
+        assert_eq!(writes.count(), self.through_writes as usize, "writes through the log");
+    }
+
+    /// Whether a block is what a write through the log put there, and will be forgotten if the origin refuses it. Who
+    /// reads it meanwhile asks the origin, behind that write: it must not see what may never have been.
+    pub(crate) fn may_be_refused(&self, key: BlockKey, location: Location) -> bool {
+        self.through_writes > 0
+            && self.written_through(self.cache.copy_at(key, location)) == Some(IfRefused::Forgotten)
+    }
+
+    /// A dirty block was forgotten, and a restart may find it again or not: until then nobody may read what the origin
+    /// has in its place.
+    pub(crate) fn bring_back(&mut self, key: BlockKey, location: Location) {
+        if self.cache.find(key).is_none() {
+            self.cache.restore(key, location);
+            self.mark_damaged(key, location);
+        }
+    }
+
+    /// Reclaim carried a block to another place. If a write through the log put it there, and waits for the origin, its
+    /// copy is the new one: it is no more writeback's than before.
+    pub(crate) fn follow_copy(&mut self, before: BlockCopy, place: Location) {
+        if !self.cache.slots().is_in_sweep(before.location) {
+            return;
+        }
+        let now = self.cache.copy_at(before.key, place);
+        for pending in self.requests.iter_mut() {
+            let Stage::Write(writing) = &mut pending.stage else { continue };
+            for written in writing.written.iter_mut().filter(|written| written.copy == before) {
+                written.copy = now;
+                self.cache.set_in_sweep(place, true);
+            }
+        }
     }
 
     /// The newest copy of a block is lost, and the one before is the block again.

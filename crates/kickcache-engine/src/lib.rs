@@ -31,6 +31,8 @@ mod policy;
 mod pool;
 pub mod queue;
 pub mod request;
+mod room;
+mod route;
 mod state;
 pub mod stats;
 mod submit;

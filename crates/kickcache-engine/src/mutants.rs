@@ -106,6 +106,10 @@ mod planted {
         DurableTooEarly,
         /// Recovery takes rot of what was durable for a torn write.
         RotTakenForTorn,
+        /// A volume may fill the whole log with what its origin refuses.
+        NeighboursRoomTaken,
+        /// Clients may take the segments without which reclaim cannot go on.
+        ReclaimsRoomTaken,
         /// Writes go past a cache device out of service before that is on record.
         OutOfServiceUnmarked,
     }

@@ -1,9 +1,12 @@
 //! The engine's memory: pages of 4 KiB in the driver's hands, named by number.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::config::VOLUME_COUNT_MAX;
 use crate::device::{Memory, Piece};
-use crate::units::{BLOCK_LENGTH, PageIndex};
+use crate::policy::quota::Quota;
+use crate::units::{BLOCK_LENGTH, PageIndex, VolumeId, VolumeSet};
 
 /// Which pages a user may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,29 +17,41 @@ pub(crate) enum Share {
     All,
 }
 
-/// Which pages are free.
+/// Pages that are left to reclaim, which makes room for everybody: one in so many.
+const RECLAIM_PART: u64 = 8;
+/// The owner of a page that is free, or the log's or reclaim's: it is given back whatever an origin does.
+const NOBODY: u8 = u8::MAX;
+
+/// Which pages are free, and whose origin the others wait for.
 #[derive(Debug)]
 pub(crate) struct Pool {
     free: Vec<PageIndex>,
     count: u32,
+    /// By page: the volume that took it.
+    owners: Vec<u8>,
+    used: [u32; VOLUME_COUNT_MAX],
+    quota: Quota,
 }
 
 impl Pool {
     /// Page 0 holds zeroes for ever and is never given out.
     pub(crate) const ZERO_PAGE: PageIndex = PageIndex::new(0);
 
-    /// A pool of `count` pages, all free but the zero page.
-    pub(crate) fn new(count: u32) -> Pool {
-        Pool { free: (1..count).rev().map(PageIndex::new).collect(), count }
+    /// A pool of `count` pages for these volumes, all free but the zero page.
+    pub(crate) fn new(count: u32, volumes: VolumeSet) -> Pool {
+        let shared = u64::from(count) - u64::from(count) / RECLAIM_PART;
+        Pool {
+            free: (1..count).rev().map(PageIndex::new).collect(),
+            count,
+            owners: vec![NOBODY; count as usize],
+            used: [0; VOLUME_COUNT_MAX],
+            quota: Quota::new(shared, volumes),
+        }
     }
 
-    /// Takes `count` pages, or none at all.
-    pub(crate) fn take(&mut self, count: usize, share: Share) -> Option<Vec<PageIndex>> {
-        let reserve = match share {
-            Share::Fill => (self.count / 4) as usize,
-            Share::All => 0,
-        };
-        if self.free.len() < count + reserve {
+    /// Takes `count` pages for reclaim, or none at all.
+    pub(crate) fn take(&mut self, count: usize) -> Option<Vec<PageIndex>> {
+        if self.free.len() < count {
             return None;
         }
         let mut pages = self.free.split_off(self.free.len() - count);
@@ -44,21 +59,54 @@ impl Pool {
         Some(pages)
     }
 
-    /// Takes one page.
+    /// Takes one page for something that no origin is asked for.
     pub(crate) fn take_one(&mut self) -> Option<PageIndex> {
         self.free.pop()
+    }
+
+    /// Takes `count` pages for a volume, or none at all: no volume takes what the others need to go on.
+    pub(crate) fn take_for(
+        &mut self,
+        volume: VolumeId,
+        count: usize,
+        share: Share,
+    ) -> Option<Vec<PageIndex>> {
+        let reserve = match share {
+            Share::Fill => (self.count / 4) as usize,
+            Share::All => 0,
+        };
+        if self.free_for(volume) < count || self.free.len() < count + reserve {
+            return None;
+        }
+        let pages = self.take(count)?;
+        for page in &pages {
+            self.owners[page.get() as usize] = volume.get();
+        }
+        self.used[usize::from(volume.get())] += u32::try_from(count).expect("at most the pool");
+        Some(pages)
+    }
+
+    /// A page is the log's from now on: no origin keeps it.
+    pub(crate) fn disown(&mut self, page: PageIndex) {
+        let owner = core::mem::replace(&mut self.owners[page.get() as usize], NOBODY);
+        if let Some(used) = self.used.get_mut(usize::from(owner)) {
+            *used -= 1;
+        }
     }
 
     /// Gives a page back.
     pub(crate) fn release(&mut self, page: PageIndex) {
         debug_assert!(page != Pool::ZERO_PAGE, "the zero page is not given out");
         debug_assert!(self.free.len() + 1 < self.count as usize, "more pages came back than went out");
+        self.disown(page);
         self.free.push(page);
     }
 
-    /// Pages that are free.
-    pub(crate) fn free(&self) -> usize {
-        self.free.len()
+    /// Pages that a volume may take.
+    pub(crate) fn free_for(&self, volume: VolumeId) -> usize {
+        let used = |volume: VolumeId| u64::from(self.used[usize::from(volume.get())]);
+        let left = self.quota.allowance(volume, used).saturating_sub(used(volume));
+        self.free.len().min(usize::try_from(left).unwrap_or(usize::MAX))
     }
 
     /// Pages in use.
@@ -119,14 +167,32 @@ fn follows(piece: &Piece, memory: Memory) -> bool {
 mod tests {
     use super::*;
 
+    const ONE: VolumeId = VolumeId::new(0);
+    const OTHER: VolumeId = VolumeId::new(5);
+
     #[test]
-    fn fills_leave_a_quarter() {
-        let mut pool = Pool::new(100);
-        assert!(pool.take(75, Share::Fill).is_none());
-        let pages = pool.take(74, Share::Fill).unwrap();
-        assert!(pool.take(1, Share::Fill).is_none());
-        assert_eq!(pool.take(25, Share::All).unwrap().len(), 25);
+    fn fills_leave_a_quarter_and_clients_what_reclaim_needs() {
+        let mut pool = Pool::new(100, [ONE].into_iter().collect());
+        assert!(pool.take_for(ONE, 75, Share::Fill).is_none());
+        let pages = pool.take_for(ONE, 74, Share::Fill).unwrap();
+        assert!(pool.take_for(ONE, 1, Share::Fill).is_none());
+        assert_eq!((pool.take_for(ONE, 15, Share::All), pool.free_for(ONE)), (None, 14));
+        pool.take_for(ONE, 14, Share::All).unwrap();
+        assert_eq!(pool.take(11).unwrap().len(), 11);
         assert_eq!(page_pieces(&pages).len(), 1);
         assert_eq!(pool.used(), 99);
+    }
+
+    #[test]
+    fn a_volume_that_gives_nothing_back_leaves_the_other_its_part() {
+        let mut pool = Pool::new(801, [ONE, OTHER].into_iter().collect());
+        while pool.take_for(ONE, 1, Share::All).is_some() {}
+        assert_eq!(pool.free_for(OTHER), 175);
+        let pages = pool.take_for(OTHER, 175, Share::All).unwrap();
+        assert!(pool.take_for(OTHER, 1, Share::All).is_none());
+        pool.disown(pages[0]);
+        assert!(pool.take_for(OTHER, 1, Share::All).is_some(), "the log has a page of it");
+        pages.into_iter().for_each(|page| pool.release(page));
+        assert_eq!(pool.free_for(OTHER), 174);
     }
 }

@@ -11,27 +11,26 @@ use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::{EngineSettings, VOLUME_COUNT_MAX};
 use crate::device::{DeviceOperation, Memory, Submission};
-use crate::format::geometry::Geometry;
 use crate::format::journal::Fact;
 use crate::format::summary::Summary;
+use crate::format::superblock::Superblock;
 use crate::inflight::fills::Fills;
-use crate::inflight::jobs::{Checkpoint, Reclaim, Recovery};
+use crate::inflight::jobs::{Checkpoint, Reclaim, Recovery, WaitingDiscard};
 use crate::inflight::marking::Marking;
 use crate::inflight::origin::{Access, AccessRequest, Priority, Ticket};
 use crate::inflight::requests::{RequestSlot, Requests, Stage};
 use crate::inflight::submissions::{Purpose, Submissions};
 use crate::inflight::writebacks::Writebacks;
 use crate::journal::Journal;
-use crate::log::{Append, Depth, Entry, Log, PendingKind};
+use crate::log::{Append, Appended, Depth, Entry, Log, PendingKind};
 use crate::order::{DurableWaiter, Order};
-use crate::policy::admission::Pressure;
 use crate::policy::retention::Retention;
 use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::request::{Durability, Errno, Reply};
 use crate::stats::{CacheCounters, CacheHealth};
 use crate::time::Instant;
-use crate::units::{BlockKey, ByteExtent, Location, SegmentIndex, Sequence, VolumeId, VolumeSet};
+use crate::units::{BlockKey, ByteExtent, Location, Sequence, VolumeId, VolumeSet};
 use crate::volume::Volume;
 
 /// Something that one path leaves for another, or for later.
@@ -67,24 +66,24 @@ pub(crate) enum Task {
     NotPastCache(RequestSlot),
 }
 
+/// Whose block is appended to the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Claim {
+    /// A client's write: it waits while what is left of the log is reclaim's.
+    Client,
+    /// One that stands in the log already, or may be left out: it takes whatever room there is.
+    Any,
+}
+
 /// What is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NewBlock {
+    pub(crate) claim: Claim,
     pub(crate) queue: Queue,
     pub(crate) entry: Entry,
     pub(crate) state: SlotState,
     pub(crate) waiter: Option<RequestSlot>,
     pub(crate) durability: Durability,
-}
-
-/// A part of a discard that waits until its *gone* records are durable.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct WaitingDiscard {
-    pub(crate) slot: RequestSlot,
-    /// What the origin is asked then.
-    pub(crate) operation: DeviceOperation,
-    /// What it made the cache forget that the origin lacks.
-    pub(crate) forgotten: Vec<(BlockKey, Location)>,
 }
 
 /// The engine's state.
@@ -108,6 +107,8 @@ pub(crate) struct State {
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) marking: Marking,
     volumes: [Option<Box<Volume>>; VOLUME_COUNT_MAX],
+    /// The volumes of the cache device, served or not.
+    pub(crate) known: VolumeSet,
     /// Which of them are served.
     served: VolumeSet,
     /// Writes that wait for a segment, in order.
@@ -125,6 +126,8 @@ pub(crate) struct State {
     pub(crate) discards: Vec<WaitingDiscard>,
     /// A flush is on the way that writeback waits for.
     pub(crate) writeback_waits: bool,
+    /// Writes through the log that have not ended at the origin.
+    pub(crate) through_writes: u32,
     /// No segment below this one is free.
     pub(crate) first_free: u32,
     /// Batches that failed on the cache device.
@@ -138,7 +141,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(now: Instant, uuid: [u8; 16], geometry: Geometry, settings: EngineSettings) -> State {
+    pub(crate) fn new(now: Instant, superblock: &Superblock, settings: EngineSettings) -> State {
+        let (uuid, geometry) = (superblock.uuid, superblock.geometry);
+        let known: VolumeSet = superblock.volumes.iter().map(|volume| volume.id).collect();
         State {
             uuid,
             now,
@@ -147,7 +152,8 @@ impl State {
             log: Log::new(uuid, geometry, settings.fill_linger),
             journal: Journal::new(uuid, geometry, 0, 0),
             order: Order::new(Sequence::new(1)),
-            pool: Pool::new(settings.pool_pages),
+            pool: Pool::new(settings.pool_pages, known),
+            known,
             retention: Retention::new(geometry.capacity_blocks()),
             requests: Requests::new(),
             submissions: Submissions::new(),
@@ -168,6 +174,7 @@ impl State {
             unsummed: Vec::new(),
             discards: Vec::new(),
             writeback_waits: false,
+            through_writes: 0,
             first_free: 0,
             write_errors: 0,
             is_ending: false,
@@ -338,11 +345,6 @@ impl State {
         }
     }
 
-    /// Whether the log takes `count` more blocks without eating into the last segments.
-    pub(crate) fn has_spare_room(&self, queue: Queue) -> bool {
-        self.log.room(queue) > 0 || self.log.ready_count() > 2
-    }
-
     /// Appends a block to the log; `None` if no segment is ready, and reclaim is told.
     pub(crate) fn append(&mut self, key: BlockKey, block: NewBlock) -> Option<Location> {
         let append = Append {
@@ -364,6 +366,10 @@ impl State {
                 appended
             }
             None => {
+                if block.claim == Claim::Client && !self.has_room_for_clients(block.queue) {
+                    self.agenda.push_back(Task::Reclaim);
+                    return None;
+                }
                 if let Some(old) = old {
                     self.settle_pending(old);
                 }
@@ -371,7 +377,7 @@ impl State {
                     self.agenda.push_back(Task::Reclaim);
                     return None;
                 };
-                self.place(key, appended.opened, appended.location, &block);
+                self.place(key, &appended, &block);
                 appended
             }
         };
@@ -381,26 +387,24 @@ impl State {
         Some(appended.location)
     }
 
-    fn place(&mut self, key: BlockKey, opened: Option<SegmentIndex>, location: Location, block: &NewBlock) {
-        if let Some(segment) = opened {
+    fn place(&mut self, key: BlockKey, appended: &Appended, block: &NewBlock) {
+        let location = appended.location;
+        if let Some(segment) = appended.opened {
             let found = self.cache.segment_mut(segment);
             debug_assert!(found.state == SegmentState::Ready, "only ready segments are opened");
             found.state = SegmentState::Open;
             found.queue = block.queue;
             found.tried = None;
+            self.cache.set_headers(segment, 0);
             self.agenda.push_back(Task::Reclaim);
         }
+        appended.header.into_iter().for_each(|segment| self.cache.add_header(segment));
         if let Some(older) = block.entry.older {
             self.enter_segment(older);
         }
         if let Some(old) = self.cache.insert(key, location, block.entry.checksum, block.state) {
             self.note_unused(key, old);
         }
-    }
-
-    /// How hard it is to make room in the log.
-    pub(crate) fn pressure(&self) -> Pressure {
-        if self.log.ready_count() <= 2 { Pressure::High } else { Pressure::None }
     }
 
     /// Takes a place among the accesses to an origin for a client.
@@ -412,7 +416,10 @@ impl State {
 
     /// An access to an origin ended: others may have their turn.
     pub(crate) fn release_ticket(&mut self, volume: VolumeId, ticket: Ticket) {
-        self.volume_mut(volume).queue.release(ticket);
+        let now = self.now;
+        let found = self.volume_mut(volume);
+        found.answered = now;
+        found.queue.release(ticket);
         self.agenda.push_back(Task::Writeback(volume));
     }
 
@@ -485,11 +492,5 @@ impl State {
         self.journal.give_up().into_iter().for_each(|record| self.order.land(record.sequence));
         self.agenda.push_back(Task::Append);
         self.wake_stalled();
-    }
-
-    /// Blocks that wait for writeback, in 1/1024 of the blocks that batches can use. Those of volumes that are not
-    /// served count too: they take the same room, and leave it last.
-    pub(crate) fn dirty_share(&self) -> u64 {
-        self.cache.dirty_blocks() * 1024 / self.cache.geometry().capacity_blocks()
     }
 }

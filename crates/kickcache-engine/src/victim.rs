@@ -6,13 +6,20 @@ use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::config::VOLUME_COUNT_MAX;
+use crate::config::{RESERVED_SEGMENTS, VOLUME_COUNT_MAX};
+use crate::inflight::jobs::Emptying;
 use crate::policy::retention::{Judgement, Reason, SEARCH_MAX, Verdict, Work};
 use crate::policy::trial::Asked;
 use crate::queue::Queue;
 use crate::state::{State, Task};
+use crate::time::Duration;
 use crate::units::{Location, SegmentIndex, VolumeId};
 use crate::volume::Volume;
+
+/// How long clients wait for room before blocks are carried on that wait for an origin.
+pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
+/// An origin is silent that has answered nothing for so long.
+const SILENT_MIN: Duration = Duration::from_millis(500);
 
 impl State {
     /// Finds the next segment to empty, and says why that one.
@@ -30,12 +37,25 @@ impl State {
         let first = self.retention.choose_queue(probation, segments.sealed_count(Queue::Main));
         let second = if first == Queue::Probation { Queue::Main } else { Queue::Probation };
         let found = search(self, first).or_else(|| search(self, second)).or_else(|| last_resort(self));
-        found.map(|segment| (segment, Reason::Turn))
+        let found = found.map(|segment| (segment, Reason::Turn));
+        found.or_else(|| cleanest(self).map(|segment| (segment, Reason::Room)))
     }
 
     /// Segments that heads can take, now or once their opening is durable.
     pub(crate) fn segments_coming(&self) -> usize {
         self.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len()
+    }
+
+    /// Whether clients wait for room and no segment is on its way to them.
+    pub(crate) fn is_starved(&self) -> bool {
+        !self.space_waiters.is_empty() && self.segments_coming() <= RESERVED_SEGMENTS
+    }
+
+    /// Whether the origin of a volume takes nothing for now: it refused a writeback, is silent, or is not served.
+    pub(crate) fn is_stuck(&self, volume: VolumeId) -> bool {
+        let silent =
+            |found: &Volume| found.silent_since().is_some_and(|since| self.now >= since.plus(SILENT_MIN));
+        self.find_volume(volume).is_none_or(|found| self.now < found.backoff_until || silent(found))
     }
 
     /// The segments that are next in line need the origin first.
@@ -162,7 +182,7 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
 /// Whatever segment holds nothing that must be kept, while writes wait and nothing else gives them room: those in line
 /// may hold blocks that no writeback will ever get rid of.
 fn last_resort(state: &State) -> Option<SegmentIndex> {
-    if state.space_waiters.is_empty() || state.segments_coming() > 0 {
+    if !state.is_starved() {
         return None;
     }
     let mut all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
@@ -181,12 +201,35 @@ fn keep(state: &mut State, segment: SegmentIndex) {
     state.counters.kept_segments += 1;
 }
 
-/// Whether no block of the segment needs the origin first: those that must be kept are hot, or nobody serves their
-/// volume, and there is room for them.
+/// The segment with the fewest blocks that must be kept, when clients have waited for long: they are carried on, so that
+/// room in the log never depends on an origin. A segment with a damaged block cannot be emptied.
+fn cleanest(state: &State) -> Option<SegmentIndex> {
+    let since = state.reclaim.starved_since.filter(|_| state.is_starved())?;
+    if state.now < since.plus(STARVED_MAX) {
+        return None;
+    }
+    let most = carry_room(state).min(state.cache.geometry().batch_blocks() - 2);
+    let kept = |segment: &SegmentIndex| state.cache.segments().get(*segment).kept;
+    let is_sound = |segment: &SegmentIndex| {
+        !state.cache.live_in(*segment).any(|location| state.cache.slots().is_damaged(location))
+    };
+    let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
+    all.filter(|segment| kept(segment) <= most).filter(is_sound).min_by_key(kept)
+}
+
+/// Blocks that can be carried on now, beside those that will be.
+fn carry_room(state: &State) -> u32 {
+    let ready = u32::try_from(state.log.ready_count()).expect("segments have 32 bits");
+    let room = state.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);
+    let kept = |each: &Emptying| state.cache.segments().get(each.segment).kept;
+    room.saturating_sub(state.reclaim.emptying.iter().map(kept).sum())
+}
+
+/// Whether the blocks of the segment that must be kept can be carried on, and there is room for them: they are hot, or
+/// their origin takes nothing for now.
 fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
-    let has_room = || state.segments_coming() > 0 || state.log.room(Queue::Main) > 0;
-    if found.kept == 0 || !has_room() {
+    if found.kept == 0 || found.kept > carry_room(state) {
         return found.kept == 0;
     }
     let must_stay = |location: Location| {
@@ -200,8 +243,10 @@ fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
 /// Whether a block that must be kept is worth a copy as it is.
 fn can_be_carried(state: &State, queue: Queue, location: Location) -> bool {
     let slots = state.cache.slots();
-    let is_served = state.find_volume(slots.key(location).volume()).is_some();
+    if state.is_stuck(slots.key(location).volume()) {
+        return true;
+    }
     let judgement = state.retention.judge(Reason::Turn, queue, slots.hits(location));
     let is_hot = judgement != Judgement::Demote;
-    slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location) && (is_hot || !is_served)
+    slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location) && is_hot
 }

@@ -76,6 +76,7 @@ impl Engine {
     /// If they do not.
     pub fn check(&self) {
         self.state.cache.check();
+        self.state.check_through_writes();
     }
 
     /// Pages of the pool in use.

@@ -12,7 +12,7 @@ impl Cache {
     /// B-1 or S-1, if they do not agree.
     pub(crate) fn check(&self) {
         let mut volumes = [VolumeBlocks::default(); VOLUME_COUNT_MAX];
-        let mut entries = 0;
+        let (mut entries, mut headers) = (0, 0);
         for (segment, found) in self.segments.iter() {
             let (mut live, mut kept) = (0, 0);
             for location in self.live_in(segment) {
@@ -27,7 +27,9 @@ impl Cache {
                 }
             }
             assert_eq!((live, kept), (found.live, found.kept), "S-1: segment {segment:?}");
+            headers += if kept > 0 { u64::from(found.headers()) } else { 0 };
         }
+        assert_eq!(headers, self.segments.kept_headers(), "S-1: headers");
         assert_eq!(entries, self.index.len(), "B-1: live slots and index entries");
         assert_eq!(volumes, self.volumes, "B-1: counts by volume");
     }

@@ -106,9 +106,21 @@ impl Cache {
         &self.volumes[usize::from(volume.get())]
     }
 
-    /// Dirty blocks of all volumes, served or not.
-    pub(crate) fn dirty_blocks(&self) -> u64 {
-        self.volumes.iter().map(|volume| volume.dirty).sum()
+    /// Blocks of the log that the dirty and unflushed blocks of a volume take, with their part of the headers between them.
+    pub(crate) fn log_use(&self, volume: VolumeId) -> u64 {
+        let kept = self.volume(volume).must_be_kept();
+        let all: u64 = self.volumes.iter().map(VolumeBlocks::must_be_kept).sum();
+        kept + (self.segments.kept_headers() * kept).div_ceil(all.max(1))
+    }
+
+    /// A batch begins in a segment, the first one of its life or a later one.
+    pub(crate) fn add_header(&mut self, segment: SegmentIndex) {
+        self.segments.add_header(segment);
+    }
+
+    /// So many blocks of a segment hold no data.
+    pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
+        self.segments.set_headers(segment, headers);
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -247,9 +259,12 @@ impl Cache {
         self.count(volume, old, -1);
         self.count(volume, state, 1);
         self.slots.set_state(location, state);
-        let segment = self.segments.get_mut(self.geometry.segment_of(location));
-        segment.kept += u32::from(state.must_be_kept());
-        segment.kept -= u32::from(old.must_be_kept());
+        let segment = self.geometry.segment_of(location);
+        match (old.must_be_kept(), state.must_be_kept()) {
+            (false, true) => self.segments.add_kept(segment),
+            (true, false) => self.segments.remove_kept(segment),
+            (true, true) | (false, false) => {}
+        }
     }
 
     /// Replaces the checksum of a block whose data is replaced in memory before it is written.

@@ -43,6 +43,8 @@ pub(crate) struct Segment {
     pub(crate) live: u32,
     /// Live blocks that must be kept.
     pub(crate) kept: u32,
+    /// Blocks that hold headers, or never held anything.
+    headers: u32,
     /// Device reads in flight from it.
     pub(crate) readers: u32,
     /// The newest batch in it.
@@ -51,6 +53,13 @@ pub(crate) struct Segment {
     pub(crate) tried: Option<u32>,
     newer: u32,
     older: u32,
+}
+
+impl Segment {
+    /// Blocks that hold headers, or never held anything.
+    pub(crate) const fn headers(&self) -> u32 {
+        self.headers
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +76,8 @@ pub(crate) struct Segments {
     lists: [List; 2],
     /// Live blocks by queue, over segments in every state.
     live: [u64; 2],
+    /// Headers of the segments that hold blocks which must be kept.
+    kept_headers: u64,
 }
 
 impl Segments {
@@ -77,6 +88,7 @@ impl Segments {
             generation: Generation::new(0),
             live: 0,
             kept: 0,
+            headers: 0,
             readers: 0,
             last_sequence: Sequence::new(0),
             tried: None,
@@ -84,7 +96,12 @@ impl Segments {
             older: NONE,
         };
         let list = List { oldest: NONE, newest: NONE, count: 0 };
-        Segments { segments: alloc::vec![segment; count as usize], lists: [list; 2], live: [0; 2] }
+        Segments {
+            segments: alloc::vec![segment; count as usize],
+            lists: [list; 2],
+            live: [0; 2],
+            kept_headers: 0,
+        }
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -123,17 +140,58 @@ impl Segments {
     }
 
     pub(crate) fn add_live(&mut self, segment: SegmentIndex, must_be_kept: bool) {
-        let segment = &mut self.segments[segment.get() as usize];
-        segment.live += 1;
-        segment.kept += u32::from(must_be_kept);
-        self.live[segment.queue.index()] += 1;
+        let found = &mut self.segments[segment.get() as usize];
+        found.live += 1;
+        self.live[found.queue.index()] += 1;
+        if must_be_kept {
+            self.add_kept(segment);
+        }
     }
 
     pub(crate) fn remove_live(&mut self, segment: SegmentIndex, must_be_kept: bool) {
-        let segment = &mut self.segments[segment.get() as usize];
-        segment.live -= 1;
-        segment.kept -= u32::from(must_be_kept);
-        self.live[segment.queue.index()] -= 1;
+        let found = &mut self.segments[segment.get() as usize];
+        found.live -= 1;
+        self.live[found.queue.index()] -= 1;
+        if must_be_kept {
+            self.remove_kept(segment);
+        }
+    }
+
+    /// A live block of a segment must be kept from now on.
+    pub(crate) fn add_kept(&mut self, segment: SegmentIndex) {
+        let found = &mut self.segments[segment.get() as usize];
+        found.kept += 1;
+        if found.kept == 1 {
+            self.kept_headers += u64::from(found.headers);
+        }
+    }
+
+    /// It need not any more.
+    pub(crate) fn remove_kept(&mut self, segment: SegmentIndex) {
+        let found = &mut self.segments[segment.get() as usize];
+        found.kept -= 1;
+        if found.kept == 0 {
+            self.kept_headers -= u64::from(found.headers);
+        }
+    }
+
+    /// So many blocks of a segment hold headers, or never held anything.
+    pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
+        let found = &mut self.segments[segment.get() as usize];
+        if found.kept > 0 {
+            self.kept_headers = self.kept_headers - u64::from(found.headers) + u64::from(headers);
+        }
+        found.headers = headers;
+    }
+
+    /// A batch begins in a segment.
+    pub(crate) fn add_header(&mut self, segment: SegmentIndex) {
+        self.set_headers(segment, self.get(segment).headers + 1);
+    }
+
+    /// Headers of the segments that hold blocks which must be kept: they take room as long.
+    pub(crate) fn kept_headers(&self) -> u64 {
+        self.kept_headers
     }
 
     /// Seals a segment: the newest of its queue.

@@ -3,15 +3,17 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use crate::device::DeviceOperation;
 use crate::error::Error;
 use crate::format::batch::BatchHeader;
 use crate::format::durable_range::DurableRange;
 use crate::format::journal::{Record, SegmentImage};
 use crate::format::summary::{Summary, SummaryEntry};
+use crate::inflight::requests::RequestSlot;
 use crate::policy::retention::Reason;
 use crate::policy::trial::Trial;
 use crate::time::Instant;
-use crate::units::{Location, SegmentIndex, Sequence};
+use crate::units::{BlockKey, Location, SegmentIndex, Sequence};
 
 /// A segment that reclaim empties.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +24,16 @@ pub(crate) struct Emptying {
     pub(crate) reads_in_flight: u32,
     /// The cache device answered one of them with an error.
     pub(crate) has_failed: bool,
+}
+
+/// A part of a discard that waits until its *gone* records are durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WaitingDiscard {
+    pub(crate) slot: RequestSlot,
+    /// What the origin is asked then.
+    pub(crate) operation: DeviceOperation,
+    /// What it made the cache forget that the origin lacks.
+    pub(crate) forgotten: Vec<(BlockKey, Location)>,
 }
 
 /// Reclaim's state.
@@ -36,6 +48,8 @@ pub(crate) struct Reclaim {
     pub(crate) postponed: Vec<Location>,
     /// No segment is emptied before: the cache device answered a read with an error.
     pub(crate) rest_until: Option<Instant>,
+    /// Since when clients have waited for room.
+    pub(crate) starved_since: Option<Instant>,
     /// Reclaim goes on until the upper mark is reached.
     pub(crate) active: bool,
     /// Segments of main that must show that they are used.

@@ -40,6 +40,8 @@ pub(crate) struct OriginFlush {
     /// A flush failed that covered such writes, and no client was told.
     unreported: bool,
     covered: Covered,
+    /// When the flush in flight was submitted.
+    began: Option<Instant>,
 }
 
 impl OriginFlush {
@@ -93,13 +95,14 @@ impl OriginFlush {
     }
 
     /// Whether a flush should be submitted; if so, from then on it is in flight.
-    pub(crate) fn begin(&mut self, covered: Covered) -> bool {
+    pub(crate) fn begin(&mut self, now: Instant, covered: Covered) -> bool {
         let has_reason = !self.waiting.is_empty() || (self.wanted && self.is_unsettled());
         if self.in_flight.is_some() || !has_reason {
             return false;
         }
         self.in_flight = Some(core::mem::take(&mut self.waiting));
         self.covered = covered;
+        self.began = Some(now);
         self.covers_clients = self.acknowledged;
         self.flushing = core::mem::take(&mut self.gathering);
         self.acknowledged = false;
@@ -109,6 +112,11 @@ impl OriginFlush {
         true
     }
 
+    /// When the flush in flight was submitted.
+    pub(crate) fn waits_since(&self) -> Option<Instant> {
+        self.began
+    }
+
     /// What the flush that began last covers.
     pub(crate) fn covered(&self) -> Covered {
         self.covered
@@ -116,6 +124,7 @@ impl OriginFlush {
 
     /// The flush ended well; gives who waited and what became clean.
     pub(crate) fn end(&mut self) -> (Vec<RequestSlot>, Vec<BlockCopy>) {
+        self.began = None;
         let waiters = self.in_flight.take().expect("a flush is in flight");
         (waiters, core::mem::take(&mut self.flushing))
     }
@@ -139,13 +148,15 @@ impl OriginFlush {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{BlockIndex, VolumeId};
+    use crate::cache::Cache;
+    use crate::format::geometry::Geometry;
+    use crate::units::{BlockIndex, BlockKey, Location, VolumeId};
 
     fn failed(prepare: impl FnOnce(&mut OriginFlush)) -> OriginFlush {
         let mut flush = OriginFlush::default();
         prepare(&mut flush);
         flush.want();
-        assert!(flush.begin(Covered::Something));
+        assert!(flush.begin(Instant::ZERO, Covered::Something));
         flush.fail(Instant::ZERO);
         flush
     }
@@ -163,8 +174,10 @@ mod tests {
         let mut flush = OriginFlush::default();
         flush.on_write(Instant::ZERO);
         flush.want();
-        assert!(flush.begin(Covered::Something));
-        flush.add(BlockKey::new(VolumeId::new(0), BlockIndex::new(0)), Location::new(0), Instant::ZERO);
+        assert!(flush.begin(Instant::ZERO, Covered::Something));
+        let cache = Cache::new(Geometry::for_device(8 << 20).unwrap());
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
+        flush.add(cache.copy_at(key, Location::new(0)), Instant::ZERO);
         flush.end();
         assert_eq!(flush.due(), Some(Instant::ZERO));
     }

@@ -44,6 +44,23 @@ pub(crate) enum Route {
     Through,
 }
 
+/// A block that a write put into the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Written {
+    pub(crate) copy: BlockCopy,
+    /// What becomes of it if the origin refuses the write.
+    pub(crate) if_refused: IfRefused,
+}
+
+/// What becomes of a block in the log if the origin refuses its write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IfRefused {
+    /// It stays: the log had something before that the origin lacked.
+    Stays,
+    /// It is forgotten, durably, before the client is told.
+    Forgotten,
+}
+
 /// How far a write has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
@@ -55,6 +72,8 @@ pub(crate) enum Step {
     Logging,
     /// The origin writes it.
     Origin,
+    /// The origin refused it: what it put into the log is forgotten.
+    Undoing,
 }
 
 /// State of a write.
@@ -70,8 +89,10 @@ pub(crate) struct Writing {
     /// Checksums of the whole blocks of the request's payload.
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) merged: Vec<Merged>,
-    /// Where its blocks stand in the log, in order.
-    pub(crate) copies: Vec<BlockCopy>,
+    /// Its blocks in the log, in order.
+    pub(crate) written: Vec<Written>,
+    /// Copies of an earlier try that would not be in the log but for this write.
+    pub(crate) earlier: Vec<BlockCopy>,
     pub(crate) ticket: Option<Ticket>,
     /// The log could not take all of it: the origin must.
     pub(crate) log_failed: bool,
@@ -96,7 +117,8 @@ impl Writing {
             extent,
             checksums: checksums.to_vec(),
             merged: Vec::new(),
-            copies: Vec::new(),
+            written: Vec::new(),
+            earlier: Vec::new(),
             ticket: None,
             log_failed: false,
             metered: None,
@@ -218,6 +240,10 @@ impl Requests {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
         self.table.iter().map(|(_, pending)| pending)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Pending> {
+        self.table.iter_mut().map(|(_, pending)| pending)
     }
 
     pub(crate) fn count_for(&self, volume: VolumeId) -> u64 {

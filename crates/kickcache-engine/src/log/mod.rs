@@ -98,8 +98,19 @@ pub(crate) struct Appended {
     pub(crate) location: Location,
     /// A segment that the head took for it.
     pub(crate) opened: Option<SegmentIndex>,
+    /// The segment in which a batch began for it.
+    pub(crate) header: Option<SegmentIndex>,
     /// Whether the waiter waits for one batch more than before.
     pub(crate) joined: bool,
+}
+
+/// The gathering batch of a head.
+struct Begun {
+    slot: BatchSlot,
+    /// A segment that the head took for it.
+    opened: Option<SegmentIndex>,
+    /// Whether it began just now.
+    is_new: bool,
 }
 
 /// A batch ready for the device.
@@ -153,7 +164,7 @@ impl Log {
 
     /// Appends a block; `None` if no segment is ready.
     pub(crate) fn append(&mut self, now: Instant, append: Append) -> Option<Appended> {
-        let (slot, opened) = self.gathering(now, append.queue)?;
+        let Begun { slot, opened, is_new } = self.gathering(now, append.queue)?;
         let batch = self.batches.get_mut(slot.0).expect("a gathering batch");
         batch.entries.push(append.entry);
         let joined = batch.join(&append);
@@ -166,7 +177,7 @@ impl Log {
         if is_full || count == BATCH_BLOCKS_MAX as usize {
             self.close(append.queue);
         }
-        Some(Appended { location, opened, joined })
+        Some(Appended { location, opened, header: is_new.then_some(segment), joined })
     }
 
     /// Makes sure, where it is cheap, that the next `count` blocks of a head stand one behind the other: a stretch
@@ -190,9 +201,9 @@ impl Log {
     }
 
     /// The gathering batch of a head; begins one, in a fresh segment if need be.
-    fn gathering(&mut self, now: Instant, queue: Queue) -> Option<(BatchSlot, Option<SegmentIndex>)> {
+    fn gathering(&mut self, now: Instant, queue: Queue) -> Option<Begun> {
         if let Some(slot) = self.heads[queue.index()].gathering {
-            return Some((slot, None));
+            return Some(Begun { slot, opened: None, is_new: false });
         }
         let (segment, opened) = match self.heads[queue.index()].segment {
             Some(segment) => (segment, None),
@@ -216,7 +227,7 @@ impl Log {
             sequence: None,
         }));
         self.heads[queue.index()].gathering = Some(slot);
-        Some((slot, opened))
+        Some(Begun { slot, opened, is_new: true })
     }
 
     fn take_segment(&mut self, queue: Queue) -> Option<SegmentIndex> {
@@ -441,7 +452,7 @@ impl Log {
         }
         *entry = Entry { older: entry.older, ..append.entry };
         let joined = batch.join(append);
-        Some(Appended { location, opened: None, joined })
+        Some(Appended { location, opened: None, header: None, joined })
     }
 
     /// The sequence number under which a location of a segment not yet summed up was written; `None` if it was not.

@@ -4,12 +4,13 @@ use alloc::vec::Vec;
 
 use crate::config::FILL_WINDOW_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
+use crate::inflight::jobs::WaitingDiscard;
 use crate::inflight::origin::{Access, Ticket};
 use crate::inflight::requests::{RequestSlot, Stage, blocks_of};
 use crate::inflight::submissions::Purpose;
 use crate::order::DurableWaiter;
 use crate::request::Errno;
-use crate::state::{State, WaitingDiscard};
+use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
 
 /// Bytes that one part covers while blocks of the volume are cached.
@@ -83,19 +84,10 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
         state.volume_mut(volume).queue.set_ready(ticket, operation, Purpose::Discard { request: slot });
         return;
     }
-    forgotten.into_iter().for_each(|(key, location)| bring_back(state, key, location));
+    forgotten.into_iter().for_each(|(key, location)| state.bring_back(key, location));
     *cursor(state, slot).1 = None;
     state.release_ticket(volume, ticket);
     state.release_with(slot, result);
-}
-
-/// A dirty block was forgotten, and a restart may find it again or not: until then nobody may read what the origin has
-/// in its place.
-fn bring_back(state: &mut State, key: BlockKey, location: Location) {
-    if state.cache.find(key).is_none() {
-        state.cache.restore(key, location);
-        state.mark_damaged(key, location);
-    }
 }
 
 /// The origin's part came back; an origin that cannot discard keeps its data, which is allowed.

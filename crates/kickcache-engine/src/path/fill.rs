@@ -12,7 +12,7 @@ use crate::policy::share::Source;
 use crate::pool::page_memory;
 use crate::queue::Queue;
 use crate::request::{Durability, Errno};
-use crate::state::{NewBlock, State, Task};
+use crate::state::{Claim, NewBlock, State, Task};
 use crate::units::{BLOCK_SIZE, BlockKey, Checksum};
 
 /// The origin's answer.
@@ -54,6 +54,7 @@ fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
 fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
     let is_unsettled = state.volume(fill.volume).flush.is_unsettled();
     let slot_state = if is_unsettled { SlotState::Unflushed } else { SlotState::Clean };
+    let is_too_much = is_unsettled && state.is_log_overdrawn(fill.volume);
     if fill.promote {
         let count = u32::try_from(fill.pages.len()).expect("at most 256 blocks");
         state.log.keep_together(Queue::Probation, count);
@@ -64,7 +65,8 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
         let page = fill.pages[offset];
         let queue = if fill.main.contains(offset) { Queue::Main } else { Queue::Probation };
         let is_wanted = fill.promote && !fill.stale.contains(offset) && state.cache.find(key).is_none();
-        if !is_wanted || !state.has_spare_room(queue) || state.is_out_of_service() {
+        let has_room = state.has_spare_room(queue) && !state.is_out_of_service();
+        if !is_wanted || is_too_much || !has_room {
             state.pool.release(page);
             continue;
         }
@@ -76,12 +78,19 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
             page: Some(page),
             older: None,
         };
-        let block =
-            NewBlock { queue, entry, state: slot_state, waiter: None, durability: Durability::Volatile };
+        let block = NewBlock {
+            claim: Claim::Any,
+            queue,
+            entry,
+            state: slot_state,
+            waiter: None,
+            durability: Durability::Volatile,
+        };
         let Some(location) = state.append(key, block) else {
             state.pool.release(page);
             continue;
         };
+        state.pool.disown(page);
         if is_unsettled {
             state.await_flush(key, location);
         }

@@ -13,6 +13,9 @@ use crate::request::Errno;
 use crate::state::{State, Task};
 use crate::units::VolumeId;
 
+/// Blocks that wait for an origin's flush are one part in so many of the cache at most before it is forced.
+const UNFLUSHED_PART: usize = 16;
+
 /// Begins a flush request.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
@@ -44,16 +47,18 @@ pub(crate) fn submit_due(state: &mut State) {
     }
     let (now, after) = (state.now, state.settings.origin_flush_after);
     let is_out = state.is_out_of_service();
+    let capacity = usize::try_from(state.retention.capacity()).unwrap_or(usize::MAX);
+    let gathered_max = UNFLUSHED_BLOCKS_MAX.min(capacity / UNFLUSHED_PART);
     for volume in state.volume_ids() {
         let is_drained = state.cache.volume(volume).dirty == 0;
         let found = state.volume_mut(volume);
         let is_old = found.flush.due().is_some_and(|since| now >= since.plus(after));
-        let is_full = found.flush.gathered() >= UNFLUSHED_BLOCKS_MAX;
+        let is_full = found.flush.gathered() >= gathered_max;
         if is_old || is_full || (found.draining && is_drained) {
             found.flush.want();
         }
         let covered = if is_out && is_drained { Covered::Everything } else { Covered::Something };
-        if found.flush.begin(covered) {
+        if found.flush.begin(now, covered) {
             let operation = DeviceOperation::Flush { device: Device::Origin(volume) };
             state.submit(Purpose::OriginFlush { volume }, operation);
         }
@@ -81,6 +86,7 @@ fn settle_block(state: &mut State, copy: BlockCopy, is_flushed: bool) {
 pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
     let now = state.now;
     let found = state.volume_mut(volume);
+    found.answered = now;
     let (waiters, blocks) = match result {
         Ok(()) => found.flush.end(),
         Err(_) => found.flush.fail(now),

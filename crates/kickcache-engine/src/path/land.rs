@@ -11,7 +11,7 @@ use crate::inflight::requests::{RequestSlot, Stage};
 use crate::inflight::submissions::Purpose;
 use crate::log::{Batch, BatchSlot, Entry};
 use crate::request::Durability;
-use crate::state::{NewBlock, State, Task};
+use crate::state::{Claim, NewBlock, State, Task};
 use crate::units::{BlockKey, Location, PageIndex, SegmentIndex, Sequence};
 
 /// A batch came back.
@@ -91,6 +91,7 @@ fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Locat
     let slots = state.cache.slots();
     let (hits, slot_state) = (slots.hits(location), slots.state(location));
     let block = NewBlock {
+        claim: Claim::Any,
         queue: batch.queue,
         entry: *entry,
         state: slot_state,

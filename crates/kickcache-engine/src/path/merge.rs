@@ -18,7 +18,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let volume = pending.volume;
     let writing = pending.writing();
     let blocks: alloc::vec::Vec<BlockIndex> = writing.partial_blocks().collect();
-    let Some(pages) = state.pool.take(blocks.len(), Share::All) else { return false };
+    let Some(pages) = state.pool.take_for(volume, blocks.len(), Share::All) else { return false };
     state.requests.get_mut(slot).writing().step = Step::Merging;
     state.hold(slot);
     for (block, page) in blocks.into_iter().zip(pages) {

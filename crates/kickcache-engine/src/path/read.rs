@@ -54,8 +54,9 @@ pub(crate) fn warm(state: &State, reads: &[RequestSlot]) {
 
 /// Begins a read.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
-    let extent = state.requests.get(slot).extent;
-    if extent != extent.widened_to_blocks() && state.pool.free() < PARTIAL_PAGES {
+    let pending = state.requests.get(slot);
+    let (volume, extent) = (pending.volume, pending.extent);
+    if extent != extent.widened_to_blocks() && state.pool.free_for(volume) < PARTIAL_PAGES {
         state.stalled.push_back(slot);
         return;
     }
@@ -66,7 +67,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
 
 /// Brings the next stretch of an extent into the cache, if any is left: no more than there are pages for.
 pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
-    let pages = state.pool.free() as u64;
+    let volume = state.requests.get(slot).volume;
+    let pages = state.pool.free_for(volume) as u64;
     let pending = state.requests.get_mut(slot);
     let end = pending.extent.end();
     let Stage::Cursor { next, .. } = &mut pending.stage else { panic!("a promote has a cursor") };
@@ -118,7 +120,8 @@ fn whole_or_partial(rest: ByteExtent) -> ByteExtent {
 fn find(state: &State, key: BlockKey) -> Option<Location> {
     let location = state.cache.find(key)?;
     let is_clean = state.cache.slots().state(location) == SlotState::Clean;
-    (!(is_clean && state.is_out_of_service())).then_some(location)
+    let is_left = is_clean && state.is_out_of_service();
+    if is_left || state.may_be_refused(key, location) { None } else { Some(location) }
 }
 
 /// Serves the blocks that stand together from `location` on; gives where the rest of the request begins.
@@ -202,7 +205,7 @@ fn run_length(state: &State, key: BlockKey, location: Location, rest: ByteExtent
         let next = BlockKey::new(key.volume(), key.block().plus(u64::from(offset)));
         let place = location.plus(offset);
         state.cache.segment_of(place) == segment
-            && state.cache.find(next) == Some(place)
+            && find(state, next) == Some(place)
             && !state.cache.slots().is_damaged(place)
             && state.pending_memory(place).is_none()
     };
@@ -426,7 +429,8 @@ fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Kee
     }
     let whole = part.widened_to_blocks();
     let count = usize::try_from(whole.length / BLOCK_SIZE).expect("at most 256 blocks");
-    let Some(pages) = state.pool.take(count, Share::All) else {
+    let volume = state.requests.get(slot).volume;
+    let Some(pages) = state.pool.take_for(volume, count, Share::All) else {
         // A wider fill of what came before took the pages: a promote comes back to this part.
         let pending = state.requests.get_mut(slot);
         match &mut pending.stage {
@@ -445,10 +449,10 @@ fn begin_fill(state: &mut State, slot: RequestSlot, part: ByteExtent, main: Bloc
     let window = choose_window(state, volume, part);
     let mut chosen = window;
     let count = |extent: ByteExtent| usize::try_from(extent.length / BLOCK_SIZE).expect("at most 256 blocks");
-    let mut pages = state.pool.take(count(window), Share::Fill);
+    let mut pages = state.pool.take_for(volume, count(window), Share::Fill);
     if pages.is_none() {
         chosen = part.widened_to_blocks();
-        pages = state.pool.take(count(chosen), Share::Fill);
+        pages = state.pool.take_for(volume, count(chosen), Share::Fill);
     }
     let Some(pages) = pages else { return false };
     let mut fill = new_fill(state, slot, part, (chosen, pages));

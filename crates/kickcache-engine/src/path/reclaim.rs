@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
+use crate::config::RESERVED_SEGMENTS;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
 use crate::format::journal::Fact;
 use crate::inflight::jobs::Emptying;
@@ -16,15 +17,16 @@ use crate::log::Entry;
 use crate::order::DurableWaiter;
 use crate::policy::admission::Newcomer;
 use crate::policy::retention::{Judgement, Reason};
-use crate::pool::{Share, page_memory, page_pieces};
+use crate::pool::{page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::Durability;
-use crate::state::{NewBlock, State, Task};
-use crate::time::{Duration, Instant};
+use crate::state::{Claim, NewBlock, State, Task};
+use crate::time::{Duration, Instant, earlier};
 use crate::units::{Generation, Location, PageIndex, SegmentIndex};
+use crate::victim::STARVED_MAX;
 
-/// Segments that are kept ready at least.
-const READY_MIN: usize = 4;
+/// Segments that are kept ready at least: some for clients, beside those that are reclaim's own.
+const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
 /// Segments never used before that are kept ready beyond that: they cost nothing.
 const FRESH_AHEAD: usize = 16;
 /// Rest after an error of a read from the cache device.
@@ -42,6 +44,7 @@ pub(crate) fn go_on(state: &mut State) {
         return;
     }
     finish_emptied(state);
+    note_starved(state);
     let low = ready_low(state);
     if supply(state) < low + FRESH_AHEAD / 2 {
         open_free(state);
@@ -66,13 +69,24 @@ pub(crate) fn go_on(state: &mut State) {
         {}
         finish_emptied(state);
     }
-    if !state.space_waiters.is_empty() && supply(state) == 0 && is_ruined(state) {
+    if !state.space_waiters.is_empty() && supply(state) <= RESERVED_SEGMENTS && is_ruined(state) {
         state.take_out_of_service();
     }
     if state.journal.wants_checkpoint() {
         state.agenda.push_back(Task::Checkpoint);
     }
     open_emptied(state);
+}
+
+/// Notes since when clients have waited for room.
+fn note_starved(state: &mut State) {
+    let now = state.now;
+    let starved = &mut state.reclaim.starved_since;
+    if state.space_waiters.is_empty() {
+        *starved = None;
+    } else {
+        starved.get_or_insert(now);
+    }
 }
 
 /// Segments that are ready or will be without more work.
@@ -83,7 +97,7 @@ fn supply(state: &State) -> usize {
 /// Segments that will be empty before long. Once nothing else gives room, those do not count that wait for room
 /// themselves: for their blocks, or for a write in its turn that holds them.
 fn being_emptied(state: &State) -> usize {
-    if state.segments_coming() > 0 || state.space_waiters.is_empty() {
+    if state.segments_coming() > RESERVED_SEGMENTS || state.space_waiters.is_empty() {
         return state.reclaim.emptying.len();
     }
     let has_room = state.log.room(Queue::Main) > 0;
@@ -166,7 +180,7 @@ fn carry(state: &mut State, segment: SegmentIndex, locations: &[Location]) {
         let start = locations[first];
         let stands = |(offset, location): (u32, &Location)| *location == start.plus(offset);
         let count = (0..64).zip(&locations[first..]).take_while(|pair| stands(*pair)).count();
-        let Some(pages) = state.pool.take(count, Share::All) else {
+        let Some(pages) = state.pool.take(count) else {
             state.reclaim.postponed.extend_from_slice(&locations[first..]);
             return;
         };
@@ -239,8 +253,11 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
     let older = state.older_copy(Some(location));
     let entry = Entry { key: Some(key), memory: page_memory(page), checksum, dirty, page: Some(page), older };
-    let block = NewBlock { queue, entry, state: slot_state, waiter: None, durability: Durability::Volatile };
+    let durability = Durability::Volatile;
+    let block = NewBlock { claim: Claim::Any, queue, entry, state: slot_state, waiter: None, durability };
+    let before = state.cache.copy_at(key, location);
     let Some(place) = state.append(key, block) else { return false };
+    state.follow_copy(before, place);
     state.cache.set_hits(place, hits);
     state.counters.reinserted_blocks += 1;
     true
@@ -298,7 +315,7 @@ fn retry(state: &mut State, location: Location) {
     if slot_state == SlotState::Dead || !is_being_emptied {
         return;
     }
-    match state.pool.take(1, Share::All) {
+    match state.pool.take(1) {
         Some(pages) if has_room(state, Queue::Main) => read_run(state, segment, location, pages),
         pages => {
             pages.into_iter().flatten().for_each(|page| state.pool.release(page));
@@ -339,23 +356,28 @@ fn has_damage(state: &State, segment: SegmentIndex) -> bool {
 fn is_ruined(state: &State) -> bool {
     (0..state.cache.segments().count()).map(SegmentIndex::new).all(|segment| {
         match state.cache.segments().get(segment).state {
-            SegmentState::Open | SegmentState::Retired => true,
+            SegmentState::Open | SegmentState::Ready | SegmentState::Retired => true,
             SegmentState::Sealed => has_damage(state, segment),
-            SegmentState::Free | SegmentState::Reclaiming | SegmentState::Opening | SegmentState::Ready | SegmentState::Sealing => false,
+            SegmentState::Free | SegmentState::Reclaiming | SegmentState::Opening | SegmentState::Sealing => {
+                false
+            }
         }
     })
 }
 
 /// When reclaim should be looked at again.
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
-    state.reclaim.rest_until.filter(|_| !state.is_out_of_service())
+    let force_at = state.reclaim.starved_since.map(|since| since.plus(STARVED_MAX));
+    let force_at = force_at.filter(|at| *at > state.now);
+    earlier(state.reclaim.rest_until, force_at).filter(|_| !state.is_out_of_service())
 }
 
 /// Waits until what took the place of the blocks of empty segments is durable: were the record of an opening to survive
 /// a power cut that their copies do not, nothing would be left. The records wait for room in the journal: crashes in a
 /// row, each after a few openings, would fill it before a checkpoint ends.
 fn open_emptied(state: &mut State) {
-    if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && state.log.ready_count() > 1 {
+    let has_more = state.log.ready_count() > RESERVED_SEGMENTS + 1;
+    if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && has_more {
         return;
     }
     if !state.journal.has_room() {

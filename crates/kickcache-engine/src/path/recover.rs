@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::config::{RottedLog, VOLUME_COUNT_MAX};
+use crate::config::{RottedLog, Service, VOLUME_COUNT_MAX};
 use crate::device::{Data, Device, DeviceError, DeviceOperation};
 use crate::error::Error;
 use crate::format::batch::{BatchHeader, find_batches};
@@ -351,6 +351,8 @@ fn load(state: &mut State, summary: &Summary) {
         }
     }
     state.cache.segment_mut(segment).last_sequence = newest;
+    let empty = summary.entries.iter().filter(|entry| entry.is_none()).count();
+    state.cache.set_headers(segment, u32::try_from(empty).expect("at most 1024 blocks"));
     let recovery = recovery(state);
     recovery.newest = recovery.newest.max(newest);
     recovery.sealed.push((newest, segment));
@@ -417,6 +419,10 @@ fn finish(state: &mut State) {
         let flush = &mut state.volume_mut(volume).flush;
         flush.on_client_write(now);
         flush.want();
+    }
+    if state.settings.service == Service::Out {
+        state.marking.is_known = true;
+        state.take_out_of_service();
     }
     state.agenda.push_back(Task::Reclaim);
 }

@@ -11,18 +11,20 @@ use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
-use crate::config::{BATCH_BLOCKS_MAX, FILL_WINDOW_MAX, Mode};
+use crate::config::{BATCH_BLOCKS_MAX, FILL_WINDOW_MAX};
 use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
 use crate::inflight::origin::Access;
-use crate::inflight::requests::{RequestSlot, Route, Source, Step, Writing, blocks_of};
+use crate::inflight::requests::{
+    IfRefused, RequestSlot, Route, Source, Stage, Step, Writing, Written, blocks_of,
+};
 use crate::inflight::submissions::Purpose;
 use crate::log::Entry;
 use crate::order::DurableWaiter;
 use crate::pool::{Pool, page_memory, page_piece};
 use crate::queue::Queue;
 use crate::request::{Durability, Errno};
-use crate::state::{NewBlock, State, Task};
-use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, Location, SECTOR_SIZE};
+use crate::state::{Claim, NewBlock, State, Task};
+use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, Location};
 
 /// CRC32C of 4096 zero bytes.
 const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
@@ -32,6 +34,10 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let (volume, whole) = (pending.volume, pending.extent);
     let writing = pending.writing();
+    if writing.step == Step::Undoing {
+        undo(state, slot);
+        return;
+    }
     let (start, source) = (writing.extent.start, writing.source);
     let rest = ByteExtent { start, length: whole.end() - start };
     let part = match source {
@@ -45,7 +51,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         state.stall(slot);
         return;
     }
-    let route = choose_route(state, slot);
+    let route = state.choose_route(slot);
     let writing = state.requests.get_mut(slot).writing();
     writing.route = route;
     state.meter_write(slot);
@@ -91,67 +97,12 @@ fn part_of_zeroes(rest: ByteExtent, length_max: u64) -> ByteExtent {
     ByteExtent { start: rest.start, length }
 }
 
-fn choose_route(state: &mut State, slot: RequestSlot) -> Route {
-    let pending = state.requests.get_mut(slot);
-    let volume = pending.volume;
-    let writing = pending.writing();
-    let (extent, source) = (writing.extent, writing.source);
-    let is_aligned = extent.start.is_multiple_of(SECTOR_SIZE) && extent.end().is_multiple_of(SECTOR_SIZE);
-    if state.is_out_of_service() {
-        return Route::Through;
-    }
-    let found = state.volume_mut(volume);
-    let settings = found.settings;
-    let stream = if source == Source::Payload { found.write_streams.observe(extent) } else { 0 };
-    let is_stream = settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
-    let prefers_around = match settings.mode {
-        Mode::WriteAround | Mode::Bypass => true,
-        Mode::WriteThrough | Mode::WriteBack => {
-            source == Source::Zeroes
-                || (is_stream && !is_any_cached(state, volume_blocks(state, slot)))
-                || (settings.mode == Mode::WriteBack && state.is_origin_sooner(volume, extent.length))
-        }
-    };
-    if prefers_around && is_aligned && !must_be_logged(state, slot) {
-        return Route::Around;
-    }
-    let is_at_limit = state.dirty_share() >= u64::from(settings.dirty_limit);
-    if settings.mode == Mode::WriteBack && !is_at_limit { Route::Log } else { Route::LogThrough }
-}
-
-fn volume_blocks(state: &State, slot: RequestSlot) -> Vec<BlockKey> {
-    let pending = state.requests.get(slot);
-    let crate::inflight::requests::Stage::Write(writing) = &pending.stage else { return Vec::new() };
-    blocks_of(writing.extent).map(|block| BlockKey::new(pending.volume, block)).collect()
-}
-
-fn is_any_cached(state: &State, keys: Vec<BlockKey>) -> bool {
-    keys.into_iter().any(|key| state.cache.find(key).is_some())
-}
-
-/// Whether a write may not go around the log: it would destroy the only copy of other bytes, or of an acknowledged
-/// write if the origin fails.
-fn must_be_logged(state: &mut State, slot: RequestSlot) -> bool {
-    let volume = state.requests.get(slot).volume;
-    if state.cache.volume(volume).cached == 0 {
-        return false;
-    }
-    let writing = state.requests.get_mut(slot).writing();
-    let partial: Vec<BlockIndex> = writing.partial_blocks().collect();
-    let extent = writing.extent;
-    blocks_of(extent).any(|block| match state.cache.state_of(BlockKey::new(volume, block)) {
-        // An unflushed block may be lost at the origin, together with this write, by a power cut.
-        Some(SlotState::Dirty | SlotState::Unflushed) => true,
-        Some(SlotState::Clean) => partial.contains(&block),
-        Some(SlotState::Dead) | None => false,
-    })
-}
-
 fn take_route(state: &mut State, slot: RequestSlot) {
     let writing = state.requests.get_mut(slot).writing();
     match writing.route {
-        Route::Log | Route::LogThrough => {
+        route @ (Route::Log | Route::LogThrough) => {
             writing.step = Step::Logging;
+            state.through_writes += u32::from(route == Route::LogThrough);
             state.hold(slot);
             append(state, slot);
         }
@@ -229,8 +180,7 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let writing = pending.writing();
-    let (extent, route, durability) = (writing.extent, writing.route, writing.durability);
-    let done = writing.copies.len();
+    let (extent, done) = (writing.extent, writing.written.len());
     state.fills.spoil(volume, extent);
     if done == 0 {
         // Which head each block goes to shows only when it is looked up, once.
@@ -239,30 +189,52 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
             state.log.keep_together(queue, count.min(BATCH_BLOCKS_MAX));
         }
     }
-    for block in blocks_of(extent).skip(done) {
-        let key = BlockKey::new(volume, block);
-        let found = state.cache.find(key);
-        let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
-        let known = if found.is_some() {
-            Some(Queue::Main)
-        } else {
-            state.retention.place(key).map(|known| known.queue)
-        };
-        let queue = known.unwrap_or(Queue::Probation);
-        let is_at_stake = route == Route::LogThrough && may_resurface(state, key);
-        let durability = if is_at_stake { Durability::Durable } else { durability };
-        let durability = if mutant!(FuaIgnored) { Durability::Volatile } else { durability };
-        let waiter = Some(slot).filter(|_| !mutant!(AcknowledgedBeforeLanding));
-        let new = NewBlock { queue, entry, state: SlotState::Dirty, waiter, durability };
-        let Some(location) = state.append(key, new) else { return false };
-        if route == Route::LogThrough {
-            state.cache.set_in_sweep(location, true);
-        }
-        let copy = state.cache.copy_at(key, location);
-        state.volume_mut(volume).counters.logged_blocks += 1;
-        state.requests.get_mut(slot).writing().copies.push(copy);
+    blocks_of(extent).skip(done).all(|block| append_block(state, slot, BlockKey::new(volume, block)))
+}
+
+/// Appends a block; `false` if the log has no room for it now.
+fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
+    let writing = state.requests.get_mut(slot).writing();
+    let (route, durability) = (writing.route, writing.durability);
+    let found = state.cache.find(key);
+    let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
+    let known =
+        if found.is_some() { Some(Queue::Main) } else { state.retention.place(key).map(|known| known.queue) };
+    let is_at_stake = route == Route::LogThrough && may_resurface(state, key);
+    let durability = if is_at_stake { Durability::Durable } else { durability };
+    let durability = if mutant!(FuaIgnored) { Durability::Volatile } else { durability };
+    let if_refused = if_refused(state, slot, key, found);
+    let new = NewBlock {
+        claim: Claim::Client,
+        queue: known.unwrap_or(Queue::Probation),
+        entry,
+        state: SlotState::Dirty,
+        waiter: Some(slot).filter(|_| !mutant!(AcknowledgedBeforeLanding)),
+        durability,
+    };
+    let Some(location) = state.append(key, new) else { return false };
+    if route == Route::LogThrough {
+        state.cache.set_in_sweep(location, true);
     }
+    let copy = state.cache.copy_at(key, location);
+    state.volume_mut(key.volume()).counters.logged_blocks += 1;
+    state.requests.get_mut(slot).writing().written.push(Written { copy, if_refused });
     true
+}
+
+/// What becomes of a block if the origin refuses it: it stays only if the log has something of it, before this write, that
+/// the origin lacks. What another write put there that waits for the origin as well is as that one found it.
+fn if_refused(state: &State, slot: RequestSlot, key: BlockKey, found: Option<Location>) -> IfRefused {
+    let Some(location) = state.older_copy(found) else { return IfRefused::Forgotten };
+    let copy = state.cache.copy_at(key, location);
+    let is_earlier = match &state.requests.get(slot).stage {
+        Stage::Write(writing) => writing.earlier.contains(&copy),
+        Stage::Simple | Stage::Cursor { .. } => false,
+    };
+    if is_earlier {
+        return IfRefused::Forgotten;
+    }
+    state.written_through(copy).unwrap_or(IfRefused::Stays)
 }
 
 /// A block of a write as the log takes it.
@@ -339,9 +311,11 @@ fn go_through(state: &mut State, slot: RequestSlot) {
 
 /// What stood in the way of the origin's part is out of it, or never will be.
 pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
-    match result {
-        Ok(()) => submit(state, slot),
-        Err(_) => end_origin_part(state, slot, result),
+    let writing = state.requests.get_mut(slot).writing();
+    match (writing.step, result) {
+        (Step::Undoing, result) => end_undoing(state, slot, result),
+        (_, Ok(())) => submit(state, slot),
+        (_, Err(_)) => end_origin_part(state, slot, result),
     }
 }
 
@@ -399,7 +373,7 @@ pub(crate) fn on_settled(state: &mut State, slot: RequestSlot) {
             take_route(state, slot);
         }
         Step::Logging => on_logged(state, slot),
-        Step::Origin => end(state, slot),
+        Step::Origin | Step::Undoing => end(state, slot),
     }
 }
 
@@ -430,15 +404,20 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
 /// Whether a write that the log did not take wholly may have its turn at the origin with what it has: the log takes
 /// nothing any more, and holds nothing older of its blocks that the origin lacks.
 fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
-    let keys = volume_blocks(state, slot);
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
     let writing = state.requests.get_mut(slot).writing();
-    let (has_ticket, own) = (writing.ticket.is_some(), writing.copies.clone());
+    let mut keys = blocks_of(writing.extent).map(|block| BlockKey::new(volume, block));
+    let (has_ticket, own) = (writing.ticket.is_some(), writing.written.clone());
     let is_others = |key: BlockKey| {
-        let is_own = |location: &Location| own.contains(&state.cache.copy_at(key, *location));
+        let is_own = |location: &Location| {
+            let copy = state.cache.copy_at(key, *location);
+            own.iter().any(|written| written.copy == copy)
+        };
         let found = state.cache.find(key).filter(|location| !is_own(location));
         found.is_some_and(|location| state.cache.slots().state(location) == SlotState::Dirty)
     };
-    has_ticket && state.is_out_of_service() && !keys.into_iter().any(is_others)
+    has_ticket && state.is_out_of_service() && !keys.any(is_others)
 }
 
 /// The log took only a part: the write begins once more, so that what stands around its partial blocks is read again,
@@ -449,6 +428,11 @@ fn start_again(state: &mut State, slot: RequestSlot) {
     writing.log_failed = false;
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
     let ticket = writing.ticket.take();
+    let is_own = |written: &&Written| written.if_refused == IfRefused::Forgotten;
+    let own: Vec<_> = writing.written.iter().filter(is_own).map(|written| written.copy).collect();
+    writing.earlier.extend(own);
+    let was_through = writing.route == Route::LogThrough;
+    state.through_writes -= u32::from(was_through);
     settle_blocks(state, slot, false);
     if let Some(ticket) = ticket {
         let volume = state.requests.get(slot).volume;
@@ -465,7 +449,11 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     let found = state.volume_mut(volume);
     match result {
         Ok(()) => found.flush.on_client_write(now),
-        Err(_) => found.counters.origin_errors += 1,
+        Err(_) => {
+            // Parts of it may stand there, and be read, without being durable.
+            found.flush.on_write(now);
+            found.counters.origin_errors += 1;
+        }
     }
     end_origin_part(state, slot, result.map_err(errno_of));
 }
@@ -473,10 +461,19 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
 fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
-    let ticket = pending.writing().ticket.take().expect("the write holds its place");
+    let writing = pending.writing();
+    let route = writing.route;
+    state.through_writes -= u32::from(route == Route::LogThrough);
+    if route == Route::LogThrough && result.is_err() && !state.is_out_of_service() {
+        state.requests.get_mut(slot).error = result.err();
+        begin_undoing(state, slot);
+        return;
+    }
+    let writing = state.requests.get_mut(slot).writing();
+    let ticket = writing.ticket.take().expect("the write holds its place");
     state.release_ticket(volume, ticket);
     settle_blocks(state, slot, result.is_ok());
-    if state.requests.get_mut(slot).writing().route == Route::Through {
+    if route == Route::Through {
         if result.is_ok() {
             let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
             forget_all(state, slot, extent);
@@ -484,6 +481,50 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
         unlock(state, slot);
     }
     state.release_with(slot, result);
+}
+
+/// The origin refused a write that stands in the log. Its client will be told that it failed: the log must not fill with
+/// such blocks, nor may they come back after a restart. What was dirty before stays, with the new content.
+fn begin_undoing(state: &mut State, slot: RequestSlot) {
+    let writing = state.requests.get_mut(slot).writing();
+    let is_own = |written: &&Written| written.if_refused == IfRefused::Forgotten;
+    let own: Vec<_> = writing.written.iter().filter(is_own).map(|written| written.copy).collect();
+    writing.earlier.extend(own);
+    writing.step = Step::Undoing;
+    settle_blocks(state, slot, false);
+    undo(state, slot);
+}
+
+/// Forgets what a refused write put into the log; the client is told when that is durable. The write keeps its place
+/// until then: what is read behind it and cached must not be taken for what it wrote, should the records be lost.
+fn undo(state: &mut State, slot: RequestSlot) {
+    if !state.journal.has_room() && !state.is_out_of_service() {
+        state.stall(slot);
+        return;
+    }
+    let own = core::mem::take(&mut state.requests.get_mut(slot).writing().earlier);
+    for copy in own {
+        let is_dirty = state.cache.slots().state(copy.location) == SlotState::Dirty;
+        if state.cache.is_alive(copy) && is_dirty {
+            state.forget(copy.key);
+            state.requests.get_mut(slot).writing().earlier.push(copy);
+        }
+    }
+    state.wait_gone(DurableWaiter::Around(slot));
+}
+
+/// What a refused write put into the log is forgotten for good, or that cannot be.
+fn end_undoing(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    let own = core::mem::take(&mut writing.earlier);
+    let ticket = writing.ticket.take().expect("the write holds its place");
+    if result.is_err() {
+        own.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
+    }
+    state.release_ticket(volume, ticket);
+    state.release(slot);
 }
 
 const fn errno_of(error: DeviceError) -> Errno {
@@ -496,8 +537,8 @@ const fn errno_of(error: DeviceError) -> Errno {
 
 /// The blocks of a write through the log: the origin holds them now, or writeback will try again.
 fn settle_blocks(state: &mut State, slot: RequestSlot, is_written: bool) {
-    let copies = core::mem::take(&mut state.requests.get_mut(slot).writing().copies);
-    for copy in copies {
+    let written = core::mem::take(&mut state.requests.get_mut(slot).writing().written);
+    for Written { copy, .. } in written {
         let BlockCopy { key, location, .. } = copy;
         if state.cache.is_alive(copy) && state.cache.slots().state(location) == SlotState::Dirty {
             state.cache.set_in_sweep(location, false);
@@ -516,7 +557,8 @@ fn end(state: &mut State, slot: RequestSlot) {
     let (volume, has_failed, whole) = (pending.volume, pending.error.is_some(), pending.extent.end());
     let writing = pending.writing();
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
-    writing.copies.clear();
+    writing.written.clear();
+    writing.earlier.clear();
     let was_logged = writing.route == Route::Log;
     let done = writing.extent.end();
     let is_over = has_failed || done >= whole;

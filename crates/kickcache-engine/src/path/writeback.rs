@@ -47,7 +47,7 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> Choice {
     let settings = &found.settings;
     let view = View {
         now: state.now,
-        dirty_share: state.dirty_share(),
+        dirty_share: state.dirty_share(volume),
         low: u64::from(settings.dirty_low),
         high: u64::from(settings.dirty_high),
         foreground_reads: found.queue.foreground_reads(),
@@ -83,7 +83,7 @@ fn start_one(state: &mut State, volume: VolumeId) -> bool {
         first = next_dirty(state, volume);
     }
     let Some(first) = first else { return false };
-    let Some(pages) = state.pool.take(BLOCKS_MAX, Share::All) else {
+    let Some(pages) = state.pool.take_for(volume, BLOCKS_MAX, Share::All) else {
         state.cache.set_in_sweep(first.location, false);
         return false;
     };
@@ -138,11 +138,7 @@ fn is_being_replaced(state: &State, key: BlockKey) -> bool {
 }
 
 /// The blocks behind the first one that go along: dirty ones, and short stretches of clean ones between them.
-fn merge_neighbours(
-    state: &mut State,
-    volume: VolumeId,
-    first: BlockCopy,
-) -> Vec<BlockCopy> {
+fn merge_neighbours(state: &mut State, volume: VolumeId, first: BlockCopy) -> Vec<BlockCopy> {
     let mut blocks = alloc::vec![first];
     let mut length = 1;
     for offset in 1..BLOCKS_MAX as u64 {
@@ -320,6 +316,7 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
     let now = state.now;
     let found = state.volume_mut(volume);
     if result.is_err() {
+        found.flush.on_write(now);
         found.counters.origin_errors += 1;
         found.backoff_until = now.plus(BACKOFF);
         finish(state, slot);
@@ -344,7 +341,9 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
 
 fn finish(state: &mut State, slot: WritebackSlot) {
     let writeback = state.writebacks.remove(slot);
-    for copy in writeback.blocks.iter().filter(|copy| state.cache.is_alive(**copy)).copied().collect::<Vec<_>>() {
+    for copy in
+        writeback.blocks.iter().filter(|copy| state.cache.is_alive(**copy)).copied().collect::<Vec<_>>()
+    {
         state.cache.set_in_sweep(copy.location, false);
         state.cache.set_in_writeback(copy.location, false);
     }

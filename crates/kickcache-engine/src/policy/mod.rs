@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod ghost;
 pub(crate) mod pacing;
+pub(crate) mod quota;
 pub(crate) mod retention;
 pub(crate) mod share;
 pub(crate) mod stream;

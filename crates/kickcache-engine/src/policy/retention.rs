@@ -75,6 +75,8 @@ pub(crate) enum Reason {
     Dead,
     /// What it holds is of yesterday: nothing is copied that need not be.
     Yesterday,
+    /// Clients wait, and nothing else gives them room: the same.
+    Room,
 }
 
 /// What to do with a segment whose turn it is.
@@ -240,7 +242,7 @@ impl Retention {
             }
             (Reason::Turn, Queue::Main) if hits > 0 => Judgement::Reinsert(Queue::Main, hits - 1),
             (Reason::Dead, _) => Judgement::Reinsert(queue, hits),
-            (Reason::Turn | Reason::Yesterday, _) => Judgement::Demote,
+            (Reason::Turn | Reason::Yesterday | Reason::Room, _) => Judgement::Demote,
         }
     }
 
@@ -263,8 +265,8 @@ impl Retention {
     pub(crate) fn carried_max(&self, reason: Reason, blocks: u32) -> u32 {
         let percent = match reason {
             Reason::Dead => 100,
-            Reason::Turn | Reason::Yesterday if self.copies.are_many => CARRIED_PERCENT,
-            Reason::Turn | Reason::Yesterday => CARRIED_PERCENT_MAX,
+            Reason::Turn | Reason::Yesterday | Reason::Room if self.copies.are_many => CARRIED_PERCENT,
+            Reason::Turn | Reason::Yesterday | Reason::Room => CARRIED_PERCENT_MAX,
         };
         blocks * percent / 100
     }

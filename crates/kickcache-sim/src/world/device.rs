@@ -85,6 +85,15 @@ impl SimulatedDevice {
         &self.current
     }
 
+    /// What a power cut would leave for certain, block by block.
+    pub fn durable(&self) -> Vec<Block> {
+        let mut image = self.durable.clone();
+        for write in self.pending.iter().filter(|write| is_durable(write, self.flushed)) {
+            store(&mut image, write, 0, write.data.length);
+        }
+        image
+    }
+
     /// The bytes of whole blocks that a read sees.
     pub fn bytes(&self, extent: ByteExtent) -> Vec<u8> {
         let range = index(extent.start / BLOCK_SIZE)..index(extent.end().div_ceil(BLOCK_SIZE));

@@ -36,7 +36,8 @@ pub enum Rotted {
 /// Flips a bit in some blocks of data, or in a batch header, of which a journal block, or a header of the same segment, says
 /// that they were durable.
 pub fn rot(cache: &mut SimulatedDevice, random: &mut Random) -> Rotted {
-    let durable = durable_places(cache);
+    // Only what is durable itself tells what was: a power cut may take the rest.
+    let durable = durable_places(cache, &cache.durable());
     let flip = |cache: &mut SimulatedDevice, places: &[u64], random: &mut Random| {
         let start = places[random.index(places.len())] * BLOCK_SIZE;
         cache.flip_bit(ByteExtent { start, length: BLOCK_SIZE }, random);
@@ -70,34 +71,34 @@ struct Found {
     headers: Vec<u64>,
 }
 
-/// What a cache device holds that was durable.
-pub fn durable_places(cache: &SimulatedDevice) -> DurablePlaces {
+/// What a cache device holds that was durable, as an image of it tells.
+pub fn durable_places(cache: &SimulatedDevice, image: &[Block]) -> DurablePlaces {
     let copy = |offset: u64| cache.bytes(ByteExtent { start: offset, length: SUPERBLOCK_SIZE as u64 });
     let [first, second] = SUPERBLOCK_OFFSETS.map(copy);
     let Ok(superblock) = Superblock::decode([&first, &second], cache.size()) else {
         return DurablePlaces::default();
     };
     let geometry = superblock.geometry;
-    let told = told_by_journal(cache, &superblock);
+    let told = told_by_journal(image, &superblock);
     let mut found = Found::default();
     for segment in (0..geometry.segment_count).map(SegmentIndex::new) {
-        note_segment(&mut found, cache, &superblock, segment, &told);
+        note_segment(&mut found, image, &superblock, segment, &told);
     }
     found.data.sort_unstable();
     DurablePlaces { data: found.data.into_iter().map(|(_, place)| place).collect(), headers: found.headers }
 }
 
-fn blocks_of(cache: &SimulatedDevice, extent: ByteExtent) -> &[Block] {
-    &cache.blocks()[index(extent.start / BLOCK_SIZE)..index(extent.end() / BLOCK_SIZE)]
+fn blocks_of(image: &[Block], extent: ByteExtent) -> &[Block] {
+    &image[index(extent.start / BLOCK_SIZE)..index(extent.end() / BLOCK_SIZE)]
 }
 
-fn told_by_journal(cache: &SimulatedDevice, superblock: &Superblock) -> Vec<DurableRange> {
+fn told_by_journal(image: &[Block], superblock: &Superblock) -> Vec<DurableRange> {
     let Superblock { uuid, geometry, .. } = superblock;
     let decode = |block: &Block| match block {
         Block::Bytes(bytes) => JournalBlock::decode(&bytes[..], geometry),
         Block::Zeroes | Block::Noise(_) | Block::Stamp(_) => None,
     };
-    let blocks = blocks_of(cache, geometry.journal()).iter().filter_map(decode);
+    let blocks = blocks_of(image, geometry.journal()).iter().filter_map(decode);
     // Of a life that wrote much, one of many.
     let mut told = BTreeMap::new();
     for JournalBlock { durable, .. } in blocks.filter(|block| block.uuid == *uuid) {
@@ -119,7 +120,7 @@ fn headers_of(blocks: &[Block], superblock: &Superblock, segment: SegmentIndex) 
 
 fn note_segment(
     found: &mut Found,
-    cache: &SimulatedDevice,
+    image: &[Block],
     superblock: &Superblock,
     segment: SegmentIndex,
     told: &[DurableRange],
@@ -127,7 +128,7 @@ fn note_segment(
     let geometry: &Geometry = &superblock.geometry;
     let start = geometry.byte_offset(geometry.first_location(segment));
     let length = u64::from(geometry.batch_blocks()) * BLOCK_SIZE;
-    let blocks = blocks_of(cache, ByteExtent { start, length });
+    let blocks = blocks_of(image, ByteExtent { start, length });
     let headers = headers_of(blocks, superblock, segment);
     let place = |number: u32| start / BLOCK_SIZE + u64::from(number);
     // Not by what the header in question says itself: that may be what rots.

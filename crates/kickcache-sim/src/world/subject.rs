@@ -15,6 +15,9 @@ use crate::world::device::SimulatedDevice;
 
 /// The boundary of an engine, as [`Engine`] has it.
 pub trait Subject: Sized {
+    /// Whether requests go on while the device of another volume is in trouble.
+    const KEEPS_NEIGHBOURS: bool;
+
     /// Formats a cache device for volumes of these sizes.
     ///
     /// # Errors
@@ -40,8 +43,6 @@ pub trait Subject: Sized {
     /// # Errors
     /// A sentence.
     fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String>;
-    /// See [`Engine::take_out_of_service`].
-    fn take_out_of_service(&mut self);
     /// See [`Engine::phase`].
     fn phase(&self) -> Phase;
     /// See [`Engine::handle_request`].
@@ -75,6 +76,8 @@ pub trait Subject: Sized {
 }
 
 impl Subject for Engine {
+    const KEEPS_NEIGHBOURS: bool = true;
+
     fn format(cache: &mut SimulatedDevice, uuid: [u8; 16], origin_sizes: &[u64]) -> Result<(), String> {
         let mut superblock = Superblock::new(uuid, cache.size()).map_err(|error| error.to_string())?;
         for (number, size) in (0..).zip(origin_sizes) {
@@ -100,10 +103,6 @@ impl Subject for Engine {
         let uuid = superblock(cache)?.uuid;
         prepare_marks(cache, mark, uuid);
         Ok(())
-    }
-
-    fn take_out_of_service(&mut self) {
-        self.take_out_of_service();
     }
 
     fn open(

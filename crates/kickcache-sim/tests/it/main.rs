@@ -4,5 +4,6 @@ mod carried;
 mod gate;
 mod mutants;
 mod out_of_service;
+mod refused;
 mod scenarios;
 mod stage;

@@ -212,15 +212,26 @@ impl Stage {
 
     /// Asks for something; a write is of a version.
     pub(crate) fn ask(&mut self, operation: Operation, extent: ByteExtent, version: Version) -> RequestId {
+        self.ask_of(VOLUME, operation, extent, version)
+    }
+
+    /// The same of another volume.
+    pub(crate) fn ask_of(
+        &mut self,
+        volume: VolumeId,
+        operation: Operation,
+        extent: ByteExtent,
+        version: Version,
+    ) -> RequestId {
         self.next_id += 1;
         let id = RequestId::new(self.next_id);
         let payload = match operation {
             Operation::Read => Payload::new(extent, |_| Block::Noise(1)),
-            Operation::Write(_) => Payload::stamped(VOLUME, extent, version),
+            Operation::Write(_) => Payload::stamped(volume, extent, version),
             _ => Payload::empty(),
         };
         let checksums = if operation == Operation::Read { Vec::new() } else { payload.checksums() };
-        let request = Request { id, volume: VOLUME, operation, extent, checksums: &checksums };
+        let request = Request { id, volume, operation, extent, checksums: &checksums };
         let now = self.now;
         self.host.as_mut().unwrap().request(now, request, payload);
         id

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
@@ -77,7 +77,12 @@ pub(crate) fn start(
     })
     .map_err(ServeError::system("set up input and output"))?;
     let clock = Clock::start();
-    let engine = Engine::open(clock.now(), &superblock, config.engine, &settings)
+    let in_service = match service {
+        CacheService::InService => Service::In,
+        CacheService::LeftOut => Service::Out,
+    };
+    let engine_settings = EngineSettings { service: in_service, ..config.engine };
+    let engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
     let mut event_loop = EventLoop {
         clock,
@@ -105,7 +110,7 @@ pub(crate) fn start(
     event_loop.recover()?;
     match service {
         CacheService::InService => event_loop.check_cached(&changed)?,
-        CacheService::LeftOut => event_loop.engine.take_out_of_service(),
+        CacheService::LeftOut => {}
     }
     event_loop.listeners = open_listeners(exports, &event_loop.volumes, config.tcp)?;
     event_loop.guests = open_ports(ports, &event_loop.volumes)?;

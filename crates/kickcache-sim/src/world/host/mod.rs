@@ -175,6 +175,16 @@ impl<E: Subject> Host<E> {
         self.aimed
     }
 
+    /// What is wrong with the device at a time, or was within the span before it.
+    pub fn trouble(&self, device: Device, now: Instant, span: Duration) -> Option<Trouble> {
+        let was_lately = |outage: &&Outage| outage.from <= now && now < outage.until.plus(span);
+        self.outages
+            .iter()
+            .filter(|outage| outage.device == device)
+            .find(was_lately)
+            .map(|outage| outage.trouble)
+    }
+
     /// What goes wrong from here on.
     pub fn set_faults(&mut self, faults: Faults, outages: Vec<Outage>) {
         (self.faults, self.outages) = (faults, outages);

@@ -1,11 +1,12 @@
 //! Runs that aim at what seldom comes about by chance, because several rare things must meet.
 
-use kickcache_engine::config::Mode;
+use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::time::Duration;
+use kickcache_engine::units::VolumeId;
 
 use crate::random::Random;
 use crate::world::plan::faults::{Damage, Faults, LongTrouble, Trouble};
-use crate::world::plan::{Aim, Plan};
+use crate::world::plan::{Aim, Plan, draw_mode};
 
 /// Turns some plans into one that aims at something.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
@@ -18,6 +19,7 @@ pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
         10 => rot(plan, random),
         11 => rot_between_lives(plan, random),
         12 => go_out_of_service(plan, random),
+        13 | 14 => trouble_a_neighbour(plan, random),
         _ => {}
     }
 }
@@ -62,6 +64,33 @@ fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     plan.ends.aim = if random.chance(500) { Aim::Marks } else { Aim::Anything };
     (plan.requests, plan.lives) = (random.within(40, 150), random.within(6, 12));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (400, 400, 1_000);
+}
+
+/// One origin refuses writes, is full, or says nothing, for most of the run; the volumes of the others do not notice.
+fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
+    while plan.origin_sizes.len() < 2 {
+        plan.origin_sizes.push(plan.origin_sizes[0]);
+        let volume = VolumeId::new(u8::try_from(plan.volumes.len()).expect("few volumes"));
+        plan.volumes.push(VolumeSettings { volume, ..plan.volumes[0] });
+    }
+    for volume in &mut plan.volumes {
+        let limit = u16::try_from(random.within(300, 850)).expect("small");
+        (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (limit / 4, limit / 2, limit);
+        volume.mode = if random.chance(700) { Mode::WriteBack } else { draw_mode(random) };
+    }
+    let trouble = [Trouble::Refuses, Trouble::Full, Trouble::Silent][random.index(3)];
+    plan.faults =
+        Faults { long: Some(LongTrouble { permille: 900, is_cache: false, trouble }), ..Faults::default() };
+    plan.wait_max = Some(Duration::from_millis(1_000));
+    plan.cache_size = 8 << 20;
+    plan.clients = plan.clients.max(8);
+    (plan.cache_latency.stall_permille, plan.origin_latency.stall_permille) = (0, 0);
+    let origin = Duration::from_micros(random.within(100, 2_000));
+    (plan.origin_latency.base, plan.origin_latency.mean) = (origin, origin);
+    plan.shape.length_max = 64 << 10;
+    plan.shape.hot_permille = [0, 300, 700][random.index(3)];
+    (plan.weights.read, plan.weights.write) = (random.within(5, 40), 100);
+    (plan.requests, plan.lives) = (random.within(400, 1_200), random.within(1, 3));
 }
 
 /// The log goes round with dirty blocks in it, and the power fails again and again.

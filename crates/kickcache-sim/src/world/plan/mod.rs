@@ -1,6 +1,6 @@
 //! What a run does, drawn from its seed; each run switches some features off.
 
-use kickcache_engine::config::{Admission, EngineSettings, Mode, RottedLog, VolumeSettings};
+use kickcache_engine::config::{Admission, EngineSettings, Mode, RottedLog, Service, VolumeSettings};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
@@ -148,6 +148,8 @@ pub struct Plan {
     pub atomic_unit: u64,
     /// The books are checked after so many steps.
     pub checks_every: u64,
+    /// How long a request may take whose own devices are well, if that is watched.
+    pub wait_max: Option<Duration>,
 }
 
 fn pick<T: Copy>(random: &mut Random, choices: &[T]) -> T {
@@ -192,6 +194,7 @@ fn draw_settings(random: &mut Random) -> EngineSettings {
         fill_linger: millis(random, &[0, 1, 20, 200]),
         origin_flush_after: millis(random, &[1, 50, 500, 2_000]),
         rotted_log: RottedLog::Refused,
+        service: Service::In,
     }
 }
 
@@ -272,6 +275,7 @@ impl Plan {
             ends,
             atomic_unit: pick(random, &[512, 4_096]),
             checks_every: pick(random, &[256, 1_024, 4_096]),
+            wait_max: None,
         };
         focus::draw(&mut plan, random);
         // What a dead process had written past the cache is nowhere else: an origin that lets go of it when its flush

@@ -47,8 +47,8 @@ impl World {
         if let End::Crash(crash) = end
             && self.random.chance(self.plan.ends.during_recovery)
         {
-            self.prepare_cache::<E>()?;
-            let mut host = self.open::<E>()?;
+            let service = self.prepare_cache::<E>()?;
+            let mut host = self.open::<E>(service)?;
             let events = self.random.below(60);
             let alive =
                 self.run(&mut host, Some(events), |_, host| host.engine.phase() != Phase::Recovering)?;
@@ -92,18 +92,14 @@ impl World {
     /// Opens the cache device until its log was read back; a device that fails meanwhile is tried again.
     fn start<E: Subject>(&mut self) -> Result<Host<E>, String> {
         for attempt in 0.. {
-            let has_cache = self.prepare_cache::<E>()?;
-            let mut host = self.open::<E>()?;
+            let service = self.prepare_cache::<E>()?;
+            let mut host = self.open::<E>(service)?;
             self.faulty = self.plan.faults.in_recovery && attempt < 3;
             let phase = self.recover(&mut host)?;
             self.faulty = self.plan.faults.any();
             match phase {
                 Phase::Running if !self.is_crowded(&host) => {
                     self.has_rotted_header = false;
-                    if !has_cache {
-                        host.engine.take_out_of_service();
-                        self.pump(&mut host)?;
-                    }
                     return Ok(host);
                 }
                 Phase::Running => {

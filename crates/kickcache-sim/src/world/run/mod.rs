@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
+use kickcache_engine::device::Device;
 use kickcache_engine::engine::Engine;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId};
 use kickcache_engine::time::{Duration, Instant, earlier};
@@ -16,6 +17,7 @@ use crate::world::host::{Devices, Host, Surroundings};
 use crate::world::oracle::book::Tick;
 use crate::world::oracle::{Crash, Oracle};
 use crate::world::payload::Payload;
+use crate::world::plan::faults::Trouble;
 use crate::world::plan::{Plan, draw_mode};
 use crate::world::queue::{Event, Queue};
 use crate::world::report::{Failure, Summary};
@@ -61,6 +63,8 @@ struct Outstanding {
     ask: Ask,
     started: Tick,
     version: Version,
+    /// When it was issued.
+    issued: Instant,
     /// The client that waits; `None` for reads that verify.
     client: Option<usize>,
 }
@@ -193,10 +197,11 @@ impl World {
         E::format(&mut self.devices.cache, uuid, &self.plan.origin_sizes)
     }
 
-    fn open<E: Subject>(&mut self) -> Result<Host<E>, String> {
+    fn open<E: Subject>(&mut self, service: Service) -> Result<Host<E>, String> {
         let served = self.volumes.iter().zip(&self.served).filter(|volume| *volume.1);
         let volumes: Vec<VolumeSettings> = served.map(|volume| *volume.0).collect();
-        let engine = E::open(self.now, &self.devices.cache, self.plan.settings, &volumes)?;
+        let settings = EngineSettings { service, ..self.plan.settings };
+        let engine = E::open(self.now, &self.devices.cache, settings, &volumes)?;
         Ok(self.begin_life(engine))
     }
 
@@ -258,6 +263,7 @@ impl World {
             return Err(self.stuck("nothing will ever happen again", host));
         };
         self.pass(next).map_err(|what| self.stuck(&what, host))?;
+        self.check_waits(host)?;
         if event.is_some_and(|event| timeout.is_none_or(|timeout| event <= timeout)) {
             let (_, event) = self.queue.pop().expect("there is an event");
             self.happen(host, event)?;
@@ -271,6 +277,22 @@ impl World {
             return Ok(());
         }
         self.pump(host)
+    }
+
+    /// Whether a request waits for long whose own devices are well.
+    fn check_waits<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
+        let Some(wait_max) = self.plan.wait_max.filter(|_| self.is_running && E::KEEPS_NEIGHBOURS) else {
+            return Ok(());
+        };
+        let is_silent =
+            |volume| host.trouble(Device::Origin(volume), self.now, wait_max) == Some(Trouble::Silent);
+        let is_late = |outstanding: &&Outstanding| {
+            self.now.since(outstanding.issued) > wait_max && !is_silent(outstanding.ask.volume)
+        };
+        match self.outstanding.values().find(is_late) {
+            None => Ok(()),
+            Some(late) => Err(self.stuck(&format!("{:?} waits since {:?}", late.ask, late.issued), host)),
+        }
     }
 
     fn pass(&mut self, next: Instant) -> Result<(), String> {
@@ -362,7 +384,7 @@ impl World {
         self.trace.record(self.now, &[number, extent.start, extent.length, version], || {
             format!("request {number} tick {started} version {version}: {ask:?}")
         });
-        self.outstanding.insert(id, Outstanding { ask, started, version, client });
+        self.outstanding.insert(id, Outstanding { ask, started, version, issued: self.now, client });
         let request = Request { id, volume, operation, extent, checksums: &checksums };
         host.request(self.now, request, payload);
     }

@@ -1,7 +1,7 @@
 //! What an operator does with a cache device that went out of service: goes on without it, and at some time formats it. Of
 //! volumes whose dirty blocks may be on it alone, it loses these or has them written back, older or not.
 
-use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId, VolumeSet};
@@ -21,9 +21,9 @@ const DRAIN_EVENTS: u64 = 20_000;
 impl World {
     /// Makes the cache device fit for the next life: one that went out of service is put aside, or formatted. Gives
     /// whether the life has a cache.
-    pub(super) fn prepare_cache<E: Subject>(&mut self) -> Result<bool, String> {
+    pub(super) fn prepare_cache<E: Subject>(&mut self) -> Result<Service, String> {
         self.take_back_cache();
-        let Some(incomplete) = self.out_of_service::<E>()? else { return Ok(true) };
+        let Some(incomplete) = self.out_of_service::<E>()? else { return Ok(Service::In) };
         self.summary.lives_after_service += 1;
         for number in 0..self.volumes.len() {
             if incomplete.contains(volume_id(number)) {
@@ -33,13 +33,13 @@ impl World {
         if self.random.chance(FORMAT_PERMILLE) {
             self.note(|| "the cache device is formatted".to_owned());
             self.format_another::<E>()?;
-            return Ok(true);
+            return Ok(Service::In);
         }
         self.note(|| "the cache device is out of service and left out".to_owned());
         let mut blank = SimulatedDevice::new(self.plan.cache_size);
         E::format(&mut blank, [9; 16], &self.plan.origin_sizes)?;
         self.aside = Some(std::mem::replace(&mut self.devices.cache, blank));
-        Ok(false)
+        Ok(Service::Out)
     }
 
     /// The cache device that was put aside is back in its place.
@@ -77,8 +77,6 @@ impl World {
             format!("volume {}: {} dirty blocks of a device out of service", volume.get(), dirty.len())
         });
         if self.random.chance(ACCEPT_OLDER_PERMILLE) {
-            // Only dirty blocks may go to the origin: of clean ones between them it may have newer ones.
-            host.engine.take_out_of_service();
             host.engine.drain(self.now, volume);
             let is_drained = |host: &Host<E>| {
                 let status = host.engine.status();
@@ -93,7 +91,8 @@ impl World {
 
     /// Reads the log of a device that is out of service, as a tool does.
     fn open_in_spite<E: Subject>(&mut self, settings: VolumeSettings) -> Result<Host<E>, String> {
-        let engine = E::open(self.now, &self.devices.cache, self.plan.settings, &[settings])?;
+        let out = EngineSettings { service: Service::Out, ..self.plan.settings };
+        let engine = E::open(self.now, &self.devices.cache, out, &[settings])?;
         let mut host = self.begin_life(engine);
         self.faulty = false;
         self.run(&mut host, None, |_, host| host.engine.phase() != Phase::Recovering)?;

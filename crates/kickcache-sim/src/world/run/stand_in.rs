@@ -211,6 +211,8 @@ impl<const FLAW: u8> StandIn<FLAW> {
 }
 
 impl<const FLAW: u8> Subject for StandIn<FLAW> {
+    const KEEPS_NEIGHBOURS: bool = false;
+
     fn format(_: &mut SimulatedDevice, _: [u8; 16], _: &[u64]) -> Result<(), String> {
         Ok(())
     }
@@ -241,8 +243,6 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
     fn set_service(_: &mut SimulatedDevice, _: ServiceMark) -> Result<(), String> {
         Ok(())
     }
-
-    fn take_out_of_service(&mut self) {}
 
     fn phase(&self) -> Phase {
         match self.stopping {

@@ -234,7 +234,7 @@ pub(super) fn durable(device: &[u8]) -> DurablePlaces {
     for (number, block) in (0..).zip(device.as_chunks::<BLOCK_BYTES>().0) {
         simulated.prepare(number, &Block::from_bytes(block));
     }
-    durable_places(&simulated)
+    durable_places(&simulated, simulated.blocks())
 }
 
 /// What a killed process wrote last, and journal blocks, have no second witness: there a flip looks like a torn

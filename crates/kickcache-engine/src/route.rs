@@ -1,0 +1,124 @@
+//! Which way a write goes: into the log, through it to the origin, or around it.
+
+use alloc::vec::Vec;
+
+use crate::cache::slots::SlotState;
+use crate::config::Mode;
+use crate::inflight::requests::{RequestSlot, Route, Source, Stage, blocks_of};
+use crate::state::State;
+use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE};
+
+/// Of what a volume has in the log, the part that waits for the origin's flush alone and makes that urgent at the dirty
+/// limit.
+const UNFLUSHED_PART: u64 = 4;
+
+impl State {
+    /// Chooses the route of the part of a write that is under way, and cuts it short where the log has no room for more of
+    /// its volume: there only blocks that are in the log anyway stay in it.
+    pub(crate) fn choose_route(&mut self, slot: RequestSlot) -> Route {
+        if self.is_out_of_service() {
+            return Route::Through;
+        }
+        let volume = self.requests.get(slot).volume;
+        if self.prefers_around(slot) && is_aligned(self.part(slot)) && !self.must_be_logged(slot) {
+            return Route::Around;
+        }
+        let settings = self.volume(volume).settings;
+        let is_at_limit = self.dirty_share(volume) >= u64::from(settings.dirty_limit);
+        if settings.mode == Mode::WriteBack && !is_at_limit {
+            return Route::Log;
+        }
+        self.hurry_flush(slot);
+        if self.is_log_overdrawn(volume) {
+            return self.choose_for_overdrawn(slot);
+        }
+        let mut keys = self.keys(slot).into_iter();
+        let stays = settings.mode == Mode::WriteBack && keys.all(|key| self.is_kept(key));
+        if stays { Route::Log } else { Route::LogThrough }
+    }
+
+    fn part(&self, slot: RequestSlot) -> ByteExtent {
+        match &self.requests.get(slot).stage {
+            Stage::Write(writing) => writing.extent,
+            Stage::Simple | Stage::Cursor { .. } => panic!("only writes have a route"),
+        }
+    }
+
+    fn keys(&self, slot: RequestSlot) -> Vec<BlockKey> {
+        let volume = self.requests.get(slot).volume;
+        blocks_of(self.part(slot)).map(|block| BlockKey::new(volume, block)).collect()
+    }
+
+    /// Whether the log has something of a block that the origin lacks, or has not flushed.
+    fn is_kept(&self, key: BlockKey) -> bool {
+        self.cache.state_of(key).is_some_and(SlotState::must_be_kept)
+    }
+
+    fn prefers_around(&mut self, slot: RequestSlot) -> bool {
+        let pending = self.requests.get_mut(slot);
+        let volume = pending.volume;
+        let writing = pending.writing();
+        let (extent, source) = (writing.extent, writing.source);
+        let found = self.volume_mut(volume);
+        let settings = found.settings;
+        let stream = if source == Source::Payload { found.write_streams.observe(extent) } else { 0 };
+        let is_stream = settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
+        match settings.mode {
+            Mode::WriteAround | Mode::Bypass => true,
+            Mode::WriteThrough | Mode::WriteBack => {
+                let is_new = || self.keys(slot).into_iter().all(|key| self.cache.find(key).is_none());
+                let is_sooner =
+                    || settings.mode == Mode::WriteBack && self.is_origin_sooner(volume, extent.length);
+                source == Source::Zeroes || is_stream && is_new() || is_sooner()
+            }
+        }
+    }
+
+    /// Whether a write may not go around the log: it would destroy the only copy of other bytes, or of an acknowledged
+    /// write if the origin fails.
+    fn must_be_logged(&mut self, slot: RequestSlot) -> bool {
+        let volume = self.requests.get(slot).volume;
+        if self.cache.volume(volume).cached == 0 {
+            return false;
+        }
+        let partial: Vec<_> = self.requests.get_mut(slot).writing().partial_blocks().collect();
+        self.keys(slot).into_iter().any(|key| match self.cache.state_of(key) {
+            // An unflushed block may be lost at the origin, together with this write, by a power cut.
+            Some(SlotState::Dirty | SlotState::Unflushed) => true,
+            Some(SlotState::Clean) => partial.contains(&key.block()),
+            Some(SlotState::Dead) | None => false,
+        })
+    }
+
+    /// The blocks at the start that go the same way: into the log if they are there anyway, else around it.
+    fn choose_for_overdrawn(&mut self, slot: RequestSlot) -> Route {
+        let keys = self.keys(slot);
+        let stays = self.is_kept(keys[0]);
+        let volume = self.requests.get(slot).volume;
+        let mode = self.volume(volume).settings.mode;
+        let length = keys.iter().take_while(|key| self.is_kept(**key) == stays).count();
+        if let Some(next) = keys.get(length) {
+            let extent = &mut self.requests.get_mut(slot).writing().extent;
+            extent.length = next.block().byte_offset() - extent.start;
+        }
+        match mode {
+            Mode::WriteBack if stays => Route::Log,
+            _ if stays || !is_aligned(self.part(slot)) => Route::LogThrough,
+            Mode::WriteThrough | Mode::WriteBack | Mode::WriteAround | Mode::Bypass => Route::Around,
+        }
+    }
+
+    /// At the limit, what waits for nothing but the origin's flush need not wait for long.
+    fn hurry_flush(&mut self, slot: RequestSlot) {
+        let volume = self.requests.get(slot).volume;
+        let blocks = *self.cache.volume(volume);
+        if blocks.unflushed > 0 && blocks.unflushed * UNFLUSHED_PART >= blocks.must_be_kept() {
+            self.volume_mut(volume).flush.want();
+        }
+    }
+}
+
+fn is_aligned(extent: ByteExtent) -> bool {
+    const _: () = assert!(BLOCK_SIZE.is_multiple_of(SECTOR_SIZE));
+    extent.start.is_multiple_of(SECTOR_SIZE) && extent.end().is_multiple_of(SECTOR_SIZE)
+}
