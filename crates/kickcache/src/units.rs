@@ -164,6 +164,19 @@ pub fn show_bytes(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
+/// A number of things for people: `7`, `1,204`.
+pub fn show_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut shown = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
 /// A rate per second for people: `0`, `950`, `12.3k`, `1.25M`.
 pub fn show_rate(per_second: f64) -> String {
     match per_second {
@@ -226,6 +239,13 @@ mod tests {
         for (text, bytes) in cases {
             assert_eq!(text.parse::<Size>().map(Size::bytes), Ok(bytes), "{text}");
         }
+    }
+
+    #[test]
+    fn counts_are_grouped_by_thousands() {
+        let counts = [0, 7, 999, 1204, 10_000, 123_456, 1_234_567];
+        let shown = ["0", "7", "999", "1,204", "10,000", "123,456", "1,234,567"];
+        assert_eq!(counts.map(show_count), shown);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod guests;
 mod input;
 mod listener;
 mod outbox;
+mod rate_limit;
 mod requests;
 pub mod server;
 mod startup;

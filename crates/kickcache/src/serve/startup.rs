@@ -27,7 +27,7 @@ use crate::serve::config::{
 };
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
-use crate::serve::event_loop::{Clients, EventLoop, OutOfService, ServedListener, Stage, Volume};
+use crate::serve::event_loop::{Clients, Complaints, EventLoop, OutOfService, ServedListener, Stage, Volume};
 use crate::serve::guests::{Guests, Port};
 use crate::serve::listener::{self, Listener};
 use crate::serve::requests::Requests;
@@ -106,6 +106,7 @@ pub(crate) fn start(
         stage: Stage::Serving,
         checksums: Vec::new(),
         accept_again: None,
+        complaints: Complaints::default(),
     };
     event_loop.recover()?;
     match service {

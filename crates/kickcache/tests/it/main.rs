@@ -27,6 +27,7 @@ mod guest;
 mod guests;
 mod history;
 mod ledger;
+mod log;
 mod mounted_kills;
 mod offline_tools;
 mod power_cuts;

@@ -6,6 +6,7 @@ use kickcache_engine::request::{Durability, Errno, Operation, Request, RequestId
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::Checksum;
 
+use super::complaints::Complaint;
 use super::watched::Watched;
 use super::{ACCEPT_PAUSE, EventLoop, Stage};
 use crate::driver::Interest;
@@ -82,16 +83,19 @@ impl<E: CacheEngine> EventLoop<E> {
                 if listener.is_connection() {
                     port.listener = None;
                 }
-                let name = &self.volumes[port.volume].info.name;
-                tracing::info!("a virtual machine connected to {name}");
+                let (now, name) = (self.clock.now(), &self.volumes[port.volume].info.name);
+                let line = format_args!("a virtual machine connected to {name}");
+                self.complaints.say(now, Complaint::GuestConnected(port.volume), line);
                 port.socket = Some(Socket::new(socket));
                 port.generation_of_socket = port.next_generation();
                 self.receive_from_guest(index);
             }
             Ok(None) => self.listen_to_guest(index),
             Err(error) => {
-                tracing::warn!("a virtual machine's connection could not be accepted: {error}");
-                self.accept_again = Some(self.clock.now().plus(ACCEPT_PAUSE));
+                let now = self.clock.now();
+                let line = format_args!("a virtual machine's connection could not be accepted: {error}");
+                self.complaints.say(now, Complaint::GuestNotAccepted(port.volume), line);
+                self.accept_again = Some(now.plus(ACCEPT_PAUSE));
             }
         }
     }
@@ -164,9 +168,16 @@ impl<E: CacheEngine> EventLoop<E> {
         let port = &mut self.guests.ports[index];
         let Some(socket) = port.socket.take() else { return };
         let name = &self.volumes[port.volume].info.name;
+        let now = self.clock.now();
         match error {
-            Some(error) => tracing::warn!("the virtual machine of {name} is disconnected: {error}"),
-            None => tracing::info!("the virtual machine of {name} disconnected"),
+            Some(error) => {
+                let line = format_args!("the virtual machine of {name} is disconnected: {error}");
+                self.complaints.say(now, Complaint::GuestThrownOut(port.volume), line);
+            }
+            None => {
+                let line = format_args!("the virtual machine of {name} disconnected");
+                self.complaints.say(now, Complaint::GuestGone(port.volume), line);
+            }
         }
         let part = guest_key(index, Part::Socket, port.generation_of_socket);
         self.driver.unwatch(socket.as_fd(), Watched::Guest(part).key());
@@ -235,7 +246,8 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             Ok(None) => return Some(request),
             Err(error) => {
-                tracing::error!("a request of {length} bytes failed: no memory ({error})");
+                let line = format_args!("a request of {length} bytes failed: no memory ({error})");
+                self.complaints.say(now, Complaint::NoMemory, line);
                 port.device.complete(&request, Outcome::Failed);
             }
         }

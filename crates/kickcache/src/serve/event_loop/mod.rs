@@ -3,6 +3,7 @@
 //! Over 500 lines because one thread owns engine, driver, listeners and connections, and this is its loop.
 
 mod clients;
+mod complaints;
 mod controls;
 mod guests;
 mod loss;
@@ -23,6 +24,8 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum};
 
 pub(crate) use self::clients::Clients;
+use self::complaints::Complaint;
+pub(crate) use self::complaints::Complaints;
 pub(crate) use self::loss::OutOfService;
 use self::watched::Watched;
 use crate::driver::Interest;
@@ -78,6 +81,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) stage: Stage,
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) accept_again: Option<Instant>,
+    pub(crate) complaints: Complaints,
 }
 
 /// A volume that is served.
@@ -208,6 +212,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.clients.handshakes > 0 {
             self.end_late_handshakes(now);
         }
+        self.tell_held_back(now);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -216,7 +221,11 @@ impl<E: CacheEngine> EventLoop<E> {
             Stage::Serving | Stage::Finishing | Stage::Stopping => None,
         };
         let handshake = if self.clients.handshakes > 0 { self.clients.first_deadline() } else { None };
-        [self.engine.poll_timeout(), goodbye, handshake, self.accept_again].into_iter().flatten().min()
+        let held_back = self.complaints.poll_timeout();
+        [self.engine.poll_timeout(), goodbye, handshake, self.accept_again, held_back]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn accept(&mut self, now: Instant, index: usize) {
@@ -227,10 +236,11 @@ impl<E: CacheEngine> EventLoop<E> {
                 Ok(None) => break,
                 Ok(Some(socket)) => {
                     if self.clients.count >= self.limits.connections_max {
-                        tracing::warn!(
-                            "a client was turned away: {} are connected, which is the limit",
-                            self.clients.count
+                        let count = self.clients.count;
+                        let line = format_args!(
+                            "a client was turned away: {count} are connected, which is the limit"
                         );
+                        self.complaints.say(now, Complaint::TurnedAway, line);
                         continue;
                     }
                     let session = Session::new(Arc::clone(&served.exports));
@@ -240,7 +250,8 @@ impl<E: CacheEngine> EventLoop<E> {
                     self.process(now, id.index);
                 }
                 Err(error) => {
-                    tracing::warn!("a connection could not be accepted: {error}");
+                    let line = format_args!("a connection could not be accepted: {error}");
+                    self.complaints.say(now, Complaint::NotAccepted, line);
                     self.accept_again = Some(now.plus(ACCEPT_PAUSE));
                     return;
                 }
@@ -362,7 +373,8 @@ impl<E: CacheEngine> EventLoop<E> {
             Ok(Some(id)) => id,
             Ok(None) => return false,
             Err(error) => {
-                tracing::error!("a request of {length} bytes failed: no memory ({error})");
+                let line = format_args!("a request of {length} bytes failed: no memory ({error})");
+                self.complaints.say(now, Complaint::NoMemory, line);
                 connection.refuse(command, NbdErrno::Io);
                 return true;
             }
@@ -478,7 +490,8 @@ impl<E: CacheEngine> EventLoop<E> {
         for index in self.clients.indices() {
             let Some(connection) = self.clients.at(index) else { continue };
             if connection.handshaking && connection.deadline <= now {
-                tracing::info!("a client did not finish its handshake in time and was disconnected");
+                let line = format_args!("a client did not finish its handshake in time and was disconnected");
+                self.complaints.say(now, Complaint::LateHandshake, line);
                 self.close(index);
             }
         }
@@ -509,6 +522,7 @@ impl<E: CacheEngine> EventLoop<E> {
         for index in self.clients.indices() {
             self.close(index);
         }
+        self.tell_all_held_back(now);
         tracing::info!(
             "the server has stopped; everything acknowledged is on the cache device or the origin"
         );

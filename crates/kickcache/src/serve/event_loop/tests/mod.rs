@@ -96,6 +96,7 @@ fn toy_loop(
         stage: Stage::Serving,
         checksums: Vec::new(),
         accept_again: None,
+        complaints: Complaints::default(),
     }
 }
 

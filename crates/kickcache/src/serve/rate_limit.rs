@@ -1,0 +1,162 @@
+//! A limit for lines of the log that somebody else can provoke: a few of each kind in a span, then how many more there
+//! were.
+//!
+//! Kinds are the caller's: a few for each volume or device, never what a stranger chooses.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kickcache_engine::time::{Duration, Instant};
+
+use crate::units::show_count;
+
+/// The span of all limits, and the lines of one kind in it that clients can provoke.
+pub(crate) const SPAN: Duration = Duration::from_millis(60_000);
+pub(crate) const LINES_MAX: u32 = 5;
+
+/// Says of each line whether it may be written, and counts those that may not.
+pub(crate) struct RateLimit<K> {
+    lines_max: u32,
+    span: Duration,
+    kinds: BTreeMap<K, Kind>,
+}
+
+/// A kind's span, from its first line on.
+struct Kind {
+    began: Instant,
+    said: u32,
+    held: u64,
+}
+
+/// Lines that were not written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Held {
+    pub(crate) count: u64,
+    pub(crate) span: Duration,
+}
+
+impl<K: Ord + Clone> RateLimit<K> {
+    /// At most so many lines of each kind in a span.
+    pub(crate) fn new(lines_max: u32, span: Duration) -> RateLimit<K> {
+        RateLimit { lines_max, span, kinds: BTreeMap::new() }
+    }
+
+    /// Whether a line of this kind may be written; if not, it is counted.
+    pub(crate) fn allows(&mut self, now: Instant, kind: &K) -> bool {
+        let fresh = Kind { began: now, said: 0, held: 0 };
+        let entry = match self.kinds.get_mut(kind) {
+            Some(entry) => entry,
+            None => self.kinds.entry(kind.clone()).or_insert(fresh),
+        };
+        // What was held back is told before a new span begins.
+        if entry.held == 0 && entry.began.plus(self.span) <= now {
+            *entry = Kind { began: now, said: 0, held: 0 };
+        }
+        if entry.said < self.lines_max {
+            entry.said += 1;
+            return true;
+        }
+        entry.held += 1;
+        false
+    }
+
+    /// A kind whose span is over, and what was held back of it; the next line begins a new span.
+    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<(K, Held)> {
+        let is_due = |entry: &Kind| entry.held > 0 && entry.began.plus(self.span) <= now;
+        let (kind, _) = self.kinds.iter().find(|(_, entry)| is_due(entry))?;
+        let kind = kind.clone();
+        let entry = self.kinds.remove(&kind)?;
+        Some((kind, entry.told(now)))
+    }
+
+    /// When [`RateLimit::poll_held`] has something next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let held = self.kinds.values().filter(|entry| entry.held > 0);
+        held.map(|entry| entry.began.plus(self.span)).min()
+    }
+
+    /// All that is held back, due or not: nobody will tell it later.
+    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = (K, Held)> + use<K> {
+        let kinds = std::mem::take(&mut self.kinds).into_iter();
+        kinds.filter(|(_, entry)| entry.held > 0).map(move |(kind, entry)| (kind, entry.told(now)))
+    }
+}
+
+impl Kind {
+    fn told(&self, now: Instant) -> Held {
+        Held { count: self.held, span: now.since(self.began) }
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.span.as_nanos().div_ceil(1_000_000_000);
+        write!(f, "and {} more in {seconds} s", show_count(self.count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn limit() -> RateLimit<&'static str> {
+        RateLimit::new(5, SPAN)
+    }
+
+    fn said(limit: &mut RateLimit<&'static str>, now: Instant, kind: &'static str, lines: u32) -> usize {
+        (0..lines).filter(|_| limit.allows(now, &kind)).count()
+    }
+
+    #[test]
+    fn a_few_lines_are_written_and_the_rest_is_counted() {
+        let mut limit = limit();
+        assert_eq!(said(&mut limit, at(0), "x", 1209), 5);
+        assert_eq!(limit.poll_timeout(), Some(at(60)));
+        assert_eq!(limit.poll_held(at(59)), None);
+        let (kind, held) = limit.poll_held(at(60)).unwrap();
+        assert_eq!((kind, held.to_string().as_str()), ("x", "and 1,204 more in 60 s"));
+        assert_eq!((limit.poll_held(at(60)), limit.poll_timeout()), (None, None));
+    }
+
+    #[test]
+    fn kinds_do_not_hold_each_other_back() {
+        let mut limit = limit();
+        assert_eq!(said(&mut limit, at(0), "x", 9), 5);
+        assert_eq!(said(&mut limit, at(0), "y", 3), 3);
+        assert_eq!(said(&mut limit, at(1), "y", 3), 2);
+    }
+
+    #[test]
+    fn a_new_span_begins_when_the_old_one_is_told() {
+        let mut limit = limit();
+        assert_eq!(said(&mut limit, at(0), "x", 6), 5);
+        assert_eq!(said(&mut limit, at(61), "x", 6), 0, "the first span was not told yet");
+        assert_eq!(
+            limit.poll_held(at(62)).unwrap().1,
+            Held { count: 7, span: Duration::from_millis(62_000) }
+        );
+        assert_eq!(said(&mut limit, at(62), "x", 6), 5);
+        assert_eq!(limit.poll_timeout(), Some(at(122)));
+    }
+
+    #[test]
+    fn a_span_in_which_nothing_was_held_back_ends_unsaid() {
+        let mut limit = limit();
+        assert_eq!(said(&mut limit, at(0), "x", 5), 5);
+        assert_eq!((limit.poll_held(at(60)), limit.poll_timeout()), (None, None));
+        assert_eq!(said(&mut limit, at(60), "x", 5), 5);
+    }
+
+    #[test]
+    fn in_the_end_all_is_told() {
+        let mut limit = limit();
+        said(&mut limit, at(0), "x", 6);
+        said(&mut limit, at(0), "y", 5);
+        let told: Vec<_> = limit.end(at(10)).collect();
+        assert_eq!(told, [("x", Held { count: 1, span: Duration::from_millis(10_000) })]);
+    }
+}
