@@ -11,9 +11,10 @@ use anyhow::{Context, anyhow};
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::units::VolumeId;
 
+use crate::cli::cache_report::cache_report;
 use crate::cli::handed_over::HandedOver;
 use crate::cli::leave::leave_out;
-use crate::control::report::{CacheReport, Report, VolumeNames};
+use crate::control::report::{CacheReport, Report};
 use crate::control::server::ControlServer;
 use crate::control::{ControlError, ControlTarget};
 use crate::driver::executor::IoEngine;
@@ -24,7 +25,7 @@ use crate::serve::config::{
     self, CacheConfig, CacheService, Limits, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig,
 };
 use crate::serve::error::ServeError;
-use crate::serve::server::{Server, ServerHandle, ServerStatus};
+use crate::serve::server::{Server, ServerHandle};
 use crate::words::{IoEngineWord, ModeWord};
 
 /// How long somebody who asks waits for a daemon that is starting.
@@ -302,7 +303,7 @@ impl ControlTarget for Daemon {
     fn status(&self) -> Result<Report, ControlError> {
         let servers = self.servers()?;
         // One that ended on its own has nothing to tell; the log says why.
-        let report = |served: &Served| Some(cache_report(served, &served.handle.status().ok()?));
+        let report = |served: &Served| Some(cache_report(&served.cache, served.handle.status().ok()?));
         let caches: Vec<CacheReport> = servers.iter().filter_map(report).collect();
         if caches.is_empty() {
             return Err(ControlError::Stopped);
@@ -336,20 +337,6 @@ impl ControlTarget for Daemon {
         }
         Ok(())
     }
-}
-
-fn cache_report(served: &Served, status: &ServerStatus) -> CacheReport {
-    let names = status.volumes.iter().map(|info| {
-        let plan = served.cache.volumes.iter().find(|plan| plan.name == info.name);
-        let nbd = plan.map(|plan| plan.nbd.iter().map(|address| address.uri(&plan.name)).collect());
-        VolumeNames {
-            id: info.id,
-            name: info.name.clone(),
-            origin: info.origin.clone(),
-            nbd: nbd.unwrap_or_default(),
-        }
-    });
-    CacheReport::new(&status.cache, &status.engine, &names.collect::<Vec<_>>())
 }
 
 fn control_error(error: ServeError) -> ControlError {

@@ -2,14 +2,15 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
-use crate::control::report::{Report, VolumeReport};
+use crate::control::last_error::LastError;
+use crate::control::report::{CacheReport, Report, VolumeReport};
 use crate::offline::drain::{DrainPlan, drain};
 use crate::serve::config::OriginMove;
 use crate::units::show_bytes;
@@ -25,6 +26,8 @@ Examples:
 
 /// How often the daemon is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(200);
+/// How often it is said what stands in the way.
+const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Write all dirty blocks of a volume back to its origin
 ///
@@ -82,17 +85,59 @@ impl DrainArgs {
     fn ask_daemon(&self, volume: &str, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
         client.drain(volume)?;
-        let mut left = left(volume, &client.status()?)?;
+        let mut report = client.status()?;
+        let mut left = left(volume, &report)?;
         writeln!(out, "{volume}: {} to write back", show_bytes(left))?;
+        let mut obstacles = Obstacles::default();
         while self.wait && left > 0 {
+            if let Some(line) = obstacles.tell(Instant::now(), volume, &report) {
+                eprintln!("{line}");
+            }
             std::thread::sleep(ASK_EVERY);
-            left = self::left(volume, &client.status()?)?;
+            report = client.status()?;
+            left = self::left(volume, &report)?;
         }
         if self.wait {
             writeln!(out, "{volume}: drained; the origin has everything")?;
         }
         Ok(())
     }
+}
+
+/// What stands in the way of a drain, said at once and then now and then.
+#[derive(Default)]
+struct Obstacles {
+    said: Option<Instant>,
+}
+
+impl Obstacles {
+    /// What is to be said, if anything: devices that failed a moment ago, or do not answer.
+    fn tell(&mut self, now: Instant, name: &str, report: &Report) -> Option<String> {
+        if self.said.is_some_and(|said| now.duration_since(said) < SAY_EVERY) {
+            return None;
+        }
+        let is_here = |cache: &&CacheReport| cache.volumes.iter().any(|volume| volume.name == name);
+        let cache = report.caches.iter().find(is_here)?;
+        let volume = cache.volumes.iter().find(|volume| volume.name == name)?;
+        let origin = obstacle(volume.origin_silent_seconds, volume.origin_last_error.as_ref());
+        let device = obstacle(cache.silent_seconds, cache.last_error.as_ref());
+        let what = match (origin, device) {
+            (Some(what), _) => format!("its origin {}: {what}", volume.origin),
+            (None, Some(what)) => format!("the cache device {}: {what}", cache.device),
+            (None, None) => return None,
+        };
+        self.said = Some(now);
+        let left = show_bytes(volume.dirty_bytes + volume.unflushed_bytes);
+        Some(format!("{name}: {what}; {left} still to write back, tried again until it works"))
+    }
+}
+
+fn obstacle(silent: Option<f64>, error: Option<&LastError>) -> Option<String> {
+    if let Some(seconds) = silent {
+        return Some(format!("it has completed nothing for {seconds:.0} s"));
+    }
+    let error = error.filter(|error| error.seconds_ago < SAY_EVERY.as_secs_f64())?;
+    Some(error.show())
 }
 
 /// On standard error, if that is a terminal.

@@ -1,5 +1,6 @@
 //! The command line: one file a command. Standard output is written here and nowhere else.
 
+mod cache_report;
 mod check;
 mod completions;
 mod daemon;

@@ -3,6 +3,7 @@
 //! One request and one reply a line, each a JSON object, over a unix socket that only its owner can open.
 
 pub mod client;
+pub mod last_error;
 pub mod report;
 pub mod server;
 pub mod wire;

@@ -1,11 +1,12 @@
 //! The state of a daemon as the control socket and `status --json` tell it. Sizes are in bytes, counters only grow.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use kickcache_engine::stats::{self, CacheHealth};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use serde::{Deserialize, Serialize};
 
+use crate::control::last_error::LastError;
 use crate::words::ModeWord;
 
 /// A daemon.
@@ -30,6 +31,12 @@ pub struct CacheReport {
     pub device: String,
     /// Whether it is in service.
     pub health: HealthWord,
+    /// Its errors, if it had any.
+    #[serde(default)]
+    pub last_error: Option<LastError>,
+    /// Seconds for which it has completed nothing of what it owes, if they are many.
+    #[serde(default)]
+    pub silent_seconds: Option<f64>,
     /// Bytes that its segments can hold.
     pub capacity_bytes: u64,
     /// Segments in all.
@@ -67,6 +74,12 @@ pub struct VolumeReport {
     pub name: String,
     /// Path of the origin.
     pub origin: String,
+    /// The errors of the origin, if it had any.
+    #[serde(default)]
+    pub origin_last_error: Option<LastError>,
+    /// Seconds for which the origin has completed nothing of what it owes, if they are many.
+    #[serde(default)]
+    pub origin_silent_seconds: Option<f64>,
     /// Where NBD clients find it.
     pub nbd: Vec<String>,
     /// Its mode.
@@ -87,28 +100,53 @@ pub struct VolumeReport {
     pub counters: VolumeCounters,
 }
 
+/// What a report says about a cache device beside the engine's numbers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CacheFacts {
+    /// Its path.
+    pub device: PathBuf,
+    /// What is wrong with it.
+    pub trouble: Trouble,
+    /// Its volumes.
+    pub volumes: Vec<VolumeFacts>,
+}
+
+/// What is wrong with a device.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Trouble {
+    /// Its errors, if it had any.
+    pub last_error: Option<LastError>,
+    /// Seconds for which it has completed nothing of what it owes, if they are many.
+    pub silent_seconds: Option<f64>,
+}
+
 /// What a report says about a volume beside the engine's numbers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct VolumeNames {
+#[derive(Clone, PartialEq, Debug)]
+pub struct VolumeFacts {
     /// Its id in the engine.
     pub id: VolumeId,
     /// Its name.
     pub name: String,
     /// Path of the origin.
     pub origin: String,
+    /// What is wrong with the origin.
+    pub trouble: Trouble,
     /// Where NBD clients find it.
     pub nbd: Vec<String>,
 }
 
 impl CacheReport {
-    /// The report on one engine; volumes without names are left out.
-    pub fn new(device: &Path, status: &stats::Status, names: &[VolumeNames]) -> CacheReport {
-        let volume = |status: &stats::VolumeStatus| {
-            names.iter().find(|names| names.id == status.volume).map(|names| VolumeReport::new(status, names))
+    /// The report on one engine; volumes without facts are left out.
+    pub fn new(status: &stats::Status, facts: CacheFacts) -> CacheReport {
+        let volume = |facts: VolumeFacts| {
+            let status = status.volumes.iter().find(|status| status.volume == facts.id)?;
+            Some(VolumeReport::new(status, facts))
         };
         CacheReport {
-            device: device.display().to_string(),
+            device: facts.device.display().to_string(),
             health: status.health.into(),
+            last_error: facts.trouble.last_error,
+            silent_seconds: facts.trouble.silent_seconds,
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
             segments: status.segments,
             free_segments: status.free_segments,
@@ -117,17 +155,19 @@ impl CacheReport {
             main_bytes: status.main_blocks * BLOCK_SIZE,
             memory_bytes: status.memory_bytes,
             counters: status.counters.into(),
-            volumes: status.volumes.iter().filter_map(volume).collect(),
+            volumes: facts.volumes.into_iter().filter_map(volume).collect(),
         }
     }
 }
 
 impl VolumeReport {
-    fn new(status: &stats::VolumeStatus, names: &VolumeNames) -> VolumeReport {
+    fn new(status: &stats::VolumeStatus, facts: VolumeFacts) -> VolumeReport {
         VolumeReport {
-            name: names.name.clone(),
-            origin: names.origin.clone(),
-            nbd: names.nbd.clone(),
+            name: facts.name,
+            origin: facts.origin,
+            origin_last_error: facts.trouble.last_error,
+            origin_silent_seconds: facts.trouble.silent_seconds,
+            nbd: facts.nbd,
             mode: status.mode.into(),
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,

@@ -64,6 +64,8 @@ fn report() -> Report {
     let volume = VolumeReport {
         name: "vm1".into(),
         origin: "/dev/sdb".into(),
+        origin_last_error: None,
+        origin_silent_seconds: None,
         nbd: vec!["unix:/run/vm1.sock".into()],
         mode: ModeWord::WriteBack,
         size_bytes: 1 << 40,
@@ -77,6 +79,8 @@ fn report() -> Report {
     let cache = CacheReport {
         device: "/dev/nvme0n1p4".into(),
         health: HealthWord::Good,
+        last_error: None,
+        silent_seconds: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 100,

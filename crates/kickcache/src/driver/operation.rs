@@ -5,6 +5,7 @@ use kickcache_engine::units::{BLOCK_BYTES, Checksum};
 
 use crate::driver::backend::{Io, IoKind, Target};
 use crate::driver::checksum::{RunningChecksum, checksum};
+use crate::driver::fault::{Cause, Fault};
 use crate::driver::memory::Chunk;
 
 /// Stretches that one system call takes.
@@ -38,6 +39,18 @@ pub(crate) enum Work {
     Zero { mode: i32, then_sync: bool },
 }
 
+impl Work {
+    fn word(self) -> &'static str {
+        match self {
+            Work::Read | Work::ReadMetadata => "read",
+            Work::Write(_) => "write",
+            Work::Flush => "flush",
+            Work::Discard(_) => "discard",
+            Work::Zero { .. } => "write-zeroes",
+        }
+    }
+}
+
 /// How a write becomes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteSync {
@@ -63,8 +76,10 @@ pub(crate) enum Next {
     Continue,
     /// The device cannot store zeroes by itself: write them.
     WriteZeroes { dsync: bool },
-    /// The submission ended.
-    End(Result<(), DeviceError>),
+    /// The submission ended well.
+    Done,
+    /// The submission failed.
+    Failed(Cause),
 }
 
 impl Operation {
@@ -145,19 +160,19 @@ impl Operation {
                 match self.done.cmp(&self.length) {
                     std::cmp::Ordering::Less if moved > 0 => Next::Continue,
                     // The end of a device that was cut short behind our back, or a kernel that counts wrong.
-                    std::cmp::Ordering::Less | std::cmp::Ordering::Greater => Next::End(Err(DeviceError::Io)),
+                    std::cmp::Ordering::Less | std::cmp::Ordering::Greater => Next::Failed(Cause::Short),
                     std::cmp::Ordering::Equal if self.work == Work::Write(WriteSync::After) => {
                         self.work = Work::Flush;
                         Next::Continue
                     }
-                    std::cmp::Ordering::Equal => Next::End(Ok(())),
+                    std::cmp::Ordering::Equal => Next::Done,
                 }
             }
             Work::Zero { then_sync: true, .. } => {
                 self.work = Work::Flush;
                 Next::Continue
             }
-            Work::Flush | Work::Discard(_) | Work::Zero { .. } => Next::End(Ok(())),
+            Work::Flush | Work::Discard(_) | Work::Zero { .. } => Next::Done,
         }
     }
 
@@ -166,9 +181,8 @@ impl Operation {
             self.repeats += 1;
             return Next::Continue;
         }
-        let error = device_error(errno);
         match self.work {
-            Work::Zero { then_sync, .. } if error == DeviceError::Unsupported => {
+            Work::Zero { then_sync, .. } if device_error(errno) == DeviceError::Unsupported => {
                 Next::WriteZeroes { dsync: then_sync }
             }
             Work::Read
@@ -176,8 +190,20 @@ impl Operation {
             | Work::Write(_)
             | Work::Flush
             | Work::Discard(_)
-            | Work::Zero { .. } => Next::End(Err(error)),
+            | Work::Zero { .. } => Next::Failed(Cause::Errno(errno)),
         }
+    }
+
+    /// What failed; nothing, if a device that need not give space back does not.
+    pub(crate) fn fault(&self, cause: Cause) -> Option<Fault> {
+        let (offset, length) = match self.work {
+            Work::Discard(_) if error_of(cause) == DeviceError::Unsupported => return None,
+            Work::Flush => (0, 0),
+            Work::Read | Work::ReadMetadata | Work::Write(_) | Work::Discard(_) | Work::Zero { .. } => {
+                (self.offset, self.length)
+            }
+        };
+        Some(Fault { device: self.device, operation: self.work.word(), offset, length, cause })
     }
 
     fn remaining(&mut self) -> (*const libc::iovec, u32) {
@@ -242,8 +268,26 @@ fn skip(list: &[libc::iovec], done: u64, into: &mut Vec<libc::iovec>) {
     }
 }
 
+/// The engine's word for what went wrong.
+pub(crate) fn error_of(cause: Cause) -> DeviceError {
+    match cause {
+        Cause::Errno(errno) => device_error(errno),
+        Cause::Short => DeviceError::Io,
+    }
+}
+
+/// What a device without errnos would have said.
+pub(crate) fn cause_of(error: DeviceError) -> Cause {
+    match error {
+        DeviceError::Io => Cause::Errno(libc::EIO),
+        DeviceError::NoSpace => Cause::Errno(libc::ENOSPC),
+        DeviceError::Gone => Cause::Errno(libc::ENODEV),
+        DeviceError::Unsupported => Cause::Errno(libc::EOPNOTSUPP),
+    }
+}
+
 /// The engine's word for an errno.
-pub(crate) fn device_error(errno: i32) -> DeviceError {
+fn device_error(errno: i32) -> DeviceError {
     match errno {
         libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM => DeviceError::Gone,
         libc::ENOSPC | libc::EDQUOT => DeviceError::NoSpace,

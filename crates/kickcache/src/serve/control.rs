@@ -5,8 +5,11 @@ use std::sync::mpsc::Sender;
 
 use kickcache_engine::config::Mode;
 use kickcache_engine::stats::Status;
+use kickcache_engine::time::Duration;
 use kickcache_engine::units::VolumeId;
 
+use crate::driver::executor::IoEngine;
+use crate::driver::fault::Fault;
 use crate::export::nbd::ExportInfo;
 use crate::serve::error::ServeError;
 
@@ -24,14 +27,40 @@ pub(crate) enum Control {
 pub struct ServerStatus {
     /// The cache device.
     pub cache: PathBuf,
+    /// How devices are read and written.
+    pub io_engine: IoEngine,
     /// The engine's state and counters.
     pub engine: Status,
+    /// What is wrong with the cache device.
+    pub cache_trouble: Trouble,
     /// The volumes, in the order of the configuration.
     pub volumes: Vec<VolumeInfo>,
+    /// What is wrong with their origins, in the same order.
+    pub origin_troubles: Vec<Trouble>,
     /// Connections of clients.
     pub connections: usize,
     /// Where NBD is served.
     pub addresses: Vec<String>,
+}
+
+/// What is wrong with a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Trouble {
+    /// Its errors, if it had any.
+    pub errors: Option<Errors>,
+    /// For how long it has completed nothing of what it owes, if that is long.
+    pub silent: Option<Duration>,
+}
+
+/// The errors of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errors {
+    /// How many.
+    pub count: u64,
+    /// The last one.
+    pub last: Fault,
+    /// How long ago that was.
+    pub ago: Duration,
 }
 
 /// What is fixed about a volume.

@@ -18,3 +18,4 @@ pub mod server;
 mod startup;
 #[cfg(test)]
 mod toy;
+mod troubles;

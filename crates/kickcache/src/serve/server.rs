@@ -9,7 +9,7 @@ use kickcache_engine::config::Mode;
 use crate::driver::wakeup::Wakeup;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
-pub use crate::serve::control::{ServerStatus, VolumeInfo};
+pub use crate::serve::control::{Errors, ServerStatus, Trouble, VolumeInfo};
 use crate::serve::error::ServeError;
 use crate::serve::startup;
 

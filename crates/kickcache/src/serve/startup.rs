@@ -31,6 +31,7 @@ use crate::serve::event_loop::{Clients, Complaints, EventLoop, OutOfService, Ser
 use crate::serve::guests::{Guests, Port};
 use crate::serve::listener::{self, Listener};
 use crate::serve::requests::Requests;
+use crate::serve::troubles::Troubles;
 
 /// An origin that was opened, with what was said about it.
 struct OpenVolume {
@@ -77,9 +78,9 @@ pub(crate) fn start(
     })
     .map_err(ServeError::system("set up input and output"))?;
     let clock = Clock::start();
-    let in_service = match service {
-        CacheService::InService => Service::In,
-        CacheService::LeftOut => Service::Out,
+    let (in_service, out_of_service) = match service {
+        CacheService::InService => (Service::In, OutOfService::Untold),
+        CacheService::LeftOut => (Service::Out, OutOfService::Told),
     };
     let engine_settings = EngineSettings { service: in_service, ..config.engine };
     let engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
@@ -90,10 +91,7 @@ pub(crate) fn start(
         driver,
         cache: path,
         superblock,
-        out_of_service: match service {
-            CacheService::InService => OutOfService::Untold,
-            CacheService::LeftOut => OutOfService::Told,
-        },
+        out_of_service,
         volumes: infos,
         listeners: Vec::new(),
         limits: config.limits,
@@ -107,6 +105,7 @@ pub(crate) fn start(
         checksums: Vec::new(),
         accept_again: None,
         complaints: Complaints::default(),
+        troubles: Troubles::new(),
     };
     event_loop.recover()?;
     match service {
@@ -330,6 +329,7 @@ fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
                 WriteAccess::ReadOnly => Access::ReadOnly,
             };
             let file = BlockFile::open(&path, access, Emptiness::Refused)?;
+            file.probe()?;
             let (size, identity, zeroes) = (file.size(), file.identity(), file.zeroes());
             (Medium::File(file), size, identity, zeroes)
         }

@@ -37,6 +37,7 @@ mod rng;
 mod scratch;
 mod signals;
 mod simulate;
+mod told;
 mod tools;
 mod versions;
 mod virtio_driver_crate;

@@ -106,16 +106,18 @@ fn print_cache(out: &mut dyn Write, cache: &CacheReport, colour: Colour) -> io::
         HealthWord::Good => ("good", Tone::Good),
         HealthWord::OutOfService => ("OUT OF SERVICE: every request goes to the origin", Tone::Bad),
     };
-    let errors = match cache.counters.errors {
-        0 => String::new(),
-        count => paint(&format!(", {count} errors"), Tone::Warning, colour),
+    let trouble = match (cache.silent_seconds, &cache.last_error) {
+        (Some(seconds), _) => format!(", {}", show_silence(seconds)),
+        (None, Some(error)) => format!(", {}", error.show()),
+        (None, None) => String::new(),
     };
+    let trouble = paint(&trouble, Tone::Warning, colour);
     let capacity = show_bytes(cache.capacity_bytes);
     let free = show_ratio(cache.free_segments, cache.segments);
     let memory = show_bytes(cache.memory_bytes);
     writeln!(
         out,
-        "cache device {}: {}{errors}; {capacity}, {free} of the segments free; tables take {memory} of memory",
+        "cache device {}: {}{trouble}; {capacity}, {free} of the segments free; tables take {memory} of memory",
         cache.device,
         paint(word, tone, colour)
     )
@@ -170,16 +172,24 @@ fn volume_health(cache: &CacheReport, volume: &VolumeReport) -> Cell {
     if counters.damaged_blocks > 0 {
         return Cell::toned(format!("DAMAGED: {} dirty blocks are lost", counters.damaged_blocks), Tone::Bad);
     }
+    if let Some(seconds) = volume.origin_silent_seconds {
+        return Cell::toned(format!("origin: {}", show_silence(seconds)), Tone::Bad);
+    }
+    if let Some(error) = &volume.origin_last_error {
+        return Cell::toned(format!("origin: {}", error.show()), Tone::Warning);
+    }
     if cache.health == HealthWord::OutOfService {
         return Cell::toned("without cache", Tone::Warning);
-    }
-    if counters.origin_errors > 0 {
-        return Cell::toned(format!("{} errors of the origin", counters.origin_errors), Tone::Warning);
     }
     if counters.healed_blocks > 0 {
         return Cell::toned(format!("{} blocks healed", counters.healed_blocks), Tone::Warning);
     }
     Cell::toned("good", Tone::Good)
+}
+
+fn show_silence(seconds: f64) -> String {
+    let span = show_duration(Duration::from_secs_f64(seconds.clamp(0.0, 1e12)));
+    format!("SILENT: it has completed nothing for {span}")
 }
 
 #[cfg(test)]

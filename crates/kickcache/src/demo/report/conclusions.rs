@@ -1,7 +1,8 @@
 //! What the figures say, in three sentences.
 
-use crate::demo::report::numbers::{count, factor, times};
+use crate::demo::report::numbers::{factor, times};
 use crate::demo::result::{DemoResult, Phase, PhaseResult};
+use crate::units::show_count;
 
 /// How many times the slow disk's speed is worth a mention.
 const NOTABLE: u64 = 10;
@@ -45,7 +46,7 @@ fn of_junk(cold: &PhaseResult, junk: &PhaseResult) -> String {
         gain if gain > NOISE => format!("cost nothing ({gain:+.0} %)"),
         _ => "cost nothing".into(),
     };
-    let (with, without) = (count(junk.total.iops), count(cold.total.iops));
+    let (with, without) = (show_count(junk.total.iops), show_count(cold.total.iops));
     format!("Junk in the cache {verdict}: {with} IOPS, {without} without it.")
 }
 
@@ -54,6 +55,6 @@ fn of_restart(before: &PhaseResult, restart: &PhaseResult) -> String {
     let part = factor(first, at_end(before)) * 100.0;
     let lowest =
         (0..restart.millis / SPAN).map(|second| restart.iops_between(second * SPAN, (second + 1) * SPAN));
-    let (first, lowest) = (count(first), count(lowest.min().unwrap_or(0)));
+    let (first, lowest) = (show_count(first), show_count(lowest.min().unwrap_or(0)));
     format!("Restart: {first} IOPS in the first second, {part:.0} % of before it; lowest {lowest}.")
 }

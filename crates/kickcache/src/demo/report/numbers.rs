@@ -1,18 +1,5 @@
 //! Numbers as the demo's table and sentences show them.
 
-/// A count with a comma between thousands.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A time with three digits: `97.2 us`, `1.05 ms`, `195 ms`.
 pub(crate) fn time(nanos: u64) -> String {
     let micros = nanos as f64 / 1e3;
@@ -54,7 +41,6 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         let times_shown = [0, 950, 97_240, 999_600, 1_049_000, 195_400_000, 2_000_000_000].map(time);
         assert_eq!(times_shown, ["0.00 us", "0.95 us", "97.2 us", "1.00 ms", "1.05 ms", "195 ms", "2.00 s"]);
         assert_eq!([(1, 1), (183, 10), (15_700, 100)].map(|(n, b)| times(n, b)), ["1.0x", "18.3x", "157x"]);

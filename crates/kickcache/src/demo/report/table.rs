@@ -1,7 +1,8 @@
 //! The table: a row a run.
 
-use crate::demo::report::numbers::{count, percent, time, times};
+use crate::demo::report::numbers::{percent, time, times};
 use crate::demo::result::{DemoResult, Phase, PhaseResult};
+use crate::units::show_count;
 
 /// Width of the first column.
 const NAME: usize = 12;
@@ -21,8 +22,8 @@ fn head(result: &DemoResult) -> String {
 }
 
 fn row(phase: &PhaseResult, base: u64) -> String {
-    let (name, iops) = (phase.phase.name(), count(phase.total.iops));
-    let jobs: String = phase.jobs.iter().map(|job| format!("{:>8}", count(job.iops))).collect();
+    let (name, iops) = (phase.phase.name(), show_count(phase.total.iops));
+    let jobs: String = phase.jobs.iter().map(|job| format!("{:>8}", show_count(job.iops))).collect();
     let hits = phase.cache.map_or_else(|| "-".into(), |cache| percent(cache.hit_ratio));
     let latency = phase.total.latency;
     let [p50, p99, p99_9] = [latency.p50_ns, latency.p99_ns, latency.p99_9_ns].map(time);

@@ -1,5 +1,7 @@
 //! Opens files and block devices as cache devices and origins.
 
+mod probe;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -56,6 +58,16 @@ pub enum OpenError {
     /// Not writable.
     #[error("{path} cannot be written ({source}); make it writable, or serve it read-only")]
     ReadOnly {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not readable.
+    #[error(
+        "{path} cannot be read: the first read of it failed ({source}); see to the device, then start again"
+    )]
+    Unreadable {
         /// Which device.
         path: PathBuf,
         /// Why.

@@ -21,8 +21,10 @@ use crate::driver::buffers::Buffers;
 use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
 use crate::driver::device::{BlockFile, Kind};
+use crate::driver::fault::{Cause, Fault, Faults};
 use crate::driver::memory::Mapping;
-use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync};
+use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync, cause_of, error_of};
+use crate::driver::pulse::Pulse;
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
 use crate::driver::virtual_device::VirtualDevice;
@@ -62,6 +64,7 @@ pub struct DriverSettings {
 /// Executes submissions. Stays on the thread that opened it.
 pub struct Driver {
     backend: Box<dyn Backend>,
+    io_engine: IoEngine,
     media: Vec<Option<OpenMedium>>,
     virtual_media: Vec<usize>,
     operations: Vec<Operation>,
@@ -72,6 +75,10 @@ pub struct Driver {
     events: VecDeque<(u32, i32)>,
     ready: VecDeque<(u64, Interest)>,
     ended: VecDeque<Ended>,
+    /// Errors that nobody took yet.
+    faults: Faults,
+    /// Whether devices answer, by their place in `media`.
+    pulses: Vec<Pulse>,
     /// The operation whose completion is out with the engine.
     held: Option<u32>,
     checksums: Vec<Checksum>,
@@ -106,11 +113,13 @@ impl Driver {
     /// # Errors
     /// If io_uring was asked for and is not permitted, or memory or descriptors are short.
     pub fn open(settings: DriverSettings) -> io::Result<Driver> {
-        let mut backend = open_backend(settings.io_engine)?;
+        let (mut backend, io_engine) = open_backend(settings.io_engine)?;
         let buffers = Buffers::new(settings.request_bytes_max, settings.pool_pages)?;
         let (media, virtual_media) = open_media(backend.as_mut(), settings.media);
+        let pulses = vec![Pulse::default(); media.len()];
         Ok(Driver {
             backend,
+            io_engine,
             media,
             virtual_media,
             operations: Vec::new(),
@@ -119,11 +128,18 @@ impl Driver {
             events: VecDeque::new(),
             ready: VecDeque::new(),
             ended: VecDeque::new(),
+            faults: Faults::default(),
+            pulses,
             held: None,
             checksums: Vec::new(),
             zeroes: None,
             buffers,
         })
+    }
+
+    /// The way to the devices that is used: never [`IoEngine::Auto`].
+    pub fn io_engine(&self) -> IoEngine {
+        self.io_engine
     }
 
     /// Payloads of requests.
@@ -145,6 +161,9 @@ impl Driver {
     /// If the submission names a device or memory that does not exist: a defect of the engine.
     pub fn submit(&mut self, now: Instant, submission: Submission) {
         let Submission { id, operation } = submission;
+        if let Some(pulse) = device_of(&operation).and_then(|device| self.pulses.get_mut(slot(device))) {
+            pulse.begin(now);
+        }
         match operation {
             DeviceOperation::Read { device, offset, pieces, checksums } => {
                 let token = self.begin(id, device, Work::Read, offset);
@@ -209,6 +228,9 @@ impl Driver {
         };
         self.held = Some(id);
         let operation = &mut self.operations[usize::try_from(id).expect("usize has at least 32 bits")];
+        if let Some(pulse) = self.pulses.get_mut(slot(operation.device)) {
+            pulse.end(now);
+        }
         if let Err(error) = result {
             return Some(Completion { id: operation.id, result: Err(error) });
         }
@@ -285,6 +307,21 @@ impl Driver {
         !self.ended.is_empty() || !self.events.is_empty()
     }
 
+    /// Whether there is an error that [`Driver::take_faults`] would tell of.
+    pub fn has_faults(&self) -> bool {
+        !self.faults.is_empty()
+    }
+
+    /// What devices failed to do since the last call.
+    pub fn take_faults(&mut self) -> Vec<Fault> {
+        self.faults.take()
+    }
+
+    /// Since when a device owes something and has completed nothing.
+    pub fn silent_since(&self, device: Device) -> Option<Instant> {
+        self.pulses.get(slot(device))?.silent_since()
+    }
+
     /// Submissions in flight.
     pub fn in_flight(&self) -> usize {
         self.operations.len() - self.free.len()
@@ -318,7 +355,7 @@ impl Driver {
             Metadata::In(length) => length,
         };
         let Ok(mut bounce) = self.buffers.allocator.allocate(length) else {
-            return self.ended.push_back(Ended::Operation(token, Err(DeviceError::Io)));
+            return self.fail(token, Cause::Errno(libc::ENOMEM));
         };
         if let Metadata::Out(bytes) = metadata {
             bounce.bytes_mut(length).copy_from_slice(bytes);
@@ -342,11 +379,19 @@ impl Driver {
             Some(OpenMedium::Virtual(device)) => {
                 match simulated::start(device.as_mut(), now, token, operation) {
                     Ok(()) => {}
-                    Err(error) => self.ended.push_back(Ended::Operation(token, Err(error))),
+                    Err(error) => self.fail(token, cause_of(error)),
                 }
             }
             None => self.ended.push_back(Ended::Operation(token, Err(DeviceError::Gone))),
         }
+    }
+
+    /// Ends an operation with an error, and keeps what people want to know of it.
+    fn fail(&mut self, token: u32, cause: Cause) {
+        if let Some(fault) = self.operation(token).fault(cause) {
+            self.faults.push(fault);
+        }
+        self.ended.push_back(Ended::Operation(token, Err(error_of(cause))));
     }
 
     fn take_events(&mut self, now: Instant) {
@@ -365,13 +410,14 @@ impl Driver {
         match self.operation(token).advance(result) {
             Next::Continue => self.start(now, token),
             Next::WriteZeroes { dsync } => self.write_zeroes(now, token, dsync),
-            Next::End(result) => self.ended.push_back(Ended::Operation(token, result)),
+            Next::Done => self.ended.push_back(Ended::Operation(token, Ok(()))),
+            Next::Failed(cause) => self.fail(token, cause),
         }
     }
 
     fn write_zeroes(&mut self, now: Instant, token: u32, dsync: bool) {
         let Ok(address) = self.zeroes() else {
-            return self.ended.push_back(Ended::Operation(token, Err(DeviceError::Io)));
+            return self.fail(token, Cause::Errno(libc::ENOMEM));
         };
         let device = self.operation(token).device;
         let sync = self.write_sync(device, dsync);
@@ -410,6 +456,8 @@ impl Driver {
             let index = usize::try_from(token).expect("usize has at least 32 bits");
             let operation = &mut self.operations[index];
             let result = completion.result.and_then(|()| simulated::finish(device.as_mut(), operation));
+            let fault = result.err().and_then(|error| operation.fault(cause_of(error)));
+            fault.into_iter().for_each(|fault| self.faults.push(fault));
             self.ended.push_back(Ended::Operation(token, result));
         }
     }
@@ -481,6 +529,21 @@ fn zero_work(unmap: Unmap, durability: Durability) -> Work {
     Work::Zero { mode: kind | libc::FALLOC_FL_KEEP_SIZE, then_sync: durability == Durability::Durable }
 }
 
+/// The device that works on an operation, if one does.
+fn device_of(operation: &DeviceOperation) -> Option<Device> {
+    match operation {
+        DeviceOperation::Read { device, .. }
+        | DeviceOperation::Write { device, .. }
+        | DeviceOperation::Flush { device }
+        | DeviceOperation::Discard { device, .. }
+        | DeviceOperation::WriteZeroes { device, .. } => Some(*device),
+        DeviceOperation::WriteMetadata { .. }
+        | DeviceOperation::ReadMetadata { .. }
+        | DeviceOperation::NoteOutOfService { .. } => Some(Device::Cache),
+        DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => None,
+    }
+}
+
 fn slot(device: Device) -> usize {
     match device {
         Device::Cache => 0,
@@ -488,18 +551,19 @@ fn slot(device: Device) -> usize {
     }
 }
 
-fn open_backend(io_engine: IoEngine) -> io::Result<Box<dyn Backend>> {
+/// Opens a way to the devices, and says which it became.
+fn open_backend(io_engine: IoEngine) -> io::Result<(Box<dyn Backend>, IoEngine)> {
     match io_engine {
-        IoEngine::IoUring => Ok(Box::new(Ring::new()?)),
-        IoEngine::Threads => Ok(Box::new(Threads::new()?)),
+        IoEngine::IoUring => Ok((Box::new(Ring::new()?), IoEngine::IoUring)),
+        IoEngine::Threads => Ok((Box::new(Threads::new()?), IoEngine::Threads)),
         IoEngine::Auto => match Ring::new() {
             Ok(ring) => {
                 tracing::info!("devices and sockets are driven by io_uring");
-                Ok(Box::new(ring))
+                Ok((Box::new(ring), IoEngine::IoUring))
             }
             Err(error) => {
                 tracing::warn!("io_uring is not available ({error}): using threads, which is slower");
-                Ok(Box::new(Threads::new()?))
+                Ok((Box::new(Threads::new()?), IoEngine::Threads))
             }
         },
     }

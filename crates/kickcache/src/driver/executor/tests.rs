@@ -231,6 +231,7 @@ fn discard_and_write_zeroes_leave_zeroes() {
 fn zeroes_are_written_where_the_device_cannot_make_them() {
     on_both(|mut fixture| {
         let token = fixture.driver.begin(SubmissionId::from_u64(9), ORIGIN, Work::Flush, 4096);
+        fixture.driver.pulses[slot(ORIGIN)].begin(Instant::ZERO);
         let length = 3 << 20;
         let operation = fixture.driver.operation(token);
         operation.work = Work::Zero { mode: 0, then_sync: true };
@@ -249,6 +250,21 @@ fn reading_past_a_file_that_was_cut_is_an_error() {
         std::fs::OpenOptions::new().write(true).open(&fixture.path).unwrap().set_len(6144).unwrap();
         let whole = fixture.run(read(0, Pieces::One(of_pool(0, 16384)), Checksums::Skip));
         assert_eq!(whole.result, Err(DeviceError::Io));
+        let fault =
+            Fault { device: ORIGIN, operation: "read", offset: 0, length: 16384, cause: Cause::Short };
+        assert_eq!((fixture.driver.take_faults(), fixture.driver.has_faults()), (vec![fault], false));
+    });
+}
+
+#[test]
+fn a_device_owes_what_it_was_asked_for_until_it_answers() {
+    on_both(|mut fixture| {
+        assert_eq!(fixture.driver.silent_since(ORIGIN), None);
+        let before = fixture.clock.now();
+        fixture.submit(DeviceOperation::Flush { device: ORIGIN });
+        assert!(fixture.driver.silent_since(ORIGIN) >= Some(before));
+        assert_eq!(fixture.wait().result, Ok((Vec::new(), Vec::new())));
+        assert_eq!(fixture.driver.silent_since(ORIGIN), None);
     });
 }
 
@@ -275,7 +291,7 @@ fn short_transfers_are_continued() {
     assert_eq!(io.offset, 8704);
     assert!(matches!(io.kind, IoKind::Read { count: 1, .. }));
     assert_eq!(operation.advance(-libc::EINTR), Next::Continue);
-    assert_eq!(operation.advance(4096 - 512), Next::End(Ok(())));
+    assert_eq!(operation.advance(4096 - 512), Next::Done);
 }
 
 #[test]
@@ -288,7 +304,7 @@ fn where_the_flag_is_not_kept_a_durable_write_ends_with_a_flush_of_its_own() {
     assert!(matches!(operation.next_io(target).kind, IoKind::Write { dsync: false, .. }));
     assert_eq!(operation.advance(4096), Next::Continue);
     assert!(matches!(operation.next_io(target).kind, IoKind::DataSync));
-    assert_eq!(operation.advance(-libc::EIO), Next::End(Err(DeviceError::Io)));
+    assert_eq!(operation.advance(-libc::EIO), Next::Failed(Cause::Errno(libc::EIO)));
 }
 
 #[test]

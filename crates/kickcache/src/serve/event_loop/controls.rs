@@ -4,11 +4,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::TryRecvError;
 
+use kickcache_engine::device::Device;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
 use super::watched::Watched;
-use super::{EventLoop, Stage};
+use super::{EventLoop, Stage, Volume};
 use crate::driver::Interest;
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::control::{Control, ServerStatus};
@@ -34,7 +35,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
             Control::Stop => self.begin_stop("it was asked to"),
-            Control::Status(answer) => drop(answer.send(self.status())),
+            Control::Status(answer) => drop(answer.send(self.status(now))),
             Control::SetMode(name, mode, answer) => {
                 let done = self.volume_id(&name).map(|id| self.engine.set_mode(now, id, mode));
                 drop(answer.send(done));
@@ -56,8 +57,12 @@ impl<E: CacheEngine> EventLoop<E> {
         })
     }
 
-    fn status(&self) -> ServerStatus {
+    fn status(&self, now: Instant) -> ServerStatus {
+        let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
         ServerStatus {
+            io_engine: self.driver.io_engine(),
+            cache_trouble: self.trouble_of(now, Device::Cache),
+            origin_troubles: self.volumes.iter().map(of_origin).collect(),
             cache: self.cache.clone(),
             engine: self.engine.status(),
             volumes: self.volumes.iter().map(|volume| volume.info.clone()).collect(),

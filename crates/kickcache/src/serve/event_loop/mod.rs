@@ -8,6 +8,7 @@ mod controls;
 mod guests;
 mod loss;
 mod resize;
+mod troubles;
 mod watched;
 
 use std::io;
@@ -47,6 +48,7 @@ use crate::serve::input::Received;
 use crate::serve::listener::Listener;
 use crate::serve::outbox::Sent;
 use crate::serve::requests::{ConnectionId, InFlight, Requests, Then};
+use crate::serve::troubles::Troubles;
 
 /// Receives of one connection before the others get their turn.
 const RECEIVES_MAX: usize = 4;
@@ -82,6 +84,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) accept_again: Option<Instant>,
     pub(crate) complaints: Complaints,
+    pub(crate) troubles: Troubles,
 }
 
 /// A volume that is served.
@@ -129,11 +132,13 @@ impl<E: CacheEngine> EventLoop<E> {
             self.pump(now);
             self.retry_stalled(now);
             self.tell_out_of_service();
+            self.tell_troubles(now);
             if self.send_all(now) == After::GoOn {
                 continue;
             }
             self.serve_guests()?;
             if self.advance_stage(now) {
+                self.tell_last_troubles(now);
                 return Ok(());
             }
             let until = self.next_deadline();
@@ -189,6 +194,9 @@ impl<E: CacheEngine> EventLoop<E> {
                 moved = true;
             }
         }
+        if self.driver.has_faults() {
+            self.take_faults(now);
+        }
     }
 
     fn take_events(&mut self) {
@@ -222,10 +230,9 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         let handshake = if self.clients.handshakes > 0 { self.clients.first_deadline() } else { None };
         let held_back = self.complaints.poll_timeout();
-        [self.engine.poll_timeout(), goodbye, handshake, self.accept_again, held_back]
-            .into_iter()
-            .flatten()
-            .min()
+        let trouble = self.troubles.poll_timeout(self.driver.in_flight());
+        let others = [goodbye, handshake, self.accept_again, held_back, trouble];
+        self.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }
 
     fn accept(&mut self, now: Instant, index: usize) {

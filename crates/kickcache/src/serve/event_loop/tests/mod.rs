@@ -97,6 +97,7 @@ fn toy_loop(
         checksums: Vec::new(),
         accept_again: None,
         complaints: Complaints::default(),
+        troubles: Troubles::new(),
     }
 }
 

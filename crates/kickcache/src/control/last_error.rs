@@ -1,0 +1,36 @@
+//! The errors of a device in a report: how many, and the last one.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{show_count, show_duration};
+
+/// The errors of a device since the daemon started.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LastError {
+    /// How many there were.
+    pub count: u64,
+    /// The number of the last one, unless the device moved fewer bytes than it should.
+    pub errno: Option<i32>,
+    /// Its name, such as `EIO`, or `short`.
+    pub name: String,
+    /// What failed: `read`, `write`, `flush`, `discard` or `write-zeroes`.
+    pub operation: String,
+    /// Where, in bytes.
+    pub offset: u64,
+    /// How many bytes; 0 for a flush.
+    pub length: u64,
+    /// Seconds since then.
+    pub seconds_ago: f64,
+}
+
+impl LastError {
+    /// As in `12 errors, the last EIO (read) 3.0 s ago`.
+    pub fn show(&self) -> String {
+        let errors = if self.count == 1 { "error" } else { "errors" };
+        let count = show_count(self.count);
+        let ago = show_duration(Duration::from_secs_f64(self.seconds_ago.clamp(0.0, 1e12)));
+        format!("{count} {errors}, the last {} ({}) {ago} ago", self.name, self.operation)
+    }
+}

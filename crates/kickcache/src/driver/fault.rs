@@ -1,0 +1,52 @@
+//! What a device failed to do, with the errno, which the engine does not need but people do.
+
+use kickcache_engine::device::Device;
+
+/// An operation that a device ended with an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// Which device.
+    pub device: Device,
+    /// What it was asked for: `read`, `write`, `flush`, `discard` or `write-zeroes`.
+    pub operation: &'static str,
+    /// Where, in bytes; 0 for a flush.
+    pub offset: u64,
+    /// How many bytes; 0 for a flush.
+    pub length: u64,
+    /// How it ended.
+    pub cause: Cause,
+}
+
+/// How an operation failed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cause {
+    /// With an error of the system.
+    Errno(i32),
+    /// It moved fewer bytes than were asked for, and then none: the device is shorter than it was.
+    Short,
+}
+
+/// Faults that nobody took yet.
+#[derive(Default)]
+pub(crate) struct Faults {
+    list: Vec<Fault>,
+}
+
+/// More than one turn of the loop makes, unless something is badly wrong.
+const FAULTS_MAX: usize = 1 << 16;
+
+impl Faults {
+    pub(crate) fn push(&mut self, fault: Fault) {
+        if self.list.len() < FAULTS_MAX {
+            self.list.push(fault);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Fault> {
+        std::mem::take(&mut self.list)
+    }
+}

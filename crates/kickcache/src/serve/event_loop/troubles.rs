@@ -1,0 +1,100 @@
+//! Errors and silences of devices, told to the log with names.
+
+use kickcache_engine::device::Device;
+use kickcache_engine::time::{Duration, Instant};
+
+use super::EventLoop;
+use crate::driver::fault::Fault;
+use crate::serve::cache_engine::CacheEngine;
+use crate::serve::control::{Errors, Trouble};
+use crate::serve::rate_limit::Held;
+use crate::serve::troubles::{FaultKind, SILENT_MIN, Silence, Tally, show_cause};
+
+impl<E: CacheEngine> EventLoop<E> {
+    /// Tells of errors that came since the last call.
+    pub(super) fn take_faults(&mut self, now: Instant) {
+        for fault in self.driver.take_faults() {
+            if self.troubles.note(now, fault) {
+                tracing::error!("{}", self.show_fault(&fault));
+            }
+        }
+    }
+
+    /// Tells of errors that were only counted, and of devices that do not answer or answer again.
+    pub(super) fn tell_troubles(&mut self, now: Instant) {
+        if !self.troubles.begin_look(now) {
+            return;
+        }
+        while let Some((kind, held)) = self.troubles.poll_held(now) {
+            self.tell_held(kind, held);
+        }
+        let origins = self.volumes.iter().map(|volume| Device::Origin(volume.info.id));
+        let devices: Vec<Device> = origins.chain(Some(Device::Cache)).collect();
+        for device in devices {
+            let since = self.driver.silent_since(device);
+            let Some(silence) = self.troubles.hear(now, device, since) else { continue };
+            let name = self.show_device(device);
+            match silence {
+                Silence::Began(span) => tracing::error!(
+                    "{name} has completed nothing for {} s: what needs it waits",
+                    seconds(span)
+                ),
+                Silence::Ended(span) => {
+                    tracing::warn!("{name} answers again, after {} s", seconds(span));
+                }
+            }
+        }
+    }
+
+    /// Tells of errors that were only counted: nobody will do it later.
+    pub(super) fn tell_last_troubles(&mut self, now: Instant) {
+        for (kind, held) in self.troubles.end(now) {
+            self.tell_held(kind, held);
+        }
+    }
+
+    fn tell_held(&self, kind: FaultKind, held: Held) {
+        tracing::error!("{}: {}: {held}", self.show_operation(kind), show_cause(kind.cause));
+    }
+
+    /// What is wrong with a device.
+    pub(super) fn trouble_of(&self, now: Instant, device: Device) -> Trouble {
+        let since = self.driver.silent_since(device).map(|since| now.since(since));
+        let errors = |tally: Tally| Errors { count: tally.count, last: tally.last, ago: now.since(tally.at) };
+        Trouble {
+            errors: self.troubles.tally(device).map(errors),
+            silent: since.filter(|span| *span >= SILENT_MIN),
+        }
+    }
+
+    fn show_fault(&self, fault: &Fault) -> String {
+        let (what, cause) = (self.show_operation(FaultKind::of(fault)), show_cause(fault.cause));
+        let Fault { offset, length, .. } = fault;
+        match length {
+            0 => format!("{what}: {cause}"),
+            _ => format!("{what}, {length} bytes at {offset}: {cause}"),
+        }
+    }
+
+    fn show_operation(&self, kind: FaultKind) -> String {
+        format!("{}: {} failed", self.show_device(kind.device), kind.operation)
+    }
+
+    fn show_device(&self, device: Device) -> String {
+        let path = self.driver.file(device).map(|file| file.path().display().to_string());
+        match device {
+            Device::Cache => {
+                format!("the cache device {}", path.unwrap_or_else(|| self.cache.display().to_string()))
+            }
+            Device::Origin(id) => {
+                let found = self.volumes.iter().find(|volume| volume.info.id == id);
+                let (name, origin) = found.map_or(("?", "?"), |found| (&found.info.name, &found.info.origin));
+                format!("{}, the origin of {name}", path.unwrap_or_else(|| origin.into()))
+            }
+        }
+    }
+}
+
+fn seconds(span: Duration) -> u64 {
+    span.as_nanos() / 1_000_000_000
+}

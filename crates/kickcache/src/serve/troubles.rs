@@ -1,0 +1,185 @@
+//! Errors and silences of devices: how many, which was the last, and what the log is told of them.
+
+use kickcache_engine::device::Device;
+use kickcache_engine::time::{Duration, Instant, earlier};
+
+use crate::driver::errno::{errno_name, errno_text};
+use crate::driver::fault::{Cause, Fault};
+use crate::serve::rate_limit::{Held, RateLimit, SPAN};
+
+/// A device is silent that owes something and has completed nothing for so long.
+pub(crate) const SILENT_MIN: Duration = Duration::from_millis(10_000);
+/// How often all this is looked at while something is in flight.
+const LOOK_EVERY: Duration = Duration::from_millis(1_000);
+
+/// Errors and silences of the devices of a server.
+pub(crate) struct Troubles {
+    /// The first of each kind is told at once, the others are counted.
+    limit: RateLimit<FaultKind>,
+    tallies: Vec<(Device, Tally)>,
+    silent: Vec<(Device, Instant)>,
+    look_at: Instant,
+}
+
+/// The errors of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tally {
+    /// How many.
+    pub(crate) count: u64,
+    /// The last one.
+    pub(crate) last: Fault,
+    /// When it came.
+    pub(crate) at: Instant,
+}
+
+/// Errors that are told together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct FaultKind {
+    pub(crate) device: Device,
+    pub(crate) operation: &'static str,
+    pub(crate) cause: Cause,
+}
+
+/// A device fell silent, or ended its silence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Silence {
+    Began(Duration),
+    Ended(Duration),
+}
+
+impl FaultKind {
+    pub(crate) fn of(fault: &Fault) -> FaultKind {
+        FaultKind { device: fault.device, operation: fault.operation, cause: fault.cause }
+    }
+}
+
+impl Troubles {
+    pub(crate) fn new() -> Troubles {
+        Troubles {
+            limit: RateLimit::new(1, SPAN),
+            tallies: Vec::new(),
+            silent: Vec::new(),
+            look_at: Instant::ZERO,
+        }
+    }
+
+    /// Takes an error in; `true` if the log is to tell of it at once.
+    pub(crate) fn note(&mut self, now: Instant, fault: Fault) -> bool {
+        match self.tallies.iter_mut().find(|(device, _)| *device == fault.device) {
+            Some((_, tally)) => *tally = Tally { count: tally.count + 1, last: fault, at: now },
+            None => self.tallies.push((fault.device, Tally { count: 1, last: fault, at: now })),
+        }
+        self.limit.allows(now, &FaultKind::of(&fault))
+    }
+
+    /// Errors of a kind that were only counted, and are to be told.
+    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<(FaultKind, Held)> {
+        self.limit.poll_held(now)
+    }
+
+    /// All that was only counted.
+    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = (FaultKind, Held)> + use<> {
+        self.limit.end(now)
+    }
+
+    /// The errors of a device so far.
+    pub(crate) fn tally(&self, device: Device) -> Option<Tally> {
+        self.tallies.iter().find(|(known, _)| *known == device).map(|(_, tally)| *tally)
+    }
+
+    /// Whether it is time to look; if so, not again for a while.
+    pub(crate) fn begin_look(&mut self, now: Instant) -> bool {
+        let is_due = now >= self.look_at;
+        if is_due {
+            self.look_at = now.plus(LOOK_EVERY);
+        }
+        is_due
+    }
+
+    /// Compares how silent a device is with what was told.
+    pub(crate) fn hear(&mut self, now: Instant, device: Device, since: Option<Instant>) -> Option<Silence> {
+        let told = self.silent.iter().position(|(known, _)| *known == device);
+        let silent = since.filter(|since| now.since(*since) >= SILENT_MIN);
+        match (told, silent) {
+            (None, Some(since)) => {
+                self.silent.push((device, since));
+                Some(Silence::Began(now.since(since)))
+            }
+            (Some(at), None) => {
+                let (_, since) = self.silent.swap_remove(at);
+                Some(Silence::Ended(now.since(since)))
+            }
+            (None, None) | (Some(_), Some(_)) => None,
+        }
+    }
+
+    /// When to look, if nothing happens before.
+    pub(crate) fn poll_timeout(&self, in_flight: usize) -> Option<Instant> {
+        let waits = in_flight > 0 || !self.silent.is_empty();
+        earlier(waits.then_some(self.look_at), self.limit.poll_timeout().map(|at| at.max(self.look_at)))
+    }
+}
+
+/// How an operation failed, in words.
+pub(crate) fn show_cause(cause: Cause) -> String {
+    match cause {
+        Cause::Errno(errno) => format!("{} ({})", errno_text(errno), errno_name(errno)),
+        Cause::Short => "the device ends before; it is shorter than it was when it was opened".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::units::VolumeId;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn fault(operation: &'static str, offset: u64, errno: i32) -> Fault {
+        Fault { device: Device::Cache, operation, offset, length: 4096, cause: Cause::Errno(errno) }
+    }
+
+    #[test]
+    fn the_first_of_each_kind_is_told_at_once_and_the_others_are_counted() {
+        let mut troubles = Troubles::new();
+        assert!(troubles.note(at(1), fault("read", 0, 5)));
+        assert!((2..30).all(|second| !troubles.note(at(second), fault("read", second, 5))));
+        let origin = Fault { device: Device::Origin(VolumeId::new(3)), ..fault("read", 0, 5) };
+        let others = [fault("write", 0, 5), origin, fault("read", 0, 28)];
+        assert!(others.into_iter().all(|fault| troubles.note(at(31), fault)));
+        assert_eq!((troubles.poll_held(at(60)), troubles.poll_timeout(0)), (None, Some(at(61))));
+        let (kind, held) = troubles.poll_held(at(61)).unwrap();
+        assert_eq!(
+            (kind, held.to_string()),
+            (FaultKind::of(&fault("read", 9, 5)), "and 28 more in 60 s".into())
+        );
+        let tally = troubles.tally(Device::Cache).unwrap();
+        assert_eq!((tally.count, tally.last, tally.at), (31, fault("read", 0, 28), at(31)));
+        assert_eq!(troubles.tally(origin.device).unwrap().count, 1);
+    }
+
+    #[test]
+    fn a_silence_is_told_when_it_is_long_and_when_it_ends() {
+        let mut troubles = Troubles::new();
+        let mut hear = |now, since| troubles.hear(at(now), Device::Cache, since);
+        assert_eq!(hear(12, Some(at(3))), None);
+        assert_eq!(hear(13, Some(at(3))), Some(Silence::Began(Duration::from_millis(10_000))));
+        assert_eq!(hear(20, Some(at(3))), None);
+        assert_eq!(hear(44, None), Some(Silence::Ended(Duration::from_millis(41_000))));
+        assert_eq!(hear(45, None), None);
+    }
+
+    #[test]
+    fn silence_is_looked_for_only_while_something_is_in_flight() {
+        let mut troubles = Troubles::new();
+        assert!(troubles.begin_look(at(5)) && !troubles.begin_look(at(5)));
+        assert_eq!((troubles.poll_timeout(0), troubles.poll_timeout(1)), (None, Some(at(6))));
+        troubles.note(at(0), fault("read", 0, 5));
+        troubles.note(at(0), fault("read", 0, 5));
+        assert!(troubles.begin_look(at(60)));
+        assert_eq!(troubles.poll_timeout(0), Some(at(61)), "no earlier than the next look");
+    }
+}

@@ -1,0 +1,163 @@
+//! What is told of devices that fail: the log, the status, commands that wait, and a start that refuses.
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::client::{Client, READ, Request, WRITE};
+use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
+use crate::faulty::FaultyDisks;
+use crate::scratch::{MIB, Scratch};
+use crate::{fuse, need_kickcache, skip};
+
+const EIO: u32 = 5;
+const CACHE_BYTES: u64 = 8 * MIB;
+const ORIGIN_BYTES: u64 = 16 * MIB;
+
+/// Disks that fail on demand, and what a daemon on them would be told; leaves the test where there is no FUSE.
+macro_rules! faulty {
+    ($mode:literal) => {{
+        need_kickcache!();
+        if let Some(why) = fuse::missing() {
+            skip!("{why}");
+        }
+        let scratch = Scratch::new();
+        let disks = match FaultyDisks::start(&scratch, CACHE_BYTES, ORIGIN_BYTES) {
+            Ok(disks) => disks,
+            Err(why) => skip!("{why}"),
+        };
+        let mut spec = disks.spec(&scratch, $mode);
+        spec.extra = vec!["--fill-window-max".into(), "4K".into()];
+        (spec, disks, scratch)
+    }};
+}
+
+fn call(client: &mut Client, command: u16, block: u64) -> u32 {
+    let request = Request { command, flags: 0, offset: block * 4096, length: 4096 };
+    let payload: &[u8] = if command == WRITE { &[7; 4096] } else { &[] };
+    client.call(request, payload).unwrap().errno
+}
+
+fn lines(daemon: &Daemon, with: &[&str]) -> usize {
+    let log = daemon.log();
+    log.lines().filter(|line| with.iter().all(|what| line.contains(what))).count()
+}
+
+fn of_volume(daemon: &Daemon, name: &str) -> Value {
+    daemon.status()["caches"][0]["volumes"][0][name].clone()
+}
+
+#[test]
+fn the_first_error_of_an_origin_is_in_the_log_and_all_are_in_the_status() {
+    let (spec, disks, _scratch) = faulty!("write-through");
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    disks.tell("fault origin read eio");
+    for block in 0..40 {
+        assert_eq!(call(&mut client, READ, 2 * block), EIO);
+    }
+    let origin = spec.origin.display().to_string();
+    let first =
+        [origin.as_str(), "origin of v", "read failed", "4096 bytes at 0", "Input/output error (EIO)"];
+    assert_eq!(lines(&daemon, &first), 1, "{}", daemon.log());
+    assert_eq!(lines(&daemon, &["read failed"]), 1, "{}", daemon.log());
+    disks.tell("fault origin write eio");
+    assert_eq!(call(&mut client, WRITE, 9), EIO);
+    assert_eq!(lines(&daemon, &["write failed", "4096 bytes at 36864", "EIO"]), 1, "{}", daemon.log());
+    let last = of_volume(&daemon, "origin_last_error");
+    assert!(last["count"].as_u64() >= Some(41), "{last}");
+    assert_eq!((last["name"].as_str(), last["operation"].as_str()), (Some("EIO"), Some("write")), "{last}");
+    assert!(last["seconds_ago"].as_f64() < Some(20.0), "{last}");
+    let table = daemon.control(&["status"]);
+    assert!(table.contains("errors, the last EIO (write)"), "{table}");
+    let daemon_log = {
+        let spec = daemon.stop();
+        std::fs::read_to_string(spec.dir.join("daemon.log")).unwrap()
+    };
+    assert!(daemon_log.contains("read failed: Input/output error (EIO): and 39 more in"), "{daemon_log}");
+}
+
+#[test]
+fn the_first_error_of_the_cache_device_is_in_the_log_and_the_status() {
+    let (spec, disks, _scratch) = faulty!("write-through");
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    disks.tell("fault cache write eio times 1");
+    assert_eq!(call(&mut client, WRITE, 3), 0);
+    let cache = spec.cache.display().to_string();
+    let first = ["the cache device", cache.as_str(), "write failed", "Input/output error (EIO)"];
+    assert_eq!(lines(&daemon, &first), 1, "{}", daemon.log());
+    let last = daemon.status()["caches"][0]["last_error"].clone();
+    assert_eq!((last["count"].as_u64(), last["name"].as_str()), (Some(1), Some("EIO")), "{last}");
+    assert!(daemon.control(&["status"]).contains("1 error, the last EIO (write)"));
+}
+
+#[test]
+fn a_drain_says_at_once_that_the_origin_refuses() {
+    let (spec, disks, _scratch) = faulty!("write-back");
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    disks.tell("fault origin write eio");
+    (0..8).for_each(|block| assert_eq!(call(&mut client, WRITE, block), 0));
+    let mut drain = Command::new(KICKCACHE);
+    drain.args(["drain", VOLUME, "--wait", "--control"]).arg(spec.control());
+    let mut drain = drain.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(13));
+    disks.tell("clear");
+    let start = Instant::now();
+    while drain.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(30), "the drain does not end");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let output = drain.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let told: Vec<&str> = said.lines().filter(|line| line.contains("the last EIO (write)")).collect();
+    assert_eq!(told.len(), 2, "at once, and after 10 s: {said}");
+}
+
+/// Nothing can be killed that waits for a disk that hangs.
+struct Release<'a>(&'a FaultyDisks);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        self.0.tell("clear");
+    }
+}
+
+#[test]
+fn an_origin_that_completes_nothing_is_told_of_and_so_is_its_return() {
+    let (spec, disks, _scratch) = faulty!("write-through");
+    let daemon = spec.start();
+    let release = Release(&disks);
+    let mut client = daemon.connect();
+    disks.tell("fault origin read hang");
+    client.send(Request { command: READ, flags: 0, offset: 0, length: 4096 }, &[]).unwrap();
+    thread::sleep(Duration::from_millis(11_500));
+    let silent = of_volume(&daemon, "origin_silent_seconds");
+    assert!(silent.as_f64() >= Some(10.0), "{silent}");
+    assert!(daemon.control(&["status"]).contains("SILENT"));
+    assert_eq!(lines(&daemon, &["origin of v", "has completed nothing for 1"]), 1, "{}", daemon.log());
+    drop(release);
+    assert_eq!(client.receive().unwrap().errno, 0);
+    thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(of_volume(&daemon, "origin_silent_seconds"), Value::Null);
+    assert_eq!(lines(&daemon, &["origin of v", "answers again"]), 1, "{}", daemon.log());
+}
+
+#[test]
+fn a_start_fails_on_a_device_that_cannot_be_read() {
+    let (spec, disks, _scratch) = faulty!("write-through");
+    spec.start().stop();
+    for (disk, path) in [("origin", &spec.origin), ("cache", &spec.cache)] {
+        disks.tell(&format!("fault {disk} read eio"));
+        assert!(spec.try_start().is_none(), "{disk}");
+        let log = std::fs::read_to_string(spec.dir.join("daemon.log")).unwrap();
+        let names = log.contains(&path.display().to_string());
+        assert!(names && log.contains("Input/output error"), "{disk}: {log}");
+        disks.tell("clear");
+    }
+    let _: Spec = spec.start().stop();
+}
