@@ -11,6 +11,7 @@ pub mod offline;
 pub mod plan;
 pub mod report;
 pub mod serve;
+mod signals;
 pub mod units;
 pub mod words;
 

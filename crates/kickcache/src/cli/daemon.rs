@@ -1,6 +1,6 @@
 //! Runs what a plan says: one server a cache device, and the control socket in front of them.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::ToSocketAddrs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::units::VolumeId;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::cache_report;
 use crate::cli::handed_over::HandedOver;
 use crate::cli::leave::leave_out;
+use crate::cli::outlet::{Outlet, Times};
 use crate::control::report::{CacheReport, Report};
 use crate::control::server::ControlServer;
 use crate::control::{ControlError, ControlTarget};
@@ -21,28 +23,36 @@ use crate::driver::executor::IoEngine;
 use crate::driver::inherited::inherited_sockets;
 use crate::plan::address::NbdAddress;
 use crate::plan::{Access, CachePlan, CacheUsage, Exposure, ServePlan, VolumePlan, runtime_dir};
-use crate::serve::config::{
-    self, CacheConfig, CacheService, Limits, ServerConfig, SignalPolicy, TcpPolicy, VolumeConfig,
-};
+use crate::serve::config::{self, CacheConfig, CacheService, Limits, ServerConfig, TcpPolicy, VolumeConfig};
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle};
+use crate::signals;
 use crate::words::{IoEngineWord, ModeWord};
 
 /// How long somebody who asks waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
 
 /// Serves a plan until it is stopped.
-pub(crate) fn run(mut plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
-    start_log();
+pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
+    let log = start_log().context("cannot start a thread for the log")?;
+    let served = serve(plan, out, &log);
+    log.end();
+    served
+}
+
+fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Result<()> {
     let handed_over = HandedOver::take(inherited_sockets(), &mut plan)?;
     make_runtime_dir(&plan)?;
     let daemon = Arc::new(Daemon::new(plan.io_engine));
+    let told = Arc::clone(&daemon);
+    // They are ignored from the end of the servers on: what is left then takes no time.
+    let _signals = signals::catch(move || told.begin_stop()).context("cannot catch signals")?;
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
     let servers = start_servers(plan, handed_over)?;
     // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
     match std::env::var_os("LISTEN_FDS") {
-        Some(_) => greet(&mut std::io::stderr(), control.path(), &servers),
+        Some(_) => greet(&mut log.make_writer(), control.path(), &servers),
         None => greet(out, control.path(), &servers),
     }
     daemon.started(servers.clone());
@@ -67,16 +77,18 @@ fn wait(served: &Served) -> anyhow::Result<()> {
     end.with_context(|| format!("the server of the cache device {device} ended"))
 }
 
-fn start_log() {
+fn start_log() -> io::Result<Outlet> {
+    let times = if std::env::var_os("JOURNAL_STREAM").is_some() { Times::Hidden } else { Times::Shown };
+    let outlet = Outlet::to_stderr(times)?;
     let log = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(outlet.clone())
         .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-    // The journal has times of its own.
-    let _ = match std::env::var_os("JOURNAL_STREAM") {
-        Some(_) => log.without_time().try_init(),
-        None => log.try_init(),
+        .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+    let _ = match times {
+        Times::Hidden => log.without_time().try_init(),
+        Times::Shown => log.try_init(),
     };
+    Ok(outlet)
 }
 
 /// Makes the folder for the sockets that got no path from the user.
@@ -183,7 +195,6 @@ fn server_config(
             Exposure::LocalOnly => TcpPolicy::LoopbackOnly,
             Exposure::InsecureTcp => TcpPolicy::Insecure,
         },
-        signals: SignalPolicy::StopOnSignals,
     })
 }
 
@@ -274,6 +285,14 @@ impl Daemon {
         self.changed.notify_all();
     }
 
+    fn begin_stop(&self) {
+        let mut stage = self.lock();
+        match &*stage {
+            Stage::Serving(servers) => servers.iter().for_each(|served| served.handle.stop()),
+            Stage::Starting | Stage::Unwanted => *stage = Stage::Unwanted,
+        }
+    }
+
     /// The servers; waits for them a while if they are starting.
     fn servers(&self) -> Result<Vec<Served>, ControlError> {
         let is_starting = |stage: &mut Stage| !matches!(stage, Stage::Serving(_));
@@ -330,11 +349,7 @@ impl ControlTarget for Daemon {
     }
 
     fn stop(&self) -> Result<(), ControlError> {
-        let mut stage = self.lock();
-        match &*stage {
-            Stage::Serving(servers) => servers.iter().for_each(|served| served.handle.stop()),
-            Stage::Starting | Stage::Unwanted => *stage = Stage::Unwanted,
-        }
+        self.begin_stop();
         Ok(())
     }
 }

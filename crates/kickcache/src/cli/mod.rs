@@ -16,6 +16,7 @@ mod leave;
 mod man;
 mod mode;
 mod options;
+mod outlet;
 mod output;
 mod resize;
 mod serve;
@@ -107,7 +108,8 @@ pub fn main() -> ExitCode {
         Ok(()) => Exit::Success.into(),
         Err(failure) if failure.is_closed_pipe() => Exit::Success.into(),
         Err(failure) => {
-            eprintln!("kickcache: {}", failure.sentence());
+            // Nobody may be left to read it.
+            let _ = writeln!(io::stderr(), "kickcache: {}", failure.sentence());
             failure.exit.into()
         }
     }

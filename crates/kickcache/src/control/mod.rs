@@ -3,10 +3,12 @@
 //! One request and one reply a line, each a JSON object, over a unix socket that only its owner can open.
 
 pub mod client;
+mod connections;
 pub mod last_error;
 pub mod report;
 pub mod server;
 pub mod wire;
+mod workers;
 
 use crate::control::report::Report;
 use crate::words::ModeWord;

@@ -1,25 +1,30 @@
-//! The daemon's end of the control socket: one thread that accepts, one thread a connection.
+//! The daemon's end of the control socket: one thread that holds all connections, and a few that carry out requests.
 
-use std::io::{self, BufReader};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
-use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::control::ControlTarget;
-use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
+use crate::control::connections::{Connections, Job};
+use crate::control::workers::{Bell, Workers};
 use crate::plan::address::{AddressError, check_socket_path};
 
-/// Connections served at a time; more are closed at once.
-pub const CONNECTION_COUNT_MAX: usize = 32;
-/// A connection that says nothing for this long is closed.
-pub const IDLE_MAX: Duration = Duration::from_secs(10);
+/// Connections that wait to be accepted, and those accepted at once before the others get their turn.
+const BACKLOG: i32 = 1024;
+const ACCEPTS_MAX: usize = 64;
+/// How long no connection is accepted after the process ran out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long the end waits for requests that are worked on.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
 /// Why the control socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +59,8 @@ pub enum ServerError {
 pub struct ControlServer {
     path: PathBuf,
     inode: u64,
-    listener: Arc<UnixListener>,
+    ending: Arc<AtomicBool>,
+    bell: Bell,
     acceptor: Option<JoinHandle<()>>,
 }
 
@@ -67,14 +73,16 @@ impl ControlServer {
     pub fn start(path: &Path, target: Arc<dyn ControlTarget>) -> Result<ControlServer, ServerError> {
         check_socket_path(path)?;
         let fail = |source| ServerError::Io { path: path.into(), source };
-        let listener = Arc::new(open(path)?);
+        let listener = open(path)?;
+        listener.set_nonblocking(true).map_err(fail)?;
         let inode = std::fs::metadata(path).map_err(fail)?.ino();
-        let for_thread = Arc::clone(&listener);
-        let acceptor = std::thread::Builder::new()
-            .name("control".into())
-            .spawn(move || accept_all(&for_thread, &target))
-            .map_err(fail)?;
-        Ok(ControlServer { path: path.into(), inode, listener, acceptor: Some(acceptor) })
+        let workers = Workers::new(target).map_err(fail)?;
+        let (bell, ending) = (workers.bell(), Arc::new(AtomicBool::new(false)));
+        let connections = Connections::default();
+        let acceptor = Acceptor { listener, connections, workers, ending: Arc::clone(&ending), pause: None };
+        let thread = std::thread::Builder::new().name("control".into()).spawn(move || acceptor.run());
+        let acceptor = Some(thread.map_err(fail)?);
+        Ok(ControlServer { path: path.into(), inode, ending, bell, acceptor })
     }
 
     /// Where it listens.
@@ -85,8 +93,8 @@ impl ControlServer {
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        // Shutting a listening socket down wakes its accept.
-        let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
+        self.ending.store(true, Ordering::Release);
+        self.bell.ring();
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
@@ -133,62 +141,106 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     // The mode of the socket before bind is the mode of the file that bind makes: nobody else can ever connect.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, 16)?;
+    rustix::net::listen(&socket, BACKLOG)?;
     Ok(UnixListener::from(socket))
 }
 
-fn accept_all(listener: &UnixListener, target: &Arc<dyn ControlTarget>) {
-    let open = Arc::new(AtomicUsize::new(0));
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => serve_aside(stream, target, &open),
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
-            // Out of file descriptors or of memory: those in use come back.
-            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+/// The thread that holds all connections.
+struct Acceptor {
+    listener: UnixListener,
+    connections: Connections,
+    workers: Workers,
+    ending: Arc<AtomicBool>,
+    /// No connection is accepted until then.
+    pause: Option<Instant>,
+}
+
+/// What can be ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Watched {
+    Workers,
+    Listener,
+    Connection(u64),
+}
+
+impl Acceptor {
+    fn run(mut self) {
+        while !self.ending.load(Ordering::Acquire) {
+            self.turn(None);
+        }
+        // Who told the daemon to stop gets its answer still.
+        let until = Instant::now() + GOODBYE_MAX;
+        while self.connections.owes() && Instant::now() < until {
+            self.turn(Some(until));
         }
     }
-}
 
-fn serve_aside(stream: UnixStream, target: &Arc<dyn ControlTarget>, open: &Arc<AtomicUsize>) {
-    if open.fetch_add(1, Ordering::Relaxed) >= CONNECTION_COUNT_MAX {
-        open.fetch_sub(1, Ordering::Relaxed);
-        return;
-    }
-    let (target, count) = (Arc::clone(target), Arc::clone(open));
-    let serve = move || {
-        let _ = serve_connection(&stream, &*target);
-        count.fetch_sub(1, Ordering::Relaxed);
-    };
-    if std::thread::Builder::new().name("control-client".into()).spawn(serve).is_err() {
-        open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn serve_connection(stream: &UnixStream, target: &dyn ControlTarget) -> io::Result<()> {
-    stream.set_read_timeout(Some(IDLE_MAX))?;
-    stream.set_write_timeout(Some(IDLE_MAX))?;
-    let mut reader = BufReader::new(stream);
-    let mut writer = stream;
-    loop {
-        match read_line::<Request>(&mut reader, REQUEST_LINE_MAX) {
-            Ok(Some(request)) => write_line(&mut writer, &answer(target, &request))?,
-            Ok(None) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                let message = format!("this is not a request: {error}");
-                return write_line(&mut writer, &Reply::Error { message });
+    /// Waits for what comes next, and handles it. With an end in sight nobody is accepted.
+    fn turn(&mut self, end: Option<Instant>) {
+        let now = Instant::now();
+        self.pause = self.pause.filter(|pause| *pause > now);
+        for watched in self.wait(end) {
+            let now = Instant::now();
+            match watched {
+                Watched::Workers => self.take_replies(now),
+                Watched::Listener => self.accept(now),
+                Watched::Connection(number) => {
+                    let job = self.connections.handle_ready(number, now);
+                    self.begin(job);
+                }
             }
-            Err(error) => return Err(error),
+        }
+        self.connections.sweep(Instant::now());
+    }
+
+    fn wait(&self, end: Option<Instant>) -> Vec<Watched> {
+        let mut fds = vec![PollFd::new(&self.workers, PollFlags::IN)];
+        let mut keys = vec![Watched::Workers];
+        if end.is_none() && self.pause.is_none() {
+            fds.push(PollFd::new(&self.listener, PollFlags::IN));
+            keys.push(Watched::Listener);
+        }
+        for (number, fd, flags) in self.connections.watches() {
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+            keys.push(Watched::Connection(number));
+        }
+        let due = [self.connections.next_deadline(), self.pause, end].into_iter().flatten().min();
+        let span = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let span = span.and_then(|span| Timespec::try_from(span).ok());
+        // A signal that comes between ends the wait with nothing ready.
+        let _ = poll(&mut fds, span.as_ref());
+        let ready = fds.iter().zip(keys).filter(|(fd, _)| !fd.revents().is_empty());
+        ready.map(|(_, key)| key).collect()
+    }
+
+    fn take_replies(&mut self, now: Instant) {
+        for (number, reply) in self.workers.take_replies() {
+            let job = self.connections.handle_reply(number, &reply, now);
+            self.begin(job);
         }
     }
-}
 
-fn answer(target: &dyn ControlTarget, request: &Request) -> Reply {
-    let result = match request {
-        Request::Status {} => target.status().map(|report| Reply::Status(Box::new(report))),
-        Request::Mode { volume, mode } => target.set_mode(volume, *mode).map(|()| Reply::Done),
-        Request::Drain { volume } => target.drain(volume).map(|()| Reply::Done),
-        Request::Resize { volume } => target.resize(volume).map(|size_bytes| Reply::Resized { size_bytes }),
-        Request::Stop {} => target.stop().map(|()| Reply::Done),
-    };
-    result.unwrap_or_else(|error| Reply::Error { message: error.to_string() })
+    fn accept(&mut self, now: Instant) {
+        for _ in 0..ACCEPTS_MAX {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    let job = self.connections.insert(stream, now);
+                    self.begin(job);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // Out of file descriptors or of memory: those in use come back.
+                    self.connections.close_longest_idle();
+                    self.pause = Some(now + ACCEPT_PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn begin(&self, job: Option<Job>) {
+        if let Some(job) = job {
+            self.workers.begin(job);
+        }
+    }
 }

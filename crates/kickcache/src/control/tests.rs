@@ -1,10 +1,13 @@
 //! The control socket, both ends over a real socket in a temporary folder.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use super::client::{Client, ClientError};
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
@@ -216,4 +219,77 @@ fn nonsense_is_answered_with_a_sentence() {
         );
     }
     Client::new(&room.path).status().unwrap();
+}
+
+#[test]
+fn silent_connections_keep_nobody_out() {
+    let room = room();
+    let (_daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let silent: Vec<UnixStream> = (0..500).map(|_| UnixStream::connect(&room.path).unwrap()).collect();
+    let began = Instant::now();
+    Client::new(&room.path).status().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(2), "it took {:?}", began.elapsed());
+    let is_open = |mut stream: &UnixStream| {
+        stream.set_nonblocking(true).unwrap();
+        stream.read(&mut [0; 1]).is_err()
+    };
+    let open: Vec<bool> = silent.iter().map(is_open).collect();
+    assert!(!open[0] && open[499], "the longest idle goes first");
+}
+
+#[test]
+fn a_flood_of_connections_keeps_nobody_out() {
+    let room = room();
+    let (_daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut kept = VecDeque::new();
+                while !over.load(Ordering::Relaxed) {
+                    kept.extend(UnixStream::connect(&room.path));
+                    kept.drain(..kept.len().saturating_sub(100));
+                }
+            });
+        }
+        let asked: Vec<_> = (0..20).map(|_| Client::new(&room.path).status().map(drop)).collect();
+        over.store(true, Ordering::Relaxed);
+        asked.into_iter().for_each(|answer| answer.unwrap());
+    });
+}
+
+#[test]
+fn who_does_not_read_keeps_nobody_out() {
+    let room = room();
+    let (_daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let requests = "{\"command\":\"status\"}\n".repeat(2000);
+    let deaf: Vec<UnixStream> = (0..40)
+        .map(|_| {
+            let mut stream = UnixStream::connect(&room.path).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            let _ = stream.write(requests.as_bytes());
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    Client::new(&room.path).status().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+    drop(deaf);
+}
+
+#[test]
+fn requests_that_are_sent_together_are_answered_in_turn_also_after_the_last_word() {
+    let room = room();
+    let (daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let mut stream = UnixStream::connect(&room.path).unwrap();
+    stream.write_all(b"{\"command\":\"drain\",\"volume\":\"vm1\"}\n{\"command\":\"stop\"}\n").unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    assert_eq!(answers, "{\"reply\":\"done\"}\n{\"reply\":\"done\"}\n");
+    assert_eq!(*daemon.told.lock().unwrap(), ["drain vm1", "stop"]);
 }

@@ -10,11 +10,10 @@ use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use crate::offline::OfflineError;
-use crate::serve::config::{
-    CacheConfig, CacheService, OriginMove, OriginSource, ServerConfig, SignalPolicy, VolumeConfig,
-};
+use crate::serve::config::{CacheConfig, CacheService, OriginMove, OriginSource, ServerConfig, VolumeConfig};
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle};
+use crate::signals;
 
 /// How often the server is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -55,6 +54,9 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     let record = choose(&contents.superblock, plan)?;
     let origin = plan.origin.map_or_else(|| origin_path(record), Path::to_path_buf);
     let handle = Server::start(server_config(plan, record, &origin))?;
+    let stopped = handle.clone();
+    let caught = signals::catch(move || stopped.stop());
+    let _signals = caught.map_err(ServeError::system("catch signals"))?;
     let ended = watch(&handle, record, progress);
     handle.stop();
     handle.join()?;
@@ -98,7 +100,7 @@ fn server_config(plan: DrainPlan<'_>, record: &VolumeRecord, origin: &Path) -> S
         origin_move: plan.origin_move,
         ..VolumeConfig::new(&record.name, origin, VolumeSettings::new(record.id))
     };
-    ServerConfig { signals: SignalPolicy::StopOnSignals, ..ServerConfig::new(cache, vec![volume]) }
+    ServerConfig::new(cache, vec![volume])
 }
 
 enum End {

@@ -24,8 +24,6 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// Whether TCP addresses other than loopback are accepted.
     pub tcp: TcpPolicy,
-    /// Whether SIGTERM and SIGINT stop the server.
-    pub signals: SignalPolicy,
 }
 
 impl ServerConfig {
@@ -39,7 +37,6 @@ impl ServerConfig {
             engine: EngineSettings::default(),
             limits: Limits::default(),
             tcp: TcpPolicy::default(),
-            signals: SignalPolicy::default(),
         }
     }
 }
@@ -180,16 +177,6 @@ pub enum TcpPolicy {
     LoopbackOnly,
     /// Any: there is neither encryption nor authentication.
     Insecure,
-}
-
-/// Who stops the server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum SignalPolicy {
-    /// Its handle alone.
-    #[default]
-    Ignore,
-    /// SIGTERM and SIGINT too.
-    StopOnSignals,
 }
 
 /// Limits on clients.

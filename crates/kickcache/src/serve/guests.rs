@@ -104,6 +104,11 @@ impl Guests {
         Some(pending)
     }
 
+    /// Requests in the engine.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.count
+    }
+
     /// Whether nothing is in flight, or waits to be.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0 && self.ports.iter().all(|port| port.held.is_none())

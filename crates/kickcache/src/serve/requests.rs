@@ -56,6 +56,10 @@ impl Requests {
         request.expect("the engine answers each request once")
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -23,7 +23,7 @@ use crate::serve::cache_device::{CacheDevice, OriginFacts};
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::{
     CacheConfig, CacheService, NbdAddress, OriginContent, OriginGrowth, OriginMove, OriginSource,
-    ServerConfig, SignalPolicy, TcpPolicy, VhostUserPort, VolumeConfig, WriteAccess,
+    ServerConfig, TcpPolicy, VhostUserPort, VolumeConfig, WriteAccess,
 };
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
@@ -54,10 +54,6 @@ pub(crate) fn start(
     wakeup: Arc<Wakeup>,
 ) -> Result<EventLoop<Engine>, ServeError> {
     check(&config)?;
-    let signals = match config.signals {
-        SignalPolicy::Ignore => None,
-        SignalPolicy::StopOnSignals => Some(catch_signals().map_err(ServeError::system("catch signals"))?),
-    };
     let (configured, exports, ports) = split(config.volumes);
     let service = config.cache.service;
     let Prepared { path, superblock, cache, volumes } = match service {
@@ -97,7 +93,6 @@ pub(crate) fn start(
         limits: config.limits,
         control,
         wakeup,
-        signals,
         clients: Clients::default(),
         guests: Guests::default(),
         requests: Requests::default(),
@@ -106,6 +101,7 @@ pub(crate) fn start(
         accept_again: None,
         complaints: Complaints::default(),
         troubles: Troubles::new(),
+        tell_wait: None,
     };
     event_loop.recover()?;
     match service {
@@ -253,15 +249,6 @@ fn check(config: &ServerConfig) -> Result<(), ServeError> {
         }
     }
     Ok(())
-}
-
-fn catch_signals() -> std::io::Result<std::os::unix::net::UnixStream> {
-    let (read, write) = std::os::unix::net::UnixStream::pair()?;
-    read.set_nonblocking(true)?;
-    write.set_nonblocking(true)?;
-    signal_hook::low_level::pipe::register(libc::SIGTERM, write.try_clone()?)?;
-    signal_hook::low_level::pipe::register(libc::SIGINT, write)?;
-    Ok(read)
 }
 
 type Exports = Vec<(NbdAddress, usize)>;

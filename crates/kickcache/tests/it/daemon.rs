@@ -142,6 +142,11 @@ impl Daemon {
     pub(crate) fn start(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let log = File::options().create(true).append(true).open(spec.log()).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
+        Daemon::start_as_it_is(command, spec, sockets)
+    }
+
+    /// The same with the command's own standard output and error.
+    pub(crate) fn start_as_it_is(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let mut daemon = Daemon { child: command.spawn().unwrap(), spec };
         for socket in sockets {
             daemon.wait_for(socket);

@@ -1,9 +1,15 @@
-//! The daemon's log: what clients can do to it.
+//! The daemon's log: what clients can do to it, and what it cannot do to the daemon.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
-use crate::daemon::Spec;
+use rustix::process::Signal;
+
+use crate::daemon::{Daemon, KICKCACHE, Spec, guarded};
 use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 
@@ -11,19 +17,72 @@ use crate::scratch::{MIB, Scratch};
 fn lines_that_strangers_provoke_are_written_a_few_times_and_then_counted() {
     need_kickcache!();
     let scratch = Scratch::new();
-    let mut spec = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M");
-    let socket = scratch.path("guest.sock");
-    spec.extra.extend(["--vhost-user".into(), socket.clone().into()]);
-    let mut daemon = spec.start();
-    for _ in 0..12 {
-        let mut stranger = UnixStream::connect(&socket).unwrap();
-        stranger.write_all(&[0xff; 12]).unwrap();
-        assert_eq!(stranger.read(&mut [0; 1]).unwrap_or(0), 0, "it was answered");
-    }
-    daemon.signal(rustix::process::Signal::TERM);
+    let mut daemon = spec(&scratch).start();
+    (0..12).for_each(|_| provoke_a_line(&daemon.spec));
+    daemon.signal(Signal::TERM);
     let status = daemon.wait();
     daemon.check_end(status);
     let log = daemon.log();
     assert_eq!(log.matches("the virtual machine of v is disconnected: ").count(), 5, "{log}");
     assert!(log.contains("virtual machines of v were disconnected: and 7 more in "), "{log}");
+}
+
+fn spec(scratch: &Scratch) -> Spec {
+    let mut spec = Spec::new(scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M");
+    spec.extra.extend(["--vhost-user".into(), scratch.path("guest.sock").into()]);
+    spec
+}
+
+/// Breaks the rules of vhost-user, which is worth a warning.
+fn provoke_a_line(spec: &Spec) {
+    let mut stranger = UnixStream::connect(spec.dir.join("guest.sock")).unwrap();
+    stranger.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stranger.write_all(&[0xff; 12]).unwrap();
+    let end = stranger.read(&mut [0; 1]);
+    let is_end = end.as_ref().is_ok_and(|count| *count == 0)
+        || end.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset);
+    assert!(is_end, "the stranger was not thrown out: {end:?}");
+}
+
+/// Whatever becomes of the log, the disk is there and the daemon stops cleanly, and soon.
+fn serve_with_a_log_to(stderr: impl Into<Stdio>) {
+    let scratch = Scratch::new();
+    let spec = spec(&scratch);
+    let mut command = guarded(KICKCACHE, spec.arguments());
+    command.stdout(Stdio::null()).stderr(stderr);
+    let socket = spec.socket();
+    let mut daemon = Daemon::start_as_it_is(command, spec, &[socket]);
+    (0..3).for_each(|_| provoke_a_line(&daemon.spec));
+    let mut client = daemon.connect();
+    client.write(4096, &[7; 4096]);
+    assert_eq!(client.read(4096, 4096), vec![7; 4096]);
+    drop(client);
+    let began = Instant::now();
+    daemon.signal(Signal::TERM);
+    let status = daemon.wait();
+    daemon.check_end(status);
+    assert!(began.elapsed() < Duration::from_secs(10), "the stop took {:?}", began.elapsed());
+}
+
+#[test]
+fn a_log_on_a_full_file_system_does_not_end_the_daemon() {
+    need_kickcache!();
+    serve_with_a_log_to(File::options().write(true).open(Path::new("/dev/full")).unwrap());
+}
+
+#[test]
+fn a_log_that_nobody_reads_any_more_does_not_end_the_daemon() {
+    need_kickcache!();
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    drop(reader);
+    serve_with_a_log_to(writer);
+}
+
+#[test]
+fn a_log_whose_reader_sleeps_does_not_stop_the_daemon() {
+    need_kickcache!();
+    let (_reader, writer) = rustix::pipe::pipe().unwrap();
+    let size = rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
+    assert_eq!(rustix::io::write(&writer, &vec![0; size]).unwrap(), size, "the pipe is full then");
+    serve_with_a_log_to(writer);
 }

@@ -1,8 +1,8 @@
-//! SIGTERM while writes are running.
+//! Signals: those that stop the daemon cleanly, also while writes are running, and those that change nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -72,11 +72,43 @@ fn stop_while_writing(mode: &'static str, signals: Signals) {
 #[test]
 fn sigint_stops_as_sigterm_does() {
     need_kickcache!();
+    stop_by(Signal::INT);
+}
+
+#[test]
+fn sigquit_stops_as_sigterm_does() {
+    need_kickcache!();
+    stop_by(Signal::QUIT);
+}
+
+#[test]
+fn a_closed_terminal_and_the_signals_for_users_change_nothing() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let mut client = daemon.connect();
+    client.write(4096, &[7; 4096]);
+    for (signal, name) in [(Signal::HUP, "SIGHUP"), (Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")] {
+        daemon.signal(signal);
+        let line = format!("{name} came and is ignored");
+        let began = Instant::now();
+        while !daemon.log().contains(&line) {
+            assert!(began.elapsed() < Duration::from_secs(10), "nothing about {name}: {}", daemon.log());
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(client.read(4096, 4096), vec![7; 4096]);
+    }
+    drop(client);
+    daemon.stop();
+}
+
+fn stop_by(signal: Signal) {
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", 16 * MIB);
     let mut daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
     daemon.connect().write(4096, &[7; 4096]);
-    daemon.signal(Signal::INT);
+    daemon.signal(signal);
     let status = daemon.wait();
     daemon.check_end(status);
     assert!(!daemon.spec.socket().exists(), "the socket was left behind");

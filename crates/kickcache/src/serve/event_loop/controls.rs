@@ -1,6 +1,5 @@
-//! Commands of other threads and signals, carried out by the loop.
+//! Commands of other threads, carried out by the loop.
 
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::TryRecvError;
 
@@ -9,7 +8,7 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
 use super::watched::Watched;
-use super::{EventLoop, Stage, Volume};
+use super::{EventLoop, Volume};
 use crate::driver::Interest;
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::control::{Control, ServerStatus};
@@ -23,7 +22,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 Ok(control) => self.take_control(now, control),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
-                    self.begin_stop("nobody holds its handle any more");
+                    self.begin_stop(now, "nobody holds its handle any more");
                     break;
                 }
             }
@@ -34,7 +33,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// An asker that is gone needs no answer.
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
-            Control::Stop => self.begin_stop("it was asked to"),
+            Control::Stop => self.begin_stop(now, "it was asked to"),
             Control::Status(answer) => drop(answer.send(self.status(now))),
             Control::SetMode(name, mode, answer) => {
                 let done = self.volume_id(&name).map(|id| self.engine.set_mode(now, id, mode));
@@ -68,38 +67,6 @@ impl<E: CacheEngine> EventLoop<E> {
             volumes: self.volumes.iter().map(|volume| volume.info.clone()).collect(),
             connections: self.clients.count,
             addresses: self.listeners.iter().map(|served| served.listener.address.clone()).collect(),
-        }
-    }
-
-    pub(super) fn take_signal(&mut self) {
-        let Some(signals) = &self.signals else { return };
-        let mut bytes = [0; 16];
-        let _ = io::Read::read(&mut &*signals, &mut bytes);
-        self.driver.watch(signals.as_fd(), Watched::Signals.key(), Interest::Readable);
-        self.begin_stop("it got a signal");
-    }
-
-    fn begin_stop(&mut self, why: &str) {
-        if self.stage != Stage::Serving {
-            return tracing::info!("the server is stopping already");
-        }
-        tracing::info!("the server stops, because {why}");
-        self.stage = Stage::Finishing;
-        for (index, served) in self.listeners.iter().enumerate() {
-            let key = Watched::Listener(u16::try_from(index).expect("few listeners")).key();
-            self.driver.unwatch(served.listener.as_fd(), key);
-        }
-        self.listeners.clear();
-        self.stop_listening_to_guests();
-        self.accept_again = None;
-        for index in self.clients.indices() {
-            let Some(connection) = self.clients.at(index) else { continue };
-            if connection.handshaking {
-                self.close(index);
-                continue;
-            }
-            connection.abandon_input(self.driver.buffers());
-            self.clients.touch(index);
         }
     }
 }

@@ -5,6 +5,7 @@
 mod clients;
 mod complaints;
 mod controls;
+mod ending;
 mod guests;
 mod loss;
 mod resize;
@@ -13,15 +14,13 @@ mod watched;
 
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use kickcache_engine::engine::Phase;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId, Unmap};
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum};
 
 pub(crate) use self::clients::Clients;
@@ -76,7 +75,6 @@ pub(crate) struct EventLoop<E> {
     pub(crate) limits: Limits,
     pub(crate) control: Receiver<Control>,
     pub(crate) wakeup: Arc<Wakeup>,
-    pub(crate) signals: Option<UnixStream>,
     pub(crate) clients: Clients,
     pub(crate) guests: Guests,
     pub(crate) requests: Requests,
@@ -85,6 +83,8 @@ pub(crate) struct EventLoop<E> {
     pub(crate) accept_again: Option<Instant>,
     pub(crate) complaints: Complaints,
     pub(crate) troubles: Troubles,
+    /// When the log says what a stop waits for.
+    pub(crate) tell_wait: Option<Instant>,
 }
 
 /// A volume that is served.
@@ -151,9 +151,6 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn watch_all(&mut self) {
         self.driver.watch(self.wakeup.as_fd(), Watched::Control.key(), Interest::Readable);
-        if let Some(signals) = &self.signals {
-            self.driver.watch(signals.as_fd(), Watched::Signals.key(), Interest::Readable);
-        }
         self.watch_listeners();
     }
 
@@ -204,7 +201,6 @@ impl<E: CacheEngine> EventLoop<E> {
         while let Some((key, interest)) = self.driver.poll_ready() {
             match Watched::from_key(key) {
                 Watched::Control => self.take_controls(now),
-                Watched::Signals => self.take_signal(),
                 Watched::Listener(index) => self.accept(now, usize::from(index)),
                 Watched::Client(id) => self.client_ready(now, id, interest),
                 Watched::Guest(key) => self.guest_ready(key, interest),
@@ -221,6 +217,9 @@ impl<E: CacheEngine> EventLoop<E> {
             self.end_late_handshakes(now);
         }
         self.tell_held_back(now);
+        if let Some(awaited) = self.poll_wait(now) {
+            tracing::info!("the stop waits for {awaited}");
+        }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -229,9 +228,9 @@ impl<E: CacheEngine> EventLoop<E> {
             Stage::Serving | Stage::Finishing | Stage::Stopping => None,
         };
         let handshake = if self.clients.handshakes > 0 { self.clients.first_deadline() } else { None };
-        let held_back = self.complaints.poll_timeout();
+        let log = earlier(self.complaints.poll_timeout(), self.tell_wait);
         let trouble = self.troubles.poll_timeout(self.driver.in_flight());
-        let others = [goodbye, handshake, self.accept_again, held_back, trouble];
+        let others = [goodbye, handshake, self.accept_again, log, trouble];
         self.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }
 
@@ -510,30 +509,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.driver.unwatch(connection.as_fd(), Watched::Client(id).key());
         connection.abandon(self.driver.buffers());
         let _ = rustix::net::shutdown(connection.as_fd(), rustix::net::Shutdown::Both);
-    }
-
-    /// Goes towards the end; `true` when it is reached.
-    fn advance_stage(&mut self, now: Instant) -> bool {
-        if self.stage == Stage::Finishing && self.requests.is_empty() && self.guests.is_empty() {
-            self.engine.stop(now);
-            self.stage = Stage::Stopping;
-            self.pump(now);
-        }
-        if self.stage == Stage::Stopping && self.engine.phase() == Phase::Stopped {
-            self.stage = Stage::Goodbye(now.plus(engine_span(self.limits.goodbye_max)));
-        }
-        let Stage::Goodbye(until) = self.stage else { return false };
-        if until > now && !self.clients.all_quiet() {
-            return false;
-        }
-        for index in self.clients.indices() {
-            self.close(index);
-        }
-        self.tell_all_held_back(now);
-        tracing::info!(
-            "the server has stopped; everything acknowledged is on the cache device or the origin"
-        );
-        true
     }
 }
 

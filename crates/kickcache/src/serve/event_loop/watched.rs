@@ -7,7 +7,6 @@ use crate::serve::requests::ConnectionId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watched {
     Control,
-    Signals,
     Listener(u16),
     Client(ConnectionId),
     Guest(GuestKey),
@@ -17,7 +16,6 @@ impl Watched {
     pub(super) fn key(self) -> u64 {
         match self {
             Watched::Control => 0,
-            Watched::Signals => 1 << 56,
             Watched::Listener(index) => 2 << 56 | u64::from(index),
             Watched::Client(id) => 3 << 56 | u64::from(id.generation) << 16 | u64::from(id.index),
             Watched::Guest(key) => 4 << 56 | key.bits(),
@@ -28,7 +26,6 @@ impl Watched {
         let index = u16::try_from(key & 0xffff).expect("masked");
         match key >> 56 {
             0 => Watched::Control,
-            1 => Watched::Signals,
             2 => Watched::Listener(index),
             4 => Watched::Guest(GuestKey::from_bits(key)),
             _ => {

@@ -100,6 +100,22 @@ fn a_request_that_waits_for_memory_is_answered_before_the_stop() {
 }
 
 #[test]
+fn a_stop_that_takes_long_says_what_it_waits_for() {
+    let mut scene = Scene::new();
+    let began = scene.event_loop.clock.now();
+    assert_eq!(scene.event_loop.poll_wait(began.plus(Duration::from_millis(60_000))), None, "nothing stops");
+    scene.control.send(Control::Stop).unwrap();
+    scene.event_loop.take_controls(began);
+    let at = |seconds: u64| began.plus(Duration::from_millis(seconds * 1000));
+    assert_eq!(scene.event_loop.poll_wait(at(9)), None);
+    let said = scene.event_loop.poll_wait(at(10)).unwrap();
+    assert!(said.starts_with("0 requests of clients, 1 of virtual machines, and "), "{said}");
+    assert!(scene.event_loop.next_deadline().is_some_and(|due| due <= at(20)));
+    assert_eq!(scene.event_loop.poll_wait(at(11)), None);
+    assert!(scene.event_loop.poll_wait(at(20)).is_some());
+}
+
+#[test]
 fn a_request_that_waits_for_memory_is_left_to_the_next_front_end() {
     let mut scene = Scene::new();
     scene.front.shutdown(std::net::Shutdown::Both).unwrap();

@@ -3,6 +3,7 @@
 mod guests;
 
 use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
@@ -89,7 +90,6 @@ fn toy_loop(
         limits,
         control,
         wakeup,
-        signals: None,
         clients: Clients::default(),
         guests: Guests::default(),
         requests: Requests::default(),
@@ -98,6 +98,7 @@ fn toy_loop(
         accept_again: None,
         complaints: Complaints::default(),
         troubles: Troubles::new(),
+        tell_wait: None,
     }
 }
 

@@ -1,0 +1,219 @@
+//! Connections to the control socket, all held by one thread: bytes in, whole requests out, replies back.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
+
+/// Connections at a time; one more, and that which was silent for longest is closed.
+pub(super) const CONNECTION_COUNT_MAX: usize = 256;
+/// A connection that says nothing for this long is closed.
+pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// The connections that are open.
+#[derive(Default)]
+pub(super) struct Connections {
+    open: Vec<Connection>,
+    number: u64,
+}
+
+/// A connection, by a number that no other one gets.
+pub(super) struct Connection {
+    number: u64,
+    stream: UnixStream,
+    stage: Stage,
+    active: Instant,
+    input: Vec<u8>,
+    /// Nothing more comes.
+    ended: bool,
+    /// What is left of a reply, and what follows it.
+    output: Vec<u8>,
+    then: Then,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// A request comes, or will.
+    Reading,
+    /// Somebody works on its request.
+    Waiting,
+    /// A reply goes out.
+    Writing,
+    Closed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Then {
+    GoOn,
+    Close,
+}
+
+/// A request and the connection that it came from.
+pub(super) struct Job {
+    pub(super) number: u64,
+    pub(super) request: Request,
+}
+
+impl Connections {
+    /// Takes a new connection in; gives its first request if that is there already.
+    pub(super) fn insert(&mut self, stream: UnixStream, now: Instant) -> Option<Job> {
+        stream.set_nonblocking(true).ok()?;
+        if self.open.len() >= CONNECTION_COUNT_MAX {
+            self.close_longest_idle();
+        }
+        self.number += 1;
+        self.open.push(Connection {
+            number: self.number,
+            stream,
+            stage: Stage::Reading,
+            active: now,
+            input: Vec::new(),
+            ended: false,
+            output: Vec::new(),
+            then: Then::GoOn,
+        });
+        self.open.last_mut().and_then(|connection| connection.receive(now))
+    }
+
+    /// Closes the one that was silent for longest; those that wait for an answer are not silent.
+    pub(super) fn close_longest_idle(&mut self) {
+        let idle = self.open.iter().enumerate().filter(|(_, connection)| connection.stage != Stage::Waiting);
+        if let Some((index, _)) = idle.min_by_key(|(_, connection)| connection.active) {
+            self.open.swap_remove(index);
+        }
+    }
+
+    /// What to wait for, with the number of each connection.
+    pub(super) fn watches(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, PollFlags)> {
+        self.open.iter().filter_map(|connection| {
+            let flags = match connection.stage {
+                Stage::Reading => PollFlags::IN,
+                Stage::Writing => PollFlags::OUT,
+                Stage::Waiting | Stage::Closed => return None,
+            };
+            Some((connection.number, connection.stream.as_fd(), flags))
+        })
+    }
+
+    /// A watched connection is ready; gives a request if one is complete.
+    pub(super) fn handle_ready(&mut self, number: u64, now: Instant) -> Option<Job> {
+        let connection = self.find(number)?;
+        match connection.stage {
+            Stage::Reading => connection.receive(now),
+            Stage::Writing => connection.send(now),
+            Stage::Waiting | Stage::Closed => None,
+        }
+    }
+
+    /// A request was worked on; gives the next one of the same connection if that is there already.
+    pub(super) fn handle_reply(&mut self, number: u64, reply: &Reply, now: Instant) -> Option<Job> {
+        self.find(number)?.reply(reply, Then::GoOn, now)
+    }
+
+    /// Forgets those that are closed, or silent for too long.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        self.open.retain(|connection| match connection.stage {
+            Stage::Reading | Stage::Writing => now.duration_since(connection.active) < IDLE_MAX,
+            Stage::Waiting => true,
+            Stage::Closed => false,
+        });
+    }
+
+    /// When the next one was silent for too long.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let timed = self.open.iter().filter(|connection| connection.stage != Stage::Waiting);
+        timed.map(|connection| connection.active + IDLE_MAX).min()
+    }
+
+    /// Whether a request is worked on, or a reply is not sent.
+    pub(super) fn owes(&self) -> bool {
+        self.open.iter().any(|connection| matches!(connection.stage, Stage::Waiting | Stage::Writing))
+    }
+
+    fn find(&mut self, number: u64) -> Option<&mut Connection> {
+        self.open.iter_mut().find(|connection| connection.number == number)
+    }
+}
+
+impl Connection {
+    fn receive(&mut self, now: Instant) -> Option<Job> {
+        let mut bytes = [0; 4096];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => self.ended = true,
+            Ok(count) => {
+                self.active = now;
+                self.input.extend_from_slice(&bytes[..count]);
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => {
+                self.stage = Stage::Closed;
+                return None;
+            }
+        }
+        self.next_request(now)
+    }
+
+    /// Takes a request off the front of what came.
+    fn next_request(&mut self, now: Instant) -> Option<Job> {
+        let end = self.input.iter().position(|byte| *byte == b'\n');
+        let too_long = u64::try_from(self.input.len()).is_ok_and(|length| length >= REQUEST_LINE_MAX);
+        if end.is_none() && !too_long && !self.ended {
+            self.stage = Stage::Reading;
+            return None;
+        }
+        let line: Vec<u8> = self.input.drain(..end.map_or(self.input.len(), |end| end + 1)).collect();
+        match read_line::<Request>(&mut line.as_slice(), REQUEST_LINE_MAX) {
+            Ok(Some(request)) => {
+                self.stage = Stage::Waiting;
+                Some(Job { number: self.number, request })
+            }
+            Ok(None) => {
+                self.stage = Stage::Closed;
+                None
+            }
+            Err(error) => {
+                let message = format!("this is not a request: {error}");
+                self.reply(&Reply::Error { message }, Then::Close, now)
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: &Reply, then: Then, now: Instant) -> Option<Job> {
+        self.then = then;
+        self.output.clear();
+        if write_line(&mut self.output, reply).is_err() {
+            self.stage = Stage::Closed;
+            return None;
+        }
+        self.send(now)
+    }
+
+    fn send(&mut self, now: Instant) -> Option<Job> {
+        self.stage = Stage::Writing;
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(count) if count > 0 => {
+                    self.active = now;
+                    self.output.drain(..count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => {
+                    self.stage = Stage::Closed;
+                    return None;
+                }
+            }
+        }
+        match self.then {
+            Then::GoOn => self.next_request(now),
+            Then::Close => {
+                self.stage = Stage::Closed;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Signals of a process that serves: which stop it cleanly, and which it takes note of and ignores.
+//!
+//! SIGPIPE is ignored from the start of the program on, by Rust's runtime: a write to a closed pipe is an error.
+
+use std::io;
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::{Handle, Signals};
+
+/// Signals are caught while it lives, and ignored from then on.
+#[must_use = "signals are ignored when this is dropped"]
+pub(crate) struct CaughtSignals(Handle);
+
+/// What a signal is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Meaning {
+    Stop,
+    Nothing,
+}
+
+const SIGNALS: [(i32, &str, Meaning); 6] = [
+    (SIGTERM, "SIGTERM", Meaning::Stop),
+    (SIGINT, "SIGINT", Meaning::Stop),
+    (SIGQUIT, "SIGQUIT", Meaning::Stop),
+    // A terminal that was closed is no reason to take disks away, and there is nothing to read again yet.
+    (SIGHUP, "SIGHUP", Meaning::Nothing),
+    (SIGUSR1, "SIGUSR1", Meaning::Nothing),
+    (SIGUSR2, "SIGUSR2", Meaning::Nothing),
+];
+
+/// Catches signals on a thread of its own; `stop` is called, perhaps more than once, when one comes that asks for a stop.
+pub(crate) fn catch(stop: impl Fn() + Send + 'static) -> io::Result<CaughtSignals> {
+    let mut signals = Signals::new(SIGNALS.map(|(number, ..)| number))?;
+    let handle = signals.handle();
+    let follow = move || {
+        for number in signals.forever() {
+            let Some((_, name, meaning)) = SIGNALS.iter().find(|signal| signal.0 == number) else { continue };
+            match meaning {
+                Meaning::Stop => {
+                    tracing::info!("{name} came: a clean stop begins");
+                    stop();
+                }
+                Meaning::Nothing => tracing::info!("{name} came and is ignored"),
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(follow)?;
+    Ok(CaughtSignals(handle))
+}
+
+impl Drop for CaughtSignals {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
