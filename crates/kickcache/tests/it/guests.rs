@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::cells;
 use crate::daemon::{Daemon, Spec};
-use crate::guest::{self, DISCARD, EVENT_IDX, FLUSH, Guest, READ, WRITE, ZEROES};
+use crate::guest::{self, Cut, DISCARD, EVENT_IDX, FLUSH, Guest, READ, WRITE, ZEROES};
 use crate::need_kickcache;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
@@ -324,4 +324,61 @@ fn a_front_end_that_sends_nonsense_harms_nobody_else() {
     daemon.signal(Signal::TERM);
     let status = daemon.wait();
     daemon.check_end(status);
+}
+
+/// A guest whose memory is cut short loses its disk, nobody else does, and what it wrote before stays as it was.
+fn lose_memory(cut: Cut) {
+    let scratch = Scratch::new();
+    let mut daemon = start(&scratch, "write-back", 8 * MIB);
+    let path = socket(&daemon.spec);
+    let mut client = daemon.connect();
+    let mut guest = Guest::connect(&path, 1, 0);
+    assert_eq!(guest.run(0, WRITE, 0, &[7; 8192]).0, 0);
+    guest.enable(0, false);
+    guest.submit(0, WRITE, 0, &[8; 8192]);
+    guest.cut_memory(cut);
+    guest.enable(0, true);
+    guest.kick_blindly(0);
+    guest.wait_for_end();
+    assert_eq!(client.read(0, 8192), vec![7; 8192], "something was stored that nobody wrote");
+    client.write(4096, &[9; 4096]);
+    let mut next = Guest::connect(&path, 1, 0);
+    assert_eq!(next.run(0, READ, 8, &[0; 4096]), (0, vec![9; 4096]));
+    drop(next);
+    let log = daemon.log();
+    assert_eq!(log.matches("it was cut short while it was shared").count(), 1, "{log}");
+    assert_eq!(log.matches(" WARN ").count() + log.matches("ERROR").count(), 1, "{log}");
+    assert!(daemon.is_alive());
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn a_guest_whose_payload_is_cut_off_loses_its_disk_alone() {
+    need_kickcache!();
+    lose_memory(Cut::Payload);
+}
+
+#[test]
+fn a_guest_whose_memory_is_gone_loses_its_disk_alone() {
+    need_kickcache!();
+    lose_memory(Cut::All);
+}
+
+#[test]
+fn a_guest_whose_memory_for_requests_in_flight_is_gone_is_disconnected() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = start(&scratch, "write-back", 8 * MIB);
+    let mut guest = Guest::connect(&socket(&daemon.spec), 1, 0);
+    guest.bring_own_inflight();
+    assert_eq!(guest.run(0, WRITE, 0, &[7; 4096]).0, 0);
+    guest.enable(0, false);
+    guest.submit(0, WRITE, 0, &[8; 4096]);
+    guest.cut_inflight();
+    guest.enable(0, true);
+    guest.kick_blindly(0);
+    guest.wait_for_end();
+    assert_eq!(daemon.connect().read(0, 4096), vec![7; 4096]);
+    daemon.stop();
 }

@@ -55,6 +55,8 @@ pub(super) enum QueueFault {
     Head,
     #[error("the ring cannot be read, written, or is ahead of itself")]
     Ring,
+    #[error("the memory was cut short while it was shared")]
+    MemoryLost,
 }
 
 /// Follows a chain from its head. Each descriptor is read once.

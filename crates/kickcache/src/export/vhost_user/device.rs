@@ -1,5 +1,6 @@
 //! A vhost-user-blk device: its state, and its queues' chains in, answers out. Messages are told in `front_end`.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -34,6 +35,18 @@ pub struct Device {
     pub(super) channel: Option<OwnedFd>,
     /// Requests that were given out and have not come back, of whatever life.
     outstanding: u32,
+    pub(super) notices: Vec<Notice>,
+}
+
+/// Something about a guest that is worth a line in the log.
+#[derive(Debug)]
+pub enum Notice {
+    /// A queue was stopped, for this reason.
+    QueueStopped(u16, String),
+    /// A message was refused; the connection goes on.
+    MessageRefused(ProtocolError),
+    /// The front end could not be told of the disk's new size.
+    SizeNotTold(io::Error),
 }
 
 /// What a message leads to.
@@ -70,6 +83,7 @@ impl Device {
             kick_changes: Vec::new(),
             channel: None,
             outstanding: 0,
+            notices: Vec::new(),
         }
     }
 
@@ -115,8 +129,26 @@ impl Device {
         self.disk.size = size;
         let Some(channel) = &self.channel else { return };
         if let Err(error) = socket::send_short(channel, &config_changed()) {
-            let name = &self.disk.name;
-            tracing::warn!("the virtual machine of {name} could not be told of its disk's size: {error}");
+            self.notices.push(Notice::SizeNotTold(error));
+        }
+    }
+
+    /// What is worth a line in the log since the last call.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Whether memory that the front end shares was gone when it was touched. Nothing good comes of this front end any
+    /// more: it is to be disconnected.
+    pub fn has_lost_memory(&self) -> bool {
+        let inflight = || self.inflight.as_ref().is_some_and(|inflight| inflight.is_lost());
+        self.ram.memory().is_lost() || inflight() || self.vrings.iter().any(Vring::is_lost)
+    }
+
+    /// Stops a queue that broke the rules. Where memory is gone the whole guest is stopped, by whoever owns the device.
+    fn fail(&mut self, queue: u16, fault: QueueFault) {
+        if !self.has_lost_memory() && self.vrings[usize::from(queue)].fail() {
+            self.notices.push(Notice::QueueStopped(queue, fault.to_string()));
         }
     }
 
@@ -169,7 +201,7 @@ impl Device {
                 }
                 Ok(Some(Parsed::Answer { .. })) => {}
                 Ok(None) => return None,
-                Err(fault) => self.vrings[usize::from(queue)].fail(fault),
+                Err(fault) => self.fail(queue, fault),
             }
         }
         None
@@ -184,6 +216,11 @@ impl Device {
         let chain = walk(memory, vring.table(), head);
         let parsed = chain.and_then(|chain| parse(tag, chain, memory, (rules, serial)));
         let parsed = parsed.inspect_err(|_| vring.give_up())?;
+        if memory.is_lost() || vring.is_lost() {
+            // The chain may have been read from pages that the guest did not write.
+            vring.give_up();
+            return Err(QueueFault::MemoryLost);
+        }
         if let Parsed::Answer { outcome, status, written } = &parsed {
             let told = memory.write_obj(outcome.status(), *status);
             told.map_err(|_| QueueFault::NoStatus).inspect_err(|_| vring.give_up())?;
@@ -200,9 +237,10 @@ impl Device {
         Rules { size: self.disk.size, read_only: self.disk.read_only, durable, features: self.features }
     }
 
-    /// Whether a queue that was not asked for kicks has something to take.
+    /// Whether a queue that was not asked for kicks has something to take, or its memory is gone.
     pub fn has_more(&self) -> bool {
-        self.vrings.iter().any(|vring| vring.is_awake() && vring.has_more(self.ram.memory()))
+        let has_more = |vring: &Vring| vring.is_awake() && vring.has_more(self.ram.memory());
+        self.vrings.iter().any(has_more) || self.has_lost_memory()
     }
 
     /// Asks the guest for kicks of a queue; `true` if there is something already.
@@ -212,10 +250,10 @@ impl Device {
             return false;
         }
         match vring.arm(self.ram.memory()) {
-            Ok(more) => more,
+            Ok(more) => more || self.has_lost_memory(),
             Err(fault) => {
-                vring.fail(fault);
-                false
+                self.fail(queue, fault);
+                self.has_lost_memory()
             }
         }
     }
@@ -233,15 +271,15 @@ impl Device {
         let told = told.map_err(|_| QueueFault::NoStatus);
         let told = told.inspect_err(|_| vring.give_up());
         if let Err(fault) = told.and_then(|()| vring.put_used(self.ram.memory(), head, written)) {
-            vring.fail(fault);
+            self.fail(queue, fault);
         }
     }
 
     /// Interrupts the guest for what was completed since the last call, where it wants that.
     pub fn signal(&mut self) {
-        for vring in &mut self.vrings {
-            if let Err(fault) = vring.signal(self.ram.memory()) {
-                vring.fail(fault);
+        for queue in 0..QUEUE_COUNT_MAX {
+            if let Err(fault) = self.vrings[usize::from(queue)].signal(self.ram.memory()) {
+                self.fail(queue, fault);
             }
         }
     }

@@ -12,7 +12,7 @@ use virtio_bindings::bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 use vm_memory::ByteValued;
 
 use super::config_space::{CONFIG_BYTES, WRITE_CACHE_AT};
-use super::device::{Answer, Device, KickChange, queue_number, usize_of, vring_of};
+use super::device::{Answer, Device, KickChange, Notice, queue_number, usize_of, vring_of};
 use super::features::{MEMORY_SLOTS_MAX, QUEUE_COUNT_MAX, has, offered, protocol_offered};
 use super::inflight::{self, Inflight};
 use super::message::{Packet, ProtocolError, Reply};
@@ -41,7 +41,7 @@ impl Device {
             Ok(None) if wants_ack => Ok(Answer::Reply(packet.reply(0_u64.as_slice()))),
             Ok(None) => Ok(Answer::Nothing),
             Err(error) if wants_ack => {
-                tracing::warn!("a message for {} was refused: {error}", self.disk.name);
+                self.notices.push(Notice::MessageRefused(error));
                 Ok(Answer::Reply(packet.reply(1_u64.as_slice())))
             }
             Err(error) => Err(error),

@@ -19,6 +19,7 @@ use vhost::vhost_user::message::VhostUserInflight;
 use vm_memory::{AtomicAccess, Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 use super::features::{QUEUE_COUNT_MAX, QUEUE_SIZE_MAX};
+use super::guard::Guard;
 use super::memory::check_file;
 use super::message::ProtocolError;
 
@@ -38,6 +39,8 @@ const COUNTER_AT: usize = 8;
 
 /// The memory.
 pub(super) struct Inflight {
+    /// Dropped before the mapping is.
+    guard: Guard,
     map: MmapRegion,
     queues: u16,
     entries: u16,
@@ -84,11 +87,15 @@ impl Inflight {
         }
         check_file(&fd, message.mmap_offset, message.mmap_size)?;
         let file = FileOffset::new(File::from(fd), message.mmap_offset);
-        let map = MmapRegion::from_file(file, needed).map_err(|error| ProtocolError::Memory {
-            what: "the memory for requests in flight",
-            why: error.to_string(),
-        })?;
-        Ok(Inflight { map, queues, entries })
+        let failed = |why: String| ProtocolError::Memory { what: "the memory for requests in flight", why };
+        let map = MmapRegion::from_file(file, needed).map_err(|error| failed(error.to_string()))?;
+        let guard = Guard::new(map.as_ptr(), needed).map_err(|error| failed(error.to_string()))?;
+        Ok(Inflight { guard, map, queues, entries })
+    }
+
+    /// Whether a part of it was gone when it was touched.
+    pub(super) fn is_lost(&self) -> bool {
+        self.guard.is_lost()
     }
 
     /// Whether it can tell of a queue of this size.

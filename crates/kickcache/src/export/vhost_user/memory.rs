@@ -1,6 +1,7 @@
 //! The guest's memory: regions that the front end shares, found by guest address or by the front end's own.
 
 use std::fs::File;
+use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -9,10 +10,33 @@ use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserMsgValidator};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
 
 use super::features::MEMORY_SLOTS_MAX;
+use super::guard::Guard;
 use super::message::ProtocolError;
 
 /// What requests read and write; a request keeps the memory that it began with.
-pub(super) type Memory = Arc<GuestMemoryMmap>;
+pub(super) type Memory = Arc<SharedMemory>;
+
+/// Guest memory, and the guards of its regions, which are dropped before the regions are.
+#[derive(Debug, Default)]
+pub(super) struct SharedMemory {
+    guards: Vec<Arc<Guard>>,
+    map: GuestMemoryMmap,
+}
+
+impl SharedMemory {
+    /// Whether a part of it was gone when it was touched.
+    pub(super) fn is_lost(&self) -> bool {
+        self.guards.iter().any(|guard| guard.is_lost())
+    }
+}
+
+impl Deref for SharedMemory {
+    type Target = GuestMemoryMmap;
+
+    fn deref(&self) -> &GuestMemoryMmap {
+        &self.map
+    }
+}
 
 /// The regions of a guest's memory.
 #[derive(Default)]
@@ -24,6 +48,7 @@ pub(super) struct GuestRam {
 struct Slot {
     /// Where the front end has it.
     user: u64,
+    guard: Arc<Guard>,
     region: Arc<GuestRegionMmap>,
 }
 
@@ -76,18 +101,24 @@ impl GuestRam {
     }
 
     fn copies(&self) -> Vec<Slot> {
-        self.slots.iter().map(|slot| Slot { user: slot.user, region: Arc::clone(&slot.region) }).collect()
+        let copy = |slot: &Slot| Slot {
+            user: slot.user,
+            guard: Arc::clone(&slot.guard),
+            region: Arc::clone(&slot.region),
+        };
+        self.slots.iter().map(copy).collect()
     }
 
     /// Regions that overlap are refused, and what was there before stays.
     fn adopt(&mut self, slots: Vec<Slot>) -> Result<(), ProtocolError> {
         let mut regions: Vec<_> = slots.iter().map(|slot| Arc::clone(&slot.region)).collect();
         regions.sort_by_key(|region| region.start_addr());
-        let memory = match regions.is_empty() {
+        let guards = slots.iter().map(|slot| Arc::clone(&slot.guard)).collect();
+        let map = match regions.is_empty() {
             true => GuestMemoryMmap::new(),
             false => GuestMemoryMmap::from_arc_regions(regions).map_err(failed)?,
         };
-        (self.slots, self.memory) = (slots, Arc::new(memory));
+        (self.slots, self.memory) = (slots, Arc::new(SharedMemory { guards, map }));
         Ok(())
     }
 }
@@ -101,10 +132,11 @@ fn map(region: &VhostUserMemoryRegion, fd: OwnedFd) -> Result<Slot, ProtocolErro
     check_file(&fd, region.mmap_offset, size)?;
     let file = FileOffset::new(File::from(fd), region.mmap_offset);
     let region = GuestRegionMmap::from_range(GuestAddress(guest), length, Some(file)).map_err(failed)?;
-    Ok(Slot { user, region: Arc::new(region) })
+    let guard = Guard::new(region.as_ptr(), length).map_err(failed)?;
+    Ok(Slot { user, guard: Arc::new(guard), region: Arc::new(region) })
 }
 
-/// Refuses a file that ends before the memory does: touching what is behind its end would kill the daemon.
+/// Refuses a file that ends before the memory does: what is behind its end cannot be touched.
 pub(super) fn check_file(fd: &OwnedFd, offset: u64, size: u64) -> Result<(), ProtocolError> {
     let found = fstat(fd).map_err(failed)?;
     let is_file = FileType::from_raw_mode(found.st_mode).is_file();

@@ -18,14 +18,16 @@
 //! - **Requests in flight are written down in memory that the front end keeps** ([`inflight`]): a daemon that was
 //!   killed finishes them when it is back.
 //!
-//! Memory of the front end whose file is cut short behind the daemon's back is fatal (SIGBUS). A guest cannot do that,
-//! its front end can; QEMU's memfd is sealed against it.
+//! - **Memory whose file is cut short behind the daemon's back takes the disk from its guest alone** ([`guard`]). A guest
+//!   cannot do that, its front end can. What was copied from such memory is zeroes that nobody wrote: the mark is looked
+//!   at after each copy, before anything is made of it.
 
 mod chain;
 mod config_space;
 mod device;
 mod features;
 mod front_end;
+mod guard;
 mod inflight;
 mod memory;
 mod message;
@@ -36,7 +38,7 @@ pub(crate) mod tests;
 mod vring;
 
 pub use self::config_space::Disk;
-pub use self::device::{Answer, Device, KickChange};
+pub use self::device::{Answer, Device, KickChange, Notice};
 pub use self::features::QUEUE_COUNT_MAX;
 pub use self::message::{Packet, ProtocolError, Reply};
 pub use self::request::{GuestRequest, Outcome, RequestKind};

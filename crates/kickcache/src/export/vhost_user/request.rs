@@ -131,14 +131,14 @@ impl GuestRequest {
         self.payload_length() + list
     }
 
-    /// Copies a write's payload; `None` if guest memory is not where the guest said.
+    /// Copies a write's payload; `None` if guest memory is not where the guest said, or no longer.
     pub fn copy_payload(&self, into: &mut [u8]) -> Option<()> {
-        copy_in(&self.memory, &self.data, into)
+        copy_in(&self.memory, &self.data, into).filter(|()| !self.memory.is_lost())
     }
 
-    /// Gives the guest what it wanted to read; `None` if guest memory is not where the guest said.
+    /// Gives the guest what it wanted to read; `None` if guest memory is not where the guest said, or no longer.
     pub fn deliver(&self, payload: &[u8]) -> Option<()> {
-        copy_out(&self.memory, &self.data, payload)
+        copy_out(&self.memory, &self.data, payload).filter(|()| !self.memory.is_lost())
     }
 
     /// Bytes that a successful request wrote to guest memory, the status byte included.

@@ -304,14 +304,20 @@ impl Vring {
         }
     }
 
-    /// Stops taking chains for good, and tells the front end if it wants to know.
-    pub(super) fn fail(&mut self, fault: QueueFault) {
-        if matches!(self.stage, Stage::Started | Stage::Stopping) {
-            tracing::warn!("queue {} of a guest is stopped: {fault}", self.index);
-            self.stage = Stage::Broken;
-            self.again.clear();
-            self.err.as_ref().inspect(|err| ring(err));
+    /// Stops taking chains for good, and tells the front end if it wants to know; `false` if it was stopped before.
+    pub(super) fn fail(&mut self) -> bool {
+        if !matches!(self.stage, Stage::Started | Stage::Stopping) {
+            return false;
         }
+        self.stage = Stage::Broken;
+        self.again.clear();
+        self.err.as_ref().inspect(|err| ring(err));
+        true
+    }
+
+    /// Whether the memory for its requests in flight is gone.
+    pub(super) fn is_lost(&self) -> bool {
+        self.inflight.as_ref().is_some_and(|inflight| inflight.is_lost())
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) enum Complaint {
     GuestGone(usize),
     GuestThrownOut(usize),
     GuestNotAccepted(usize),
+    GuestBrokeRules(usize),
+    SizeNotTold(usize),
 }
 
 impl Complaint {
@@ -29,7 +31,9 @@ impl Complaint {
             Complaint::TurnedAway
             | Complaint::NotAccepted
             | Complaint::GuestThrownOut(_)
-            | Complaint::GuestNotAccepted(_) => Level::WARN,
+            | Complaint::GuestNotAccepted(_)
+            | Complaint::GuestBrokeRules(_)
+            | Complaint::SizeNotTold(_) => Level::WARN,
             Complaint::LateHandshake | Complaint::GuestConnected(_) | Complaint::GuestGone(_) => Level::INFO,
         }
     }
@@ -46,6 +50,12 @@ impl Complaint {
             Complaint::GuestGone(volume) => format!("virtual machines of {} disconnected", name(volume)),
             Complaint::GuestThrownOut(volume) => {
                 format!("virtual machines of {} were disconnected", name(volume))
+            }
+            Complaint::GuestBrokeRules(volume) => {
+                format!("virtual machines of {} broke the rules of vhost-user", name(volume))
+            }
+            Complaint::SizeNotTold(volume) => {
+                format!("virtual machines of {} could not be told of its size", name(volume))
             }
             Complaint::GuestNotAccepted(volume) => {
                 format!("connections of virtual machines of {} could not be accepted", name(volume))

@@ -12,8 +12,8 @@ use super::{ACCEPT_PAUSE, EventLoop, Stage};
 use crate::driver::Interest;
 use crate::driver::buffers::Bound;
 use crate::export::vhost_user::{
-    Answer, GuestRequest, KickChange, Outcome, Packet, ProtocolError, QUEUE_COUNT_MAX, Received, RequestKind,
-    Socket,
+    Answer, GuestRequest, KickChange, Notice, Outcome, Packet, ProtocolError, QUEUE_COUNT_MAX, Received,
+    RequestKind, Socket,
 };
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::error::ServeError;
@@ -305,12 +305,42 @@ impl<E: CacheEngine> EventLoop<E> {
         port.device.complete(request, outcome);
     }
 
+    fn tell_notices(&mut self, index: usize) {
+        let port = &mut self.guests.ports[index];
+        let (now, volume) = (self.clock.now(), port.volume);
+        let name = &self.volumes[volume].info.name;
+        for notice in port.device.take_notices() {
+            let complaint = Complaint::GuestBrokeRules(volume);
+            match notice {
+                Notice::QueueStopped(queue, fault) => {
+                    let line =
+                        format_args!("queue {queue} of the virtual machine of {name} is stopped: {fault}");
+                    self.complaints.say(now, complaint, line);
+                }
+                Notice::MessageRefused(error) => {
+                    let line = format_args!("a message for {name} was refused: {error}");
+                    self.complaints.say(now, complaint, line);
+                }
+                Notice::SizeNotTold(error) => {
+                    let line = format_args!(
+                        "the virtual machine of {name} could not be told of its disk's size: {error}"
+                    );
+                    self.complaints.say(now, Complaint::SizeNotTold(volume), line);
+                }
+            }
+        }
+    }
+
     /// Answers guests. Devices have their work before, because a guest that wakes may run in this thread's stead.
     pub(super) fn serve_guests(&mut self) -> Result<(), ServeError> {
         if self.driver.has_completions() {
             self.driver.hand_over().map_err(ServeError::system("hand work to devices"))?;
         }
         for index in 0..self.guests.ports.len() {
+            self.tell_notices(index);
+            if self.guests.ports[index].device.has_lost_memory() {
+                self.disconnect_guest(index, Some(&memory_lost()));
+            }
             let port = &mut self.guests.ports[index];
             port.device.signal();
             if let Some(packet) = port.waiting.take() {
@@ -321,6 +351,11 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         Ok(())
     }
+}
+
+fn memory_lost() -> ProtocolError {
+    let why = "it was cut short while it was shared".into();
+    ProtocolError::Memory { what: "the memory of the virtual machine", why }
 }
 
 fn guest_key(port: usize, part: Part, generation: u32) -> GuestKey {

@@ -39,6 +39,13 @@ pub(crate) const ZEROES: u32 = 13;
 /// VERSION_1, protocol features, and FLUSH, CONFIG_WCE, MQ, DISCARD, WRITE_ZEROES.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 9 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 14;
 
+/// Which memory is cut short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cut {
+    Payload,
+    All,
+}
+
 pub(crate) struct Guest {
     path: PathBuf,
     features: u64,
@@ -178,6 +185,48 @@ impl Guest {
         assert_eq!(ended.len(), 1);
         assert_eq!(ended[0].slot, slot);
         (ended[0].status, self.payload(queue, slot, data.len()))
+    }
+
+    /// Lets the device take from a queue, or not.
+    pub(crate) fn enable(&mut self, queue: u16, on: bool) {
+        self.front.as_mut().unwrap().set_vring_enable(queue.into(), on).unwrap();
+    }
+
+    /// Cuts the memory short behind the payload, or before everything; touching what is gone would end this process.
+    pub(crate) fn cut_memory(&mut self, cut: Cut) {
+        let left = match cut {
+            Cut::Payload => DATA,
+            Cut::All => 0,
+        };
+        self.file.set_len(left).unwrap();
+    }
+
+    /// Connects again, with memory for requests in flight that can be cut short; the device's own cannot.
+    pub(crate) fn bring_own_inflight(&mut self) {
+        let (message, _) = self.inflight.take().unwrap();
+        let file = File::from(memfd_create("inflight", MemfdFlags::CLOEXEC).unwrap());
+        file.set_len(message.mmap_size).unwrap();
+        self.inflight = Some((message, file));
+        self.reconnect();
+    }
+
+    pub(crate) fn cut_inflight(&mut self) {
+        self.inflight.as_ref().unwrap().1.set_len(0).unwrap();
+    }
+
+    /// Kicks without a look at the rings.
+    pub(crate) fn kick_blindly(&mut self, queue: u16) {
+        self.queues[usize::from(queue)].kick.write(1).unwrap();
+    }
+
+    /// Waits until the device closes the connection.
+    pub(crate) fn wait_for_end(&mut self) {
+        let start = Instant::now();
+        while self.front.as_mut().unwrap().get_features().is_ok() {
+            assert!(start.elapsed() < START_TIME_MAX, "the connection stays");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.front = None;
     }
 
     pub(crate) fn config(&mut self) -> Vec<u8> {
