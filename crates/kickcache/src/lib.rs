@@ -8,6 +8,7 @@ pub mod driver;
 pub mod export;
 mod extents;
 pub mod offline;
+mod places;
 pub mod plan;
 pub mod report;
 pub mod serve;

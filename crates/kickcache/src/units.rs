@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 
-/// A number of bytes that somebody wrote down, such as `10G`, `4k`, `1.5MiB` or `4096`; units are binary.
+/// A number of bytes that somebody wrote down, such as `10G`, `4k`, `1.5MiB` or `4096`. `G` and `GiB` are binary, `GB` is
+/// decimal, as dd and the makers of disks have it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Size(u64);
 
@@ -39,7 +40,7 @@ pub enum SizeError {
     NotANumber(String),
     /// A number and something unknown behind it.
     #[error(
-        "`{text}` ends in the unknown unit `{unit}`; use K, M, G or T (1K is 1024 bytes), such as 512M or 10G"
+        "`{text}` ends in the unknown unit `{unit}`; use K, M, G or T (1K is 1024 bytes, 1KB is 1000), such as 512M or 10G"
     )]
     Unit {
         /// What was written.
@@ -76,15 +77,19 @@ impl FromStr for Size {
 }
 
 fn unit_factor(unit: &str) -> Option<u64> {
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ => return None,
+    let power = match unit.to_ascii_lowercase().chars().next() {
+        None | Some('b') => 0,
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        Some(_) => return None,
     };
-    Some(1 << shift)
+    match unit.to_ascii_lowercase().as_str() {
+        "" | "b" | "k" | "m" | "g" | "t" | "kib" | "mib" | "gib" | "tib" => Some(1024_u64.pow(power)),
+        "kb" | "mb" | "gb" | "tb" => Some(1000_u64.pow(power)),
+        _ => None,
+    }
 }
 
 fn unknown_unit(text: &str, number: &str, unit: &str) -> SizeError {
@@ -217,7 +222,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn sizes_are_read_with_binary_units() {
+    fn sizes_are_read_with_their_units() {
         let cases = [
             ("0", 0),
             ("4096", 4096),
@@ -225,11 +230,13 @@ mod tests {
             ("4k", 4 << 10),
             ("4K", 4 << 10),
             ("4KiB", 4 << 10),
-            ("4kb", 4 << 10),
+            ("4kb", 4_000),
             ("10G", 10 << 30),
             ("10GiB", 10 << 30),
             ("10gib", 10 << 30),
-            ("10GB", 10 << 30),
+            ("20GB", 20_000_000_000),
+            ("20G", 20 << 30),
+            ("1.5tb", 1_500_000_000_000),
             ("1.5M", 3 << 19),
             ("0.5k", 512),
             ("1.0", 1),
@@ -286,8 +293,8 @@ mod tests {
             " 10G": ` 10G` has a space in it; write the number and its unit together, such as 10GB
             "G": `G` is not a size; write a number with K, M, G or T, such as 512M or 10G
             "abc": `abc` is not a size; write a number with K, M, G or T, such as 512M or 10G
-            "10X": `10X` ends in the unknown unit `X`; use K, M, G or T (1K is 1024 bytes), such as 512M or 10G
-            "10GiBs": `10GiBs` ends in the unknown unit `GiBs`; use K, M, G or T (1K is 1024 bytes), such as 512M or 10G
+            "10X": `10X` ends in the unknown unit `X`; use K, M, G or T (1K is 1024 bytes, 1KB is 1000), such as 512M or 10G
+            "10GiBs": `10GiBs` ends in the unknown unit `GiBs`; use K, M, G or T (1K is 1024 bytes, 1KB is 1000), such as 512M or 10G
             "1.3": `1.3` is not a whole number of bytes; write it with a smaller unit
             "1.2345K": `1.2345K` is not a whole number of bytes; write it with a smaller unit
             ".5G": `.5G` is not a size; write a number with K, M, G or T, such as 512M or 10G

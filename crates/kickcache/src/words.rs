@@ -3,16 +3,22 @@
 use kickcache_engine::config::{Admission, Mode};
 use serde::{Deserialize, Serialize};
 
-/// A mode, spelled out.
+/// A mode, spelled out; the usual short forms are understood too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModeWord {
     /// Writes reach cache and origin before they are acknowledged
     #[default]
+    #[value(alias = "wt", alias = "writethrough")]
+    #[serde(alias = "wt", alias = "writethrough")]
     WriteThrough,
     /// Writes are acknowledged from the cache and copied to the origin later
+    #[value(alias = "wb", alias = "writeback")]
+    #[serde(alias = "wb", alias = "writeback")]
     WriteBack,
     /// Writes go to the origin alone; reads are cached
+    #[value(alias = "wa", alias = "writearound")]
+    #[serde(alias = "wa", alias = "writearound")]
     WriteAround,
     /// Nothing new is cached; what is cached is still served
     Bypass,

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::net::ToSocketAddrs;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use crate::plan::address::NbdAddress;
 use crate::plan::{Access, CachePlan, CacheUsage, Exposure, ServePlan, VolumePlan, runtime_dir};
 use crate::serve::config::{self, CacheConfig, CacheService, Limits, ServerConfig, TcpPolicy, VolumeConfig};
 use crate::serve::error::ServeError;
+use crate::serve::prepare::rehearse;
 use crate::serve::server::{Server, ServerHandle};
 use crate::signals;
 use crate::words::{IoEngineWord, ModeWord};
@@ -42,6 +43,7 @@ pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
 
 fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Result<()> {
     let handed_over = HandedOver::take(inherited_sockets(), &mut plan)?;
+    let before = MissingFolders::of(&plan);
     make_runtime_dir(&plan)?;
     let daemon = Arc::new(Daemon::new(plan.io_engine));
     let told = Arc::clone(&daemon);
@@ -49,7 +51,14 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     let _signals = signals::catch(move || told.begin_stop()).context("cannot catch signals")?;
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
-    let servers = start_servers(plan, handed_over)?;
+    let servers = match start_servers(plan, handed_over) {
+        Ok(servers) => servers,
+        Err(error) => {
+            drop(control);
+            before.remove_again();
+            return Err(error);
+        }
+    };
     // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
     match std::env::var_os("LISTEN_FDS") {
         Some(_) => greet(&mut log.make_writer(), control.path(), &servers),
@@ -89,6 +98,24 @@ fn start_log() -> io::Result<Outlet> {
         Times::Shown => log.try_init(),
     };
     Ok(outlet)
+}
+
+/// Folders for sockets that did not exist: a start that fails leaves none of them behind.
+struct MissingFolders(Vec<PathBuf>);
+
+impl MissingFolders {
+    fn of(plan: &ServePlan) -> MissingFolders {
+        let control = plan.control.parent().map(Path::to_path_buf);
+        let folders = control.into_iter().chain([runtime_dir()]);
+        MissingFolders(folders.filter(|folder| !folder.exists()).collect())
+    }
+
+    /// Others may have put something into them; these stay.
+    fn remove_again(&self) {
+        for folder in &self.0 {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Makes the folder for the sockets that got no path from the user.
@@ -142,6 +169,10 @@ fn chooses_port(cache: &CachePlan) -> bool {
 }
 
 fn start_servers(plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Result<Vec<Served>> {
+    // What is wrong with the second cache device is found before the first one is formatted.
+    for cache in plan.caches.iter().skip(1).filter(|cache| cache.usage == CacheUsage::Used) {
+        rehearse(server_config(cache, plan.io_engine, plan.exposure)?)?;
+    }
     let mut servers: Vec<Served> = Vec::new();
     for cache in plan.caches {
         let started = leave_out(&cache)
@@ -229,6 +260,10 @@ fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
         origin_content: match volume.origin_state.changed {
             true => config::OriginContent::Changed,
             false => config::OriginContent::Kept,
+        },
+        origin_cache: match volume.origin_state.forced {
+            true => config::OriginCache::Accept,
+            false => config::OriginCache::Refuse,
         },
     })
 }

@@ -12,7 +12,7 @@ use crate::cli::options::ControlOption;
 use crate::control::last_error::LastError;
 use crate::control::report::{CacheReport, Report, VolumeReport};
 use crate::offline::drain::{DrainPlan, drain};
-use crate::serve::config::OriginMove;
+use crate::serve::config::{OriginCache, OriginMove};
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -51,6 +51,9 @@ pub(crate) struct DrainArgs {
     /// Say that the origin is the one that the cache device knows, under another path
     #[arg(long, requires = "origin")]
     origin_moved: bool,
+    /// Accept an origin that is a kickcache cache device
+    #[arg(long, requires = "origin")]
+    force_origin: bool,
     #[command(flatten)]
     control: ControlOption,
 }
@@ -70,6 +73,7 @@ impl DrainArgs {
             volume: self.volume.as_deref(),
             origin: self.origin.as_deref(),
             origin_move: if self.origin_moved { OriginMove::Accept } else { OriginMove::Refuse },
+            origin_cache: if self.force_origin { OriginCache::Accept } else { OriginCache::Refuse },
         };
         let bar = progress_bar();
         let drained = drain(plan, &mut |done, whole| {

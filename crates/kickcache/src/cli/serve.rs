@@ -129,6 +129,11 @@ pub(crate) struct ServeArgs {
     /// With several volumes say which: --origin-grown=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_grown: Vec<String>,
+    /// Accept an origin that is a kickcache cache device, which is lost then
+    ///
+    /// With several volumes say which: --force-origin=vm1
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    force_origin: Vec<String>,
     /// Serve the origins alone, as when the cache device is gone for good; refused if it holds dirty blocks
     ///
     /// What the cache device holds of these volumes is dropped: it would be old. With several cache devices say which:
@@ -191,6 +196,7 @@ impl ServeArgs {
         mark_origins(&mut plan, "--origin-moved", &self.origin_moved, |state| state.moved = true)?;
         mark_origins(&mut plan, "--origin-changed", &self.origin_changed, |state| state.changed = true)?;
         mark_origins(&mut plan, "--origin-grown", &self.origin_grown, |state| state.grown = true)?;
+        mark_origins(&mut plan, "--force-origin", &self.force_origin, |state| state.forced = true)?;
         self.leave_out(&mut plan.caches)?;
         plan.check()?;
         Ok(plan)

@@ -78,7 +78,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         "serve --config /nowhere.toml --cache /c",
         "serve --config /nowhere.toml --mode bypass",
         "serve --config /nowhere.toml",
-        "serve --cache /c --origin /o --mode writeback",
+        "serve --cache /c --origin /o --mode write-backwards",
         "serve --cache /c --origin /c",
         "serve --cache /c --origin /",
         "serve --cache /c --origin /o --name x/y",
@@ -100,7 +100,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         "serve --cache /c --origin /o --lose-dirty",
         &long,
         "mode vm1",
-        "mode vm1 writethrough",
+        "mode vm1 write-through-it",
         "drain",
         "status --watch 0",
         "status --watch soon",
@@ -142,8 +142,8 @@ fn bad_arguments_are_refused_with_a_sentence() {
             error: the argument '--config <FILE>' cannot be used with '--mode <MODE>'
         serve --config /nowhere.toml
             cannot read the configuration file /nowhere.toml (Failed)
-        serve --cache /c --origin /o --mode writeback
-            error: invalid value 'writeback' for '--mode <MODE>'
+        serve --cache /c --origin /o --mode write-backwards
+            error: invalid value 'write-backwards' for '--mode <MODE>'
         serve --cache /c --origin /c
             /c is named twice, as a cache device and as the origin of `c`; each device can have one part only (Usage)
         serve --cache /c --origin /
@@ -186,8 +186,8 @@ fn bad_arguments_are_refused_with_a_sentence() {
             error: invalid value 'unix:/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp' for '--nbd <ADDRESS>': the socket path `/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         mode vm1
             error: the following required arguments were not provided:
-        mode vm1 writethrough
-            error: invalid value 'writethrough' for '<MODE>'
+        mode vm1 write-through-it
+            error: invalid value 'write-through-it' for '<MODE>'
         drain
             error: the following required arguments were not provided:
         status --watch 0

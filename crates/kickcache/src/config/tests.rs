@@ -105,7 +105,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("size = '10 gb'", ""),
         with("size = '16777216T'", ""),
         with("size = 10000000", ""),
-        with("", "mode = 'writeback'"),
+        with("", "mode = 'write-backwards'"),
         with("", "mode = 'write-back'\nmode = 'bypass'"),
         with("", "moed = 'bypass'"),
         with("", "admission = 'all'"),
@@ -158,7 +158,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 3: `10 gb` has a space in it; write the number and its unit together, such as 10GB
         k.toml, line 3: `16777216T` is larger than any device: a size must be below 16777216T
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
-        k.toml, line 7: unknown variant `writeback`, expected one of `write-through`, `write-back`, `write-around`, `bypass`
+        k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: duplicate key
         k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `read-only`, `nbd`, `vhost-user`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`

@@ -41,6 +41,17 @@ pub enum ServerError {
          with --control", .0.display()
     )]
     NotASocket(PathBuf),
+    /// No folder where it shall be.
+    #[error(
+        "the control socket {} cannot be made: {} is no folder; choose another path with --control",
+        .path.display(), .parent.display()
+    )]
+    NoFolder {
+        /// Its path.
+        path: PathBuf,
+        /// What is not a folder.
+        parent: PathBuf,
+    },
     /// The path is too long.
     #[error(transparent)]
     Path(#[from] AddressError),
@@ -108,6 +119,9 @@ fn open(path: &Path) -> Result<UnixListener, ServerError> {
     let fail = |source| ServerError::Io { path: path.into(), source };
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    if let Some(parent) = folder.ancestors().find(|above| above.exists()).filter(|above| !above.is_dir()) {
+        return Err(ServerError::NoFolder { path: path.into(), parent: parent.into() });
+    }
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
     // Two daemons that start at once must not both find the same stale socket.
     let lock = std::fs::File::open(folder).map_err(fail)?;

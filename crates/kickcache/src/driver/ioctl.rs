@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use crate::driver::device::Kind;
 
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
+const BLKROGET: libc::Ioctl = 0x125E;
 const BLKSSZGET: libc::Ioctl = 0x1268;
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
 const LOOP_INFO_BYTES: usize = 232;
@@ -19,6 +20,14 @@ pub(crate) fn block_size(file: &File) -> io::Result<u64> {
     // SAFETY: BLKGETSIZE64 writes one 64-bit number.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut bytes) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes) }
+}
+
+/// Whether the kernel refuses writes to a block device, although it let it be opened for them.
+pub(crate) fn is_protected(file: &File) -> bool {
+    let mut protected: i32 = 0;
+    // SAFETY: BLKROGET writes one int.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKROGET, &raw mut protected) };
+    result == 0 && protected != 0
 }
 
 /// The alignment that O_DIRECT needs, in bytes; 512 if the kernel does not tell.
@@ -68,8 +77,13 @@ fn from_kernel(bytes: [u8; 8]) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// Whether holes can be punched: tried behind the end of the file, where nothing is.
+/// Whether holes can be punched: tried behind the end of the file, where nothing is. Not tried on FUSE, whose programs
+/// complain to whoever started them; the answer is no there.
 pub(crate) fn can_punch(file: &File, size: u64) -> bool {
+    const FUSE: i64 = 0x6573_5546;
+    if rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == FUSE) {
+        return false;
+    }
     let Ok(offset) = i64::try_from(size.next_multiple_of(4096)) else { return false };
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: fallocate takes no memory.

@@ -6,12 +6,15 @@ use kickcache_engine::config::{EngineSettings, RottedLog, VolumeSettings};
 use kickcache_engine::device::{Completion, Data, DeviceError, DeviceOperation, Submission};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::error::Error;
+use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
 use crate::offline::OfflineError;
 use crate::offline::source::Source;
+use crate::serve::cache_device::signature;
+use crate::units::show_bytes;
 
 /// A recovered engine above a device that is only read.
 pub(crate) struct Books {
@@ -30,7 +33,10 @@ impl Books {
     pub(crate) fn read_rotted(source: Source, rotted_log: RottedLog) -> Result<Books, OfflineError> {
         let refuse = |error| OfflineError::Content { path: source.path().into(), source: error };
         let [first, second] = source.superblock_copies()?;
-        let superblock = Superblock::decode([&first, &second], source.size()).map_err(refuse)?;
+        let superblock = match Superblock::decode([&first, &second], source.size()) {
+            Err(Error::NoSuperblock { .. }) => return Err(foreign(&source)?),
+            decoded => decoded.map_err(refuse)?,
+        };
         let engine = recover(&superblock, rotted_log, |extent| source.read(extent)).map_err(refuse)?;
         let engine = engine.ok_or_else(|| OfflineError::Stuck(source.path().into()))?;
         Ok(Books { source, superblock, engine })
@@ -47,6 +53,18 @@ impl Books {
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
+}
+
+/// Says what a device is that is none of ours.
+fn foreign(source: &Source) -> Result<OfflineError, OfflineError> {
+    let (path, size) = (source.path().to_path_buf(), source.size());
+    let found = match size {
+        0..DEVICE_SIZE_MIN => {
+            format!("has {size} bytes, and a cache device {} or more", show_bytes(DEVICE_SIZE_MIN))
+        }
+        _ => format!("holds {}", signature::name(&source.head(signature::LOOK_BYTES)?)),
+    };
+    Ok(OfflineError::Foreign { path, found })
 }
 
 /// Lets an engine recover from what `read` gives of its cache device; what it wants to write is acknowledged and

@@ -10,7 +10,9 @@ use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use crate::offline::OfflineError;
-use crate::serve::config::{CacheConfig, CacheService, OriginMove, OriginSource, ServerConfig, VolumeConfig};
+use crate::serve::config::{
+    CacheConfig, CacheService, OriginCache, OriginMove, OriginSource, ServerConfig, VolumeConfig,
+};
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle};
 use crate::signals;
@@ -31,6 +33,8 @@ pub struct DrainPlan<'a> {
     pub origin: Option<&'a Path>,
     /// Whether an origin of another name is accepted.
     pub origin_move: OriginMove,
+    /// Whether one of another name may be a cache device itself.
+    pub origin_cache: OriginCache,
 }
 
 /// What was drained.
@@ -98,6 +102,7 @@ fn server_config(plan: DrainPlan<'_>, record: &VolumeRecord, origin: &Path) -> S
     let origin = OriginSource::Path(origin.into());
     let volume = VolumeConfig {
         origin_move: plan.origin_move,
+        origin_cache: plan.origin_cache,
         ..VolumeConfig::new(&record.name, origin, VolumeSettings::new(record.id))
     };
     ServerConfig::new(cache, vec![volume])

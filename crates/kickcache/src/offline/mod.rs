@@ -41,6 +41,14 @@ pub enum OfflineError {
     /// Neither file nor block device.
     #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
     Type(PathBuf),
+    /// Something else.
+    #[error("{} is not a kickcache cache device: it {found}; give another path", .path.display())]
+    Foreign {
+        /// The device.
+        path: PathBuf,
+        /// What it holds instead.
+        found: String,
+    },
     /// A daemon has it.
     #[error("{} is in use; if a daemon serves it, ask that one: kickcache status", .0.display())]
     Busy(PathBuf),

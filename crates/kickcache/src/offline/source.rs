@@ -61,6 +61,12 @@ impl Source {
         }
     }
 
+    /// The first bytes, as many as there are.
+    pub(crate) fn head(&self, length: usize) -> Result<Vec<u8>, OfflineError> {
+        let fail = |source| OfflineError::Io { path: self.path.clone(), source };
+        self.read_at_most(0, length).map_err(fail)
+    }
+
     fn read_at_most(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut file = &self.file;

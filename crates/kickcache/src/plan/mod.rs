@@ -128,6 +128,8 @@ pub struct OriginState {
     pub changed: bool,
     /// It was extended while nobody served it.
     pub grown: bool,
+    /// It may be a cache device itself.
+    pub forced: bool,
 }
 
 /// Above which length a sequential stream is bypassed.

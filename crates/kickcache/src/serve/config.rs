@@ -81,6 +81,8 @@ pub struct VolumeConfig {
     pub origin_growth: OriginGrowth,
     /// Whether somebody else wrote to the origin since it was served last.
     pub origin_content: OriginContent,
+    /// Whether the origin may carry the superblock of a cache device.
+    pub origin_cache: OriginCache,
 }
 
 impl VolumeConfig {
@@ -96,6 +98,7 @@ impl VolumeConfig {
             origin_move: OriginMove::default(),
             origin_growth: OriginGrowth::default(),
             origin_content: OriginContent::default(),
+            origin_cache: OriginCache::default(),
         }
     }
 }
@@ -167,6 +170,16 @@ pub enum OriginContent {
     Kept,
     /// Somebody did: what is cached is worthless. Refused while blocks are dirty.
     Changed,
+}
+
+/// Whether an origin that the cache device does not know may be a cache device itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OriginCache {
+    /// It may not: writes would destroy what is cached there.
+    #[default]
+    Refuse,
+    /// The user wants it.
+    Accept,
 }
 
 /// Which TCP addresses are accepted.

@@ -11,6 +11,7 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::umask;
 
+use crate::places;
 use crate::serve::config::{NbdAddress, TcpPolicy};
 use crate::serve::error::ServeError;
 
@@ -115,7 +116,7 @@ impl Drop for Listener {
 /// Refuses what can be refused before anything is opened.
 pub(crate) fn check(address: &NbdAddress, policy: TcpPolicy) -> Result<(), ServeError> {
     match address {
-        NbdAddress::Unix(path) => check_length(path),
+        NbdAddress::Unix(path) => check_length(path).and_then(|()| check_folder(path)),
         NbdAddress::Tcp(address) => check_policy(*address, policy),
         NbdAddress::Inherited(_) => Ok(()),
     }
@@ -130,6 +131,23 @@ fn check_length(path: &Path) -> Result<(), ServeError> {
         "the path of the socket has {length} bytes, at most {UNIX_PATH_MAX} are possible; choose a shorter one"
     );
     Err(error(&path.display().to_string(), what))
+}
+
+fn check_folder(path: &Path) -> Result<(), ServeError> {
+    let name = path.display().to_string();
+    if let Some(fault) = places::fault(path).filter(|_| !path.exists()) {
+        return Err(error(&name, fault));
+    }
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    match std::fs::metadata(folder) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(error(&name, format!("{} is no folder; choose another path", folder.display()))),
+        Err(_) => Err(error(
+            &name,
+            format!("there is no folder {}; make it, or choose another path", folder.display()),
+        )),
+    }
 }
 
 fn check_policy(address: SocketAddr, policy: TcpPolicy) -> Result<(), ServeError> {

@@ -12,6 +12,7 @@ mod guests;
 mod input;
 mod listener;
 mod outbox;
+pub(crate) mod prepare;
 mod rate_limit;
 mod requests;
 pub mod server;

@@ -1,51 +1,32 @@
 //! From a configuration to a loop that serves: devices, superblock, recovery, listeners.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
-use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
-use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
-use crate::driver::device::{Access, BlockFile, Emptiness, ZeroSpeed, check_different};
-use crate::driver::executor::{Driver, DriverSettings, Medium};
-use crate::driver::nothing::Nothing;
+use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
 use crate::driver::wakeup::Wakeup;
 use crate::export::nbd::ExportInfo;
 use crate::export::vhost_user::Disk;
-use crate::serve::cache_device::{CacheDevice, OriginFacts};
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::{
-    CacheConfig, CacheService, NbdAddress, OriginContent, OriginGrowth, OriginMove, OriginSource,
-    ServerConfig, TcpPolicy, VhostUserPort, VolumeConfig, WriteAccess,
+    CacheService, Limits, NbdAddress, OriginContent, ServerConfig, TcpPolicy, VhostUserPort, VolumeConfig,
+    WriteAccess,
 };
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::{Clients, Complaints, EventLoop, OutOfService, ServedListener, Stage, Volume};
 use crate::serve::guests::{Guests, Port};
-use crate::serve::listener::{self, Listener};
+use crate::serve::listener::Listener;
+use crate::serve::prepare::{self, OpenVolume, Prepared};
 use crate::serve::requests::Requests;
 use crate::serve::troubles::Troubles;
-
-/// An origin that was opened, with what was said about it.
-struct OpenVolume {
-    name: String,
-    medium: Medium,
-    size: u64,
-    identity: String,
-    settings: VolumeSettings,
-    write_access: WriteAccess,
-    origin_move: OriginMove,
-    origin_growth: OriginGrowth,
-    origin_content: OriginContent,
-    zeroes: ZeroSpeed,
-}
 
 /// A loop that is ready to run: recovered, and listening.
 pub(crate) fn start(
@@ -53,10 +34,10 @@ pub(crate) fn start(
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
 ) -> Result<EventLoop<Engine>, ServeError> {
-    check(&config)?;
+    prepare::check(&config)?;
     let (configured, exports, ports) = split(config.volumes);
     let service = config.cache.service;
-    let Prepared { path, superblock, cache, volumes } = match service {
+    let Prepared { path, superblock, cache, volumes, mut made } = match service {
         CacheService::InService => Prepared::with_cache(&config.cache, configured)?,
         CacheService::LeftOut => Prepared::without_cache(&config.cache, configured)?,
     };
@@ -66,13 +47,7 @@ pub(crate) fn start(
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
     let (infos, mut media) = describe(volumes);
     media.push((Device::Cache, cache));
-    let driver = Driver::open(DriverSettings {
-        io_engine: config.io_engine,
-        request_bytes_max: config.limits.total_bytes_max,
-        pool_pages: config.engine.pool_pages,
-        media,
-    })
-    .map_err(ServeError::system("set up input and output"))?;
+    let driver = open_driver(config.io_engine, config.limits, config.engine, media)?;
     let clock = Clock::start();
     let (in_service, out_of_service) = match service {
         CacheService::InService => (Service::In, OutOfService::Untold),
@@ -110,7 +85,19 @@ pub(crate) fn start(
     }
     event_loop.listeners = open_listeners(exports, &event_loop.volumes, config.tcp)?;
     event_loop.guests = open_ports(ports, &event_loop.volumes)?;
+    made.keep();
     Ok(event_loop)
+}
+
+fn open_driver(
+    io_engine: IoEngine,
+    limits: Limits,
+    engine: EngineSettings,
+    media: Vec<(Device, Medium)>,
+) -> Result<Driver, ServeError> {
+    let request_bytes_max = limits.total_bytes_max;
+    let settings = DriverSettings { io_engine, request_bytes_max, pool_pages: engine.pool_pages, media };
+    Driver::open(settings).map_err(ServeError::system("set up input and output"))
 }
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -198,59 +185,6 @@ impl EventLoop<Engine> {
     }
 }
 
-/// A cache device and its volumes, opened and brought together.
-struct Prepared {
-    path: PathBuf,
-    superblock: Superblock,
-    cache: Medium,
-    volumes: Vec<OpenVolume>,
-}
-
-impl Prepared {
-    fn with_cache(config: &CacheConfig, configured: Vec<VolumeConfig>) -> Result<Prepared, ServeError> {
-        let mut cache = CacheDevice::open(&config.path, config.size)?;
-        let mut volumes = open_volumes(configured, Some(&cache.file))?;
-        for volume in &mut volumes {
-            volume.settings.volume = cache.attach(facts(volume))?;
-        }
-        cache.store()?;
-        let path = cache.file.path().to_path_buf();
-        Ok(Prepared { path, superblock: cache.superblock, cache: Medium::File(cache.file), volumes })
-    }
-
-    /// The same with a cache device that keeps nothing and is never stored to.
-    fn without_cache(config: &CacheConfig, configured: Vec<VolumeConfig>) -> Result<Prepared, ServeError> {
-        let path = config.path.clone();
-        let refuse = |source| ServeError::Engine { path: path.clone(), source };
-        let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
-        let mut volumes = open_volumes(configured, None)?;
-        for volume in &mut volumes {
-            let added = superblock.add_volume(&volume.name, volume.size, &volume.identity);
-            volume.settings.volume = added.map_err(refuse)?;
-        }
-        let cache = Medium::Virtual(Box::new(Nothing::new(DEVICE_SIZE_MIN)));
-        Ok(Prepared { path, superblock, cache, volumes })
-    }
-}
-
-/// Refuses what can be refused before any device is touched.
-fn check(config: &ServerConfig) -> Result<(), ServeError> {
-    if config.volumes.is_empty() {
-        let what = "no volume is configured; name an origin at least".into();
-        return Err(ServeError::Volume { name: "(none)".into(), what });
-    }
-    for (index, volume) in config.volumes.iter().enumerate() {
-        if config.volumes[..index].iter().any(|other| other.name == volume.name) {
-            let what = "two volumes have this name; choose another".into();
-            return Err(ServeError::Volume { name: volume.name.clone(), what });
-        }
-        for address in volume.exports.iter().chain(volume.vhost_user.as_ref().map(|port| &port.address)) {
-            listener::check(address, config.tcp)?;
-        }
-    }
-    Ok(())
-}
-
 type Exports = Vec<(NbdAddress, usize)>;
 type Ports = Vec<(VhostUserPort, usize)>;
 
@@ -281,72 +215,6 @@ fn open_ports(ports: Ports, volumes: &[Volume]) -> Result<Guests, ServeError> {
         Ok(Port::new(listener, disk, volume))
     });
     Ok(Guests::new(opened.collect::<Result<_, ServeError>>()?))
-}
-
-fn open_volumes(
-    configured: Vec<VolumeConfig>,
-    cache: Option<&BlockFile>,
-) -> Result<Vec<OpenVolume>, ServeError> {
-    let mut volumes: Vec<OpenVolume> = Vec::new();
-    for volume in configured {
-        let opened = open_volume(volume)?;
-        if let Medium::File(origin) = &opened.medium {
-            if let Some(cache) = cache {
-                check_different(cache, origin)?;
-            }
-            for other in &volumes {
-                if let Medium::File(other) = &other.medium {
-                    check_different(other, origin)?;
-                }
-            }
-        }
-        volumes.push(opened);
-    }
-    Ok(volumes)
-}
-
-fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
-    let VolumeConfig {
-        name, origin, settings, write_access, origin_move, origin_growth, origin_content, ..
-    } = config;
-    let (medium, size, identity, zeroes) = match origin {
-        OriginSource::Path(path) => {
-            let access = match write_access {
-                WriteAccess::ReadWrite => Access::ReadWrite,
-                WriteAccess::ReadOnly => Access::ReadOnly,
-            };
-            let file = BlockFile::open(&path, access, Emptiness::Refused)?;
-            file.probe()?;
-            let (size, identity, zeroes) = (file.size(), file.identity(), file.zeroes());
-            (Medium::File(file), size, identity, zeroes)
-        }
-        OriginSource::Virtual(device) => {
-            let (size, identity) = (device.size(), device.identity());
-            (Medium::Virtual(device), size, identity, ZeroSpeed::Slow)
-        }
-    };
-    Ok(OpenVolume {
-        name,
-        medium,
-        size,
-        identity,
-        settings,
-        write_access,
-        origin_move,
-        origin_growth,
-        origin_content,
-        zeroes,
-    })
-}
-
-fn facts(volume: &OpenVolume) -> OriginFacts<'_> {
-    OriginFacts {
-        name: &volume.name,
-        size: volume.size,
-        identity: &volume.identity,
-        origin_move: volume.origin_move,
-        origin_growth: volume.origin_growth,
-    }
 }
 
 fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {

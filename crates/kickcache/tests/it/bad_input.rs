@@ -224,10 +224,15 @@ pub(crate) struct Loop(String);
 
 impl Loop {
     pub(crate) fn new(file: &Path) -> Result<Loop, String> {
+        Loop::with(file, &[])
+    }
+
+    /// The same with more flags of losetup.
+    pub(crate) fn with(file: &Path, flags: &[&str]) -> Result<Loop, String> {
         if !tools::is_installed("losetup") || !tools::is_root() || !Path::new("/dev/loop-control").exists() {
             return Err("loop devices need losetup, root and /dev/loop-control".into());
         }
-        let arguments = ["-f", "--show", "--direct-io=on", file.to_str().unwrap()];
+        let arguments = [&["-f", "--show", "--direct-io=on"], flags, &[file.to_str().unwrap()]].concat();
         let output = tools::output("losetup", arguments);
         if !output.status.success() {
             return Err(format!("no loop device: {}", String::from_utf8_lossy(&output.stderr).trim()));

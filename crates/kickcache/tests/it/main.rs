@@ -43,3 +43,4 @@ mod versions;
 mod virtio_driver_crate;
 mod volumes;
 mod without_cache;
+mod wrong_devices;

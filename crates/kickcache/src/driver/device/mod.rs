@@ -73,6 +73,15 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
+    /// The kernel refuses writes to it.
+    #[error(
+        "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
+         read-only (--read-only)"
+    )]
+    Protected {
+        /// Which device.
+        path: PathBuf,
+    },
     /// Somebody else has it.
     #[error(
         "{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)"
@@ -109,6 +118,7 @@ pub struct BlockFile {
     kind: Kind,
     access: Access,
     size: u64,
+    exact_size: u64,
     direct: Direct,
     zeroes: ZeroSpeed,
     keeps_dsync: bool,
@@ -150,6 +160,9 @@ impl BlockFile {
         let metadata = std::fs::metadata(path).map_err(|source| open_error(path, source))?;
         let kind = kind(path, &metadata)?;
         let (file, direct) = open_patiently(path, access, kind)?;
+        if access == Access::ReadWrite && kind == Kind::Block && ioctl::is_protected(&file) {
+            return Err(OpenError::Protected { path: path.into() });
+        }
         let bytes = size(&file, kind).map_err(|source| open_error(path, source))?;
         if bytes < SECTOR_SIZE && emptiness == Emptiness::Refused {
             return Err(OpenError::Empty { path: path.into(), found: bytes });
@@ -158,12 +171,17 @@ impl BlockFile {
         let zeroes = zero_speed(&file, kind, access, bytes);
         let keeps_dsync = kind == Kind::Block || keeps_dsync(&file);
         let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
-        Ok(BlockFile { file, path, kind, access, size, direct, zeroes, keeps_dsync })
+        Ok(BlockFile { file, path, kind, access, size, exact_size: bytes, direct, zeroes, keeps_dsync })
     }
 
     /// Bytes, rounded down to whole sectors.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Bytes to the last one, when it was opened.
+    pub fn exact_size(&self) -> u64 {
+        self.exact_size
     }
 
     /// As [`BlockFile::size`], asked again: somebody may have extended it.

@@ -117,7 +117,7 @@ fn what_is_no_cache_device_is_refused_with_a_sentence() {
     for bytes in [&b""[..], b"x", &[0; 511], &[0xff; 4095], &[0; 2 << 20]] {
         fs::write(&path, bytes).unwrap();
         assert!(
-            sentence(&path).starts_with("PATH: this is not a kickcache cache device"),
+            sentence(&path).starts_with("PATH is not a kickcache cache device: it has "),
             "{}",
             sentence(&path)
         );

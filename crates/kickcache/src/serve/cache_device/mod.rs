@@ -1,17 +1,23 @@
 //! The cache device: its superblock read, a new one formatted, volumes attached.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+pub(crate) mod found;
+mod made;
+pub(crate) mod signature;
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use kickcache_engine::error::Error;
-use kickcache_engine::format::geometry::SUPERBLOCK_AREA;
-use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::superblock::{
+    SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock,
+};
 use kickcache_engine::units::VolumeId;
 
-use crate::driver::device::{Access, BlockFile, Emptiness, Kind};
+use crate::driver::device::{Access, BlockFile, Emptiness};
 use crate::driver::memory::{Allocator, Chunk};
+use crate::serve::cache_device::found::Found;
+pub(crate) use crate::serve::cache_device::made::Made;
 use crate::serve::config::{OriginGrowth, OriginMove};
 use crate::serve::error::ServeError;
 
@@ -57,23 +63,10 @@ impl CacheDevice {
     /// # Errors
     /// If it cannot be opened, is in use, is no cache device, or is a new file and no size was given.
     pub fn open(path: &Path, size: Option<u64>) -> Result<CacheDevice, ServeError> {
-        create(path, size)?;
-        let file = BlockFile::open(path, Access::ReadWrite, Emptiness::Refused)?;
-        let copies = read_copies(&file)?;
-        match decode(&copies, &file) {
-            Ok(superblock) => Ok(CacheDevice { file, superblock, is_new: false, is_changed: false }),
-            Err(Error::NoSuperblock { .. }) if file.kind() == Kind::File && is_blank(&file)? => {
-                format_open(file)
-            }
-            Err(Error::NoSuperblock { found }) if file.kind() == Kind::Block && is_blank(&file)? => {
-                let what = format!(
-                    "this block device is blank ({found}); format it first: kickcache format {}",
-                    path.display()
-                );
-                Err(ServeError::Cache { path: path.into(), what })
-            }
-            Err(source) => Err(ServeError::Engine { path: path.into(), source }),
-        }
+        let mut made = Made::default();
+        let device = Found::look(path, size)?.make(&mut made)?;
+        made.keep();
+        Ok(device)
     }
 
     /// Opens a cache device that exists, formatting nothing.
@@ -93,18 +86,10 @@ impl CacheDevice {
     /// # Errors
     /// If it cannot be opened, is in use, has no usable size, or holds something that may not be overwritten.
     pub fn format(path: &Path, size: Option<u64>, overwrite: Overwrite) -> Result<CacheDevice, ServeError> {
-        create(path, size)?;
-        let file = BlockFile::open(path, Access::ReadWrite, Emptiness::Refused)?;
-        if overwrite == Overwrite::Refuse && !is_blank(&file)? {
-            let found = match decode(&read_copies(&file)?, &file) {
-                Ok(_) => "it is a kickcache cache device already",
-                Err(_) => "it holds data: its first or last MiB is not all zeroes",
-            };
-            let what =
-                format!("{found}; choose another one, or force the format, which destroys what is there");
-            return Err(ServeError::Cache { path: path.into(), what });
-        }
-        format_open(file)
+        let mut made = Made::default();
+        let device = found::format(path, size, overwrite, &mut made)?;
+        made.keep();
+        Ok(device)
     }
 
     /// The volume of an origin, added if the superblock does not know it.
@@ -113,64 +98,10 @@ impl CacheDevice {
     /// If the volume is known with another size, or another origin that was not said to have moved, or the origin
     /// belongs to another volume.
     pub fn attach(&mut self, origin: OriginFacts<'_>) -> Result<VolumeId, ServeError> {
-        self.check_owner(origin)?;
-        let Some(position) = self.superblock.volumes.iter().position(|volume| volume.name == origin.name)
-        else {
-            self.is_changed = true;
-            let added = self.superblock.add_volume(origin.name, origin.size, origin.identity);
-            let path = self.file.path().into();
-            return added.map_err(|source| ServeError::Engine { path, source });
-        };
-        self.follow_size(position, origin)?;
-        let record = &mut self.superblock.volumes[position];
-        if record.origin_identity != origin.identity {
-            if origin.origin_move == OriginMove::Refuse {
-                let what = format!(
-                    "its origin is {}, but the cache belongs to {}; give that one, or say --origin-moved if it is \
-                     the same disk under a new name",
-                    origin.identity, record.origin_identity
-                );
-                return Err(ServeError::Volume { name: origin.name.into(), what });
-            }
-            record.origin_identity = origin.identity.into();
-            self.is_changed = true;
-        }
-        Ok(self.superblock.volumes[position].id)
-    }
-
-    /// Refuses an origin of another size, unless it was extended and the user says so.
-    fn follow_size(&mut self, position: usize, origin: OriginFacts<'_>) -> Result<(), ServeError> {
-        let known = self.superblock.volumes[position].origin_size;
-        let is_larger = origin.size > known;
-        if origin.size == known {
-            return Ok(());
-        }
-        if is_larger && origin.origin_growth == OriginGrowth::Accept {
-            self.is_changed = true;
-            let grown = self.superblock.grow_volume(origin.name, origin.size);
-            return grown.map_err(|source| ServeError::Engine { path: self.file.path().into(), source });
-        }
-        let hint = if is_larger { ", say --origin-grown if it was extended" } else { "" };
-        let what = format!(
-            "its origin has {} bytes, but had {known} when the cache was attached; give the right origin{hint}, or \
-             serve it under a new name",
-            origin.size
-        );
-        Err(ServeError::Volume { name: origin.name.into(), what })
-    }
-
-    fn check_owner(&self, origin: OriginFacts<'_>) -> Result<(), ServeError> {
-        let other = self
-            .superblock
-            .volumes
-            .iter()
-            .find(|volume| volume.origin_identity == origin.identity && volume.name != origin.name);
-        let Some(other) = other else { return Ok(()) };
-        let what = format!(
-            "its origin {} belongs to the volume {} of this cache device; serve it under that name",
-            origin.identity, other.name
-        );
-        Err(ServeError::Volume { name: origin.name.into(), what })
+        let before = self.superblock.volumes.clone();
+        let id = attach(&mut self.superblock, self.file.path(), origin)?;
+        self.is_changed |= before != self.superblock.volumes;
+        Ok(id)
     }
 
     /// Writes the superblock if it was changed: over the older copy first, so that a power cut leaves one good copy.
@@ -185,6 +116,66 @@ impl CacheDevice {
         self.is_changed = false;
         Ok(())
     }
+}
+
+/// The volume of an origin in a superblock, added if it is not known; `path` is the cache device's.
+pub(crate) fn attach(
+    superblock: &mut Superblock,
+    path: &Path,
+    origin: OriginFacts<'_>,
+) -> Result<VolumeId, ServeError> {
+    check_owner(superblock, origin)?;
+    let refuse = |source| ServeError::Engine { path: path.into(), source };
+    let Some(known) = superblock.volume(origin.name).cloned() else {
+        return superblock.add_volume(origin.name, origin.size, origin.identity).map_err(refuse);
+    };
+    if is_grown(known.origin_size, origin)? {
+        superblock.grow_volume(origin.name, origin.size).map_err(refuse)?;
+    }
+    if known.origin_identity != origin.identity {
+        if origin.origin_move == OriginMove::Refuse {
+            let what = format!(
+                "its origin is {}, but the cache belongs to {}; give that one, or say --origin-moved if it is the same \
+                 disk under a new name",
+                origin.identity, known.origin_identity
+            );
+            return Err(ServeError::Volume { name: origin.name.into(), what });
+        }
+        let records = superblock.volumes.iter_mut();
+        for record in records.filter(|record| record.id == known.id) {
+            record.origin_identity = origin.identity.into();
+        }
+    }
+    Ok(known.id)
+}
+
+/// Whether an origin was extended; one of another size is refused unless the user says that it was.
+fn is_grown(known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
+    let is_larger = origin.size > known;
+    if origin.size == known {
+        return Ok(false);
+    }
+    if is_larger && origin.origin_growth == OriginGrowth::Accept {
+        return Ok(true);
+    }
+    let hint = if is_larger { ", say --origin-grown if it was extended" } else { "" };
+    let what = format!(
+        "its origin has {} bytes, but had {known} when the cache was attached; give the right origin{hint}, or serve it \
+         under a new name",
+        origin.size
+    );
+    Err(ServeError::Volume { name: origin.name.into(), what })
+}
+
+fn check_owner(superblock: &Superblock, origin: OriginFacts<'_>) -> Result<(), ServeError> {
+    let is_other = |name: &str, identity: &str| identity == origin.identity && name != origin.name;
+    let other = superblock.volumes.iter().find(|volume| is_other(&volume.name, &volume.origin_identity));
+    let Some(other) = other else { return Ok(()) };
+    let what = format!(
+        "its origin {} belongs to the volume {} of this cache device; serve it under that name",
+        origin.identity, other.name
+    );
+    Err(ServeError::Volume { name: origin.name.into(), what })
 }
 
 /// Writes both copies of a superblock with a new epoch: over the older copy first, so that a power cut leaves one good
@@ -207,63 +198,13 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
     Ok(())
 }
 
-/// Makes a cache file of the wanted size if there is none, or an empty one.
-fn create(path: &Path, size: Option<u64>) -> Result<(), ServeError> {
-    let length = match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => Some(metadata.len()),
-        Ok(_) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(source) => return Err(cache_io(path, "look at the cache device", source)),
-    };
-    if length.is_some_and(|length| length > 0) {
-        return Ok(());
-    }
-    let Some(size) = size else {
-        let found = if length.is_none() { "it does not exist" } else { "it is an empty file" };
-        let what = format!("{found}; say how large the cache file shall be (--size), or give another path");
-        return Err(ServeError::Cache { path: path.into(), what });
-    };
-    // Sizes that the engine refuses are refused before anything is made.
-    Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })?;
-    let made = extend(path, size);
-    if made.is_err() && length.is_none() {
-        let _ = std::fs::remove_file(path);
-    }
-    made.map_err(|source| cache_io(path, "make a cache file of the wanted size", source))
-}
-
-fn extend(path: &Path, size: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    if file.metadata()?.len() > 0 {
-        return Ok(());
-    }
-    let allocated = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size);
-    match allocated {
-        Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(size),
-        Err(error) => {
-            file.set_len(0)?;
-            Err(error.into())
-        }
-        Ok(()) => Ok(()),
-    }
-}
-
-fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
-    let path: PathBuf = file.path().into();
-    let mut uuid = [0; 16];
-    File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(&mut uuid))
-        .map_err(ServeError::system("read random bytes"))?;
-    let superblock = Superblock::new(uuid, file.size())
-        .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
-    let mut device = CacheDevice { file, superblock, is_new: true, is_changed: true };
-    device.store()?;
-    tracing::info!("{} was formatted as a cache device of {} bytes", path.display(), device.file.size());
-    Ok(device)
-}
-
 fn decode(copies: &[Vec<u8>; 2], file: &BlockFile) -> Result<Superblock, Error> {
     Superblock::decode([&copies[0], &copies[1]], file.size())
+}
+
+/// Whether a device carries a superblock of ours, of any version, whole or damaged.
+pub(crate) fn carries_superblock(file: &BlockFile) -> Result<bool, ServeError> {
+    Ok(read_copies(file)?.iter().any(|copy| copy.starts_with(&SUPERBLOCK_MAGIC)))
 }
 
 /// The bytes where the copies are; short at the end of a small device.
@@ -273,38 +214,6 @@ fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
             .map_err(|source| cache_io(file.path(), "read the superblock", source))
     };
     Ok([read(SUPERBLOCK_OFFSETS[0])?, read(SUPERBLOCK_OFFSETS[1])?])
-}
-
-/// Whether a device holds nothing: a file nowhere, a block device in its first and its last MiB, where signatures of
-/// others are.
-fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
-    let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
-    let mut next = Some(0);
-    while let Some(offset) = next {
-        let bytes = read(file, offset, area + 4096)
-            .map_err(|source| cache_io(file.path(), "look for old data", source))?;
-        if bytes.iter().any(|&byte| byte != 0) {
-            return Ok(false);
-        }
-        next = next_to_look_at(file, offset + SUPERBLOCK_AREA);
-    }
-    Ok(true)
-}
-
-/// Where data may stand from `offset` on; holes of a file are left out.
-fn next_to_look_at(file: &BlockFile, offset: u64) -> Option<u64> {
-    let last = file.size().saturating_sub(SUPERBLOCK_AREA) / 4096 * 4096;
-    if file.kind() == Kind::Block {
-        return (offset <= last).then_some(last);
-    }
-    if offset >= file.size() {
-        return None;
-    }
-    match rustix::fs::seek(file.file(), rustix::fs::SeekFrom::Data(offset)) {
-        Ok(data) => Some(data / 4096 * 4096),
-        Err(rustix::io::Errno::NXIO) => None,
-        Err(_) => Some(offset),
-    }
 }
 
 fn read(file: &BlockFile, offset: u64, length: usize) -> io::Result<Vec<u8>> {

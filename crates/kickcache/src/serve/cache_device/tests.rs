@@ -1,3 +1,6 @@
+use std::fs::{File, OpenOptions};
+use std::path::PathBuf;
+
 use super::*;
 
 fn path(directory: &tempfile::TempDir) -> PathBuf {
@@ -50,9 +53,10 @@ fn foreign_data_is_never_formatted() {
         file.write_all_at(b"precious", place).unwrap();
         drop(file);
         let before = std::fs::read(path(&directory)).unwrap();
-        assert!(refusal(CacheDevice::open(&path(&directory), SIZE)).contains("not a kickcache"), "{place}");
+        let refused = refusal(CacheDevice::open(&path(&directory), SIZE));
+        assert!(refused.contains("not a kickcache cache"), "{place}: {refused}");
         let forced = CacheDevice::format(&path(&directory), SIZE, Overwrite::Refuse);
-        assert!(refusal(forced).contains("holds data"), "{place}");
+        assert!(refusal(forced).contains("it holds "), "{place}");
         assert!(std::fs::read(path(&directory)).unwrap() == before, "{place}");
     }
 }

@@ -1,0 +1,292 @@
+//! What stands where a cache device shall be: looked at without a change, then made one if that is allowed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::error::Error;
+use kickcache_engine::format::geometry::{DEVICE_SIZE_MIN, SUPERBLOCK_AREA};
+use kickcache_engine::format::superblock::Superblock;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::made::Made;
+use super::{CacheDevice, Overwrite, cache_io, decode, read, read_copies, signature};
+use crate::driver::device::{Access, BlockFile, Emptiness, Kind, OpenError};
+use crate::places;
+use crate::serve::error::ServeError;
+use crate::units::show_bytes;
+
+/// What was found.
+pub(crate) enum Found {
+    /// A cache device.
+    Ours(Box<CacheDevice>),
+    /// A file of zeroes, or a device that may be overwritten.
+    Blank(BlockFile),
+    /// Nothing, or an empty file, that becomes one of so many bytes.
+    Nothing {
+        /// Where.
+        path: PathBuf,
+        /// Bytes.
+        size: u64,
+        /// Whether an empty file is there.
+        is_there: bool,
+    },
+}
+
+impl Found {
+    /// Looks at what shall be served as a cache device, and refuses what cannot be.
+    pub(crate) fn look(path: &Path, size: Option<u64>) -> Result<Found, ServeError> {
+        if let Some(nothing) = look_for_nothing(path, size)? {
+            return Ok(nothing);
+        }
+        let file = open(path)?;
+        let refuse = |what| ServeError::Cache { path: path.into(), what };
+        match decode(&read_copies(&file)?, &file) {
+            Ok(superblock) => {
+                tell_size(&file, size);
+                Ok(Found::Ours(Box::new(CacheDevice { file, superblock, is_new: false, is_changed: false })))
+            }
+            Err(Error::NoSuperblock { .. }) if file.kind() == Kind::File && is_blank(&file)? => {
+                check_size(&file)?;
+                tell_size(&file, size);
+                Ok(Found::Blank(file))
+            }
+            Err(Error::NoSuperblock { .. }) if file.kind() == Kind::Block && is_blank(&file)? => Err(refuse(
+                format!("this block device is blank; format it first: kickcache format {}", path.display()),
+            )),
+            Err(Error::NoSuperblock { .. }) => Err(refuse(format!(
+                "this is not a kickcache cache device: it holds {}; give the right one, or make it one (kickcache \
+                 format --force), which destroys what is there",
+                contents(&file)?
+            ))),
+            Err(source) => Err(ServeError::Engine { path: path.into(), source }),
+        }
+    }
+
+    /// The open device, if there is one.
+    pub(crate) fn file(&self) -> Option<&BlockFile> {
+        match self {
+            Found::Ours(device) => Some(&device.file),
+            Found::Blank(file) => Some(file),
+            Found::Nothing { .. } => None,
+        }
+    }
+
+    /// The superblock: what stands there, or one like that which will.
+    pub(crate) fn superblock(&self) -> Result<Superblock, ServeError> {
+        let (path, size) = match self {
+            Found::Ours(device) => return Ok(device.superblock.clone()),
+            Found::Blank(file) => (file.path(), file.size()),
+            Found::Nothing { path, size, .. } => (path.as_path(), *size),
+        };
+        Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })
+    }
+
+    /// The cache device, formatted if it is not yet one.
+    pub(crate) fn make(self, made: &mut Made) -> Result<CacheDevice, ServeError> {
+        match self {
+            Found::Ours(device) => Ok(*device),
+            Found::Blank(file) => {
+                if file.kind() == Kind::File && is_blank(&file)? {
+                    made.blank_file(file.path(), file.exact_size());
+                }
+                allocate(&file)?;
+                format_open(file)
+            }
+            Found::Nothing { path, size, is_there } => {
+                let fail = |source| cache_io(&path, "make a cache file of the wanted size", source);
+                let open =
+                    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+                let file = open.map_err(fail)?;
+                match is_there {
+                    true => made.blank_file(&path, 0),
+                    false => made.new_file(&path),
+                }
+                check_room(&file, &path, size)?;
+                file.set_len(size).map_err(fail)?;
+                drop(file);
+                let file = open_device(&path)?;
+                allocate(&file)?;
+                format_open(file)
+            }
+        }
+    }
+}
+
+/// Formats a device; see [`CacheDevice::format`].
+pub(super) fn format(
+    path: &Path,
+    size: Option<u64>,
+    overwrite: Overwrite,
+    made: &mut Made,
+) -> Result<CacheDevice, ServeError> {
+    if let Some(nothing) = look_for_nothing(path, size)? {
+        return nothing.make(made);
+    }
+    let file = open(path)?;
+    let refuse = |what| Err(ServeError::Cache { path: path.into(), what });
+    if overwrite == Overwrite::Refuse && !is_blank(&file)? {
+        let found = match super::carries_superblock(&file)? {
+            true => "it is a kickcache cache device already".to_owned(),
+            false => format!("it holds {}", contents(&file)?),
+        };
+        return refuse(format!("{found}; choose another one, or say --force, which destroys what is there"));
+    }
+    check_size(&file)?;
+    if let Some(size) = size.filter(|size| *size != file.exact_size()) {
+        return refuse(format!(
+            "it has {} bytes, and --size says {size}; leave --size out, which is for files that must be made",
+            file.exact_size()
+        ));
+    }
+    Found::Blank(file).make(made)
+}
+
+fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, ServeError> {
+    let refuse = |what| ServeError::Cache { path: path.into(), what };
+    let is_there = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() && metadata.len() == 0 => true,
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(source) => return Err(cache_io(path, "look at the cache device", source)),
+    };
+    if let Some(fault) = places::fault(path).filter(|_| !is_there) {
+        return Err(refuse(fault));
+    }
+    let Some(size) = size else {
+        let found = if is_there { "it is an empty file" } else { "it does not exist" };
+        let what = format!("{found}; say how large the cache file shall be (--size), or give another path");
+        return Err(refuse(what));
+    };
+    // Sizes that the engine refuses are refused before anything is made.
+    Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })?;
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    if !folder.is_dir() {
+        let folder = folder.display();
+        return Err(refuse(format!(
+            "there is no folder {folder} to make it in; make that first, or correct the path"
+        )));
+    }
+    Ok(Some(Found::Nothing { path: path.into(), size, is_there }))
+}
+
+fn open(path: &Path) -> Result<BlockFile, ServeError> {
+    match open_device(path) {
+        Err(ServeError::Device(OpenError::Empty { found, .. })) => Err(too_small(path, found)),
+        opened => opened,
+    }
+}
+
+fn open_device(path: &Path) -> Result<BlockFile, ServeError> {
+    Ok(BlockFile::open(path, Access::ReadWrite, Emptiness::Refused)?)
+}
+
+fn check_size(file: &BlockFile) -> Result<(), ServeError> {
+    if file.exact_size() < DEVICE_SIZE_MIN { Err(too_small(file.path(), file.exact_size())) } else { Ok(()) }
+}
+
+fn too_small(path: &Path, found: u64) -> ServeError {
+    let least = show_bytes(DEVICE_SIZE_MIN);
+    let what = format!(
+        "it has {found} bytes, and a cache device needs {least} or more; give another one, or remove it and say --size"
+    );
+    ServeError::Cache { path: path.into(), what }
+}
+
+/// What a device holds, in words.
+fn contents(file: &BlockFile) -> Result<&'static str, ServeError> {
+    let bytes = read(file, 0, signature::LOOK_BYTES);
+    Ok(signature::name(&bytes.map_err(|source| cache_io(file.path(), "look for old data", source))?))
+}
+
+/// A size that somebody wants and that is not the one that is there.
+fn tell_size(file: &BlockFile, wanted: Option<u64>) {
+    let found = file.exact_size();
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
+        tracing::warn!(
+            "{} has {found} bytes and keeps them: --size {wanted} is for files that must be made",
+            file.path().display()
+        );
+    }
+}
+
+/// Refuses a file that its file system cannot hold.
+fn check_room(file: &File, path: &Path, size: u64) -> Result<(), ServeError> {
+    let has = file.metadata().map_or(0, |metadata| metadata.blocks() * 512);
+    // Some file systems of programs do not tell.
+    let told = rustix::fs::fstatvfs(file).ok().filter(|system| system.f_blocks > 0);
+    let Some(system) = told else { return Ok(()) };
+    let room = system.f_bavail.saturating_mul(system.f_frsize);
+    if size.saturating_sub(has) > room { Err(no_room(path, size, room)) } else { Ok(()) }
+}
+
+fn no_room(path: &Path, size: u64, room: u64) -> ServeError {
+    let (size, room) = (show_bytes(size), show_bytes(room));
+    let what = format!(
+        "a cache file needs all of its {size} at once, and its file system has room for {room}; make room, or a smaller \
+         cache"
+    );
+    ServeError::Cache { path: path.into(), what }
+}
+
+/// Gives a sparse file all of its blocks: a cache that runs out of room goes out of service.
+fn allocate(file: &BlockFile) -> Result<(), ServeError> {
+    if file.kind() == Kind::Block {
+        return Ok(());
+    }
+    let size = file.exact_size();
+    check_room(file.file(), file.path(), size)?;
+    match fallocate(file.file(), FallocateFlags::empty(), 0, size) {
+        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(no_room(file.path(), size, 0)),
+        Err(error) => Err(cache_io(file.path(), "make room for the cache file", error.into())),
+    }
+}
+
+fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
+    let path: PathBuf = file.path().into();
+    let mut uuid = [0; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut uuid))
+        .map_err(ServeError::system("read random bytes"))?;
+    let superblock = Superblock::new(uuid, file.size())
+        .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
+    let mut device = CacheDevice { file, superblock, is_new: true, is_changed: true };
+    device.store()?;
+    tracing::info!("{} was formatted as a cache device of {} bytes", path.display(), device.file.size());
+    Ok(device)
+}
+
+/// Whether a device holds nothing: a file nowhere, a block device in its first and its last MiB, where signatures of
+/// others are.
+fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
+    let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
+    let mut next = Some(0);
+    while let Some(offset) = next {
+        let bytes = read(file, offset, area + 4096)
+            .map_err(|source| cache_io(file.path(), "look for old data", source))?;
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+        next = next_to_look_at(file, offset + SUPERBLOCK_AREA);
+    }
+    Ok(true)
+}
+
+/// Where data may stand from `offset` on; holes of a file are left out.
+fn next_to_look_at(file: &BlockFile, offset: u64) -> Option<u64> {
+    let last = file.size().saturating_sub(SUPERBLOCK_AREA) / 4096 * 4096;
+    if file.kind() == Kind::Block {
+        return (offset <= last).then_some(last);
+    }
+    if offset >= file.size() {
+        return None;
+    }
+    match rustix::fs::seek(file.file(), rustix::fs::SeekFrom::Data(offset)) {
+        Ok(data) => Some(data / 4096 * 4096),
+        Err(rustix::io::Errno::NXIO) => None,
+        Err(_) => Some(offset),
+    }
+}

@@ -1,0 +1,272 @@
+//! Cache device and origins, opened and brought together: everything that can be wrong is found before anything is
+//! formatted.
+
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::BLOCK_SIZE;
+
+use crate::driver::device::{Access, BlockFile, Emptiness, OpenError, ZeroSpeed, check_different};
+use crate::driver::executor::Medium;
+use crate::driver::nothing::Nothing;
+use crate::serve::cache_device::found::Found;
+use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach, carries_superblock};
+use crate::serve::config::{
+    CacheConfig, OriginCache, OriginContent, OriginGrowth, OriginMove, OriginSource, ServerConfig,
+    VolumeConfig, WriteAccess,
+};
+use crate::serve::error::ServeError;
+use crate::serve::listener;
+
+/// An origin that was opened, with what was said about it.
+pub(crate) struct OpenVolume {
+    pub(crate) name: String,
+    pub(crate) medium: Medium,
+    pub(crate) size: u64,
+    pub(crate) identity: String,
+    pub(crate) settings: VolumeSettings,
+    pub(crate) write_access: WriteAccess,
+    pub(crate) origin_content: OriginContent,
+    pub(crate) zeroes: ZeroSpeed,
+    origin_move: OriginMove,
+    origin_growth: OriginGrowth,
+    origin_cache: OriginCache,
+}
+
+/// A cache device and its volumes.
+pub(crate) struct Prepared {
+    pub(crate) path: PathBuf,
+    pub(crate) superblock: Superblock,
+    pub(crate) cache: Medium,
+    pub(crate) volumes: Vec<OpenVolume>,
+    /// What is undone if the start fails after all.
+    pub(crate) made: Made,
+}
+
+/// Refuses what can be refused before any device is touched.
+pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
+    if config.volumes.is_empty() {
+        let what = "no volume is configured; name an origin at least".into();
+        return Err(ServeError::Volume { name: "(none)".into(), what });
+    }
+    for (index, volume) in config.volumes.iter().enumerate() {
+        if config.volumes[..index].iter().any(|other| other.name == volume.name) {
+            let what = "two volumes have this name; choose another".into();
+            return Err(ServeError::Volume { name: volume.name.clone(), what });
+        }
+        for address in volume.exports.iter().chain(volume.vhost_user.as_ref().map(|port| &port.address)) {
+            listener::check(address, config.tcp)?;
+        }
+    }
+    Ok(())
+}
+
+/// A cache device and origins that were looked at, and not changed.
+struct Looked {
+    found: Found,
+    volumes: Vec<OpenVolume>,
+}
+
+impl Looked {
+    fn look(config: &CacheConfig, configured: Vec<VolumeConfig>) -> Result<Looked, ServeError> {
+        let found = match Found::look(&config.path, config.size) {
+            Err(error @ (ServeError::Cache { .. } | ServeError::Engine { .. })) => {
+                return Err(swapped(error, &config.path, open_volumes(configured, None).unwrap_or_default()));
+            }
+            found => found?,
+        };
+        let mut volumes = open_volumes(configured, found.file())?;
+        let mut superblock = found.superblock()?;
+        for volume in &mut volumes {
+            check_no_cache(volume, knows(&superblock, volume))?;
+            attach(&mut superblock, &config.path, facts(volume))?;
+        }
+        Ok(Looked { found, volumes })
+    }
+
+    fn make(self) -> Result<Prepared, ServeError> {
+        let Looked { found, mut volumes } = self;
+        let mut made = Made::default();
+        let mut cache: CacheDevice = found.make(&mut made)?;
+        for volume in &mut volumes {
+            if let Medium::File(origin) = &volume.medium {
+                check_different(&cache.file, origin)?;
+            }
+            volume.settings.volume = cache.attach(facts(volume))?;
+        }
+        cache.store()?;
+        let path = cache.file.path().to_path_buf();
+        Ok(Prepared { path, superblock: cache.superblock, cache: Medium::File(cache.file), volumes, made })
+    }
+}
+
+/// Finds what can be wrong with a cache device and its volumes, and changes nothing.
+///
+/// # Errors
+/// As the start would.
+pub(crate) fn rehearse(config: ServerConfig) -> Result<(), ServeError> {
+    check(&config)?;
+    Looked::look(&config.cache, config.volumes).map(drop)
+}
+
+impl Prepared {
+    pub(crate) fn with_cache(
+        config: &CacheConfig,
+        configured: Vec<VolumeConfig>,
+    ) -> Result<Prepared, ServeError> {
+        Looked::look(config, configured)?.make()
+    }
+
+    /// The same with a cache device that keeps nothing and is never stored to.
+    pub(crate) fn without_cache(
+        config: &CacheConfig,
+        configured: Vec<VolumeConfig>,
+    ) -> Result<Prepared, ServeError> {
+        let path = config.path.clone();
+        let refuse = |source| ServeError::Engine { path: path.clone(), source };
+        let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
+        let mut volumes = open_volumes(configured, None)?;
+        for volume in &mut volumes {
+            check_no_cache(volume, Acquaintance::Stranger)?;
+            let added = superblock.add_volume(&volume.name, volume.size, &volume.identity);
+            volume.settings.volume = added.map_err(refuse)?;
+        }
+        let cache = Medium::Virtual(Box::new(Nothing::new(DEVICE_SIZE_MIN)));
+        Ok(Prepared { path, superblock, cache, volumes, made: Made::default() })
+    }
+}
+
+/// Whether an origin was behind this cache device before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Acquaintance {
+    Known,
+    Stranger,
+}
+
+fn knows(superblock: &Superblock, volume: &OpenVolume) -> Acquaintance {
+    match superblock.volume(&volume.name) {
+        Some(record) if record.origin_identity == volume.identity => Acquaintance::Known,
+        Some(_) | None => Acquaintance::Stranger,
+    }
+}
+
+/// Refuses an origin that is a cache device, when it is attached for the first time. Of one that is known a guest may have
+/// written such bytes, which must keep nobody from starting.
+fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(), ServeError> {
+    let Medium::File(origin) = &volume.medium else { return Ok(()) };
+    if !carries_superblock(origin)? {
+        return Ok(());
+    }
+    let path = origin.path().display();
+    if acquaintance == Acquaintance::Known || volume.origin_cache == OriginCache::Accept {
+        tracing::warn!("{path}, the origin of {}, looks like a kickcache cache device", volume.name);
+        return Ok(());
+    }
+    let what = format!(
+        "its origin {path} is a kickcache cache device, which writes would destroy; give the right origin (were cache and \
+         origin swapped?), or say --force-origin if it shall be one"
+    );
+    Err(ServeError::Volume { name: volume.name.clone(), what })
+}
+
+/// Names a swapped pair for what it is.
+fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeError {
+    let is_cache = |volume: &OpenVolume| match &volume.medium {
+        Medium::File(origin) => carries_superblock(origin).unwrap_or(false),
+        Medium::Virtual(_) => false,
+    };
+    match volumes.into_iter().find(is_cache) {
+        Some(volume) => {
+            let what = format!(
+                "its origin is a kickcache cache device, and {} is none: cache and origin are swapped",
+                cache.display()
+            );
+            ServeError::Volume { name: volume.name, what }
+        }
+        None => error,
+    }
+}
+
+fn open_volumes(
+    configured: Vec<VolumeConfig>,
+    cache: Option<&BlockFile>,
+) -> Result<Vec<OpenVolume>, ServeError> {
+    let mut volumes: Vec<OpenVolume> = Vec::new();
+    for volume in configured {
+        let opened = open_volume(volume)?;
+        if let Medium::File(origin) = &opened.medium {
+            if let Some(cache) = cache {
+                check_different(cache, origin)?;
+            }
+            for other in &volumes {
+                if let Medium::File(other) = &other.medium {
+                    check_different(other, origin)?;
+                }
+            }
+        }
+        volumes.push(opened);
+    }
+    Ok(volumes)
+}
+
+fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
+    let name = config.name;
+    let (medium, size, identity, zeroes) = match config.origin {
+        OriginSource::Path(path) => {
+            let file = open_origin(&name, &path, config.write_access)?;
+            file.probe()?;
+            let (size, identity, zeroes) = (file.size(), file.identity(), file.zeroes());
+            (Medium::File(file), size, identity, zeroes)
+        }
+        OriginSource::Virtual(device) => {
+            let (size, identity) = (device.size(), device.identity());
+            (Medium::Virtual(device), size, identity, ZeroSpeed::Slow)
+        }
+    };
+    Ok(OpenVolume {
+        name,
+        medium,
+        size,
+        identity,
+        settings: config.settings,
+        write_access: config.write_access,
+        origin_move: config.origin_move,
+        origin_growth: config.origin_growth,
+        origin_content: config.origin_content,
+        origin_cache: config.origin_cache,
+        zeroes,
+    })
+}
+
+fn open_origin(name: &str, path: &Path, write_access: WriteAccess) -> Result<BlockFile, ServeError> {
+    let access = match write_access {
+        WriteAccess::ReadWrite => Access::ReadWrite,
+        WriteAccess::ReadOnly => Access::ReadOnly,
+    };
+    let opened = BlockFile::open(path, access, Emptiness::Refused);
+    let odd = match &opened {
+        Ok(file) => Some(file.exact_size()).filter(|size| !size.is_multiple_of(BLOCK_SIZE)),
+        Err(OpenError::Empty { found, .. }) => Some(*found),
+        Err(_) => None,
+    };
+    let Some(found) = odd else { return Ok(opened?) };
+    let wanted = found.max(1).next_multiple_of(BLOCK_SIZE);
+    let what = format!(
+        "its origin {} has {found} bytes, and a volume has a multiple of 4096; extend it (truncate -s {wanted}), or give \
+         another one",
+        path.display()
+    );
+    Err(ServeError::Volume { name: name.into(), what })
+}
+
+fn facts(volume: &OpenVolume) -> OriginFacts<'_> {
+    OriginFacts {
+        name: &volume.name,
+        size: volume.size,
+        identity: &volume.identity,
+        origin_move: volume.origin_move,
+        origin_growth: volume.origin_growth,
+    }
+}

@@ -1,0 +1,280 @@
+//! Devices that somebody mixed up or mistyped: refused in words, and nothing is made or changed.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::bad_input::{Loop, refused, unchanged};
+use crate::daemon::{KICKCACHE, Spec};
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, skip, tools};
+
+const SIZE: u64 = 16 * MIB;
+
+fn spec(scratch: &Scratch) -> Spec {
+    Spec::new(scratch, &scratch.random("origin", SIZE, 1), "write-back", "16M")
+}
+
+/// A cache device with dirty blocks, and a new origin.
+fn old_cache(scratch: &Scratch) -> Spec {
+    let used = spec(scratch);
+    let daemon = used.start();
+    daemon.connect().write(0, &[7; 65536]);
+    daemon.stop()
+}
+
+#[test]
+fn a_cache_device_is_no_origin() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let used = old_cache(&scratch);
+    swapped(&used);
+    let image = fs::read(&used.cache).unwrap();
+    // Either copy alone says it, too.
+    for damaged in [None, Some(0), Some(512 << 10)] {
+        let mut bytes = image.clone();
+        if let Some(at) = damaged {
+            bytes[at..at + 4096].fill(0);
+        }
+        fs::write(&used.cache, bytes).unwrap();
+        let wrong = Spec { origin: used.cache.clone(), cache: scratch.path("new"), ..used.clone() };
+        let said =
+            unchanged("an old cache", &[&used.cache], || refused("a cache as origin", &wrong.arguments()));
+        assert!(said.contains("is a kickcache cache device") && said.contains("--force-origin"), "{said}");
+        assert!(!wrong.cache.exists(), "a cache was made for nothing");
+    }
+    let mut forced = Spec { origin: used.cache.clone(), cache: scratch.path("new"), ..used };
+    forced.extra.push("--force-origin".into());
+    forced.start().stop();
+}
+
+/// Cache and origin, each in the place of the other.
+fn swapped(used: &Spec) {
+    let swapped = Spec { origin: used.cache.clone(), cache: used.origin.clone(), ..used.clone() };
+    let said = unchanged("a swapped pair", &[&used.cache, &used.origin], || {
+        refused("a swapped pair", &swapped.arguments())
+    });
+    assert!(said.contains("swapped"), "{said}");
+}
+
+#[test]
+fn a_guest_may_write_a_superblock_into_its_own_disk() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch);
+    let other = Scratch::new();
+    let bytes = fs::read(&old_cache(&other).cache).unwrap();
+    let daemon = spec.start();
+    daemon.connect().write(0, &bytes[..16384]);
+    daemon.drain();
+    let daemon = daemon.stop().start();
+    assert!(daemon.log().contains("looks like a kickcache cache device"), "{}", daemon.log());
+    daemon.stop();
+}
+
+#[test]
+fn an_offline_drain_takes_no_cache_device_for_the_origin() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let used = old_cache(&scratch);
+    let other = Scratch::new();
+    let wrong = old_cache(&other).cache;
+    let arguments: Vec<OsString> = ["drain", "v", "--cache"]
+        .map(OsString::from)
+        .into_iter()
+        .chain([used.cache.clone().into(), "--origin".into(), wrong.clone().into(), "--origin-moved".into()])
+        .collect();
+    let said = unchanged("another cache", &[&wrong], || refused("a drain into a cache", &arguments));
+    assert!(said.contains("is a kickcache cache device"), "{said}");
+}
+
+#[test]
+fn a_mistyped_device_makes_no_file() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let missing = "/dev/loop987";
+    let spec = Spec { cache: missing.into(), ..spec(&scratch) };
+    let said = refused("a mistyped device", &spec.arguments());
+    assert!(said.contains("nothing is ever made below /dev"), "{said}");
+    if Path::new("/dev/loop0").exists() {
+        assert!(said.contains("did you mean /dev/loop0"), "{said}");
+    }
+    for path in [missing, "/proc/x", "/sys/x"] {
+        let format = ["format", path, "--size", "16M"].map(OsString::from);
+        let said = refused("formatting a mistyped device", &format);
+        assert!(said.contains("nothing is ever made below"), "{said}");
+        assert!(!Path::new(path).exists(), "{path} was made");
+    }
+}
+
+#[test]
+fn shared_memory_is_a_place_for_a_cache() {
+    need_kickcache!();
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { skip!("no /dev/shm") };
+    let cache = folder.path().join("cache");
+    tools::run(KICKCACHE, ["format".as_ref(), cache.as_os_str(), "--size".as_ref(), "16M".as_ref()]);
+}
+
+#[test]
+fn a_read_only_block_device_is_refused() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let device = match Loop::with(&scratch.sparse("file", SIZE), &["-r"]) {
+        Ok(device) => device,
+        Err(why) => skip!("{why}"),
+    };
+    let origin = Spec { origin: device.path(), ..spec(&scratch) };
+    let said = refused("a read-only origin", &origin.arguments());
+    assert!(said.contains("read-only"), "{said}");
+    assert!(!origin.cache.exists(), "a cache was made for nothing");
+    let cache = Spec { cache: device.path(), ..spec(&scratch) };
+    let said = refused("a read-only cache", &cache.arguments());
+    assert!(said.contains("read-only"), "{said}");
+    let mut readable = origin;
+    readable.extra.push("--read-only".into());
+    readable.start().stop();
+}
+
+#[test]
+fn a_blank_sparse_cache_file_gets_all_of_its_blocks() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let allocated = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
+    let mut served = spec(&scratch);
+    served.cache = scratch.sparse("served", SIZE);
+    served.start().stop();
+    assert!(allocated(&served.cache) >= SIZE, "{} bytes", allocated(&served.cache));
+    let formatted = scratch.sparse("formatted", SIZE);
+    tools::run(KICKCACHE, ["format".as_ref(), formatted.as_os_str()]);
+    assert!(allocated(&formatted) >= SIZE, "{} bytes", allocated(&formatted));
+}
+
+#[test]
+fn a_cache_file_that_does_not_fit_is_refused() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let mount = match Tmpfs::new(&scratch, "24M") {
+        Ok(mount) => mount,
+        Err(why) => skip!("{why}"),
+    };
+    let spec = Spec { cache: mount.0.join("cache"), cache_size: "32M", ..spec(&scratch) };
+    let said = refused("a cache file that is too large", &spec.arguments());
+    assert!(said.contains("room for"), "{said}");
+    assert!(!spec.cache.exists(), "it was left behind");
+    let sparse = File::create(&spec.cache).unwrap();
+    sparse.set_len(32 * MIB).unwrap();
+    for arguments in [spec.arguments(), vec!["format".into(), spec.cache.clone().into()]] {
+        let said = refused("a sparse cache file that is too large", &arguments);
+        assert!(said.contains("room for"), "{said}");
+        let found = fs::metadata(&spec.cache).unwrap();
+        assert_eq!((found.len(), found.blocks()), (32 * MIB, 0), "it is not as it was");
+    }
+}
+
+/// A file system in memory.
+struct Tmpfs(std::path::PathBuf);
+
+impl Tmpfs {
+    fn new(scratch: &Scratch, size: &str) -> Result<Tmpfs, String> {
+        let path = scratch.path("tmpfs");
+        fs::create_dir(&path).unwrap();
+        let size = format!("size={size}");
+        let place = path.to_str().unwrap();
+        match tools::output("mount", ["-t", "tmpfs", "-o", &size, "tmpfs", place]).status.success() {
+            true => Ok(Tmpfs(path)),
+            false => Err("tmpfs cannot be mounted".into()),
+        }
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        tools::output("umount", ["-l".as_ref(), self.0.as_os_str()]);
+    }
+}
+
+#[test]
+fn what_fails_leaves_nothing_behind() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let good = spec(&scratch);
+    let folder = scratch.path("new folder");
+    let control = ["--control".into(), folder.join("control.sock").into_os_string()];
+    let missing = Spec { origin: scratch.path("missing"), ..good.clone() };
+    let no_folder = Spec { dir: scratch.path("no folder"), ..good.clone() };
+    let odd = Spec { origin: scratch.sparse("odd", 1000), ..good.clone() };
+    let wanted = ["No such file", "there is no folder", "has 1000 bytes"];
+    for (wrong, wanted) in [missing, no_folder, odd].iter().zip(wanted) {
+        let mut arguments = wrong.arguments();
+        let place = arguments.iter().position(|argument| argument == "--control").unwrap();
+        arguments.splice(place..place + 2, control.clone());
+        for blank in [None, Some(0), Some(SIZE)] {
+            if let Some(size) = blank {
+                scratch.sparse("cache", size);
+            }
+            let said = refused(wanted, &arguments);
+            assert!(said.contains(wanted), "{said}");
+            let found = fs::read(&good.cache).ok();
+            let expected = blank.map(|size| vec![0; usize::try_from(size).unwrap()]);
+            assert!(found == expected, "the cache file is not as it was: {wanted}");
+            assert!(!folder.exists(), "the folder of the control socket stayed");
+            let _ = fs::remove_file(&good.cache);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_cache_is_told_in_words() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let place = |name: &str, content: &[u8], size: u64| {
+        let path = scratch.sparse(name, size);
+        std::os::unix::fs::FileExt::write_all_at(
+            &File::options().write(true).open(&path).unwrap(),
+            content,
+            0,
+        )
+        .unwrap();
+        path
+    };
+    let six = place("six", b"123456", 6);
+    let text = place("text", &b"to do: buy a disk\n".repeat(1000), SIZE);
+    let mut ext4 = vec![0; 4096];
+    ext4[1080..1082].copy_from_slice(b"\x53\xef");
+    let ext4 = place("ext4", &ext4, SIZE);
+    for (path, wanted) in [(&six, "has 6 bytes"), (&text, "holds text"), (&ext4, "ext4 file system")] {
+        let serve = Spec { cache: path.clone(), ..spec(&scratch) }.arguments();
+        let format = vec!["format".into(), path.clone().into()];
+        let check = vec!["check".into(), path.clone().into()];
+        for arguments in [serve, format, check] {
+            let said = unchanged(wanted, &[path], || refused(wanted, &arguments));
+            assert!(said.contains(wanted), "{arguments:?}: {said}");
+        }
+    }
+    let used = old_cache(&scratch);
+    let said = refused("a cache twice", &["format".into(), used.cache.clone().into()]);
+    assert!(said.contains("already") && said.contains("--force"), "{said}");
+    let resized = Spec { cache_size: "32M", ..used.clone() };
+    let daemon = resized.start();
+    assert!(daemon.log().contains("keeps them: --size 33554432"), "{}", daemon.log());
+    daemon.stop();
+    let mut arguments = used.arguments();
+    let at = arguments.iter().position(|argument| argument == "--control").unwrap();
+    arguments[at + 1] = text.join("control.sock").into();
+    let said = refused("a file as folder of the control socket", &arguments);
+    assert!(said.contains("is no folder"), "{said}");
+}
+
+#[test]
+fn modes_have_the_names_that_people_use() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    for (name, mode) in [("wb", "write-back"), ("writethrough", "write-through"), ("wa", "write-around")] {
+        let spec = Spec { mode: name, ..spec(&scratch) };
+        let daemon = spec.start();
+        assert_eq!(daemon.status()["caches"][0]["volumes"][0]["mode"], mode);
+        daemon.stop();
+        fs::remove_file(&spec.cache).unwrap();
+    }
+}
