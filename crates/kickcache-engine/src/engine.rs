@@ -15,7 +15,7 @@ use crate::order::DurableWaiter;
 use crate::path::{
     checkpoint, discard, fill, flush, land, mark, merge, read, reclaim, recover, write, writeback,
 };
-use crate::request::{Errno, Operation, Reply, Request};
+use crate::request::{Errno, Operation, ReadFrom, Reply, Request};
 use crate::state::{State, Task};
 use crate::time::{Instant, earlier};
 use crate::units::{BLOCK_SIZE, VolumeId};
@@ -99,7 +99,8 @@ impl Engine {
         let has_extent = request.operation != Operation::Flush;
         if has_extent && (!is_inside || request.extent.length == 0) {
             let result = if is_inside { Ok(()) } else { Err(Errno::Invalid) };
-            self.state.replies.push_back(Reply { id: request.id, result });
+            let reply = Reply { id: request.id, result, read_from: ReadFrom::Cache };
+            self.state.replies.push_back(reply);
             return;
         }
         self.is_stirred = true;

@@ -102,4 +102,15 @@ pub struct Reply {
     pub id: RequestId,
     /// How it ended; for a read, success means that the request's memory holds the data.
     pub result: Result<(), Errno>,
+    /// For a read, who had the data.
+    pub read_from: ReadFrom,
+}
+
+/// Who had the data of a read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReadFrom {
+    /// The cache had all of it.
+    Cache,
+    /// The origin was asked for a part of it at least, whether or not that part is cached.
+    Origin,
 }

@@ -249,7 +249,7 @@ impl State {
         if result.is_err() {
             self.volume_mut(pending.volume).counters.failed_requests += 1;
         }
-        self.replies.push_back(Reply { id: pending.id, result });
+        self.replies.push_back(Reply { id: pending.id, result, read_from: pending.read_from });
     }
 
     /// Writes all records that have gathered.

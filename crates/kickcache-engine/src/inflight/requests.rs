@@ -7,7 +7,7 @@ use crate::cache::BlockCopy;
 use crate::inflight::origin::Ticket;
 use crate::inflight::slab::Slab;
 use crate::policy::share;
-use crate::request::{Durability, Errno, Operation, Request, RequestId, Unmap};
+use crate::request::{Durability, Errno, Operation, ReadFrom, Request, RequestId, Unmap};
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex, VolumeId};
 
 /// Number of a request in the table.
@@ -167,6 +167,7 @@ pub(crate) struct Pending {
     /// Things that must end before the request can go on.
     pub(crate) outstanding: u32,
     pub(crate) error: Option<Errno>,
+    pub(crate) read_from: ReadFrom,
     pub(crate) stage: Stage,
 }
 
@@ -222,6 +223,7 @@ impl Requests {
             extent: request.extent,
             outstanding: 0,
             error: None,
+            read_from: ReadFrom::Cache,
             stage: Stage::Simple,
         }))
     }

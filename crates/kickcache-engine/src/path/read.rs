@@ -18,7 +18,7 @@ use crate::policy::share::Source;
 use crate::policy::window::Missed;
 use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
-use crate::request::{Errno, Operation};
+use crate::request::{Errno, Operation, ReadFrom};
 use crate::state::State;
 use crate::units::{
     BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SECTOR_SIZE, VolumeId,
@@ -380,6 +380,7 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
     }
     fill.waiters.push(FillWaiter { request: slot, extent, wants_data });
     state.hold(slot);
+    state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let counters = &mut state.volume_mut(volume).counters;
     counters.miss_blocks += blocks;
     counters.shared_blocks += blocks;
@@ -524,6 +525,7 @@ fn new_fill(
     (extent, pages): (ByteExtent, alloc::vec::Vec<PageIndex>),
 ) -> Fill {
     state.hold(slot);
+    state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let volume = state.requests.get(slot).volume;
     let ticket = state.enqueue(volume, extent, Access::Read);
     let pending = state.requests.get(slot);
@@ -583,6 +585,7 @@ fn read_into_request(
     purpose: impl FnOnce(Ticket) -> Purpose,
 ) {
     state.hold(slot);
+    state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let (now, volume) = (state.now, state.requests.get(slot).volume);
     state.volume_mut(volume).share.on_begin(now, Source::Origin, extent.length);
     let memory = payload(state, slot, extent.start);

@@ -4,25 +4,40 @@ use std::time::Duration;
 
 use kickcache_engine::time;
 
+use crate::control::activity::{Activity, Took};
 use crate::control::last_error::LastError;
 use crate::control::report::{CacheFacts, CacheReport, Trouble, VolumeFacts};
 use crate::driver::errno::errno_name;
+use crate::driver::executor::IoEngine;
 use crate::driver::fault::Cause;
 use crate::plan::CachePlan;
-use crate::serve::server::{self, Errors, ServerStatus, VolumeInfo};
+use crate::serve::server::{self, Activities, Errors, ServerStatus, VolumeInfo};
+use crate::words::IoEngineWord;
 
 /// The report on a server and its part of the plan.
 pub(crate) fn cache_report(plan: &CachePlan, status: ServerStatus) -> CacheReport {
-    let volumes = status.volumes.into_iter().zip(&status.origin_troubles);
+    let told = status.origin_troubles.iter().zip(&status.activities);
+    let volumes = status.volumes.into_iter().zip(told);
     let facts = CacheFacts {
         device: status.cache,
         trouble: trouble(&status.cache_trouble),
-        volumes: volumes.map(|(info, trouble)| volume_facts(plan, info, trouble)).collect(),
+        io_engine: match status.io_engine {
+            IoEngine::Auto => IoEngineWord::Auto,
+            IoEngine::IoUring => IoEngineWord::IoUring,
+            IoEngine::Threads => IoEngineWord::Threads,
+        }
+        .as_str()
+        .into(),
+        volumes: volumes.map(|(info, told)| volume_facts(plan, info, told)).collect(),
     };
     CacheReport::new(&status.engine, facts)
 }
 
-fn volume_facts(plan: &CachePlan, info: VolumeInfo, of_origin: &server::Trouble) -> VolumeFacts {
+fn volume_facts(
+    plan: &CachePlan,
+    info: VolumeInfo,
+    (of_origin, activities): (&server::Trouble, &Activities),
+) -> VolumeFacts {
     let plan = plan.volumes.iter().find(|plan| plan.name == info.name);
     let nbd = plan.map(|plan| plan.nbd.iter().map(|address| address.uri(&plan.name)).collect());
     VolumeFacts {
@@ -30,8 +45,30 @@ fn volume_facts(plan: &CachePlan, info: VolumeInfo, of_origin: &server::Trouble)
         name: info.name,
         origin: info.origin,
         trouble: trouble(of_origin),
+        since_start: activity(&activities.since_start),
+        recent: activity(&activities.recent),
         nbd: nbd.unwrap_or_default(),
     }
+}
+
+fn activity(found: &server::Activity) -> Activity {
+    let seconds = seconds(found.span);
+    let per_second = |number: u64| number as f64 / seconds.max(1e-3);
+    Activity {
+        seconds,
+        reads_per_second: per_second(found.hits.count + found.misses.count),
+        writes_per_second: per_second(found.writes.count),
+        read_bytes_per_second: per_second(found.hits.bytes + found.misses.bytes),
+        write_bytes_per_second: per_second(found.writes.bytes),
+        hits: took(&found.hits),
+        misses: took(&found.misses),
+        writes: took(&found.writes),
+    }
+}
+
+fn took(found: &server::Took) -> Took {
+    let millis = |span: time::Duration| span.as_nanos() as f64 / 1e6;
+    Took { count: found.count, mean_ms: millis(found.mean), p99_ms: millis(found.p99) }
 }
 
 fn trouble(found: &server::Trouble) -> Trouble {

@@ -1,32 +1,46 @@
-//! `kickcache mode`: changes the mode of a volume that is served.
+//! `kickcache mode`: shows or changes the mode of a volume that is served.
 
 use std::io::Write;
 
+use anyhow::anyhow;
+
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
+use crate::control::ControlError;
 use crate::words::ModeWord;
 
 const EXAMPLES: &str = "\
 Examples:
+  kickcache mode vm1                    which one it has
   kickcache mode vm1 write-back
   kickcache mode vm1 write-through      new writes at once; what is dirty is written back as well";
 
-/// Change the mode of a volume while it is served
+/// Show or change the mode of a volume while it is served
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ModeArgs {
     /// Name of the volume
     volume: String,
-    /// Its new mode
+    /// Its new mode; without one, the mode that it has is printed
     #[arg(value_enum)]
-    mode: ModeWord,
+    mode: Option<ModeWord>,
     #[command(flatten)]
     control: ControlOption,
 }
 
 impl ModeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        self.control.client().set_mode(&self.volume, self.mode)?;
-        Ok(writeln!(out, "{}: {} from here on", self.volume, self.mode.as_str())?)
+        let client = self.control.client();
+        if let Some(mode) = self.mode {
+            client.set_mode(&self.volume, mode)?;
+            return Ok(writeln!(out, "{}: {} from here on", self.volume, mode.as_str())?);
+        }
+        let report = client.status()?;
+        let volumes: Vec<_> = report.caches.iter().flat_map(|cache| &cache.volumes).collect();
+        let Some(found) = volumes.iter().find(|volume| volume.name == self.volume) else {
+            let known = volumes.iter().map(|volume| volume.name.clone()).collect();
+            return Err(anyhow!(ControlError::NoVolume { name: self.volume.clone(), known }).into());
+        };
+        Ok(writeln!(out, "{}", found.mode.as_str())?)
     }
 }

@@ -66,18 +66,36 @@ impl Cell {
     }
 }
 
+/// Which columns a table can do without where there is no room: the highest go first, these never.
+pub(crate) const KEEP: u8 = 0;
+/// Spaces between two columns.
+const GAP: usize = 2;
+
 /// A table that is printed as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    columns: Vec<Align>,
+    columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    align: Align,
+    rank: u8,
 }
 
 impl Table {
     /// A table with these headings.
     pub(crate) fn new(columns: &[(&str, Align)]) -> Table {
-        let headings = columns.iter().map(|(name, _)| Cell::toned(*name, Tone::Heading)).collect();
-        Table { columns: columns.iter().map(|(_, align)| *align).collect(), rows: vec![headings] }
+        let ranked: Vec<_> = columns.iter().map(|(name, align)| (*name, *align, KEEP)).collect();
+        Table::ranked(&ranked)
+    }
+
+    /// The same, with a rank for each column.
+    pub(crate) fn ranked(columns: &[(&str, Align, u8)]) -> Table {
+        let headings = columns.iter().map(|(name, _, _)| Cell::toned(*name, Tone::Heading)).collect();
+        let columns = columns.iter().map(|&(_, align, rank)| Column { align, rank }).collect();
+        Table { columns, rows: vec![headings] }
     }
 
     /// Adds a row; it has as many cells as there are headings.
@@ -88,15 +106,43 @@ impl Table {
 
     /// Prints it.
     pub(crate) fn print(&self, out: &mut dyn Write, colour: Colour) -> io::Result<()> {
-        let width = |column: usize| self.rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        self.print_within(out, colour, None)
+    }
+
+    /// Prints as many of its columns as there is room for.
+    pub(crate) fn print_within(
+        &self,
+        out: &mut dyn Write,
+        colour: Colour,
+        width: Option<usize>,
+    ) -> io::Result<()> {
+        let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width_of(column)).collect();
+        let shown = self.choose(&widths, width);
         for row in &self.rows {
-            let cells = row.iter().zip(&self.columns).zip(&widths);
-            let padded: Vec<String> =
-                cells.map(|((cell, align), width)| pad(cell, *align, *width, colour)).collect();
-            writeln!(out, "{}", padded.join("  ").trim_end())?;
+            let padded: Vec<String> = shown
+                .iter()
+                .map(|&column| pad(&row[column], self.columns[column].align, widths[column], colour))
+                .collect();
+            writeln!(out, "{}", padded.join(&" ".repeat(GAP)).trim_end())?;
         }
         Ok(())
+    }
+
+    fn width_of(&self, column: usize) -> usize {
+        self.rows.iter().map(|row| row[column].width()).max().unwrap_or(0)
+    }
+
+    /// The columns that fit.
+    fn choose(&self, widths: &[usize], width: Option<usize>) -> Vec<usize> {
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        let taken = |shown: &[usize]| shown.iter().map(|&column| widths[column] + GAP).sum::<usize>();
+        while width.is_some_and(|width| taken(&shown) > width + GAP) {
+            let ranks = shown.iter().map(|&column| self.columns[column].rank);
+            let Some(last) = ranks.max().filter(|rank| *rank != KEEP) else { break };
+            let at = shown.iter().rposition(|&column| self.columns[column].rank == last);
+            shown.remove(at.expect("the rank is one of those"));
+        }
+        shown
     }
 }
 
@@ -137,6 +183,22 @@ mod tests {
     #[test]
     fn columns_are_aligned() {
         assert_eq!(printed(Colour::Off), "NAME      SIZE\na       10 GiB\ngrößer     0 B\n");
+    }
+
+    #[test]
+    fn columns_leave_by_rank_until_the_rest_fits() {
+        let columns = [("NAME", Align::Left, KEEP), ("MODE", Align::Left, 1), ("SIZE", Align::Right, 2)];
+        let mut table = Table::ranked(&columns);
+        table.row(vec![Cell::new("volume"), Cell::new("bypass"), Cell::new("10 GiB")]);
+        let printed = |width| {
+            let mut out = Vec::new();
+            table.print_within(&mut out, Colour::Off, Some(width)).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(printed(22), "NAME    MODE      SIZE\nvolume  bypass  10 GiB\n");
+        assert_eq!(printed(21), "NAME    MODE\nvolume  bypass\n");
+        assert_eq!(printed(13), "NAME\nvolume\n");
+        assert_eq!(printed(1), "NAME\nvolume\n");
     }
 
     #[test]

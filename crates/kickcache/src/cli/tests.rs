@@ -185,9 +185,9 @@ fn bad_arguments_are_refused_with_a_sentence() {
         serve --cache /c --origin /o --nbd unix:/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp
             error: invalid value 'unix:/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp' for '--nbd <ADDRESS>': the socket path `/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         mode vm1
-            error: the following required arguments were not provided:
+            fine
         mode vm1 write-through-it
-            error: invalid value 'write-through-it' for '<MODE>'
+            error: invalid value 'write-through-it' for '[MODE]'
         drain
             error: the following required arguments were not provided:
         status --watch 0

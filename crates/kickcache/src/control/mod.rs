@@ -2,6 +2,7 @@
 //!
 //! One request and one reply a line, each a JSON object, over a unix socket that only its owner can open.
 
+pub mod activity;
 pub mod client;
 mod connections;
 pub mod last_error;

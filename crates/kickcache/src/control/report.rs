@@ -6,6 +6,7 @@ use kickcache_engine::stats::{self, CacheHealth};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use serde::{Deserialize, Serialize};
 
+use crate::control::activity::Activity;
 use crate::control::last_error::LastError;
 use crate::words::ModeWord;
 
@@ -18,7 +19,7 @@ pub struct Report {
     pub pid: u32,
     /// Seconds since it started.
     pub uptime_seconds: f64,
-    /// How devices are read and written.
+    /// How devices are to be read and written, as it was asked for: `auto`, `io_uring` or `threads`.
     pub io_engine: String,
     /// The cache devices.
     pub caches: Vec<CacheReport>,
@@ -31,6 +32,9 @@ pub struct CacheReport {
     pub device: String,
     /// Whether it is in service.
     pub health: HealthWord,
+    /// How it and its origins are read and written: `io_uring` or `threads`.
+    #[serde(default)]
+    pub io_engine: String,
     /// Its errors, if it had any.
     #[serde(default)]
     pub last_error: Option<LastError>,
@@ -96,6 +100,21 @@ pub struct VolumeReport {
     pub fill_window_bytes: u64,
     /// Requests in flight.
     pub requests_in_flight: u64,
+    /// Part of the blocks that reads asked for and found in the cache, from 0 to 1, if there were any.
+    #[serde(default)]
+    pub hit_ratio: Option<f64>,
+    /// Requests to the origin for each 1,000 reads and writes of clients, if there were any; flushes do not count.
+    #[serde(default)]
+    pub origin_requests_per_1000: Option<f64>,
+    /// Bytes that were served past the cache.
+    #[serde(default)]
+    pub bypass_bytes: u64,
+    /// What requests did since the start.
+    #[serde(default)]
+    pub since_start: Activity,
+    /// The same of the last 30 to 60 seconds.
+    #[serde(default)]
+    pub recent: Activity,
     /// Counters.
     pub counters: VolumeCounters,
 }
@@ -107,6 +126,8 @@ pub struct CacheFacts {
     pub device: PathBuf,
     /// What is wrong with it.
     pub trouble: Trouble,
+    /// How it is read and written.
+    pub io_engine: String,
     /// Its volumes.
     pub volumes: Vec<VolumeFacts>,
 }
@@ -131,6 +152,10 @@ pub struct VolumeFacts {
     pub origin: String,
     /// What is wrong with the origin.
     pub trouble: Trouble,
+    /// What requests did since the start.
+    pub since_start: Activity,
+    /// The same of late.
+    pub recent: Activity,
     /// Where NBD clients find it.
     pub nbd: Vec<String>,
 }
@@ -145,6 +170,7 @@ impl CacheReport {
         CacheReport {
             device: facts.device.display().to_string(),
             health: status.health.into(),
+            io_engine: facts.io_engine,
             last_error: facts.trouble.last_error,
             silent_seconds: facts.trouble.silent_seconds,
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
@@ -162,6 +188,7 @@ impl CacheReport {
 
 impl VolumeReport {
     fn new(status: &stats::VolumeStatus, facts: VolumeFacts) -> VolumeReport {
+        let counters = &status.counters;
         VolumeReport {
             name: facts.name,
             origin: facts.origin,
@@ -175,9 +202,22 @@ impl VolumeReport {
             unflushed_bytes: status.unflushed_blocks * BLOCK_SIZE,
             fill_window_bytes: status.fill_window,
             requests_in_flight: status.requests_in_flight,
+            hit_ratio: ratio(counters.hit_blocks, counters.hit_blocks + counters.miss_blocks),
+            origin_requests_per_1000: ratio(
+                counters.origin_reads + counters.origin_writes,
+                counters.reads + counters.writes,
+            )
+            .map(|ratio| ratio * 1e3),
+            bypass_bytes: counters.bypass_blocks * BLOCK_SIZE,
+            since_start: facts.since_start,
+            recent: facts.recent,
             counters: status.counters.into(),
         }
     }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 impl From<CacheHealth> for HealthWord {

@@ -77,11 +77,17 @@ fn report() -> Report {
         unflushed_bytes: 0,
         fill_window_bytes: 64 << 10,
         requests_in_flight: 3,
+        hit_ratio: None,
+        origin_requests_per_1000: None,
+        bypass_bytes: 0,
+        since_start: Default::default(),
+        recent: Default::default(),
         counters: super::report::VolumeCounters { reads: 7, hit_blocks: 5, ..Default::default() },
     };
     let cache = CacheReport {
         device: "/dev/nvme0n1p4".into(),
         health: HealthWord::Good,
+        io_engine: "io_uring".into(),
         last_error: None,
         silent_seconds: None,
         capacity_bytes: 100 << 30,

@@ -12,6 +12,7 @@ use crate::driver::executor::IoEngine;
 use crate::driver::fault::Fault;
 use crate::export::nbd::ExportInfo;
 use crate::serve::error::ServeError;
+use crate::serve::times::Activity;
 
 /// A command to the event loop; the answer goes back through the sender in it.
 pub(crate) enum Control {
@@ -37,10 +38,21 @@ pub struct ServerStatus {
     pub volumes: Vec<VolumeInfo>,
     /// What is wrong with their origins, in the same order.
     pub origin_troubles: Vec<Trouble>,
+    /// How long their requests took, in the same order.
+    pub activities: Vec<Activities>,
     /// Connections of clients.
     pub connections: usize,
     /// Where NBD is served.
     pub addresses: Vec<String>,
+}
+
+/// How long the requests of a volume took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Activities {
+    /// Since the start.
+    pub since_start: Activity,
+    /// Of the last 30 to 60 seconds.
+    pub recent: Activity,
 }
 
 /// What is wrong with a device.

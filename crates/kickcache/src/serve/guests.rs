@@ -1,6 +1,7 @@
 //! Guests: the volumes that are served to virtual machines, one front end at a time for each.
 
 use kickcache_engine::request::RequestId;
+use kickcache_engine::time::Instant;
 
 use crate::driver::Doorbells;
 use crate::export::vhost_user::{Device, Disk, GuestRequest, Packet, QUEUE_COUNT_MAX, Socket};
@@ -44,6 +45,8 @@ pub(crate) struct Port {
 pub(crate) struct Pending {
     pub(crate) port: usize,
     pub(crate) request: GuestRequest,
+    /// When it went to the engine.
+    pub(crate) begun: Instant,
 }
 
 /// What became ready of a port.

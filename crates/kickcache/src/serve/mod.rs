@@ -17,6 +17,7 @@ mod rate_limit;
 mod requests;
 pub mod server;
 mod startup;
+mod times;
 #[cfg(test)]
 mod toy;
 mod troubles;

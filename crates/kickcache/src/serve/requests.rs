@@ -1,6 +1,7 @@
 //! Requests in flight in the engine, and whose they are.
 
 use kickcache_engine::request::RequestId;
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
 use crate::export::nbd::Command;
@@ -19,6 +20,8 @@ pub(crate) struct InFlight {
     pub(crate) command: Command,
     pub(crate) volume: VolumeId,
     pub(crate) then: Then,
+    /// When it went to the engine.
+    pub(crate) begun: Instant,
 }
 
 /// What follows when the engine has answered.

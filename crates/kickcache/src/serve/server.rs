@@ -9,9 +9,10 @@ use kickcache_engine::config::Mode;
 use crate::driver::wakeup::Wakeup;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
-pub use crate::serve::control::{Errors, ServerStatus, Trouble, VolumeInfo};
+pub use crate::serve::control::{Activities, Errors, ServerStatus, Trouble, VolumeInfo};
 use crate::serve::error::ServeError;
 use crate::serve::startup;
+pub use crate::serve::times::{Activity, Took};
 
 /// Starts servers.
 #[derive(Debug)]

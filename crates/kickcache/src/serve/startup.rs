@@ -26,6 +26,7 @@ use crate::serve::guests::{Guests, Port};
 use crate::serve::listener::Listener;
 use crate::serve::prepare::{self, OpenVolume, Prepared};
 use crate::serve::requests::Requests;
+use crate::serve::times::Times;
 use crate::serve::troubles::Troubles;
 
 /// A loop that is ready to run: recovered, and listening.
@@ -77,8 +78,10 @@ pub(crate) fn start(
         complaints: Complaints::default(),
         troubles: Troubles::new(),
         tell_wait: None,
+        times: Times::default(),
     };
     event_loop.recover()?;
+    event_loop.begin_times();
     match service {
         CacheService::InService => event_loop.check_cached(&changed)?,
         CacheService::LeftOut => {}

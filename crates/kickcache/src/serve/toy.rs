@@ -7,7 +7,7 @@ use kickcache_engine::device::{
     Checksums, Completion, Device, DeviceOperation, Memory, Piece, Pieces, Submission, SubmissionId,
 };
 use kickcache_engine::engine::Phase;
-use kickcache_engine::request::{Durability, Errno, Operation, Reply, Request, RequestId};
+use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId};
 use kickcache_engine::stats::{CacheCounters, CacheHealth, Status};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BlockIndex, VolumeId};
@@ -69,7 +69,11 @@ impl CacheEngine for ToyEngine {
 
     fn handle_request(&mut self, _now: Instant, request: Request<'_>) {
         let Some(operation) = self.operation(&request) else {
-            return self.replies.push_back(Reply { id: request.id, result: Ok(()) });
+            return self.replies.push_back(Reply {
+                id: request.id,
+                result: Ok(()),
+                read_from: ReadFrom::Origin,
+            });
         };
         self.next += 1;
         self.in_flight.insert(self.next, request.id);
@@ -79,7 +83,7 @@ impl CacheEngine for ToyEngine {
     fn handle_completion(&mut self, _now: Instant, completion: Completion<'_>) {
         let id = self.in_flight.remove(&completion.id.as_u64()).unwrap();
         let result = completion.result.map(|_| ()).map_err(|_| Errno::Io);
-        self.replies.push_back(Reply { id, result });
+        self.replies.push_back(Reply { id, result, read_from: ReadFrom::Origin });
     }
 
     fn handle_timeout(&mut self, _now: Instant) {}

@@ -23,6 +23,7 @@ mod faulty;
 mod filesystem;
 mod fio_verify;
 mod fuse;
+mod gains;
 mod guest;
 mod guests;
 mod history;

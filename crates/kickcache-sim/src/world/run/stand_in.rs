@@ -9,7 +9,7 @@ use kickcache_engine::device::{
 };
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::mark::ServiceMark;
-use kickcache_engine::request::{Durability, Errno, Operation, Reply, Request, RequestId, Unmap};
+use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId, Unmap};
 use kickcache_engine::stats::{CacheCounters, CacheHealth, Status};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BlockIndex, ByteExtent, PageIndex, VolumeId};
@@ -205,7 +205,7 @@ impl<const FLAW: u8> StandIn<FLAW> {
 
     fn reply(&mut self, id: RequestId, result: Result<(), Errno>) {
         if id != RequestId::new(u32::MAX) {
-            self.replies.push_back(Reply { id, result });
+            self.replies.push_back(Reply { id, result, read_from: ReadFrom::Origin });
         }
     }
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use expect_test::expect;
 
-use super::{Rates, print_report};
+use super::page::{Page, Rates};
 use crate::cli::table::Colour;
+use crate::control::activity::{Activity, Took};
 use crate::control::last_error::LastError;
 use crate::control::report::{CacheCounters, CacheReport, HealthWord, Report, VolumeCounters, VolumeReport};
 use crate::words::ModeWord;
@@ -24,7 +25,26 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         unflushed_bytes: 0,
         fill_window_bytes: 64 << 10,
         requests_in_flight: 1,
+        hit_ratio: None,
+        origin_requests_per_1000: Some(48.4),
+        bypass_bytes: 3 << 20,
+        since_start: activity(4000.0, 1),
+        recent: activity(52.0, 10),
         counters,
+    }
+}
+
+fn activity(seconds: f64, parts: u64) -> Activity {
+    let took = |count: u64, mean_ms, p99_ms| Took { count: count / parts, mean_ms, p99_ms };
+    Activity {
+        seconds,
+        reads_per_second: 44.4,
+        writes_per_second: 9.0,
+        read_bytes_per_second: 18e6,
+        write_bytes_per_second: 36_864.0,
+        hits: took(2_199, 0.052, 0.21),
+        misses: took(110, 5.3, 22.4),
+        writes: took(470, 0.31, 1.2),
     }
 }
 
@@ -40,6 +60,7 @@ fn report(reads: u64) -> Report {
     let cache = CacheReport {
         device: "/dev/nvme0n1p4".into(),
         health: HealthWord::Good,
+        io_engine: "io_uring".into(),
         last_error: None,
         silent_seconds: None,
         capacity_bytes: 100 << 30,
@@ -64,38 +85,11 @@ fn report(reads: u64) -> Report {
     }
 }
 
-fn printed(report: &Report, rates: Option<&Rates<'_>>) -> String {
+fn printed(report: &Report, rates: Option<Rates<'_>>, width: Option<usize>) -> String {
+    let watched = rates.is_some();
     let mut out = Vec::new();
-    print_report(&mut out, report, rates, Colour::Off).unwrap();
+    Page { report, rates, watched, width }.print(&mut out, Colour::Off).unwrap();
     String::from_utf8(out).unwrap()
-}
-
-#[test]
-fn one_sample_has_no_rates() {
-    expect![[r#"
-        kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
-
-        cache device /dev/nvme0n1p4: good; 100 GiB, 1.0 % of the segments free; tables take 480 MiB of memory
-
-        VOLUME     MODE         SIZE  CACHED    DIRTY  HIT RATIO  FILL WINDOW  HEALTH
-        vm1        write-back  1 TiB  12 GiB  300 KiB     95.0 %       64 KiB  good
-        long-name  bypass      1 TiB  12 GiB  300 KiB          -       64 KiB  DAMAGED: 3 dirty blocks are lost
-    "#]].assert_eq(&printed(&report(9_500), None));
-}
-
-#[test]
-fn rates_and_hit_ratio_are_since_the_last_sample() {
-    let before = report(9_500);
-    let rates = Rates { before: &before, seconds: Duration::from_secs(2) };
-    expect![[r#"
-        kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
-
-        cache device /dev/nvme0n1p4: good; 100 GiB, 1.0 % of the segments free; tables take 480 MiB of memory
-
-        VOLUME     MODE         SIZE  CACHED    DIRTY  HIT RATIO  FILL WINDOW  READS/S  WRITES/S  HEALTH
-        vm1        write-back  1 TiB  12 GiB  300 KiB    100.0 %       64 KiB    50.0k      5.0k  good
-        long-name  bypass      1 TiB  12 GiB  300 KiB          -       64 KiB        0         0  DAMAGED: 3 dirty blocks are lost
-    "#]].assert_eq(&printed(&report(109_500), Some(&rates)));
 }
 
 fn last_error(count: u64) -> LastError {
@@ -111,6 +105,106 @@ fn last_error(count: u64) -> LastError {
 }
 
 #[test]
+fn one_sample_tells_of_everything_since_the_start() {
+    expect![[r#"
+        kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
+
+        cache device /dev/nvme0n1p4: good; 100 GiB, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
+
+        VOLUME     MODE         SIZE  CACHED    DIRTY    HITS  READS/S  WRITES/S  READ MB/S  WRITE MB/S  FILL WINDOW  HEALTH
+        vm1        write-back  1 TiB  12 GiB  300 KiB  95.0 %       44       9.0       18.0         0.0       64 KiB  good
+        long-name  bypass      1 TiB  12 GiB  300 KiB       -       44       9.0       18.0         0.0       64 KiB  DAMAGED
+
+        vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
+          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+
+        long-name: DAMAGED: 3 dirty blocks are lost
+        long-name: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
+          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+    "#]].assert_eq(&printed(&report(9_500), None, None));
+}
+
+#[test]
+fn rates_and_hit_ratio_are_since_the_last_sample() {
+    let before = report(9_500);
+    let rates = Rates { before: &before, seconds: Duration::from_secs(2) };
+    expect![[r#"
+        kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
+
+        cache device /dev/nvme0n1p4: good; 100 GiB, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
+
+        VOLUME     MODE         SIZE  CACHED    DIRTY     HITS  READS/S  WRITES/S  READ MB/S  WRITE MB/S  FILL WINDOW  HEALTH
+        vm1        write-back  1 TiB  12 GiB  300 KiB  100.0 %    50.0k      5.0k        0.0         0.0       64 KiB  good
+        long-name  bypass      1 TiB  12 GiB  300 KiB        -        0         0        0.0         0.0       64 KiB  DAMAGED
+
+        vm1: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
+          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+
+        long-name: DAMAGED: 3 dirty blocks are lost
+        long-name: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
+          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+    "#]].assert_eq(&printed(&report(109_500), Some(rates), None));
+}
+
+#[test]
+fn a_page_fits_into_80_columns() {
+    let mut now = report(109_500);
+    now.caches[0].last_error = Some(last_error(1));
+    now.caches[0].volumes[0].origin_last_error = Some(last_error(21_254));
+    let before = report(9_500);
+    let rates = Rates { before: &before, seconds: Duration::from_secs(2) };
+    let page = printed(&now, Some(rates), Some(80));
+    expect![[r#"
+        kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
+
+        cache device /dev/nvme0n1p4: good, 1 error, the last EIO (write) 3.2 s ago; 100
+            GiB, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of
+            memory
+
+        VOLUME     MODE        CACHED    DIRTY     HITS  READS/S  WRITES/S  HEALTH
+        vm1        write-back  12 GiB  300 KiB  100.0 %    50.0k      5.0k  errors
+        long-name  bypass      12 GiB  300 KiB        -        0         0  DAMAGED
+
+        vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago
+        vm1: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in
+            the last 52 s
+          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of
+            them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB
+            went past the cache
+
+        long-name: DAMAGED: 3 dirty blocks are lost
+        long-name: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms
+            in the last 52 s
+          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of
+            them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB
+            went past the cache
+    "#]]
+    .assert_eq(&page);
+    for width in [40, 60, 80, 100, 132] {
+        let rates = Rates { before: &before, seconds: Duration::from_secs(2) };
+        let page = printed(&now, Some(rates), Some(width));
+        let too_long: Vec<&str> = page.lines().filter(|line| line.chars().count() > width).collect();
+        assert!(too_long.is_empty(), "{width}: {too_long:?}");
+    }
+}
+
+#[test]
+fn the_engine_that_auto_became_is_named() {
+    let mut report = report(1);
+    report.io_engine = "auto".into();
+    assert!(
+        printed(&report, None, None)
+            .starts_with("kickcache 0.1.0, process 42, up 1 h 6 min, auto (io_uring)\n")
+    );
+}
+
+#[test]
 fn errors_are_told_with_their_number_the_last_one_and_its_time() {
     let mut report = report(9_500);
     report.caches[0].last_error = Some(last_error(1));
@@ -120,10 +214,20 @@ fn errors_are_told_with_their_number_the_last_one_and_its_time() {
     expect![[r#"
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
 
-        cache device /dev/nvme0n1p4: good, 1 error, the last EIO (write) 3.2 s ago; 100 GiB, 1.0 % of the segments free; tables take 480 MiB of memory
+        cache device /dev/nvme0n1p4: good, 1 error, the last EIO (write) 3.2 s ago; 100 GiB, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
 
-        VOLUME     MODE         SIZE  CACHED    DIRTY  HIT RATIO  FILL WINDOW  HEALTH
-        vm1        write-back  1 TiB  12 GiB  300 KiB     95.0 %       64 KiB  origin: 21,254 errors, the last EIO (write) 3.2 s ago
-        long-name  bypass      1 TiB  12 GiB  300 KiB          -       64 KiB  origin: SILENT: it has completed nothing for 12.0 s
-    "#]].assert_eq(&printed(&report, None));
+        VOLUME     MODE         SIZE  CACHED    DIRTY    HITS  READS/S  WRITES/S  READ MB/S  WRITE MB/S  FILL WINDOW  HEALTH
+        vm1        write-back  1 TiB  12 GiB  300 KiB  95.0 %       44       9.0       18.0         0.0       64 KiB  errors
+        long-name  bypass      1 TiB  12 GiB  300 KiB       -       44       9.0       18.0         0.0       64 KiB  SILENT
+
+        vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago
+        vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
+          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+
+        long-name: its origin /dev/long-name is SILENT: it has completed nothing for 12.0 s
+        long-name: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
+          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+    "#]].assert_eq(&printed(&report, None, None));
 }

@@ -11,7 +11,7 @@ use super::watched::Watched;
 use super::{EventLoop, Volume};
 use crate::driver::Interest;
 use crate::serve::cache_engine::CacheEngine;
-use crate::serve::control::{Control, ServerStatus};
+use crate::serve::control::{Activities, Control, ServerStatus};
 use crate::serve::error::ServeError;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -56,11 +56,20 @@ impl<E: CacheEngine> EventLoop<E> {
         })
     }
 
-    fn status(&self, now: Instant) -> ServerStatus {
+    fn status(&mut self, now: Instant) -> ServerStatus {
+        let activities = self.volumes.iter().map(|volume| {
+            let times = self.times.of(volume.info.id);
+            times.map_or_else(Activities::default, |times| Activities {
+                since_start: times.since_start(now),
+                recent: times.recent(now),
+            })
+        });
+        let activities = activities.collect();
         let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
         ServerStatus {
             io_engine: self.driver.io_engine(),
             cache_trouble: self.trouble_of(now, Device::Cache),
+            activities,
             origin_troubles: self.volumes.iter().map(of_origin).collect(),
             cache: self.cache.clone(),
             engine: self.engine.status(),

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use kickcache_engine::request::{Durability, Errno, Operation, Request, RequestId, Unmap};
+use kickcache_engine::request::{Durability, Errno, Operation, Reply, Request, RequestId, Unmap};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::Checksum;
 
@@ -18,6 +18,7 @@ use crate::export::vhost_user::{
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::error::ServeError;
 use crate::serve::guests::{GuestKey, Part, Pending};
+use crate::serve::times::Class;
 
 /// Requests taken from a guest before the others get their turn.
 const TAKES_MAX: usize = 256;
@@ -261,7 +262,7 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             self.checksum_payload(id, request.extent().start);
         }
-        self.hand_to_engine(now, id, Pending { port: index, request });
+        self.hand_to_engine(now, id, Pending { port: index, request, begun: now });
     }
 
     fn hand_to_engine(&mut self, now: Instant, id: RequestId, pending: Pending) {
@@ -273,17 +274,21 @@ impl<E: CacheEngine> EventLoop<E> {
         self.engine.handle_request(now, Request { id, volume, operation, extent, checksums });
     }
 
-    pub(super) fn end_guest_request(
-        &mut self,
-        now: Instant,
-        id: RequestId,
-        mut pending: Pending,
-        result: Result<(), Errno>,
-    ) {
+    pub(super) fn end_guest_request(&mut self, now: Instant, mut pending: Pending, reply: Reply) {
+        let Reply { id, result, read_from } = reply;
         if result.is_ok() && pending.request.advance() {
             return self.hand_to_engine(now, id, pending);
         }
-        let Pending { port, request } = pending;
+        let Pending { port, request, begun } = pending;
+        let class = match request.kind() {
+            RequestKind::Read => Some(Class::of_read(read_from)),
+            RequestKind::Write { .. } => Some(Class::Write),
+            RequestKind::Flush | RequestKind::Discard | RequestKind::WriteZeroes { .. } => None,
+        };
+        if let (Some(class), Ok(())) = (class, result) {
+            let volume = self.volumes[self.guests.ports[port].volume].info.id;
+            self.note_time(now, volume, class, (request.payload_length(), begun));
+        }
         let outcome = match result {
             Ok(()) if request.kind() == RequestKind::Read => {
                 let delivered = request.deliver(self.driver.buffers().payload(id));

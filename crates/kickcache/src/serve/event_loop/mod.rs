@@ -21,7 +21,7 @@ use std::sync::mpsc::Receiver;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId, Unmap};
 use kickcache_engine::time::{Duration, Instant, earlier};
-use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum};
+use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
 
 pub(crate) use self::clients::Clients;
 use self::complaints::Complaint;
@@ -47,6 +47,7 @@ use crate::serve::input::Received;
 use crate::serve::listener::Listener;
 use crate::serve::outbox::Sent;
 use crate::serve::requests::{ConnectionId, InFlight, Requests, Then};
+use crate::serve::times::{Class, Times};
 use crate::serve::troubles::Troubles;
 
 /// Receives of one connection before the others get their turn.
@@ -85,6 +86,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) troubles: Troubles,
     /// When the log says what a stop waits for.
     pub(crate) tell_wait: Option<Instant>,
+    pub(crate) times: Times,
 }
 
 /// A volume that is served.
@@ -411,7 +413,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(served) = self.clients.at(index) else { return };
         let volume = self.volumes[served.volumes[command.export]].info.id;
         let (operation, then) = operation(command.kind);
-        self.requests.insert(id, InFlight { connection, command, volume, then });
+        self.requests.insert(id, InFlight { connection, command, volume, then, begun: now });
         let checksums: &[Checksum] = match operation {
             Operation::Write(_) => &self.checksums,
             Operation::Read
@@ -425,9 +427,9 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn handle_reply(&mut self, now: Instant, reply: Reply) {
-        let Reply { id, result } = reply;
+        let Reply { id, result, read_from } = reply;
         if let Some(pending) = self.guests.remove(id) {
-            return self.end_guest_request(now, id, pending, result);
+            return self.end_guest_request(now, pending, reply);
         }
         let request = self.requests.remove(id);
         if request.then == Then::Flush && result.is_ok() {
@@ -437,12 +439,37 @@ impl<E: CacheEngine> EventLoop<E> {
             let flush = Request { id, volume, operation: Operation::Flush, extent, checksums: &[] };
             return self.engine.handle_request(now, flush);
         }
+        let class = match request.command.kind {
+            CommandKind::Read { .. } => Some(Class::of_read(read_from)),
+            CommandKind::Write { .. } => Some(Class::Write),
+            CommandKind::Flush
+            | CommandKind::Trim { .. }
+            | CommandKind::WriteZeroes { .. }
+            | CommandKind::Cache
+            | CommandKind::BlockStatus { .. } => None,
+        };
+        if let (Some(class), Ok(())) = (class, result) {
+            self.note_time(now, request.volume, class, (request.command.length, request.begun));
+        }
         match self.clients.get_mut(request.connection) {
             Some(connection) => {
                 connection.reply(self.driver.buffers(), &request.command, id, result);
                 self.clients.touch(request.connection.index);
             }
             None => self.driver.buffers().release(id),
+        }
+    }
+
+    /// Begins to note how long requests take.
+    pub(crate) fn begin_times(&mut self) {
+        let now = self.clock.now();
+        self.volumes.iter().for_each(|volume| self.times.add(now, volume.info.id));
+    }
+
+    /// Notes how long a request took that ended well.
+    fn note_time(&mut self, now: Instant, volume: VolumeId, class: Class, (bytes, begun): (u64, Instant)) {
+        if let Some(times) = self.times.of(volume) {
+            times.note(now, class, bytes, now.since(begun));
         }
     }
 

@@ -99,6 +99,7 @@ fn toy_loop(
         complaints: Complaints::default(),
         troubles: Troubles::new(),
         tell_wait: None,
+        times: Times::default(),
     }
 }
 

@@ -1,0 +1,68 @@
+//! The page that `status` prints.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::sentences::{cache_sentence, engines, volume_sentences};
+use super::volumes::volume_table;
+use super::width::wrap;
+use crate::cli::table::{Colour, Tone, paint};
+use crate::control::report::{Report, VolumeReport};
+use crate::units::show_duration;
+
+/// What is printed, and into how much room.
+pub(super) struct Page<'a> {
+    pub(super) report: &'a Report,
+    pub(super) rates: Option<Rates<'a>>,
+    /// Whether the page comes again and again: then it tells of late rather than of everything since the start.
+    pub(super) watched: bool,
+    /// Columns of the terminal, if it has some.
+    pub(super) width: Option<usize>,
+}
+
+/// What rates are counted from.
+pub(super) struct Rates<'a> {
+    pub(super) before: &'a Report,
+    pub(super) seconds: Duration,
+}
+
+impl Rates<'_> {
+    pub(super) fn volume(&self, name: &str) -> Option<&VolumeReport> {
+        self.before.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name)
+    }
+
+    pub(super) fn per_second(&self, now: u64, before: u64) -> f64 {
+        now.saturating_sub(before) as f64 / self.seconds.as_secs_f64().max(1e-3)
+    }
+}
+
+impl Page<'_> {
+    pub(super) fn print(&self, out: &mut dyn Write, colour: Colour) -> io::Result<()> {
+        let report = self.report;
+        let uptime = show_duration(Duration::from_secs_f64(report.uptime_seconds.clamp(0.0, 1e12)));
+        let (version, pid, engine) = (&report.version, report.pid, engines(report));
+        let head = format!("kickcache {version}, process {pid}, up {uptime}, {engine}");
+        self.line(out, &head, Tone::Plain, colour)?;
+        for cache in &report.caches {
+            writeln!(out)?;
+            for (text, tone) in cache_sentence(cache) {
+                self.line(out, &text, tone, colour)?;
+            }
+        }
+        writeln!(out)?;
+        volume_table(report, self.rates.as_ref()).print_within(out, colour, self.width)?;
+        for cache in &report.caches {
+            for volume in &cache.volumes {
+                writeln!(out)?;
+                for (text, tone) in volume_sentences(cache, volume, self.watched) {
+                    self.line(out, &text, tone, colour)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, out: &mut dyn Write, text: &str, tone: Tone, colour: Colour) -> io::Result<()> {
+        writeln!(out, "{}", paint(&wrap(text, self.width), tone, colour))
+    }
+}

@@ -1,0 +1,137 @@
+//! What the table has no room for, in sentences: what the cache gained, and what is wrong.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::cli::table::Tone;
+use crate::control::activity::{Activity, Took};
+use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
+use crate::units::{show_bytes, show_count, show_duration, show_ratio};
+
+/// A sentence and how it is meant.
+type Sentence = (String, Tone);
+
+/// How devices are driven: as it was asked for, and what `auto` became.
+pub(super) fn engines(report: &Report) -> String {
+    let used: BTreeSet<&str> = report.caches.iter().map(|cache| cache.io_engine.as_str()).collect();
+    let used: Vec<&str> = used.into_iter().filter(|engine| !engine.is_empty()).collect();
+    match used.as_slice() {
+        [] => report.io_engine.clone(),
+        [one] if *one == report.io_engine => report.io_engine.clone(),
+        some => format!("{} ({})", report.io_engine, some.join(", ")),
+    }
+}
+
+pub(super) fn cache_sentence(cache: &CacheReport) -> Vec<Sentence> {
+    let word = match cache.health {
+        HealthWord::Good => "good",
+        HealthWord::OutOfService => "OUT OF SERVICE: every request goes to the origin",
+    };
+    let tone = match (cache.health, cache.last_error.is_some() || cache.silent_seconds.is_some()) {
+        (HealthWord::OutOfService, _) => Tone::Bad,
+        (HealthWord::Good, true) => Tone::Warning,
+        (HealthWord::Good, false) => Tone::Plain,
+    };
+    let trouble = match (cache.silent_seconds, &cache.last_error) {
+        (Some(seconds), _) => format!(", {}", show_silence(seconds)),
+        (None, Some(error)) => format!(", {}", error.show()),
+        (None, None) => String::new(),
+    };
+    let capacity = show_bytes(cache.capacity_bytes);
+    let free = show_ratio(cache.free_segments, cache.segments);
+    let (memory, written) = (show_bytes(cache.memory_bytes), show_bytes(cache.counters.write_bytes));
+    let text = format!(
+        "cache device {}: {word}{trouble}; {capacity}, {free} of the segments free; {written} written to it; tables take \
+         {memory} of memory",
+        cache.device
+    );
+    vec![(text, tone)]
+}
+
+pub(super) fn volume_sentences(cache: &CacheReport, volume: &VolumeReport, watched: bool) -> Vec<Sentence> {
+    let mut sentences = troubles(cache, volume);
+    let (activity, span) = match watched {
+        true => (&volume.recent, format!(" in the last {:.0} s", volume.recent.seconds)),
+        false => (&volume.since_start, String::new()),
+    };
+    let name = &volume.name;
+    sentences.push((format!("{name}: {}{span}", gained(activity)), Tone::Plain));
+    let kinds = [("hits", &activity.hits), ("misses", &activity.misses), ("writes", &activity.writes)];
+    let times: Vec<String> = kinds.into_iter().filter_map(|(kind, took)| show_took(kind, took)).collect();
+    if !times.is_empty() {
+        sentences.push((format!("  {}", times.join("; ")), Tone::Plain));
+    }
+    let mut costs = Vec::new();
+    if let Some(requests) = volume.origin_requests_per_1000 {
+        costs.push(format!("{requests:.0} requests to the origin for each 1,000 of clients"));
+    }
+    if volume.bypass_bytes > 0 {
+        costs.push(format!("{} went past the cache", show_bytes(volume.bypass_bytes)));
+    }
+    if !costs.is_empty() {
+        sentences.push((format!("  since the start: {}", costs.join("; ")), Tone::Plain));
+    }
+    sentences
+}
+
+/// As in `2,309 reads, 110 of them from the origin; mean 0.21 ms instead of 5.3 ms`.
+fn gained(activity: &Activity) -> String {
+    let (reads, misses) = (activity.reads(), activity.misses.count);
+    if reads == 0 {
+        return "no reads".into();
+    }
+    let noun = if reads == 1 { "read" } else { "reads" };
+    let from = match misses {
+        0 => "none of them from the origin".into(),
+        some => format!("{} of them from the origin", show_count(some)),
+    };
+    let mean = show_millis(activity.read_mean_ms());
+    let instead = match misses {
+        0 => String::new(),
+        _ => format!(" instead of {}", show_millis(activity.misses.mean_ms)),
+    };
+    format!("{} {noun}, {from}; mean {mean}{instead}", show_count(reads))
+}
+
+fn show_took(kind: &str, took: &Took) -> Option<String> {
+    let (mean, p99) = (show_millis(took.mean_ms), show_millis(took.p99_ms));
+    (took.count > 0).then(|| format!("{kind} take {mean}, 99 % of them at most {p99}"))
+}
+
+fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
+    let (name, counters) = (&volume.name, &volume.counters);
+    let mut troubles = Vec::new();
+    if counters.damaged_blocks > 0 {
+        let count = show_count(counters.damaged_blocks);
+        troubles.push((format!("{name}: DAMAGED: {count} dirty blocks are lost"), Tone::Bad));
+    }
+    if let Some(seconds) = volume.origin_silent_seconds {
+        troubles
+            .push((format!("{name}: its origin {} is {}", volume.origin, show_silence(seconds)), Tone::Bad));
+    }
+    if let Some(error) = &volume.origin_last_error {
+        troubles.push((format!("{name}: its origin {} had {}", volume.origin, error.show()), Tone::Warning));
+    }
+    if counters.healed_blocks > 0 && cache.health == HealthWord::Good {
+        let count = show_count(counters.healed_blocks);
+        let what = "blocks whose copy in the cache was damaged came from the origin";
+        troubles.push((format!("{name}: {count} {what}"), Tone::Warning));
+    }
+    troubles
+}
+
+fn show_silence(seconds: f64) -> String {
+    let span = show_duration(Duration::from_secs_f64(seconds.clamp(0.0, 1e12)));
+    format!("SILENT: it has completed nothing for {span}")
+}
+
+/// Two digits of a time in milliseconds.
+fn show_millis(millis: f64) -> String {
+    let digits = match millis {
+        tiny if tiny < 0.0995 => 3,
+        small if small < 0.995 => 2,
+        middle if middle < 9.95 => 1,
+        _ => 0,
+    };
+    format!("{millis:.digits$} ms")
+}

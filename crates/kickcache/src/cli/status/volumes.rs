@@ -1,0 +1,68 @@
+//! The table of the volumes: a row each, with what is left out first where there is no room.
+
+use super::page::Rates;
+use crate::cli::table::{Align, Cell, KEEP, Table, Tone};
+use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
+use crate::units::{show_bytes, show_rate, show_ratio};
+
+/// Headings, and the rank by which columns leave.
+const COLUMNS: [(&str, Align, u8); 12] = [
+    ("VOLUME", Align::Left, KEEP),
+    ("MODE", Align::Left, 3),
+    ("SIZE", Align::Right, 8),
+    ("CACHED", Align::Right, 4),
+    ("DIRTY", Align::Right, 2),
+    ("HITS", Align::Right, 1),
+    ("READS/S", Align::Right, 5),
+    ("WRITES/S", Align::Right, 6),
+    ("READ MB/S", Align::Right, 7),
+    ("WRITE MB/S", Align::Right, 7),
+    ("FILL WINDOW", Align::Right, 9),
+    ("HEALTH", Align::Left, KEEP),
+];
+
+pub(super) fn volume_table(report: &Report, rates: Option<&Rates<'_>>) -> Table {
+    let mut table = Table::ranked(&COLUMNS);
+    for cache in &report.caches {
+        cache.volumes.iter().for_each(|volume| table.row(volume_row(cache, volume, rates)));
+    }
+    table
+}
+
+fn volume_row(cache: &CacheReport, volume: &VolumeReport, rates: Option<&Rates<'_>>) -> Vec<Cell> {
+    let before = rates.and_then(|rates| rates.volume(&volume.name));
+    let before = before.map(|volume| volume.counters).unwrap_or_default();
+    let now = &volume.counters;
+    let hits = now.hit_blocks.saturating_sub(before.hit_blocks);
+    let misses = now.miss_blocks.saturating_sub(before.miss_blocks);
+    let recent = &volume.recent;
+    let rate = |now, before, recent| rates.map_or(recent, |rates| rates.per_second(now, before));
+    let megabytes = |per_second: f64| Cell::new(format!("{:.1}", per_second / 1e6));
+    vec![
+        Cell::new(&volume.name),
+        Cell::new(volume.mode.as_str()),
+        Cell::new(show_bytes(volume.size_bytes)),
+        Cell::new(show_bytes(volume.cached_bytes)),
+        Cell::new(show_bytes(volume.dirty_bytes)),
+        Cell::new(show_ratio(hits, hits + misses)),
+        Cell::new(show_rate(rate(now.reads, before.reads, recent.reads_per_second))),
+        Cell::new(show_rate(rate(now.writes, before.writes, recent.writes_per_second))),
+        megabytes(rate(now.read_bytes, before.read_bytes, recent.read_bytes_per_second)),
+        megabytes(rate(now.write_bytes, before.write_bytes, recent.write_bytes_per_second)),
+        Cell::new(show_bytes(volume.fill_window_bytes)),
+        volume_health(cache, volume),
+    ]
+}
+
+/// A word; the sentences below say more.
+fn volume_health(cache: &CacheReport, volume: &VolumeReport) -> Cell {
+    let (word, tone) = match () {
+        () if volume.counters.damaged_blocks > 0 => ("DAMAGED", Tone::Bad),
+        () if volume.origin_silent_seconds.is_some() => ("SILENT", Tone::Bad),
+        () if cache.health == HealthWord::OutOfService => ("no cache", Tone::Warning),
+        () if volume.origin_last_error.is_some() => ("errors", Tone::Warning),
+        () if volume.counters.healed_blocks > 0 => ("healed", Tone::Warning),
+        () => ("good", Tone::Good),
+    };
+    Cell::toned(word, tone)
+}

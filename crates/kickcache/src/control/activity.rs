@@ -1,0 +1,50 @@
+//! What requests of a volume did in a report, and how long they took.
+
+use serde::{Deserialize, Serialize};
+
+/// The requests of some time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Activity {
+    /// How long that was.
+    pub seconds: f64,
+    /// Reads a second.
+    pub reads_per_second: f64,
+    /// Writes a second.
+    pub writes_per_second: f64,
+    /// Bytes read a second.
+    pub read_bytes_per_second: f64,
+    /// Bytes written a second.
+    pub write_bytes_per_second: f64,
+    /// Reads that the cache served alone.
+    pub hits: Took,
+    /// Reads that the origin was asked for, all or in part.
+    pub misses: Took,
+    /// Writes.
+    pub writes: Took,
+}
+
+/// Requests of one kind that ended well.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Took {
+    /// How many.
+    pub count: u64,
+    /// Their time on average, in milliseconds.
+    pub mean_ms: f64,
+    /// The time within which 99 of 100 ended, in milliseconds.
+    pub p99_ms: f64,
+}
+
+impl Activity {
+    /// Reads, whoever served them.
+    pub fn reads(&self) -> u64 {
+        self.hits.count + self.misses.count
+    }
+
+    /// The time of a read on average, in milliseconds.
+    pub fn read_mean_ms(&self) -> f64 {
+        let total: f64 = [&self.hits, &self.misses].iter().map(|took| took.count as f64 * took.mean_ms).sum();
+        total / (self.reads().max(1)) as f64
+    }
+}

@@ -1,0 +1,269 @@
+//! How long requests took, for each volume: since the start, and of late. Fixed memory: some 160 KiB a volume.
+
+use hdrhistogram::{Counter, Histogram};
+use kickcache_engine::request::ReadFrom;
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::VolumeId;
+
+/// Times below are all the same; so are those above.
+const NANOS_MIN: u64 = 1_000;
+const NANOS_MAX: u64 = 600_000_000_000;
+/// Two digits of every time are kept.
+const DIGITS: u8 = 2;
+/// What is of late: between one and two such spans.
+pub(crate) const SPAN: Duration = Duration::from_millis(30_000);
+
+/// What a request was, as far as its time is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Class {
+    /// A read that the cache served alone.
+    Hit,
+    /// A read that the origin was asked for.
+    Miss,
+    /// A write.
+    Write,
+}
+
+impl Class {
+    pub(crate) fn of_read(read_from: ReadFrom) -> Class {
+        match read_from {
+            ReadFrom::Cache => Class::Hit,
+            ReadFrom::Origin => Class::Miss,
+        }
+    }
+}
+
+/// The times of the volumes of a server.
+#[derive(Default)]
+pub(crate) struct Times {
+    volumes: Vec<Option<Box<VolumeTimes>>>,
+}
+
+impl Times {
+    /// Begins to keep the times of a volume.
+    pub(crate) fn add(&mut self, now: Instant, volume: VolumeId) {
+        let at = usize::from(volume.get());
+        if self.volumes.len() <= at {
+            self.volumes.resize_with(at + 1, || None);
+        }
+        self.volumes[at] = Some(Box::new(VolumeTimes::new(now)));
+    }
+
+    pub(crate) fn of(&mut self, volume: VolumeId) -> Option<&mut VolumeTimes> {
+        self.volumes.get_mut(usize::from(volume.get()))?.as_deref_mut()
+    }
+}
+
+/// The times of a volume.
+pub(crate) struct VolumeTimes {
+    classes: [Kept; 3],
+    began: Instant,
+    /// When the span before the one under way began.
+    recent_since: Instant,
+    span_since: Instant,
+    turn_at: Instant,
+}
+
+/// What requests of some time did, and how long they took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Activity {
+    /// For how long this was looked at.
+    pub span: Duration,
+    /// Reads that the cache served alone.
+    pub hits: Took,
+    /// Reads that the origin was asked for.
+    pub misses: Took,
+    /// Writes.
+    pub writes: Took,
+}
+
+/// Requests of one class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Took {
+    /// How many.
+    pub count: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Their time on average.
+    pub mean: Duration,
+    /// The time within which 99 of 100 ended.
+    pub p99: Duration,
+}
+
+impl VolumeTimes {
+    fn new(now: Instant) -> VolumeTimes {
+        VolumeTimes {
+            classes: [(); 3].map(|()| Kept::new()),
+            began: now,
+            recent_since: now,
+            span_since: now,
+            turn_at: now.plus(SPAN),
+        }
+    }
+
+    /// Takes a request in that ended well.
+    pub(crate) fn note(&mut self, now: Instant, class: Class, bytes: u64, took: Duration) {
+        if now >= self.turn_at {
+            self.turn(now);
+        }
+        self.classes[class as usize].span.note(bytes, took.as_nanos());
+    }
+
+    /// Since the start.
+    pub(crate) fn since_start(&self, now: Instant) -> Activity {
+        self.activity(now.since(self.began), |kept| {
+            let mut all = kept.all.clone();
+            all.add(&kept.span);
+            all.took()
+        })
+    }
+
+    /// Of late.
+    pub(crate) fn recent(&mut self, now: Instant) -> Activity {
+        if now >= self.turn_at {
+            self.turn(now);
+        }
+        self.activity(now.since(self.recent_since), |kept| {
+            let mut both = kept.before.clone();
+            both.add(&kept.span);
+            both.took()
+        })
+    }
+
+    fn activity(&self, span: Duration, took: impl Fn(&Kept) -> Took) -> Activity {
+        let [hits, misses, writes] = &self.classes;
+        Activity { span, hits: took(hits), misses: took(misses), writes: took(writes) }
+    }
+
+    fn turn(&mut self, now: Instant) {
+        self.recent_since = self.span_since;
+        self.span_since = now;
+        self.turn_at = now.plus(SPAN);
+        self.classes.iter_mut().for_each(Kept::turn);
+    }
+}
+
+/// What is kept of a class: all but the span under way, the span before that one, and the one under way.
+struct Kept {
+    all: Sum<u64>,
+    before: Sum<u32>,
+    span: Sum<u32>,
+}
+
+impl Kept {
+    fn new() -> Kept {
+        Kept { all: Sum::new(), before: Sum::new(), span: Sum::new() }
+    }
+
+    fn turn(&mut self) {
+        self.all.add(&self.span);
+        std::mem::swap(&mut self.before, &mut self.span);
+        self.span.clear();
+    }
+}
+
+#[derive(Clone)]
+struct Sum<C: Counter> {
+    histogram: Histogram<C>,
+    bytes: u64,
+    nanos: u64,
+}
+
+impl<C: Counter + From<u32>> Sum<C> {
+    fn new() -> Sum<C> {
+        let histogram = Histogram::new_with_bounds(NANOS_MIN, NANOS_MAX, DIGITS);
+        Sum { histogram: histogram.expect("the bounds are sound"), bytes: 0, nanos: 0 }
+    }
+
+    fn note(&mut self, bytes: u64, nanos: u64) {
+        self.histogram.saturating_record(nanos);
+        self.bytes += bytes;
+        self.nanos = self.nanos.saturating_add(nanos);
+    }
+
+    fn add(&mut self, other: &Sum<u32>) {
+        for bar in other.histogram.iter_recorded() {
+            self.histogram.saturating_record_n(bar.value_iterated_to(), bar.count_at_value().into());
+        }
+        self.bytes += other.bytes;
+        self.nanos = self.nanos.saturating_add(other.nanos);
+    }
+
+    fn clear(&mut self) {
+        self.histogram.clear();
+        (self.bytes, self.nanos) = (0, 0);
+    }
+
+    fn took(&self) -> Took {
+        let count = self.histogram.len();
+        Took {
+            count,
+            bytes: self.bytes,
+            mean: Duration::from_nanos(self.nanos / count.max(1)),
+            p99: Duration::from_nanos(if count == 0 { 0 } else { self.histogram.value_at_quantile(0.99) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn times() -> VolumeTimes {
+        VolumeTimes::new(at(1_000))
+    }
+
+    fn close(one: Duration, other: Duration) -> bool {
+        one.as_nanos().abs_diff(other.as_nanos()) <= other.as_nanos() / 64 + 1_000
+    }
+
+    #[test]
+    fn classes_are_kept_apart_with_their_mean_and_p99() {
+        let mut times = times();
+        for _ in 0..98 {
+            times.note(at(2_000), Class::Hit, 4096, Duration::from_micros(50));
+        }
+        times.note(at(2_000), Class::Hit, 4096, Duration::from_micros(9_000));
+        times.note(at(2_000), Class::Hit, 4096, Duration::from_micros(10_000));
+        times.note(at(3_000), Class::Miss, 8192, Duration::from_micros(7_000));
+        let all = times.since_start(at(5_000));
+        assert_eq!((all.span, all.hits.count, all.hits.bytes), (Duration::from_millis(4_000), 100, 409_600));
+        assert_eq!(all.hits.mean, Duration::from_micros(239));
+        assert!(close(all.hits.p99, Duration::from_micros(9_000)), "{:?}", all.hits.p99);
+        assert_eq!((all.misses.count, all.misses.bytes, all.writes), (1, 8192, Took::default()));
+        assert_eq!(times.recent(at(5_000)), all);
+    }
+
+    #[test]
+    fn what_is_of_late_forgets_and_the_whole_does_not() {
+        let mut times = times();
+        let write = |times: &mut VolumeTimes, now, took| {
+            times.note(now, Class::Write, 4096, Duration::from_micros(took));
+        };
+        write(&mut times, at(2_000), 900);
+        write(&mut times, at(40_000), 100);
+        assert_eq!(times.recent(at(50_000)).writes.count, 2);
+        write(&mut times, at(75_000), 200);
+        let recent = times.recent(at(80_000));
+        assert_eq!((recent.writes.count, recent.span), (2, Duration::from_millis(40_000)));
+        assert!(close(recent.writes.p99, Duration::from_micros(200)));
+        let all = times.since_start(at(80_000)).writes;
+        assert_eq!((all.count, all.mean), (3, Duration::from_micros(400)));
+        assert!(close(all.p99, Duration::from_micros(900)));
+        // Nothing for an hour: of late there was nothing, whoever asks first.
+        let idle = times.recent(at(3_600_000)).writes.count + times.recent(at(3_700_000)).writes.count;
+        assert_eq!((idle, times.recent(at(3_700_000)).writes.count), (1, 0));
+    }
+
+    #[test]
+    fn any_time_can_be_noted() {
+        let mut times = times();
+        times.note(at(2_000), Class::Miss, 1, Duration::from_nanos(0));
+        times.note(at(2_000), Class::Miss, 1, Duration::from_nanos(u64::MAX));
+        assert_eq!(times.since_start(at(3_000)).misses.count, 2);
+    }
+}

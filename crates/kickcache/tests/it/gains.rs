@@ -1,0 +1,93 @@
+//! What `status` says that the cache gains: who served how many requests, and how long they took.
+
+use serde_json::Value;
+
+use crate::daemon::{Daemon, Spec, VOLUME};
+use crate::need_kickcache;
+use crate::scratch::{MIB, Scratch};
+
+const BLOCKS: u64 = 32;
+/// Far apart, so that no miss brings in another block of the test.
+const STRIDE: u64 = 128 << 10;
+
+fn start(scratch: &Scratch, mode: &'static str) -> Daemon {
+    let origin = scratch.random("origin", 16 * MIB, 1);
+    let mut spec = Spec::new(scratch, &origin, mode, "16M");
+    spec.extra = vec!["--fill-window-max".into(), "4K".into()];
+    spec.start()
+}
+
+fn volume(daemon: &Daemon) -> Value {
+    daemon.status()["caches"][0]["volumes"][0].clone()
+}
+
+#[test]
+fn reads_and_writes_are_counted_by_who_served_them_with_their_times() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = start(&scratch, "write-through");
+    let mut client = daemon.connect();
+    for _ in 0..3 {
+        (0..BLOCKS).for_each(|block| drop(client.read(block * STRIDE, 4096)));
+    }
+    (0..7).for_each(|block| client.write(block * STRIDE, &[9; 8192]));
+    let found = volume(&daemon);
+    let mut misses = 0;
+    for name in ["since_start", "recent"] {
+        let activity = &found[name];
+        let count = |class: &str| activity[class]["count"].as_u64().unwrap();
+        assert_eq!((count("hits") + count("misses"), count("writes")), (3 * BLOCKS, 7), "{name}: {activity}");
+        misses = count("misses");
+        // Where the cache device is the slower one, as it can be beside other tests, hits are read from the origin,
+        // and misses are not promoted.
+        assert!((BLOCKS..2 * BLOCKS).contains(&misses), "{name}: {activity}");
+        for class in ["hits", "misses", "writes"] {
+            let [mean, p99] = ["mean_ms", "p99_ms"].map(|key| activity[class][key].as_f64().unwrap());
+            assert!(mean > 0.0 && p99 > 0.0 && mean < 10_000.0, "{name}, {class}: {activity}");
+        }
+        let seconds = activity["seconds"].as_f64().unwrap();
+        let rate = |key: &str| (activity[key].as_f64().unwrap() * seconds).round();
+        let rates =
+            ["reads", "writes", "read_bytes", "write_bytes"].map(|what| rate(&format!("{what}_per_second")));
+        assert_eq!(rates, [96.0, 7.0, 96.0 * 4096.0, 7.0 * 8192.0], "{name}: {activity}");
+    }
+    let counted = |name: &str| found["counters"][name].as_f64().unwrap();
+    let (hits, all) = (counted("hit_blocks"), counted("hit_blocks") + counted("miss_blocks"));
+    assert_eq!((found["hit_ratio"].as_f64(), all), (Some(hits / all), 96.0));
+    let requests = found["origin_requests_per_1000"].as_f64().unwrap();
+    let sum = counted("origin_reads") + counted("origin_writes");
+    assert!((requests - sum / 103.0 * 1e3).abs() < 1e-6, "{requests}, {sum}");
+    assert!(requests >= 39.0 / 103.0 * 1e3, "{requests}");
+    assert!(daemon.status()["caches"][0]["counters"]["write_bytes"].as_u64() > Some(32 * 4096));
+    let page = daemon.control(&["status"]);
+    assert!(page.contains(&format!("v: 96 reads, {misses} of them from the origin; mean ")), "{page}");
+    assert!(page.contains("written to it") && page.contains("writes take "), "{page}");
+}
+
+#[test]
+fn what_goes_past_the_cache_is_told_in_bytes() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = start(&scratch, "bypass");
+    let mut client = daemon.connect();
+    (0..BLOCKS).for_each(|block| drop(client.read(block * STRIDE, 4096)));
+    let found = volume(&daemon);
+    assert_eq!(found["bypass_bytes"].as_u64(), Some(BLOCKS * 4096), "{found}");
+    assert_eq!(found["since_start"]["misses"]["count"].as_u64(), Some(BLOCKS), "{found}");
+    assert!(daemon.control(&["status"]).contains("128 KiB went past the cache"));
+}
+
+#[test]
+fn the_mode_and_the_engine_in_use_can_be_asked_for() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = start(&scratch, "write-around");
+    assert_eq!(daemon.control(&["mode", VOLUME]), "write-around\n");
+    daemon.control(&["mode", VOLUME, "bypass"]);
+    assert_eq!(daemon.control(&["mode", VOLUME]), "bypass\n");
+    let status = daemon.status();
+    let used = status["caches"][0]["io_engine"].as_str().unwrap();
+    assert!(["io_uring", "threads"].contains(&used), "{used}");
+    let page = daemon.control(&["status"]);
+    assert!(page.lines().next().unwrap().ends_with(&format!(", auto ({used})")), "{page}");
+}
