@@ -121,6 +121,18 @@ pub enum Service {
     Out,
 }
 
+/// Whether clean blocks that are cached, and long writes, may be served by the origin instead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OriginOffload {
+    /// Where the cache device is at its own limit, and trials show that both devices serve more than it does alone.
+    #[default]
+    Proven,
+    /// Every other time, whatever it costs. For the fault simulation.
+    Forced,
+    /// Not at all.
+    Never,
+}
+
 /// Settings of an engine that stay as they are while it lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
@@ -134,6 +146,8 @@ pub struct EngineSettings {
     pub rotted_log: RottedLog,
     /// Whether the cache device is in service.
     pub service: Service,
+    /// Whether the origin may serve what is cached.
+    pub origin_offload: OriginOffload,
 }
 
 impl Default for EngineSettings {
@@ -144,6 +158,7 @@ impl Default for EngineSettings {
             origin_flush_after: Duration::from_millis(2_000),
             rotted_log: RottedLog::Refused,
             service: Service::In,
+            origin_offload: OriginOffload::default(),
         }
     }
 }

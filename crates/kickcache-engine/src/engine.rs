@@ -15,9 +15,10 @@ use crate::order::DurableWaiter;
 use crate::path::{
     checkpoint, discard, fill, flush, land, mark, merge, read, reclaim, recover, write, writeback,
 };
+use crate::policy::offload::Offload;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request};
 use crate::state::{State, Task};
-use crate::time::{Instant, earlier};
+use crate::time::{Duration, Instant, earlier};
 use crate::units::{BLOCK_SIZE, VolumeId};
 use crate::volume::Volume;
 
@@ -64,8 +65,10 @@ impl Engine {
         volumes: &[VolumeSettings],
     ) -> Result<Engine, Error> {
         let mut state = State::new(now, superblock, settings);
-        for settings in volumes {
-            state.add_volume(Volume::new(*settings, check_settings(superblock, settings)?, now));
+        for wanted in volumes {
+            let mut volume = Volume::new(*wanted, check_settings(superblock, wanted)?, now);
+            volume.offload = Offload::new(settings.origin_offload);
+            state.add_volume(volume);
         }
         recover::begin(&mut state);
         Ok(Engine { state, ending: Ending::No, arrived: Vec::new(), is_stirred: true })
@@ -161,7 +164,8 @@ impl Engine {
         let result = completion.result;
         let done = result.map(|_| ());
         match purpose {
-            Purpose::Hit { request, first, location, count } => {
+            Purpose::Hit { request, first, location, count, begun } => {
+                state.end_metered_hit(first.volume(), begun, count);
                 read::on_hit(state, request, (first, location, count), result);
             }
             Purpose::HitPart { request, key, location, page, extent } => {
@@ -296,6 +300,13 @@ impl Engine {
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
+    }
+
+    /// The thread slept for so long with nothing to take, and something woke it or its time was over: what passed after
+    /// that, until it got a processor, does not count.
+    pub fn handle_sleep(&mut self, slept: Duration) {
+        let state = &mut self.state;
+        state.device_time = state.device_time.plus(slept);
     }
 
     /// Lets time pass; call when [`Engine::poll_timeout`] is due.

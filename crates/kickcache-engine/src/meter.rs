@@ -1,21 +1,69 @@
-//! What the policy that shares work out between the devices is told of long writes.
+//! What the policy that offloads work to an origin is told, and asked.
 
-use crate::inflight::requests::{RequestSlot, Route, Source as Payload};
-use crate::policy::share::Source;
+use crate::inflight::requests::{Metered, RequestSlot, Route, Source as Payload};
+use crate::policy::load::work_of;
+use crate::policy::offload::{Clock, Kind, Source};
+use crate::policy::trials::Served;
 use crate::state::State;
-use crate::units::VolumeId;
+use crate::stats::VolumeCounters;
+use crate::time::Instant;
+use crate::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
 /// Shorter writes share batches in the log, which no device takes sooner.
 const LONG_WRITE: u64 = 64 << 10;
 
 impl State {
+    fn clock(&self) -> Clock {
+        Clock { now: self.now, device: self.device_time }
+    }
+
+    /// Whether the origin is to serve a hit of so many bytes.
+    pub(crate) fn is_offloaded(&self, volume: VolumeId, bytes: u64) -> bool {
+        self.volume(volume).offload.choose(self.now, Kind::Read, bytes) == Source::Origin
+    }
+
     /// Whether a long write is done sooner at the origin than in the log.
     pub(crate) fn is_origin_sooner(&self, volume: VolumeId, bytes: u64) -> bool {
-        bytes >= LONG_WRITE && self.volume(volume).share.choose(self.now, bytes) == Source::Origin
+        bytes >= LONG_WRITE
+            && self.volume(volume).offload.choose(self.now, Kind::Write, bytes) == Source::Origin
+    }
+
+    /// Whether the cache device is to take nothing that a read of so many bytes missed.
+    pub(crate) fn is_cache_behind(&self, volume: VolumeId, bytes: u64) -> bool {
+        self.volume(volume).offload.is_cache_behind(self.now, bytes)
+    }
+
+    /// The cache device begins to read blocks; gives when that is, by its own time.
+    pub(crate) fn begin_metered_hit(&mut self, volume: VolumeId, count: u32) -> Instant {
+        let clock = self.clock();
+        self.volume_mut(volume).offload.begin(clock, u64::from(count) * BLOCK_SIZE);
+        clock.device
+    }
+
+    /// It has.
+    pub(crate) fn end_metered_hit(&mut self, volume: VolumeId, begun: Instant, count: u32) {
+        let clock = self.clock();
+        let found = self.volume_mut(volume);
+        if found.offload.end(clock, (Kind::Read, begun), u64::from(count) * BLOCK_SIZE) {
+            found.offload.look(clock.now, served(&found.counters));
+        }
+    }
+
+    /// The origin is asked for an extent; its end is told by [`State::end_metered_read`].
+    pub(crate) fn begin_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
+        let now = self.now;
+        self.volume_mut(volume).offload.begin_origin_read(now, extent);
+    }
+
+    /// It answered.
+    pub(crate) fn end_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
+        let now = self.now;
+        self.volume_mut(volume).offload.origin.end_read(now, extent);
     }
 
     /// A write sets out on its route.
     pub(crate) fn meter_write(&mut self, slot: RequestSlot) {
+        let clock = self.clock();
         let pending = self.requests.get_mut(slot);
         let volume = pending.volume;
         let writing = pending.writing();
@@ -28,20 +76,36 @@ impl State {
         if bytes < LONG_WRITE || writing.source == Payload::Zeroes || writing.metered.is_some() {
             return;
         }
-        writing.metered = Some(source);
-        let now = self.now;
-        self.volume_mut(volume).share.on_begin(now, source, bytes);
+        writing.metered = Some(Metered { source, begun: clock.device });
+        let offload = &mut self.volume_mut(volume).offload;
+        match source {
+            Source::Cache => offload.begin(clock, bytes),
+            Source::Origin => offload.begin_origin_write(clock.now, bytes),
+        }
     }
 
     /// A write has come to the end of its route, or begins again.
     pub(crate) fn end_metered(&mut self, slot: RequestSlot) {
+        let clock = self.clock();
         let pending = self.requests.get_mut(slot);
         let volume = pending.volume;
         let writing = pending.writing();
         let bytes = writing.extent.length;
-        if let Some(source) = writing.metered.take() {
-            let now = self.now;
-            self.volume_mut(volume).share.on_end(now, source, bytes);
+        let Some(Metered { source, begun }) = writing.metered.take() else { return };
+        let found = self.volume_mut(volume);
+        match source {
+            Source::Origin => found.offload.origin.load.end(clock.now, bytes),
+            Source::Cache => {
+                if found.offload.end(clock, (Kind::Write, begun), bytes) {
+                    found.offload.look(clock.now, served(&found.counters));
+                }
+            }
         }
     }
+}
+
+/// What a volume's clients asked for so far.
+const fn served(counters: &VolumeCounters) -> Served {
+    let requests = counters.reads + counters.writes;
+    Served { requests, work: work_of(requests, counters.read_bytes + counters.write_bytes), by_cache: 0 }
 }

@@ -91,6 +91,8 @@ pub(crate) struct NewBlock {
 pub(crate) struct State {
     pub(crate) uuid: [u8; 16],
     pub(crate) now: Instant,
+    /// Time that passed while the thread slept with nothing to take: the only time that tells of devices.
+    pub(crate) device_time: Instant,
     pub(crate) settings: EngineSettings,
     pub(crate) cache: Cache,
     pub(crate) log: Log,
@@ -147,6 +149,7 @@ impl State {
         State {
             uuid,
             now,
+            device_time: Instant::ZERO,
             settings,
             cache: Cache::new(geometry),
             log: Log::new(uuid, geometry, settings.fill_linger),

@@ -26,6 +26,8 @@ pub struct VolumeCounters {
     pub miss_blocks: u64,
     /// Misses that joined an origin read already in flight (part of `miss_blocks`).
     pub shared_blocks: u64,
+    /// Clean cached blocks that the origin was asked for, to take load off the cache device (part of `hit_blocks`).
+    pub offloaded_blocks: u64,
     /// Blocks that were served past the cache (part of `miss_blocks` for reads).
     pub bypass_blocks: u64,
     /// Blocks promoted into the log.

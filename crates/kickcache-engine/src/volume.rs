@@ -1,12 +1,12 @@
 //! What the engine keeps for each volume that it serves.
 
-use crate::config::VolumeSettings;
+use crate::config::{OriginOffload, VolumeSettings};
 use crate::inflight::origin::OriginQueue;
 use crate::inflight::origin_flush::OriginFlush;
 use crate::inflight::writebacks::Sweep;
 use crate::policy::admission::Gate;
+use crate::policy::offload::Offload;
 use crate::policy::pacing::Pacing;
-use crate::policy::share::Share;
 use crate::policy::stream::Streams;
 use crate::policy::trial::Asked;
 use crate::policy::window::FillWindow;
@@ -29,7 +29,7 @@ pub(crate) struct Volume {
     pub(crate) write_streams: Streams,
     pub(crate) sweep: Sweep,
     pub(crate) pacing: Pacing,
-    pub(crate) share: Share,
+    pub(crate) offload: Offload,
     pub(crate) counters: VolumeCounters,
     /// When the last request of a client came.
     pub(crate) last_request: Instant,
@@ -69,7 +69,7 @@ impl Volume {
             write_streams: Streams::new(),
             sweep: Sweep::default(),
             pacing: Pacing::new(),
-            share: Share::default(),
+            offload: Offload::new(OriginOffload::default()),
             counters: VolumeCounters::default(),
             last_request: now,
             foreground_total: 0,

@@ -96,13 +96,14 @@ const NEVERS: [(&str, &[&str], &str); 9] = [
 const UNSAFE_ROOMS: [&str; 3] =
     ["crates/kickcache/src/driver/", "crates/kickcache/src/export/", "crates/kickcache/examples/"];
 /// Where standard output may be written.
-const STDOUT_ROOMS: [&str; 7] = [
+const STDOUT_ROOMS: [&str; 8] = [
     "crates/kickcache/examples/",
     "crates/kickcache/src/cli/",
     "crates/kickcache/src/bin/",
     // Starts a program and reads what it prints.
     "crates/kickcache/src/demo/load/fio.rs",
     "crates/kickcache-sim/src/bin/",
+    "crates/kickcache-sim/examples/",
     // Reads what git prints.
     "crates/kickcache-sim/src/world/seeds.rs",
     "crates/kickcache-sim/src/world/trace.rs",

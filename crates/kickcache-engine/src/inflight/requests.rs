@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use crate::cache::BlockCopy;
 use crate::inflight::origin::Ticket;
 use crate::inflight::slab::Slab;
-use crate::policy::share;
+use crate::policy::offload;
 use crate::request::{Durability, Errno, Operation, ReadFrom, Request, RequestId, Unmap};
+use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex, VolumeId};
 
 /// Number of a request in the table.
@@ -76,6 +77,14 @@ pub(crate) enum Step {
     Undoing,
 }
 
+/// A long write that a device is busy with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Metered {
+    pub(crate) source: offload::Source,
+    /// When it set out, by the cache device's time.
+    pub(crate) begun: Instant,
+}
+
 /// State of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Writing {
@@ -97,7 +106,7 @@ pub(crate) struct Writing {
     /// The log could not take all of it: the origin must.
     pub(crate) log_failed: bool,
     /// The device that a long write is counted for while it is under way.
-    pub(crate) metered: Option<share::Source>,
+    pub(crate) metered: Option<Metered>,
 }
 
 impl Writing {

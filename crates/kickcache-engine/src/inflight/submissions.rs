@@ -9,19 +9,20 @@ use crate::inflight::requests::RequestSlot;
 use crate::inflight::slab::Slab;
 use crate::inflight::writebacks::WritebackSlot;
 use crate::log::BatchSlot;
+use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SegmentIndex, Sequence, VolumeId};
 
 /// What a completion is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Whole blocks for a read, straight into its memory.
-    Hit { request: RequestSlot, first: BlockKey, location: Location, count: u32 },
+    /// Whole blocks for a read, straight into its memory; begun at a time of the cache device.
+    Hit { request: RequestSlot, first: BlockKey, location: Location, count: u32, begun: Instant },
     /// A block of which a read wants a part.
     HitPart { request: RequestSlot, key: BlockKey, location: Location, page: PageIndex, extent: ByteExtent },
     /// Clean blocks that the cache has too, read from the origin.
     Shared { request: RequestSlot, part: (Ticket, ByteExtent) },
     /// A read past the cache.
-    Direct { request: RequestSlot, part: (Ticket, u64) },
+    Direct { request: RequestSlot, part: (Ticket, ByteExtent) },
     /// The origin read of a fill.
     Fill { fill: FillSlot },
     /// The rest of a partial block, from the cache.

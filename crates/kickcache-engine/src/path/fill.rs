@@ -8,7 +8,6 @@ use crate::device::{Checksums, Data, DeviceError, DeviceOperation, Memory};
 use crate::inflight::fills::{Fill, FillSlot, FillWaiter};
 use crate::inflight::requests::{block_extent, blocks_of, intersection};
 use crate::log::Entry;
-use crate::policy::share::Source;
 use crate::pool::page_memory;
 use crate::queue::Queue;
 use crate::request::{Durability, Errno};
@@ -19,8 +18,7 @@ use crate::units::{BLOCK_SIZE, BlockKey, Checksum};
 pub(crate) fn on_filled(state: &mut State, slot: FillSlot, result: Result<Data<'_>, DeviceError>) {
     let fill = state.fills.remove(slot);
     state.release_ticket(fill.volume, fill.ticket);
-    let now = state.now;
-    state.volume_mut(fill.volume).share.on_end(now, Source::Origin, fill.extent.length);
+    state.end_metered_read(fill.volume, fill.extent);
     match result {
         Ok(data) => {
             fill.waiters.iter().for_each(|waiter| hand_out(state, &fill, waiter));

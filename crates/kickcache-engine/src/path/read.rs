@@ -14,7 +14,6 @@ use crate::inflight::requests::{RequestSlot, Stage, block_extent, blocks_of, int
 use crate::inflight::submissions::Purpose;
 use crate::policy::admission::Choice;
 use crate::policy::retention::Noted;
-use crate::policy::share::Source;
 use crate::policy::window::Missed;
 use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
@@ -165,7 +164,7 @@ fn serve_hit(
 /// Whether the origin is to serve blocks that stand together from `location` on: only what it has, flushed.
 fn is_shared(state: &State, key: BlockKey, location: Location, run: ByteExtent) -> bool {
     let volume = state.volume(key.volume());
-    if volume.share.choose(state.now, run.length) == Source::Cache || run.end() > volume.size {
+    if !state.is_offloaded(key.volume(), run.length) || run.end() > volume.size {
         return false;
     }
     let count = u32::try_from(run.length / BLOCK_SIZE).expect("at most 256 blocks");
@@ -224,9 +223,8 @@ fn submit_run(state: &mut State, slot: RequestSlot, first: BlockKey, location: L
         pieces: Pieces::One(Piece { memory, length: count * BLOCK_LENGTH }),
         checksums: Checksums::Compute,
     };
-    let (now, bytes) = (state.now, u64::from(count) * BLOCK_SIZE);
-    state.volume_mut(first.volume()).share.on_begin(now, Source::Cache, bytes);
-    state.submit(Purpose::Hit { request: slot, first, location, count }, operation);
+    let begun = state.begin_metered_hit(first.volume(), count);
+    state.submit(Purpose::Hit { request: slot, first, location, count, begun }, operation);
 }
 
 /// Reads a whole block of which the request wants a part.
@@ -254,8 +252,6 @@ pub(crate) fn on_hit(
     result: Result<Data<'_>, DeviceError>,
 ) {
     let (first, location, count) = run;
-    let (now, bytes) = (state.now, u64::from(count) * BLOCK_SIZE);
-    state.volume_mut(first.volume()).share.on_end(now, Source::Cache, bytes);
     if result.is_err() {
         state.counters.errors += 1;
     }
@@ -389,12 +385,11 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
 
 /// Whether a miss is promoted, and to which queue; what a client asks to be promoted is no stream.
 fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: bool) -> Keep {
-    let now = state.now;
+    let is_behind = !is_asked_for && state.is_cache_behind(volume, part.length);
     let found = state.volume_mut(volume);
     let settings = found.settings;
     let stream = found.read_streams.observe(part);
     let is_stream = !is_asked_for && settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
-    let is_behind = !is_asked_for && found.share.is_cache_behind(now, part.length);
     if is_stream || is_behind || settings.mode == Mode::Bypass || state.is_out_of_service() {
         return Keep::Nothing;
     }
@@ -549,8 +544,8 @@ fn new_fill(
 }
 
 fn submit_fill(state: &mut State, fill: Fill) {
-    let (now, volume, ticket) = (state.now, fill.volume, fill.ticket);
-    state.volume_mut(volume).share.on_begin(now, Source::Origin, fill.extent.length);
+    let (volume, ticket) = (fill.volume, fill.ticket);
+    state.begin_metered_read(volume, fill.extent);
     let operation = DeviceOperation::Read {
         device: Device::Origin(volume),
         offset: fill.extent.start,
@@ -563,14 +558,13 @@ fn submit_fill(state: &mut State, fill: Fill) {
 
 /// Reads from the origin straight into the request's memory.
 fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
-    read_into_request(state, slot, part, |ticket| Purpose::Direct {
-        request: slot,
-        part: (ticket, part.length),
-    });
+    read_into_request(state, slot, part, |ticket| Purpose::Direct { request: slot, part: (ticket, part) });
 }
 
 /// Reads from the origin what the cache has too.
 fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
+    let volume = state.requests.get(slot).volume;
+    state.volume_mut(volume).counters.offloaded_blocks += extent.length / BLOCK_SIZE;
     read_into_request(state, slot, extent, |ticket| Purpose::Shared {
         request: slot,
         part: (ticket, extent),
@@ -586,8 +580,8 @@ fn read_into_request(
 ) {
     state.hold(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
-    let (now, volume) = (state.now, state.requests.get(slot).volume);
-    state.volume_mut(volume).share.on_begin(now, Source::Origin, extent.length);
+    let volume = state.requests.get(slot).volume;
+    state.begin_metered_read(volume, extent);
     let memory = payload(state, slot, extent.start);
     let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
     let ticket = state.enqueue(volume, extent, Access::Read);
@@ -609,11 +603,11 @@ pub(crate) fn on_shared(
 ) {
     let (now, volume) = (state.now, state.requests.get(slot).volume);
     state.release_ticket(volume, ticket);
-    let found = state.volume_mut(volume);
-    found.share.on_end(now, Source::Origin, extent.length);
+    state.end_metered_read(volume, extent);
     if result.is_err() {
+        let found = state.volume_mut(volume);
         found.counters.origin_errors += 1;
-        found.share.on_error(now);
+        found.offload.origin.on_error(now);
         serve(state, slot, extent);
     }
     state.release(slot);
@@ -623,12 +617,12 @@ pub(crate) fn on_shared(
 pub(crate) fn on_direct(
     state: &mut State,
     slot: RequestSlot,
-    (ticket, length): (Ticket, u64),
+    (ticket, extent): (Ticket, ByteExtent),
     result: Result<Data<'_>, DeviceError>,
 ) {
-    let (now, volume) = (state.now, state.requests.get(slot).volume);
+    let volume = state.requests.get(slot).volume;
     state.release_ticket(volume, ticket);
-    state.volume_mut(volume).share.on_end(now, Source::Origin, length);
+    state.end_metered_read(volume, extent);
     if result.is_err() {
         state.volume_mut(volume).counters.origin_errors += 1;
     }

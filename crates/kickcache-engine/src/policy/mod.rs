@@ -2,10 +2,14 @@
 
 pub(crate) mod admission;
 pub(crate) mod ghost;
+pub(crate) mod latencies;
+pub(crate) mod load;
+pub(crate) mod offload;
+pub(crate) mod origin_load;
 pub(crate) mod pacing;
 pub(crate) mod quota;
 pub(crate) mod retention;
-pub(crate) mod share;
 pub(crate) mod stream;
 pub(crate) mod trial;
+pub(crate) mod trials;
 pub(crate) mod window;

@@ -128,8 +128,13 @@ impl CloudCache {
         let mut at = Instant::ZERO;
         let mut results = Vec::new();
         for row in ROWS {
-            let course =
-                Course { start: at, length: Duration::from_millis(600_000), cost: COST, steady: None };
+            let course = Course {
+                start: at,
+                length: Duration::from_millis(600_000),
+                cost: COST,
+                steady: None,
+                ..Course::default()
+            };
             let result = run(course, &mut row.load(), contestant.as_mut(), &mut devices, &mut |_| ());
             let end = at.plus(Duration::from_nanos(result.nanos));
             at = settle(contestant.as_mut(), &mut devices, end, PAUSE);

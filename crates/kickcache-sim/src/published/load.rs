@@ -32,6 +32,11 @@ impl ZipfReads {
         let places = (0..).map(place).take(jobs).collect();
         ZipfReads { shapes: (0..jobs).map(shape).collect(), places, start, file_bytes, left: count }
     }
+
+    /// So many reads more.
+    pub fn go_on(&mut self, count: u64) {
+        self.left += count;
+    }
 }
 
 impl Workload for ZipfReads {

@@ -132,7 +132,7 @@ impl Scene {
         let seconds = if self.cache == Cache::BareSsd { SSD_SECONDS } else { minutes * 60 };
         let steady = (self.cache != Cache::BareSsd && self.cache != Cache::BareDisk).then_some(STEADY);
         let length = Duration::from_millis(seconds * 1_000);
-        let course = Course { start: ready.at, length, cost: COST, steady };
+        let course = Course { start: ready.at, length, cost: COST, steady, ..Course::default() };
         let jobs = usize::try_from(self.jobs).expect("few jobs");
         let mut load = ZipfReads::new(jobs, 0, self.data_gib * GIB / 2, seed, u64::MAX);
         let mut result = run(course, &mut load, ready.contestant.as_mut(), &mut ready.devices, progress);
@@ -227,7 +227,7 @@ fn lay_out(cache: &mut dyn Contestant, devices: &mut Devices, at: Instant, bytes
     let (order, block_bytes) = (Order::Sequential, 1 << 20);
     let shape = SweepShape { kind, order, block_bytes, start: 0, bytes, jobs: 1, depth: 16 };
     let length = Duration::from_millis(10_000_000);
-    let course = Course { start: at, length, cost: COST, steady: None };
+    let course = Course { start: at, length, cost: COST, steady: None, ..Course::default() };
     let result = run(course, &mut Sweep::new(shape), cache, devices, &mut |_| ());
     let at = at.plus(Duration::from_nanos(result.nanos));
     settle(cache, devices, at, Duration::from_millis(2_000))
@@ -241,7 +241,7 @@ pub fn fill_with_junk(cache: &mut dyn Contestant, cache_bytes: u64, start: u64, 
     let (kind, order, block_bytes) = (Kind::Read, Order::Scattered, 64 << 10);
     let bytes = cache_bytes.next_power_of_two();
     let shape = SweepShape { kind, order, block_bytes, start, bytes, jobs: 1, depth: 16 };
-    let mut course = Course { start: Instant::ZERO, length, cost, steady: None };
+    let mut course = Course { start: Instant::ZERO, length, cost, steady: None, ..Course::default() };
     let result = run(course, &mut Sweep::new(shape), cache, &mut devices, &mut |_| ());
     let pause = Duration::from_millis(2_000);
     course.start = settle(cache, &mut devices, Instant::from_nanos(result.nanos), pause);

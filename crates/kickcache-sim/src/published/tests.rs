@@ -44,7 +44,7 @@ fn small_run(file_bytes: u64, seconds: u64) -> RunResult {
     let device = |name, seed| built_in(name).unwrap().start(seed);
     let mut devices = Devices::cached(device("article-ssd", 1), device("mirrored-5400", 2));
     let length = Duration::from_millis(seconds * 1_000);
-    let course = Course { start, length, cost: Duration::from_micros(12), steady: None };
+    let course = Course { start, length, cost: Duration::from_micros(12), steady: None, ..Course::default() };
     let mut load = ZipfReads::new(2, 0, file_bytes, 3, u64::MAX);
     run(course, &mut load, &mut cache, &mut devices, &mut |_| ())
 }
@@ -57,7 +57,8 @@ fn read_twice(cache: &mut Kickcache, start: u64, bytes: u64) -> Instant {
     let device = || built_in("article-ssd").unwrap().start(1);
     let mut devices = Devices::cached(device(), device());
     (0..2).fold(Instant::ZERO, |at, _| {
-        let course = Course { start: at, length, cost: Duration::from_micros(5), steady: None };
+        let course =
+            Course { start: at, length, cost: Duration::from_micros(5), steady: None, ..Course::default() };
         let result = run(course, &mut Sweep::new(shape), cache, &mut devices, &mut |_| ());
         settle(cache, &mut devices, at.plus(Duration::from_nanos(result.nanos)), pause)
     })
@@ -72,7 +73,7 @@ fn what_was_read_twice_and_never_again_does_not_hold_back_data_as_large_as_the_c
     let device = |name, seed| built_in(name).unwrap().start(seed);
     let mut devices = Devices::cached(device("article-ssd", 1), device("mirrored-5400", 2));
     let length = Duration::from_millis(5_000);
-    let course = Course { start, length, cost: Duration::from_micros(12), steady: None };
+    let course = Course { start, length, cost: Duration::from_micros(12), steady: None, ..Course::default() };
     let mut load = ZipfReads::new(2, 0, cache_bytes / 2, 3, u64::MAX);
     let result = run(course, &mut load, &mut cache, &mut devices, &mut |_| ());
     // 153,000; where junk leaves first only while hits abound, 53,000: a cache full of junk has few at first.

@@ -2,6 +2,7 @@
 
 use kickcache_engine::time::{Duration, Instant, earlier};
 
+use crate::random::Random;
 use crate::replay::contestant::{Contestant, Tally};
 use crate::replay::devices::Devices;
 use crate::replay::jobs::Jobs;
@@ -13,7 +14,7 @@ use crate::workload::Workload;
 const SAMPLE: u64 = 1_000_000_000;
 
 /// How a run is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Course {
     /// What the contestant's clock says when the run starts.
     pub start: Instant,
@@ -23,6 +24,8 @@ pub struct Course {
     pub cost: Duration,
     /// The run ends when it gave about as much in so many seconds as in as many before, and missed next to nothing.
     pub steady: Option<usize>,
+    /// Longest wait of the contestant for a processor, each time something wakes it.
+    pub wakes_late: Duration,
 }
 
 /// Called now and then with how much of the run, in nanoseconds, has gone by.
@@ -68,6 +71,9 @@ const STEADY_CHANGE: u64 = 300;
 /// A run that misses more than one block in so many is not steady: the cache still learns.
 const STEADY_HITS: u64 = 400;
 
+/// What decides how late a processor is.
+const LATE_SEED: u64 = 20;
+
 /// Runs a workload against a contestant.
 pub fn run(
     course: Course,
@@ -82,17 +88,20 @@ pub fn run(
     let mut jobs = Jobs::new(workload, course.cost);
     let end = Instant::ZERO.plus(course.length);
     let mut now = Instant::ZERO;
+    let mut late = Random::new(LATE_SEED);
     while !jobs.have_ended() {
         let absolute = |at: Instant| course.start.plus(at.since(Instant::ZERO));
         let relative = |at: Instant| Instant::ZERO.plus(at.since(course.start));
         let timeout = contestant.poll_timeout();
         let below = earlier(devices.next_event(), timeout).map(relative);
         let Some(next) = earlier(below, jobs.next_event()) else { break };
-        if next >= end {
+        let wakes = next.plus(Duration::from_nanos(late.within(0, course.wakes_late.as_nanos())));
+        if wakes >= end {
             now = end;
             break;
         }
-        now = now.max(next);
+        contestant.handle_sleep(next.since(now));
+        now = now.max(wakes);
         let mut looked = false;
         while now >= samples.next {
             looked = true;
@@ -120,11 +129,14 @@ pub fn settle(
     length: Duration,
 ) -> Instant {
     let end = from.plus(length);
+    let mut now = from;
     while let Some(at) = earlier(devices.next_event(), contestant.poll_timeout()) {
         let at = at.max(from);
         if at > end {
             break;
         }
+        contestant.handle_sleep(at.since(now));
+        now = now.max(at);
         while let Some((place, token)) = devices.poll(at) {
             contestant.handle_completion(at, place, token, devices);
         }

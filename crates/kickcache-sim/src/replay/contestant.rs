@@ -1,6 +1,6 @@
 //! What stands between a load and its devices: a bare device, a model of another cache, or the real engine.
 
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::ByteExtent;
 
 use crate::replay::devices::{Devices, Place};
@@ -46,6 +46,11 @@ pub trait Contestant {
 
     /// Time passed; called when [`Contestant::poll_timeout`] is due.
     fn handle_timeout(&mut self, now: Instant, devices: &mut Devices);
+
+    /// So much time passed until something woke it: it may have got a processor later.
+    fn handle_sleep(&mut self, slept: Duration) {
+        let _ = slept;
+    }
 
     /// The access that ended next, by its id.
     fn poll_reply(&mut self) -> Option<u32>;

@@ -11,7 +11,7 @@ use kickcache_engine::error::Error;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Request, RequestId, Unmap};
 use kickcache_engine::stats::Status;
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, Checksum, VolumeId};
 
 use crate::model::{ModelOperation, ModelRequest};
@@ -46,11 +46,24 @@ impl Kickcache {
         origin_bytes: u64,
         change: impl FnOnce(&mut VolumeSettings),
     ) -> Result<Kickcache, Error> {
+        Kickcache::with(EngineSettings::default(), cache_bytes, origin_bytes, change)
+    }
+
+    /// The same with other settings of the engine.
+    ///
+    /// # Errors
+    /// As [`Kickcache::new`].
+    pub fn with(
+        settings: EngineSettings,
+        cache_bytes: u64,
+        origin_bytes: u64,
+        change: impl FnOnce(&mut VolumeSettings),
+    ) -> Result<Kickcache, Error> {
         let mut superblock = Superblock::new([1; 16], cache_bytes)?;
         let volume = superblock.add_volume("replay", origin_bytes, "replay")?;
-        let mut settings = VolumeSettings::new(volume);
-        change(&mut settings);
-        let engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[settings])?;
+        let mut served = VolumeSettings::new(volume);
+        change(&mut served);
+        let engine = Engine::open(Instant::ZERO, &superblock, settings, &[served])?;
         let (copied, in_flight, unused) = (Vec::new(), Vec::new(), Vec::new());
         let mut kickcache = Kickcache { engine, volume, copied, in_flight, unused };
         kickcache.recover();
@@ -181,6 +194,10 @@ impl Contestant for Kickcache {
     fn handle_timeout(&mut self, now: Instant, devices: &mut Devices) {
         self.engine.handle_timeout(now);
         self.pump(now, devices);
+    }
+
+    fn handle_sleep(&mut self, slept: Duration) {
+        self.engine.handle_sleep(slept);
     }
 
     fn poll_reply(&mut self) -> Option<u32> {

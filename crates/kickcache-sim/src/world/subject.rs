@@ -7,7 +7,7 @@ use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::stats::{CacheHealth, Status};
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 
 use crate::world::content::Block;
@@ -51,6 +51,8 @@ pub trait Subject: Sized {
     fn handle_completion(&mut self, now: Instant, completion: Completion<'_>);
     /// See [`Engine::handle_timeout`].
     fn handle_timeout(&mut self, now: Instant);
+    /// See [`Engine::handle_sleep`].
+    fn handle_sleep(&mut self, slept: Duration);
     /// See [`Engine::poll_submission`].
     fn poll_submission(&mut self) -> Option<Submission>;
     /// See [`Engine::poll_reply`].
@@ -128,6 +130,10 @@ impl Subject for Engine {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.handle_timeout(now);
+    }
+
+    fn handle_sleep(&mut self, slept: Duration) {
+        self.handle_sleep(slept);
     }
 
     fn poll_submission(&mut self) -> Option<Submission> {

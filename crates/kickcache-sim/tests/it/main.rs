@@ -2,6 +2,7 @@
 
 mod carried;
 mod gate;
+mod late_processor;
 mod mutants;
 mod out_of_service;
 mod refused;

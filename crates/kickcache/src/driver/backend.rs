@@ -73,13 +73,14 @@ pub(crate) trait Backend {
     fn submit(&mut self) -> io::Result<()>;
 
     /// Hands the kernel what was started, waits for an event, a doorbell or the timeout (`None`: as long as it takes),
-    /// and gives all events there are.
+    /// and gives all events there are, and how long there was none; a backend whose own threads are between it and the
+    /// devices says zero.
     fn wait(
         &mut self,
         timeout: Option<Duration>,
         doorbells: &mut dyn Doorbells,
         events: &mut Vec<Event>,
-    ) -> io::Result<()>;
+    ) -> io::Result<Duration>;
 }
 
 /// Work that comes without an event while nobody sleeps: who brings it rings only when asked to.

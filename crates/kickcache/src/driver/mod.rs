@@ -7,6 +7,7 @@ pub mod buffers;
 pub mod checksum;
 pub mod clock;
 pub mod device;
+mod device_clock;
 pub mod errno;
 pub mod executor;
 pub mod fault;

@@ -185,7 +185,7 @@ impl Backend for Ring {
         timeout: Option<Duration>,
         doorbells: &mut dyn Doorbells,
         events: &mut Vec<Event>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Duration> {
         let start = Instant::now();
         let longest = timeout.map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
         let looks = self.patience.looks(self.in_flight) && !longest.is_zero();
@@ -193,16 +193,18 @@ impl Backend for Ring {
             self.submit()?;
         }
         let found = looks && self.look(start, longest, doorbells);
-        if found || longest.is_zero() || self.is_ready() || doorbells.arm() {
-            self.submit()?;
-        } else {
+        let sleeps = !(found || longest.is_zero() || self.is_ready() || doorbells.arm());
+        if sleeps {
             tolerate(self.sleep(timeout))?;
+        } else {
+            self.submit()?;
         }
+        let waited = start.elapsed();
         if longest == LOOK_MAX {
-            self.patience.learn(start.elapsed());
+            self.patience.learn(waited);
         }
         self.collect(events);
-        Ok(())
+        Ok(if sleeps || looks { waited } else { Duration::ZERO })
     }
 }
 

@@ -113,7 +113,7 @@ impl Backend for Threads {
         timeout: Option<Duration>,
         doorbells: &mut dyn Doorbells,
         events: &mut Vec<Event>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Duration> {
         let is_short = timeout.is_some_and(|timeout| timeout.is_zero());
         let timeout = if !is_short && doorbells.arm() { Some(Duration::ZERO) } else { timeout };
         let timeout = timeout.map(|span| Timespec {
@@ -129,6 +129,6 @@ impl Backend for Threads {
             self.report(event, events);
         }
         self.ready = ready;
-        Ok(())
+        Ok(Duration::ZERO)
     }
 }

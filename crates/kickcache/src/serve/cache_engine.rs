@@ -5,7 +5,7 @@ use kickcache_engine::device::{Completion, Submission};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::stats::Status;
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BlockIndex, VolumeId};
 
 /// The methods of [`Engine`] that serving needs.
@@ -14,6 +14,7 @@ pub(crate) trait CacheEngine {
     fn handle_request(&mut self, now: Instant, request: Request<'_>);
     fn handle_completion(&mut self, now: Instant, completion: Completion<'_>);
     fn handle_timeout(&mut self, now: Instant);
+    fn handle_sleep(&mut self, slept: Duration);
     fn poll_submission(&mut self) -> Option<Submission>;
     fn poll_reply(&mut self) -> Option<Reply>;
     fn poll_timeout(&self) -> Option<Instant>;
@@ -42,6 +43,10 @@ impl CacheEngine for Engine {
 
     fn handle_timeout(&mut self, now: Instant) {
         Engine::handle_timeout(self, now);
+    }
+
+    fn handle_sleep(&mut self, slept: Duration) {
+        Engine::handle_sleep(self, slept);
     }
 
     fn poll_submission(&mut self) -> Option<Submission> {

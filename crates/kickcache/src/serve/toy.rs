@@ -9,7 +9,7 @@ use kickcache_engine::device::{
 use kickcache_engine::engine::Phase;
 use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId};
 use kickcache_engine::stats::{CacheCounters, CacheHealth, Status};
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BlockIndex, VolumeId};
 
 use crate::serve::cache_engine::CacheEngine;
@@ -87,6 +87,8 @@ impl CacheEngine for ToyEngine {
     }
 
     fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn handle_sleep(&mut self, _slept: Duration) {}
 
     fn poll_submission(&mut self) -> Option<Submission> {
         self.submissions.pop_front()

@@ -262,6 +262,7 @@ impl World {
         let Some(next) = earlier(timeout, event) else {
             return Err(self.stuck("nothing will ever happen again", host));
         };
+        host.engine.handle_sleep(next.since(self.now));
         self.pass(next).map_err(|what| self.stuck(&what, host))?;
         self.check_waits(host)?;
         if event.is_some_and(|event| timeout.is_none_or(|timeout| event <= timeout)) {

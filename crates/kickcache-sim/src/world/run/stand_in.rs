@@ -11,7 +11,7 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId, Unmap};
 use kickcache_engine::stats::{CacheCounters, CacheHealth, Status};
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BlockIndex, ByteExtent, PageIndex, VolumeId};
 
 use crate::world::device::SimulatedDevice;
@@ -274,6 +274,8 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
     }
 
     fn handle_timeout(&mut self, _: Instant) {}
+
+    fn handle_sleep(&mut self, _: Duration) {}
 
     fn poll_submission(&mut self) -> Option<Submission> {
         self.submissions.pop_front()

@@ -278,7 +278,7 @@ impl Plan {
             }
         };
         let Load { length, cost, .. } = self.load;
-        let course = Course { start: Instant::ZERO, length, cost, steady: None };
+        let course = Course { start: Instant::ZERO, length, cost, steady: None, ..Course::default() };
         let workload = opened.workload.as_mut();
         let mut result = run(course, workload, contestant.as_mut(), &mut devices, &mut tell);
         result.name = self.name();

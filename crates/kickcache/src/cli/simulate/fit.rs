@@ -74,7 +74,7 @@ fn probe_model(kind: &DeviceKind, probe: Probe, bytes: u64) -> Measured {
     let mut load = FioWorkload::parse(&job, 1).expect("the job is right");
     let device = DeviceFile { name: String::new(), kind: *kind }.start(1);
     let length = Duration::from_millis(seconds * 1_000);
-    let course = Course { start: Instant::ZERO, length, cost: FIO_COST, steady: None };
+    let course = Course { start: Instant::ZERO, length, cost: FIO_COST, steady: None, ..Course::default() };
     let result = run(course, &mut load, &mut Bare::default(), &mut Devices::bare(device), &mut |_| ());
     of_result(&result)
 }

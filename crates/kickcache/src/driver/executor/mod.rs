@@ -13,7 +13,7 @@ use kickcache_engine::device::{
     SubmissionId,
 };
 use kickcache_engine::request::{Durability, Unmap};
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex};
 
 use crate::driver::backend::{Backend, Doorbells, Event, Interest, NoDoorbells, Target};
@@ -21,6 +21,7 @@ use crate::driver::buffers::Buffers;
 use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
 use crate::driver::device::{BlockFile, Kind};
+use crate::driver::device_clock::DeviceClock;
 use crate::driver::fault::{Cause, Fault, Faults};
 use crate::driver::memory::Mapping;
 use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync, cause_of, error_of};
@@ -83,6 +84,7 @@ pub struct Driver {
     held: Option<u32>,
     checksums: Vec<Checksum>,
     zeroes: Option<Mapping>,
+    device_clock: DeviceClock,
     /// Payloads and pool; put last, so that the backend is gone before its memory.
     buffers: Buffers,
 }
@@ -133,6 +135,7 @@ impl Driver {
             held: None,
             checksums: Vec::new(),
             zeroes: None,
+            device_clock: DeviceClock::new(),
             buffers,
         })
     }
@@ -271,11 +274,11 @@ impl Driver {
     }
 
     /// Hands what was submitted to the system and waits until something ends or becomes ready, at most until
-    /// `until`.
+    /// `until`. Gives how long there was nothing to take: not what passed after that, until the thread got a processor.
     ///
     /// # Errors
     /// If the ring is broken.
-    pub fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
+    pub fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<Duration> {
         self.wait_beside(now, until, &mut NoDoorbells)
     }
 
@@ -288,18 +291,20 @@ impl Driver {
         now: Instant,
         until: Option<Instant>,
         doorbells: &mut dyn Doorbells,
-    ) -> io::Result<()> {
+    ) -> io::Result<Duration> {
         let wakeups = self.virtual_media.iter().filter_map(|&slot| self.media[slot].as_ref()?.next_wakeup());
         let until = wakeups.chain(until).min();
         let until = if self.has_completions() { Some(now) } else { until };
-        self.backend.wait(until.map(|until| span(now, until)), doorbells, &mut self.fresh)?;
+        let until = until.map(|until| span(now, until));
+        let waited = self.backend.wait(until, doorbells, &mut self.fresh)?;
         for event in self.fresh.drain(..) {
             match event {
                 Event::Io { token, result } => self.events.push_back((token, result)),
                 Event::Ready { key, interest } => self.ready.push_back((key, interest)),
             }
         }
-        Ok(())
+        let slept = self.device_clock.pass(waited);
+        Ok(Duration::from_nanos(u64::try_from(slept.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// Whether [`Driver::poll_completion`] may have something without a wait.

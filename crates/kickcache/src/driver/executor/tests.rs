@@ -313,7 +313,7 @@ fn a_wait_does_not_sleep_while_completions_are_left() {
         for _ in 0..4 {
             fixture.submit(DeviceOperation::Flush { device: Device::Cache });
         }
-        let deadline = fixture.clock.now().plus(kickcache_engine::time::Duration::from_millis(20_000));
+        let deadline = fixture.clock.now().plus(Duration::from_millis(20_000));
         let mut left = 4;
         while left > 0 {
             // Were those that it has already forgotten, the last of these waits would last until the deadline.
@@ -322,6 +322,24 @@ fn a_wait_does_not_sleep_while_completions_are_left() {
             left -= usize::from(fixture.driver.poll_completion(Instant::ZERO).is_some());
         }
         assert!(fixture.driver.poll_completion(Instant::ZERO).is_none());
+    });
+}
+
+#[test]
+fn only_what_passes_before_there_is_something_to_take_is_told() {
+    on_both(|mut fixture| {
+        let now = fixture.clock.now();
+        let span = Duration::from_millis(20);
+        let slept = fixture.driver.wait(now, Some(now.plus(span))).unwrap();
+        let passed = fixture.clock.now().since(now);
+        assert!(slept <= passed, "{slept:?} of {passed:?}");
+        fixture.submit(DeviceOperation::Flush { device: Device::Cache });
+        while !fixture.driver.has_completions() {
+            fixture.driver.wait(fixture.clock.now(), None).unwrap();
+        }
+        let later = fixture.clock.now().plus(span);
+        let slept = fixture.driver.wait(fixture.clock.now(), Some(later)).unwrap();
+        assert_eq!(slept, Duration::default(), "there is something to take");
     });
 }
 
@@ -364,7 +382,7 @@ fn doorbells_are_armed_before_a_sleep_and_not_without_one() {
         let now = fixture.clock.now();
         fixture.driver.wait_beside(now, Some(now), &mut doorbells).unwrap();
         assert_eq!(doorbells.armed, 0, "nobody sleeps");
-        let later = now.plus(kickcache_engine::time::Duration::from_millis(5));
+        let later = now.plus(Duration::from_millis(5));
         fixture.driver.wait_beside(now, Some(later), &mut doorbells).unwrap();
         assert_eq!(doorbells.armed, 1);
     });
@@ -392,7 +410,7 @@ fn sockets_become_ready_beside_the_devices() {
             seen.extend(fixture.driver.poll_ready());
         }
         assert_eq!(seen[1], (77, Interest::Readable));
-        let later = fixture.clock.now().plus(kickcache_engine::time::Duration::from_millis(5));
+        let later = fixture.clock.now().plus(Duration::from_millis(5));
         fixture.driver.wait(fixture.clock.now(), Some(later)).unwrap();
         assert!(fixture.clock.now() >= later, "a timeout is kept");
         fixture.driver.unwatch(theirs.as_fd(), 77);
@@ -415,7 +433,7 @@ impl VirtualDevice for Slow {
     }
 
     fn submit(&mut self, now: Instant, token: u64, _operation: VirtualOperation) {
-        self.ends.push_back((now.plus(kickcache_engine::time::Duration::from_millis(3)), token));
+        self.ends.push_back((now.plus(Duration::from_millis(3)), token));
     }
 
     fn poll(&mut self, now: Instant) -> Option<VirtualCompletion> {

@@ -145,8 +145,8 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             let until = self.next_deadline();
             let now = self.clock.now();
-            let waited = self.driver.wait_beside(now, until, &mut self.guests);
-            waited.map_err(ServeError::system("wait for events"))?;
+            let slept = self.driver.wait_beside(now, until, &mut self.guests);
+            self.engine.handle_sleep(slept.map_err(ServeError::system("wait for events"))?);
             self.take_events();
         }
     }

@@ -1,0 +1,171 @@
+//! How much a device has to do, how fast it is with it, and whether it would do more if it had more in flight.
+
+use crate::time::Instant;
+
+/// What a request costs beside its bytes, in bytes: a device has a cap on both.
+const OVERHEAD: u64 = 48 << 10;
+/// Busy nanoseconds that make a measurement: caps let pass what they have for a slice of time at once. So many
+/// requests are enough for a first one.
+const WINDOW: u64 = 200_000_000;
+const FIRST_COUNT: u32 = 8;
+/// Scale of the pace: nanoseconds for so many bytes.
+const SCALE: u64 = 1 << 20;
+/// Levels of requests in flight, each twice as many as the one before.
+const LEVELS: usize = 12;
+/// With more in flight a device does more if it does so many parts more in a hundred.
+const MORE: u64 = 20;
+
+/// What so many requests of so many bytes in all cost.
+pub(crate) const fn work_of(requests: u64, bytes: u64) -> u64 {
+    bytes + requests * OVERHEAD
+}
+
+/// The work of one device for one volume. The caller's clock need not run all the time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Load {
+    in_flight: u64,
+    requests: u64,
+    /// Nanoseconds for `SCALE` bytes of work; 0 if not known.
+    pace: u64,
+    /// When something began or ended last.
+    at: Instant,
+    /// Of the measurement under way: busy time, the same times requests in flight, work and requests that ended.
+    time: u64,
+    area: u64,
+    work: u64,
+    ended: u32,
+    /// Work that ended, ever.
+    total: u64,
+    /// The pace at each level of requests in flight, 0 if not known, and the level of the last measurement.
+    levels: [u64; LEVELS],
+    level: usize,
+}
+
+impl Load {
+    #[inline]
+    fn pass(&mut self, now: Instant) {
+        if now == self.at {
+            return;
+        }
+        if self.requests > 0 {
+            let span = now.since(self.at).as_nanos();
+            self.time += span;
+            self.area = self.area.saturating_add(self.requests * span);
+        }
+        self.at = now;
+    }
+
+    pub(crate) fn begin(&mut self, now: Instant, bytes: u64) {
+        self.pass(now);
+        self.in_flight += work_of(1, bytes);
+        self.requests += 1;
+    }
+
+    pub(crate) fn end(&mut self, now: Instant, bytes: u64) {
+        self.pass(now);
+        let work = work_of(1, bytes);
+        self.in_flight = self.in_flight.saturating_sub(work);
+        self.requests = self.requests.saturating_sub(1);
+        self.total += work;
+        self.work += work;
+        self.ended += 1;
+        let is_first = self.ended == FIRST_COUNT && self.pace == 0;
+        if self.time >= WINDOW || is_first {
+            self.measure(is_first);
+        }
+    }
+
+    fn measure(&mut self, is_first: bool) {
+        let pace = (self.time.saturating_mul(SCALE) / self.work.max(1)).max(1);
+        // A device that has little to do seems slow: what it could do before counts for a while.
+        self.pace = match self.pace {
+            0 => pace,
+            known if pace < known => (known + pace) / 2,
+            known => known + (pace - known) / 8,
+        };
+        if is_first {
+            return;
+        }
+        let level = (self.area / self.time).max(1).ilog2() as usize;
+        self.level = level.min(LEVELS - 1);
+        let known = &mut self.levels[self.level];
+        *known = if *known == 0 { pace } else { (*known + pace) / 2 };
+        (self.time, self.area, self.work, self.ended) = (0, 0, 0, 0);
+    }
+
+    /// Nanoseconds until a request of so many bytes more would be done.
+    pub(crate) fn expected(&self, bytes: u64) -> u64 {
+        (self.in_flight + work_of(1, bytes)).saturating_mul(self.pace) / SCALE
+    }
+
+    /// Nanoseconds until what is in flight is done.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.in_flight.saturating_mul(self.pace) / SCALE
+    }
+
+    /// Whether it does no more than it did when it had fewer in flight, as far as is known.
+    pub(crate) fn is_at_its_limit(&self) -> bool {
+        let below = self.levels[..self.level].iter().rev().find(|pace| **pace > 0);
+        below.is_none_or(|below| below * 100 <= self.levels[self.level] * (100 + MORE))
+    }
+
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.requests == 0
+    }
+
+    pub(crate) const fn is_unknown(&self) -> bool {
+        self.pace == 0
+    }
+
+    /// Work that ended so far.
+    pub(crate) const fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets a device serve for two seconds at a depth, a request each so many microseconds.
+    fn serve(load: &mut Load, from: u64, depth: u64, micros: impl Fn(u64) -> u64) -> u64 {
+        let mut now = from;
+        let at = |now| Instant::from_nanos(now);
+        (0..depth).for_each(|_| load.begin(at(now), 4096));
+        while now < from + 2_000_000_000 {
+            now += micros(depth) * 1_000;
+            load.end(at(now), 4096);
+            load.begin(at(now), 4096);
+        }
+        (0..depth).for_each(|_| load.end(at(now), 4096));
+        now
+    }
+
+    #[test]
+    fn a_device_with_a_cap_does_no_more_with_more_in_flight() {
+        let mut load = Load::default();
+        let now = serve(&mut load, 0, 4, |_| 400);
+        serve(&mut load, now, 32, |_| 400);
+        assert!(load.is_at_its_limit());
+    }
+
+    #[test]
+    fn a_device_that_serves_all_at_once_is_not_at_its_limit() {
+        let mut load = Load::default();
+        let now = serve(&mut load, 0, 4, |depth| 2_000 / depth);
+        serve(&mut load, now, 32, |depth| 2_000 / depth);
+        assert!(!load.is_at_its_limit());
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_makes_no_backlog() {
+        let mut load = Load::default();
+        for number in 0..1_000 {
+            let at = Instant::from_nanos(number * 100_000);
+            (0..16).for_each(|_| load.begin(at, 4096));
+            (0..16).for_each(|_| load.end(at, 4096));
+        }
+        (0..16).for_each(|_| load.begin(Instant::from_nanos(3_000_000_000), 4096));
+        assert!(load.backlog() < 100_000, "{}", load.backlog());
+    }
+}

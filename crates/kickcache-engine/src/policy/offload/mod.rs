@@ -1,0 +1,169 @@
+//! Which device answers what both could: the cache device, unless it is at its own limit and the origin serves more.
+//!
+//! Time of the cache device is what passed while the thread slept with nothing to take: time in which the daemon waits
+//! for a processor makes no device slow. Where the cache device still has a backlog, short trials of a few requests
+//! tell whether the two devices serve more than one, and what serves more is kept. A flash cache before a rotating disk
+//! never comes to a trial.
+
+use crate::config::OriginOffload;
+use crate::policy::latencies::Latencies;
+use crate::policy::load::Load;
+use crate::policy::origin_load::OriginLoad;
+use crate::policy::trials::{Served, Trials};
+use crate::time::Instant;
+use crate::units::ByteExtent;
+
+/// A request that the cache device answers within so many nanoseconds stays there.
+const SLOW: u64 = 1_000_000;
+/// A cache device that is slow takes nothing new while one would wait for the origin at most so many times as long: when
+/// both have enough to do, what is brought in costs the cache device a write and is not served sooner.
+const BUSY_SHARE: u64 = 2;
+
+/// One in so many of the latencies that are not slow is taken down, for all of them.
+const SAMPLED: u32 = 16;
+
+/// Where something is served.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Source {
+    Cache,
+    Origin,
+}
+
+/// What is to be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+}
+
+/// The time, and the cache device's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Clock {
+    pub(crate) now: Instant,
+    pub(crate) device: Instant,
+}
+
+/// The policy's memory for one volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Offload {
+    setting: OriginOffload,
+    cache: Load,
+    pub(crate) origin: OriginLoad,
+    trials: Trials,
+    reads: Latencies,
+    writes: Latencies,
+    /// Whether the origin is soon enough for reads, and for long writes; looked at with every span.
+    suits_reads: bool,
+    suits_writes: bool,
+    /// Requests that began, for those who are forced.
+    begun: u32,
+}
+
+impl Offload {
+    pub(crate) fn new(setting: OriginOffload) -> Offload {
+        Offload {
+            setting,
+            cache: Load::default(),
+            origin: OriginLoad::default(),
+            trials: Trials::default(),
+            reads: Latencies::new(),
+            writes: Latencies::new(),
+            suits_reads: false,
+            suits_writes: false,
+            begun: 0,
+        }
+    }
+
+    /// Where so many bytes are to be served that both devices have, or may get.
+    pub(crate) fn choose(&self, now: Instant, kind: Kind, bytes: u64) -> Source {
+        match self.setting {
+            OriginOffload::Never => Source::Cache,
+            OriginOffload::Forced if self.begun.is_multiple_of(2) => Source::Origin,
+            OriginOffload::Forced => Source::Cache,
+            OriginOffload::Proven => self.choose_proven(now, kind, bytes),
+        }
+    }
+
+    fn choose_proven(&self, now: Instant, kind: Kind, bytes: u64) -> Source {
+        let cache = self.cache.expected(bytes);
+        if cache < SLOW || !self.is_on(now, kind) {
+            return Source::Cache;
+        }
+        let load = &self.origin.load;
+        let is_sooner = if load.is_unknown() { load.is_idle() } else { load.expected(bytes) < cache };
+        if is_sooner { Source::Origin } else { Source::Cache }
+    }
+
+    fn is_on(&self, now: Instant, kind: Kind) -> bool {
+        let suits = match kind {
+            Kind::Read => self.suits_reads,
+            Kind::Write => self.suits_writes,
+        };
+        suits && self.trials.is_on() && !self.origin.is_avoided(now)
+    }
+
+    /// Whether the cache device has so much to do with what it holds that it is to take no more.
+    pub(crate) fn is_cache_behind(&self, now: Instant, bytes: u64) -> bool {
+        match self.setting {
+            OriginOffload::Never => false,
+            OriginOffload::Forced => self.begun.is_multiple_of(8),
+            OriginOffload::Proven => {
+                let waits = self.cache.backlog();
+                waits >= SLOW
+                    && self.is_on(now, Kind::Read)
+                    && self.trials.is_proven()
+                    && waits * BUSY_SHARE >= self.origin.load.expected(bytes)
+            }
+        }
+    }
+
+    /// The cache device begins to read so many bytes, or the log to take them.
+    pub(crate) fn begin(&mut self, clock: Clock, bytes: u64) {
+        self.begun = self.begun.wrapping_add(1);
+        self.cache.begin(clock.device, bytes);
+    }
+
+    /// It has what began at some time of the device; gives whether [`Offload::look`] is due.
+    pub(crate) fn end(&mut self, clock: Clock, (kind, begun): (Kind, Instant), bytes: u64) -> bool {
+        let nanos = clock.device.since(begun).as_nanos();
+        if nanos >= SLOW || self.begun.is_multiple_of(SAMPLED) {
+            let latencies = match kind {
+                Kind::Read => &mut self.reads,
+                Kind::Write => &mut self.writes,
+            };
+            latencies.add(clock.now, nanos, if nanos >= SLOW { 1 } else { SAMPLED });
+        }
+        self.cache.end(clock.device, bytes);
+        self.cache.backlog() >= SLOW
+    }
+
+    /// The origin begins to read.
+    pub(crate) fn begin_origin_read(&mut self, now: Instant, extent: ByteExtent) {
+        self.begun = self.begun.wrapping_add(1);
+        self.origin.begin_read(now, extent);
+    }
+
+    /// The origin begins to take a long write.
+    pub(crate) fn begin_origin_write(&mut self, now: Instant, bytes: u64) {
+        self.begun = self.begun.wrapping_add(1);
+        self.origin.load.begin(now, bytes);
+    }
+
+    /// The cache device has a backlog: what the clients were served so far moves the trials on.
+    pub(crate) fn look(&mut self, now: Instant, mut served: Served) {
+        served.by_cache = self.cache.total();
+        let Some(span) = self.trials.end_span(now, served) else { return };
+        let backlog = self.cache.backlog().max(self.origin.load.backlog());
+        let random_read = self.origin.random_read(now);
+        let suits = |latencies: &Latencies| {
+            let p99 = latencies.p99(now);
+            p99.is_some_and(|p99| random_read.is_none_or(|nanos| nanos <= p99))
+        };
+        (self.suits_reads, self.suits_writes) = (suits(&self.reads), suits(&self.writes));
+        let suits = self.suits_reads || self.suits_writes;
+        self.trials.begin_span(span, backlog, suits && self.cache.is_at_its_limit());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Trials: whether two devices serve more than one, asked again and again with few requests.
+
+use crate::time::{Duration, Instant};
+
+/// Nanoseconds of a span, with or without the origin: several slices of the caps that cloud disks have.
+const SPAN: u64 = 300_000_000;
+/// Nanoseconds without a backlog after which a span does not count.
+const GAP: u64 = 1_000_000_000;
+/// Nanoseconds without a backlog after which nothing is proven any more.
+const FORGET: u64 = 600_000_000_000;
+/// One request in so many may be part of a trial.
+const PART: u64 = 50;
+/// What is proven is tried again after so many spans.
+const SPANS: u32 = 50;
+/// Most requests that are saved for trials.
+const SAVED_MAX: u64 = 4_096;
+/// What serves more must serve so many parts in a hundred more to be taken, and so many to be kept.
+const TAKEN: u64 = 6;
+const KEPT: u64 = 3;
+/// Two spans are alike when each has at most so many parts in a hundred less than the other.
+const STEADY: u64 = 20;
+/// With fewer in flight, a cache device at its limit still does so many parts in a hundred.
+const STILL: u64 = 70;
+
+/// What a volume's clients were served so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Served {
+    pub(crate) requests: u64,
+    /// Work of both devices, as of a load.
+    pub(crate) work: u64,
+    /// Of it, the cache device's.
+    pub(crate) by_cache: u64,
+}
+
+impl Served {
+    const fn since(self, before: Served) -> Served {
+        Served {
+            requests: self.requests - before.requests,
+            work: self.work - before.work,
+            by_cache: self.by_cache - before.by_cache,
+        }
+    }
+}
+
+/// What was served in a span, and how long it took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Rate {
+    served: Served,
+    nanos: u64,
+}
+
+impl Rate {
+    /// Whether the cache device did about as much.
+    fn is_like(&self, other: &Rate) -> bool {
+        let by_cache = |served: &Served| served.by_cache;
+        self.exceeds(other, 100 - STEADY, by_cache) && other.exceeds(self, 100 - STEADY, by_cache)
+    }
+
+    /// So many parts in a hundred of what this rate would serve in the time of the other, against what the other served.
+    fn exceeds(&self, other: &Rate, percent: u64, of: impl Fn(&Served) -> u64) -> bool {
+        let product = |one: &Rate, other: &Rate| u128::from(of(&one.served)) * u128::from(other.nanos);
+        product(self, other) * 100 > product(other, self) * u128::from(percent)
+    }
+}
+
+/// A span that ended.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ended {
+    now: Instant,
+    served: Served,
+    rate: Option<Rate>,
+}
+
+/// Whether the origin helps, and how that is found out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Trials {
+    /// With the origin more was served.
+    is_proven: bool,
+    /// A span goes the other way.
+    is_trial: bool,
+    /// When the span begins to count: what was in flight before has ended by then.
+    since: Instant,
+    /// What was served until then.
+    before: Served,
+    /// Requests until the span began.
+    asked: u64,
+    /// The last span that went the usual way.
+    usual: Option<Rate>,
+    /// When there was a backlog last.
+    seen: Instant,
+    /// Requests that were spent on trials, or were saved too long.
+    spent: u64,
+    /// Spans since the last trial.
+    spans: u32,
+}
+
+impl Trials {
+    /// Whether the origin helps at the moment.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.is_proven != self.is_trial
+    }
+
+    pub(crate) const fn is_proven(&self) -> bool {
+        self.is_proven
+    }
+
+    /// Requests that a trial may take.
+    fn saved(&self, requests: u64) -> u64 {
+        (requests / PART).saturating_sub(self.spent)
+    }
+
+    /// There is a backlog; gives the span if it is over.
+    pub(crate) fn end_span(&mut self, now: Instant, served: Served) -> Option<Ended> {
+        let rested = now.since(self.seen).as_nanos();
+        self.seen = now;
+        if rested > GAP {
+            self.is_proven &= rested <= FORGET;
+            self.spend(served.requests);
+            (self.is_trial, self.usual) = (false, None);
+            return Some(Ended { now, served, rate: None });
+        }
+        if now < self.since {
+            self.before = served;
+            return None;
+        }
+        let nanos = now.since(self.since).as_nanos();
+        let is_spent = self.is_trial && served.requests - self.asked >= self.saved(served.requests);
+        if nanos < SPAN && !is_spent {
+            return None;
+        }
+        let rate = Rate { served: served.since(self.before), nanos };
+        self.spend(served.requests);
+        Some(Ended { now, served, rate: Some(rate) })
+    }
+
+    /// The requests of a trial are gone.
+    fn spend(&mut self, requests: u64) {
+        if self.is_trial {
+            self.spent += (requests - self.asked).min(self.saved(requests));
+        }
+    }
+
+    /// The next span begins: a trial if it may be one and enough requests were saved for it.
+    /// After a change nothing counts until a backlog of so many nanoseconds is done.
+    pub(crate) fn begin_span(&mut self, span: Ended, backlog: u64, may_try: bool) {
+        let was_on = self.is_on();
+        self.decide(&span, may_try);
+        let lead = if self.is_on() == was_on { 0 } else { backlog.min(GAP) };
+        (self.since, self.before) = (span.now.plus(Duration::from_nanos(lead)), span.served);
+        self.asked = span.served.requests;
+    }
+
+    fn decide(&mut self, span: &Ended, may_try: bool) {
+        let requests = span.served.requests;
+        self.spent = self.spent.max((requests / PART).saturating_sub(SAVED_MAX));
+        let Some(rate) = span.rate else { return };
+        if self.is_trial {
+            self.judge(&rate);
+            (self.is_trial, self.usual, self.spans) = (false, None, 0);
+            return;
+        }
+        self.spans += 1;
+        // Caps let more pass at first, of what was not used before.
+        let is_steady = self.usual.replace(rate).is_some_and(|before| before.is_like(&rate));
+        // With the origin there may be twice as many.
+        let needed = (2 * rate.served.requests).clamp(1, SAVED_MAX);
+        let is_due = !self.is_proven || self.spans >= SPANS;
+        self.is_trial = may_try && is_steady && is_due && self.saved(requests) >= needed;
+    }
+
+    fn judge(&mut self, rate: &Rate) {
+        let Some(usual) = &self.usual else { return };
+        let (with, without, more) = if self.is_proven { (usual, rate, KEPT) } else { (rate, usual, TAKEN) };
+        self.is_proven = with.exceeds(without, 100 + more, |served| served.work)
+            && with.exceeds(without, STILL, |served| served.by_cache);
+    }
+}
