@@ -110,6 +110,8 @@ pub struct VolumeStatus {
     pub fill_window: u64,
     /// Requests in flight.
     pub requests_in_flight: u64,
+    /// The cache device is out of service, and the origin may lack something that it holds.
+    pub is_incomplete: bool,
     /// The counters.
     pub counters: VolumeCounters,
 }
@@ -123,11 +125,28 @@ pub enum CacheHealth {
     OutOfService,
 }
 
+/// Where it is on record that the cache device is out of service, so that no restart takes it for one in service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// Nowhere: it was left out by order, by somebody who knows.
+    ByOrder,
+    /// On the device itself, in both service marks.
+    OnDevice,
+    /// In the host's own memory, beside the device.
+    WithHost,
+    /// It is on its way; what must not be undone by a restart waits.
+    Pending,
+    /// It could not be kept anywhere: what must not be undone by a restart fails until it can.
+    Failed,
+}
+
 /// State of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
     /// The cache device.
     pub health: CacheHealth,
+    /// Where its being out of service is on record, if it is out of service.
+    pub record: Option<Record>,
     /// Segments in all.
     pub segments: u64,
     /// Segments free for use.

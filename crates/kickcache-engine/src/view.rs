@@ -3,9 +3,10 @@
 use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
+use crate::cache::slots::SlotState;
 use crate::engine::Engine;
 use crate::queue::Queue;
-use crate::stats::{CacheHealth, Status, VolumeStatus};
+use crate::stats::{CacheHealth, Record, Status, VolumeStatus};
 use crate::units::{BlockIndex, BlockKey, VolumeId};
 
 impl Engine {
@@ -19,6 +20,7 @@ impl Engine {
             + segments.count_in(SegmentState::Opening);
         Status {
             health: state.health,
+            record: self.record(),
             segments: u64::from(geometry.segment_count),
             free_segments: free,
             capacity_blocks: geometry.capacity_blocks(),
@@ -43,6 +45,7 @@ impl Engine {
             unflushed_blocks: blocks.unflushed,
             fill_window: found.window.bytes(),
             requests_in_flight: self.state.requests.count_for(volume),
+            is_incomplete: self.state.marking.incomplete.is_some_and(|set| set.contains(volume)),
             counters: found.counters,
         }
     }
@@ -50,6 +53,11 @@ impl Engine {
     /// How the cache device is doing, without the work of [`Engine::status`].
     pub fn health(&self) -> CacheHealth {
         self.state.health
+    }
+
+    /// Where it is on record that the cache device is out of service; `None` while it is in service.
+    pub fn record(&self) -> Option<Record> {
+        self.state.is_out_of_service().then(|| self.state.marking.record())
     }
 
     /// Whether the newest data of a block is in the cache, at any place of the log.
@@ -66,6 +74,21 @@ impl Engine {
     /// whole table: not for hot paths.
     pub fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         let mut blocks: Vec<_> = self.state.cache.kept_blocks(volume).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
+    /// The blocks of a volume whose newest acknowledged data the origin does not have, ascending: what would be lost with
+    /// the cache device. Walks the whole table: not for hot paths.
+    pub fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
+        let state = &self.state;
+        let is_lost_with_cache = |block: &BlockIndex| {
+            let key = BlockKey::new(volume, *block);
+            let found = state.cache.find(key);
+            let dirty = found.filter(|at| state.cache.slots().state(*at) == SlotState::Dirty);
+            dirty.is_some_and(|location| !state.may_be_refused(key, location))
+        };
+        let mut blocks: Vec<_> = state.cache.kept_blocks(volume).filter(is_lost_with_cache).collect();
         blocks.sort_unstable();
         blocks
     }

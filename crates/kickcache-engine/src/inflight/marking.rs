@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::inflight::requests::RequestSlot;
+use crate::stats::Record;
 use crate::time::Instant;
 use crate::units::VolumeSet;
 
@@ -64,6 +65,17 @@ impl Marking {
         let marks_may = self.copies.iter().all(|copy| copy.keeps.is_some() || !copy.has_failed);
         let marks_may = marks_may && self.patience_until.is_some();
         !self.is_recorded() && !marks_may && self.host.has_failed
+    }
+
+    /// Where the record is, while the cache device is out of service.
+    pub(crate) fn record(&self) -> Record {
+        match () {
+            () if self.is_known => Record::ByOrder,
+            () if self.copies.iter().all(|copy| copy.keeps.is_some()) => Record::OnDevice,
+            () if self.host.keeps.is_some() => Record::WithHost,
+            () if self.is_hopeless() => Record::Failed,
+            () => Record::Pending,
+        }
     }
 
     pub(crate) fn keepers(&mut self) -> impl Iterator<Item = &mut Keeper> {

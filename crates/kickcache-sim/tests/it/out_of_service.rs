@@ -7,7 +7,7 @@ use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::request::{Durability, Errno, Operation};
-use kickcache_engine::stats::CacheHealth;
+use kickcache_engine::stats::{CacheHealth, Record};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::VolumeSet;
 use kickcache_sim::world::plan::faults::{Faults, Outage, Trouble};
@@ -41,7 +41,7 @@ fn a_device_in_service_says_so_and_one_that_is_not_never_again() {
     let mut stage = Stage::new(Mode::WriteThrough, 1);
     stage.write(blocks(0, 8), 2).unwrap();
     stage.drain();
-    assert_eq!(mark(&stage), ServiceMark::InService);
+    assert_eq!((mark(&stage), stage.status().record), (ServiceMark::InService, None));
     let until = stage.now().plus(Duration::from_millis(20));
     let outage = Outage { device: Device::Cache, trouble: Trouble::Refuses, from: stage.now(), until };
     stage.set_faults(Faults::default(), vec![outage]);
@@ -53,6 +53,11 @@ fn a_device_in_service_says_so_and_one_that_is_not_never_again() {
     assert!(is_out(&stage));
     let complete = ServiceMark::OutOfService { incomplete: VolumeSet::default() };
     stage.until(|stage| mark(stage) == complete);
+    stage.pass(1);
+    assert_eq!(
+        (stage.status().record, stage.status().volumes[0].is_incomplete),
+        (Some(Record::OnDevice), false)
+    );
     assert_eq!(stage.read_all(8), vec![59; 8]);
     stage.stop();
     stage.cut_power();
@@ -90,10 +95,12 @@ fn what_failed_for_want_of_a_record_works_once_there_is_one() {
         let _ = stage.write(blocks(0, 8), version);
     }
     assert!(is_out(&stage) && stage.write(blocks(0, 8), 40).is_err());
+    assert_eq!(stage.status().record, Some(Record::Failed));
     refuse_writes(&mut stage, 0);
     stage.pass(3_000);
     stage.write(blocks(0, 8), 41).unwrap();
     assert_eq!(stage.devices.noted, Some(VolumeSet::default()));
+    assert_eq!(stage.status().record, Some(Record::WithHost));
     assert_eq!(stage.read_all(8), vec![41; 8]);
 }
 
@@ -179,4 +186,30 @@ fn a_discard_that_cannot_be_put_on_record_leaves_no_older_data_to_read() {
         seen += u32::from(before.contains(&Err(Errno::Io)));
     }
     assert!(seen > 0, "no discard failed halfway");
+}
+
+/// What a write through the log put there is dirty until the origin has it, and lost to nobody: it was not acknowledged.
+#[test]
+fn a_write_on_its_way_through_the_log_is_not_called_lost_with_the_device() {
+    let mut stage = Stage::new(Mode::WriteThrough, 7);
+    stage.write(blocks(0, 4), 2).unwrap();
+    stage.drain();
+    let id = stage.ask(VOLATILE, blocks(0, 4), 3);
+    let mut seen_dirty = 0;
+    while !stage.has_ended(id) {
+        seen_dirty = seen_dirty.max(stage.dirty());
+        assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
+        stage.step();
+    }
+    stage.finish(id).unwrap();
+    assert!(seen_dirty > 0, "nothing was ever dirty");
+    assert!(
+        !stage.engine().dirty_blocks(VOLUME).is_empty(),
+        "the origin has flushed before it was looked at"
+    );
+    assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
+    let mut stage = Stage::with(dirty_plan(7), 7);
+    assert_eq!(stage.open(), Phase::Running);
+    stage.write(blocks(0, 4), 2).unwrap();
+    assert_eq!(stage.engine().unwritten_blocks(VOLUME).len(), 4);
 }

@@ -35,6 +35,9 @@ pub struct CacheReport {
     /// How it and its origins are read and written: `io_uring` or `threads`.
     #[serde(default)]
     pub io_engine: String,
+    /// Where it is on record that it is out of service, if it is.
+    #[serde(default)]
+    pub record: Option<RecordWord>,
     /// Its errors, if it had any.
     #[serde(default)]
     pub last_error: Option<LastError>,
@@ -71,6 +74,22 @@ pub enum HealthWord {
     OutOfService,
 }
 
+/// Where it is on record that a cache device is out of service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordWord {
+    /// Nowhere: it was left out by whoever started the daemon.
+    ByOrder,
+    /// On the device itself.
+    OnDevice,
+    /// In the state directory.
+    InStateDirectory,
+    /// It is on its way.
+    Pending,
+    /// Nowhere, and writes fail.
+    Failed,
+}
+
 /// A volume.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VolumeReport {
@@ -100,6 +119,9 @@ pub struct VolumeReport {
     pub fill_window_bytes: u64,
     /// Requests in flight.
     pub requests_in_flight: u64,
+    /// The cache device is out of service, and the origin may lack something that it holds.
+    #[serde(default)]
+    pub incomplete: bool,
     /// Part of the blocks that reads asked for and found in the cache, from 0 to 1, if there were any.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
@@ -170,6 +192,7 @@ impl CacheReport {
         CacheReport {
             device: facts.device.display().to_string(),
             health: status.health.into(),
+            record: status.record.map(RecordWord::from),
             io_engine: facts.io_engine,
             last_error: facts.trouble.last_error,
             silent_seconds: facts.trouble.silent_seconds,
@@ -202,6 +225,7 @@ impl VolumeReport {
             unflushed_bytes: status.unflushed_blocks * BLOCK_SIZE,
             fill_window_bytes: status.fill_window,
             requests_in_flight: status.requests_in_flight,
+            incomplete: status.is_incomplete,
             hit_ratio: ratio(counters.hit_blocks, counters.hit_blocks + counters.miss_blocks),
             origin_requests_per_1000: ratio(
                 counters.origin_reads + counters.origin_writes,
@@ -218,6 +242,18 @@ impl VolumeReport {
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl From<stats::Record> for RecordWord {
+    fn from(record: stats::Record) -> RecordWord {
+        match record {
+            stats::Record::ByOrder => RecordWord::ByOrder,
+            stats::Record::OnDevice => RecordWord::OnDevice,
+            stats::Record::WithHost => RecordWord::InStateDirectory,
+            stats::Record::Pending => RecordWord::Pending,
+            stats::Record::Failed => RecordWord::Failed,
+        }
+    }
 }
 
 impl From<CacheHealth> for HealthWord {

@@ -4,7 +4,7 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::device::{Completion, Submission};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::request::{Reply, Request};
-use kickcache_engine::stats::Status;
+use kickcache_engine::stats::{Record, Status};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BlockIndex, VolumeId};
 
@@ -24,8 +24,8 @@ pub(crate) trait CacheEngine {
     fn stop(&mut self, now: Instant);
     fn status(&self) -> Status;
     fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool;
-    fn is_out_of_service(&self) -> bool;
-    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex>;
+    fn record(&self) -> Option<Record>;
+    fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex>;
 }
 
 impl CacheEngine for Engine {
@@ -85,11 +85,11 @@ impl CacheEngine for Engine {
         Engine::is_cached(self, volume, block)
     }
 
-    fn is_out_of_service(&self) -> bool {
-        Engine::is_out_of_service(self)
+    fn record(&self) -> Option<Record> {
+        Engine::record(self)
     }
 
-    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
-        Engine::dirty_blocks(self, volume)
+    fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
+        Engine::unwritten_blocks(self, volume)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
-use kickcache_engine::stats::CacheHealth;
+use kickcache_engine::stats::{CacheHealth, Record};
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
@@ -52,7 +52,7 @@ pub(crate) fn start(
     let clock = Clock::start();
     let (in_service, out_of_service) = match service {
         CacheService::InService => (Service::In, OutOfService::Untold),
-        CacheService::LeftOut => (Service::Out, OutOfService::Told),
+        CacheService::LeftOut => (Service::Out, OutOfService::Told(Record::ByOrder)),
     };
     let engine_settings = EngineSettings { service: in_service, ..config.engine };
     let engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)

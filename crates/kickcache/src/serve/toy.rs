@@ -8,7 +8,7 @@ use kickcache_engine::device::{
 };
 use kickcache_engine::engine::Phase;
 use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId};
-use kickcache_engine::stats::{CacheCounters, CacheHealth, Status};
+use kickcache_engine::stats::{CacheCounters, CacheHealth, Record, Status};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BlockIndex, VolumeId};
 
@@ -115,6 +115,7 @@ impl CacheEngine for ToyEngine {
     fn status(&self) -> Status {
         Status {
             health: CacheHealth::Good,
+            record: None,
             segments: 0,
             free_segments: 0,
             capacity_blocks: 0,
@@ -127,11 +128,11 @@ impl CacheEngine for ToyEngine {
         }
     }
 
-    fn is_out_of_service(&self) -> bool {
-        false
+    fn record(&self) -> Option<Record> {
+        None
     }
 
-    fn dirty_blocks(&self, _volume: VolumeId) -> Vec<BlockIndex> {
+    fn unwritten_blocks(&self, _volume: VolumeId) -> Vec<BlockIndex> {
         Vec::new()
     }
 

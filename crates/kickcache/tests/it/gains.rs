@@ -27,8 +27,12 @@ fn reads_and_writes_are_counted_by_who_served_them_with_their_times() {
     let scratch = Scratch::new();
     let daemon = start(&scratch, "write-through");
     let mut client = daemon.connect();
-    for _ in 0..3 {
+    // Where the cache device is the slower one, as it can be beside other tests, hits are read from the origin, and misses
+    // are not promoted: for a while.
+    let mut reads = 0;
+    while reads < 3 * BLOCKS || volume(&daemon)["since_start"]["hits"]["count"] == 0 {
         (0..BLOCKS).for_each(|block| drop(client.read(block * STRIDE, 4096)));
+        reads += BLOCKS;
     }
     (0..7).for_each(|block| client.write(block * STRIDE, &[9; 8192]));
     let found = volume(&daemon);
@@ -36,11 +40,9 @@ fn reads_and_writes_are_counted_by_who_served_them_with_their_times() {
     for name in ["since_start", "recent"] {
         let activity = &found[name];
         let count = |class: &str| activity[class]["count"].as_u64().unwrap();
-        assert_eq!((count("hits") + count("misses"), count("writes")), (3 * BLOCKS, 7), "{name}: {activity}");
+        assert_eq!((count("hits") + count("misses"), count("writes")), (reads, 7), "{name}: {activity}");
         misses = count("misses");
-        // Where the cache device is the slower one, as it can be beside other tests, hits are read from the origin,
-        // and misses are not promoted.
-        assert!((BLOCKS..2 * BLOCKS).contains(&misses), "{name}: {activity}");
+        assert!(misses >= BLOCKS, "{name}: {activity}");
         for class in ["hits", "misses", "writes"] {
             let [mean, p99] = ["mean_ms", "p99_ms"].map(|key| activity[class][key].as_f64().unwrap());
             assert!(mean > 0.0 && p99 > 0.0 && mean < 10_000.0, "{name}, {class}: {activity}");
@@ -49,18 +51,19 @@ fn reads_and_writes_are_counted_by_who_served_them_with_their_times() {
         let rate = |key: &str| (activity[key].as_f64().unwrap() * seconds).round();
         let rates =
             ["reads", "writes", "read_bytes", "write_bytes"].map(|what| rate(&format!("{what}_per_second")));
-        assert_eq!(rates, [96.0, 7.0, 96.0 * 4096.0, 7.0 * 8192.0], "{name}: {activity}");
+        let bytes = [reads, 7, reads * 4096, 7 * 8192].map(|number| number as f64);
+        assert_eq!(rates, bytes, "{name}: {activity}");
     }
     let counted = |name: &str| found["counters"][name].as_f64().unwrap();
     let (hits, all) = (counted("hit_blocks"), counted("hit_blocks") + counted("miss_blocks"));
-    assert_eq!((found["hit_ratio"].as_f64(), all), (Some(hits / all), 96.0));
+    assert_eq!((found["hit_ratio"].as_f64(), all), (Some(hits / all), reads as f64));
     let requests = found["origin_requests_per_1000"].as_f64().unwrap();
     let sum = counted("origin_reads") + counted("origin_writes");
-    assert!((requests - sum / 103.0 * 1e3).abs() < 1e-6, "{requests}, {sum}");
-    assert!(requests >= 39.0 / 103.0 * 1e3, "{requests}");
+    assert!((requests - sum / (reads + 7) as f64 * 1e3).abs() < 1e-6, "{requests}, {sum}");
+    assert!(sum >= (BLOCKS + 7) as f64, "{sum}");
     assert!(daemon.status()["caches"][0]["counters"]["write_bytes"].as_u64() > Some(32 * 4096));
     let page = daemon.control(&["status"]);
-    assert!(page.contains(&format!("v: 96 reads, {misses} of them from the origin; mean ")), "{page}");
+    assert!(page.contains(&format!("v: {reads} reads, {misses} of them from the origin; mean ")), "{page}");
     assert!(page.contains("written to it") && page.contains("writes take "), "{page}");
 }
 

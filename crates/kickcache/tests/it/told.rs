@@ -161,3 +161,59 @@ fn a_start_fails_on_a_device_that_cannot_be_read() {
     }
     let _: Spec = spec.start().stop();
 }
+
+/// Writes until the cache device, whose log takes no writes any more, is out of service.
+fn wear_out(daemon: &Daemon, disks: &FaultyDisks) {
+    let mut client = daemon.connect();
+    // Behind the superblocks and the service marks.
+    disks.tell("fault cache write eio 1400000+9000000");
+    for round in 0..2_000 {
+        call(&mut client, WRITE, 64 + round % 2_048);
+        if round % 50 == 0 && daemon.status()["caches"][0]["health"] == "out-of-service" {
+            return;
+        }
+    }
+    panic!("the cache device is still in service:\n{}", daemon.log());
+}
+
+#[test]
+fn a_device_out_of_service_is_told_with_what_to_do_and_no_block_is_called_dirty_that_the_origin_has() {
+    let (spec, disks, _scratch) = faulty!("write-through");
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    (0..64).for_each(|block| assert_eq!(call(&mut client, WRITE, block), 0));
+    wear_out(&daemon, &disks);
+    let next = format!("stop, then `kickcache format --force {}`", spec.cache.display());
+    assert_eq!(lines(&daemon, &["out of service: volumes go on", &next]), 1, "{}", daemon.log());
+    assert_eq!(lines(&daemon, &["are dirty"]), 0, "{}", daemon.log());
+    let start = Instant::now();
+    while daemon.status()["caches"][0]["record"] != "on-device" {
+        assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.status());
+        thread::sleep(Duration::from_millis(50));
+    }
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(lines(&daemon, &["on record on", "itself that it is out of service"]), 1, "{}", daemon.log());
+    let page = daemon.control(&["status"]);
+    assert!(
+        page.contains("OUT OF SERVICE")
+            && page.contains("recorded on the device; next: ")
+            && page.contains(&next),
+        "{page}"
+    );
+}
+
+#[test]
+fn dirty_blocks_on_a_device_out_of_service_are_to_be_drained_first() {
+    let (spec, disks, _scratch) = faulty!("write-back");
+    let daemon = spec.start();
+    disks.tell("fault origin write eio");
+    let mut client = daemon.connect();
+    (0..64).for_each(|block| assert_eq!(call(&mut client, WRITE, block), 0));
+    wear_out(&daemon, &disks);
+    let next = "first `kickcache drain v --wait`";
+    assert_eq!(lines(&daemon, &["out of service: volumes go on", next]), 1, "{}", daemon.log());
+    assert_eq!(lines(&daemon, &["blocks of v are dirty and on"]), 1, "{}", daemon.log());
+    assert_eq!(of_volume(&daemon, "incomplete"), true);
+    let page = daemon.control(&["status"]);
+    assert!(page.contains(next) && page.contains("dirty and on the cache device alone"), "{page}");
+}

@@ -301,6 +301,7 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
     fn status(&self) -> Status {
         Status {
             health: CacheHealth::Good,
+            record: None,
             segments: 0,
             free_segments: 0,
             capacity_blocks: 0,

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kickcache_engine::units::BLOCK_SIZE;
+
 use crate::cli::table::Tone;
 use crate::control::activity::{Activity, Took};
-use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
+use crate::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
 use crate::units::{show_bytes, show_count, show_duration, show_ratio};
 
 /// A sentence and how it is meant.
@@ -23,9 +25,10 @@ pub(super) fn engines(report: &Report) -> String {
 }
 
 pub(super) fn cache_sentence(cache: &CacheReport) -> Vec<Sentence> {
-    let word = match cache.health {
-        HealthWord::Good => "good",
-        HealthWord::OutOfService => "OUT OF SERVICE: every request goes to the origin",
+    let word = match (cache.health, cache.record) {
+        (HealthWord::Good, _) => "good",
+        (HealthWord::OutOfService, Some(RecordWord::ByOrder)) => "LEFT OUT: every request goes to the origin",
+        (HealthWord::OutOfService, _) => "OUT OF SERVICE: every request goes to the origin",
     };
     let tone = match (cache.health, cache.last_error.is_some() || cache.silent_seconds.is_some()) {
         (HealthWord::OutOfService, _) => Tone::Bad,
@@ -45,7 +48,30 @@ pub(super) fn cache_sentence(cache: &CacheReport) -> Vec<Sentence> {
          {memory} of memory",
         cache.device
     );
-    vec![(text, tone)]
+    let mut sentences = vec![(text, tone)];
+    sentences.extend(cache.record.and_then(|record| out_of_service(cache, record)));
+    sentences
+}
+
+/// Where it is on record that a cache device is out of service, and what to do next.
+fn out_of_service(cache: &CacheReport, record: RecordWord) -> Option<Sentence> {
+    let (place, tone) = match record {
+        RecordWord::ByOrder => return None,
+        RecordWord::OnDevice => ("recorded on the device", Tone::Plain),
+        RecordWord::InStateDirectory => ("noted in the state directory", Tone::Plain),
+        RecordWord::Pending => ("being recorded: writes wait for that", Tone::Warning),
+        RecordWord::Failed => {
+            ("NOT RECORDED, on the device or in the state directory: writes fail", Tone::Bad)
+        }
+    };
+    let needed = cache.volumes.iter().find(|volume| volume.incomplete);
+    let first = match needed {
+        Some(volume) => format!("first `kickcache drain {} --wait`, then ", volume.name),
+        None => String::new(),
+    };
+    let device = &cache.device;
+    let next = format!("next: {first}stop, then `kickcache format --force {device}` before it is used again");
+    Some((format!("  {place}; {next}"), tone))
 }
 
 pub(super) fn volume_sentences(cache: &CacheReport, volume: &VolumeReport, watched: bool) -> Vec<Sentence> {
@@ -64,6 +90,10 @@ pub(super) fn volume_sentences(cache: &CacheReport, volume: &VolumeReport, watch
     let mut costs = Vec::new();
     if let Some(requests) = volume.origin_requests_per_1000 {
         costs.push(format!("{requests:.0} requests to the origin for each 1,000 of clients"));
+    }
+    if volume.counters.offloaded_blocks > 0 {
+        let offloaded = show_bytes(volume.counters.offloaded_blocks * BLOCK_SIZE);
+        costs.push(format!("{offloaded} of hits were read from the origin"));
     }
     if volume.bypass_bytes > 0 {
         costs.push(format!("{} went past the cache", show_bytes(volume.bypass_bytes)));
@@ -108,6 +138,15 @@ fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
     if let Some(seconds) = volume.origin_silent_seconds {
         troubles
             .push((format!("{name}: its origin {} is {}", volume.origin, show_silence(seconds)), Tone::Bad));
+    }
+    if volume.incomplete && volume.dirty_bytes > 0 {
+        let dirty = show_bytes(volume.dirty_bytes);
+        let what =
+            "are dirty and on the cache device alone: a drain writes back what can still be read of it";
+        troubles.push((format!("{name}: {dirty} {what}"), Tone::Bad));
+    } else if volume.incomplete {
+        let what = "its origin has everything that is in the cache, and has yet to flush it";
+        troubles.push((format!("{name}: {what}"), Tone::Warning));
     }
     if let Some(error) = &volume.origin_last_error {
         troubles.push((format!("{name}: its origin {} had {}", volume.origin, error.show()), Tone::Warning));

@@ -8,7 +8,9 @@ use super::page::{Page, Rates};
 use crate::cli::table::Colour;
 use crate::control::activity::{Activity, Took};
 use crate::control::last_error::LastError;
-use crate::control::report::{CacheCounters, CacheReport, HealthWord, Report, VolumeCounters, VolumeReport};
+use crate::control::report::{
+    CacheCounters, CacheReport, HealthWord, RecordWord, Report, VolumeCounters, VolumeReport,
+};
 use crate::words::ModeWord;
 
 fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport {
@@ -24,6 +26,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         dirty_bytes: 300 << 10,
         unflushed_bytes: 0,
         fill_window_bytes: 64 << 10,
+        incomplete: false,
         requests_in_flight: 1,
         hit_ratio: None,
         origin_requests_per_1000: Some(48.4),
@@ -54,6 +57,7 @@ fn report(reads: u64) -> Report {
         writes: reads / 10,
         hit_blocks: reads,
         miss_blocks: 500,
+        offloaded_blocks: 512,
         ..Default::default()
     };
     let second = VolumeCounters { damaged_blocks: 3, ..Default::default() };
@@ -61,6 +65,7 @@ fn report(reads: u64) -> Report {
         device: "/dev/nvme0n1p4".into(),
         health: HealthWord::Good,
         io_engine: "io_uring".into(),
+        record: None,
         last_error: None,
         silent_seconds: None,
         capacity_bytes: 100 << 30,
@@ -117,7 +122,7 @@ fn one_sample_tells_of_everything_since_the_start() {
 
         vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB went past the cache
 
         long-name: DAMAGED: 3 dirty blocks are lost
         long-name: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
@@ -141,7 +146,7 @@ fn rates_and_hit_ratio_are_since_the_last_sample() {
 
         vm1: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB went past the cache
 
         long-name: DAMAGED: 3 dirty blocks are lost
         long-name: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
@@ -174,8 +179,8 @@ fn a_page_fits_into_80_columns() {
             the last 52 s
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of
             them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB
-            went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of
+            hits were read from the origin; 3 MiB went past the cache
 
         long-name: DAMAGED: 3 dirty blocks are lost
         long-name: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms
@@ -223,11 +228,54 @@ fn errors_are_told_with_their_number_the_last_one_and_its_time() {
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago
         vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB went past the cache
 
         long-name: its origin /dev/long-name is SILENT: it has completed nothing for 12.0 s
         long-name: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
     "#]].assert_eq(&printed(&report, None, None));
+}
+
+#[test]
+fn a_device_out_of_service_is_told_with_its_record_and_what_to_do_next() {
+    let told = |record, incomplete, dirty_bytes| {
+        let mut report = report(9_500);
+        let cache = &mut report.caches[0];
+        (cache.health, cache.record) = (HealthWord::OutOfService, Some(record));
+        cache.volumes.truncate(1);
+        (cache.volumes[0].incomplete, cache.volumes[0].dirty_bytes) = (incomplete, dirty_bytes);
+        let page = printed(&report, None, None);
+        let lines = page.lines().filter(|line| {
+            line.starts_with("  ") && line.contains("next: ")
+                || line.starts_with("cache")
+                || line.starts_with("vm1: ") && !line.contains(" reads, ")
+        });
+        lines.map(|line| line.split("; 100 GiB").next().unwrap().to_owned() + "\n").collect::<String>()
+    };
+    let all = [
+        told(RecordWord::OnDevice, false, 0),
+        told(RecordWord::InStateDirectory, true, 0),
+        told(RecordWord::Pending, true, 8192),
+        told(RecordWord::Failed, true, 8192),
+        told(RecordWord::ByOrder, false, 0),
+    ];
+    expect![[r#"
+        cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
+          recorded on the device; next: stop, then `kickcache format --force /dev/nvme0n1p4` before it is used again
+
+        cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
+          noted in the state directory; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format --force /dev/nvme0n1p4` before it is used again
+        vm1: its origin has everything that is in the cache, and has yet to flush it
+
+        cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
+          being recorded: writes wait for that; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format --force /dev/nvme0n1p4` before it is used again
+        vm1: 8 KiB are dirty and on the cache device alone: a drain writes back what can still be read of it
+
+        cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
+          NOT RECORDED, on the device or in the state directory: writes fail; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format --force /dev/nvme0n1p4` before it is used again
+        vm1: 8 KiB are dirty and on the cache device alone: a drain writes back what can still be read of it
+
+        cache device /dev/nvme0n1p4: LEFT OUT: every request goes to the origin
+    "#]].assert_eq(&all.join("\n"));
 }
