@@ -13,6 +13,7 @@ pub mod plan;
 pub mod report;
 pub mod serve;
 mod signals;
+pub mod state;
 pub mod units;
 pub mod words;
 

@@ -7,9 +7,12 @@ use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::options::StateOption;
+use crate::cli::standing::{print_standing, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::offline::change::repair;
 use crate::offline::check::{Extent, Findings, Verdict, VolumeFindings, check};
+use crate::offline::standing::{Standing, out_of_service};
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -23,7 +26,8 @@ Exit codes:
   1  it could not be checked; standard error says why
   4  something is damaged that --repair mends; nothing is lost
   5  dirty blocks are damaged: their data is lost; the list says which extents of which volume
-  6  a journal block or a batch header is damaged: blocks may be older than what was written last";
+  6  a journal block or a batch header is damaged: blocks may be older than what was written last
+  7  nothing of the above, but the cache device is out of service: it is left out until it is formatted";
 
 /// Extents that are listed for people; --json has them all.
 const EXTENTS_SHOWN: usize = 16;
@@ -46,28 +50,42 @@ pub(crate) struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    state: StateOption,
 }
 
 impl CheckArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let mut findings = self.check()?;
+        let standing = out_of_service(&self.cache, &self.state.place(), &[]).map_err(anyhow::Error::from)?;
         let mut repaired = None;
-        if self.repair && findings.verdict != Verdict::Good {
+        if self.repair && standing.is_none() && findings.verdict != Verdict::Good {
             let dropped = repair(&self.cache, &findings.damaged_clean).map_err(anyhow::Error::from)?;
             repaired = Some(dropped);
             findings = self.check()?;
         }
-        let shown = self.show(&findings, repaired, out);
+        let shown = self.show(&findings, repaired, standing.as_ref(), out);
         // A reader that looks away, as `head` does, is no reason to call damage good.
-        end(&findings)?;
+        end(&findings, standing.as_ref())?;
         Ok(shown?)
     }
 
-    fn show(&self, findings: &Findings, repaired: Option<u64>, out: &mut dyn Write) -> io::Result<()> {
+    fn show(
+        &self,
+        findings: &Findings,
+        repaired: Option<u64>,
+        standing: Option<&Standing>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         if !self.json {
-            return print(out, &self.cache.display().to_string(), findings, repaired);
+            print(out, &self.cache.display().to_string(), findings, repaired)?;
+            return print_standing(out, standing);
         }
-        let json = serde_json::json!({ "repaired_blocks": repaired, "findings": findings });
+        let json = serde_json::json!({
+            "repaired_blocks": repaired,
+            "out_of_service": standing.map(standing_json),
+            "findings": findings,
+        });
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)
     }
 
@@ -94,8 +112,13 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
-fn end(findings: &Findings) -> Result<(), Failure> {
+fn end(findings: &Findings, standing: Option<&Standing>) -> Result<(), Failure> {
     let (exit, sentence) = match findings.verdict {
+        Verdict::Good | Verdict::Repairable if standing.is_some() => (
+            Exit::OutOfService,
+            "the cache device is out of service: what it holds may be old, and it is left out until it is formatted"
+                .to_owned(),
+        ),
         Verdict::Good => return Ok(()),
         Verdict::Repairable => {
             (Exit::Repairable, "there is damage, and nothing is lost: --repair mends it".to_owned())

@@ -14,7 +14,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::cache_report;
 use crate::cli::handed_over::HandedOver;
-use crate::cli::leave::leave_out;
+use crate::cli::options::state_place;
+use crate::cli::out_of_service::settle;
 use crate::cli::outlet::{Outlet, Times};
 use crate::control::report::{CacheReport, Report};
 use crate::control::server::ControlServer;
@@ -23,7 +24,9 @@ use crate::driver::executor::IoEngine;
 use crate::driver::inherited::inherited_sockets;
 use crate::plan::address::NbdAddress;
 use crate::plan::{Access, CachePlan, CacheUsage, Exposure, ServePlan, VolumePlan, runtime_dir};
-use crate::serve::config::{self, CacheConfig, CacheService, Limits, ServerConfig, TcpPolicy, VolumeConfig};
+use crate::serve::config::{
+    self, CacheConfig, CacheService, Limits, Replacement, ServerConfig, StatePlace, TcpPolicy, VolumeConfig,
+};
 use crate::serve::error::ServeError;
 use crate::serve::prepare::rehearse;
 use crate::serve::server::{Server, ServerHandle};
@@ -144,7 +147,7 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
     for (served, volume) in volumes {
         let name = &volume.name;
         let mode = match served.cache.usage {
-            CacheUsage::Used => volume.mode.as_str(),
+            CacheUsage::Used | CacheUsage::UsedLosingDirty => volume.mode.as_str(),
             CacheUsage::LeftOut | CacheUsage::LeftOutLosingDirty => "without cache",
         };
         for address in &volume.nbd {
@@ -168,15 +171,17 @@ fn chooses_port(cache: &CachePlan) -> bool {
     cache.volumes.iter().flat_map(|volume| &volume.nbd).any(any_port)
 }
 
-fn start_servers(plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Result<Vec<Served>> {
+fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Result<Vec<Served>> {
+    let state = state_place(plan.state.as_deref());
+    plan.caches.iter_mut().try_for_each(|cache| settle(cache, &state))?;
+    plan.caches.retain(|cache| !cache.volumes.is_empty());
     // What is wrong with the second cache device is found before the first one is formatted.
-    for cache in plan.caches.iter().skip(1).filter(|cache| cache.usage == CacheUsage::Used) {
-        rehearse(server_config(cache, plan.io_engine, plan.exposure)?)?;
+    for cache in plan.caches.iter().skip(1).filter(|cache| cache.usage != CacheUsage::LeftOut) {
+        rehearse(server_config(cache, plan.io_engine, plan.exposure, &state)?)?;
     }
     let mut servers: Vec<Served> = Vec::new();
     for cache in plan.caches {
-        let started = leave_out(&cache)
-            .and_then(|()| server_config(&cache, plan.io_engine, plan.exposure))
+        let started = server_config(&cache, plan.io_engine, plan.exposure, &state)
             .and_then(|mut config| {
                 if let (Some(volume), Some(plan)) = (config.volumes.first_mut(), cache.volumes.first()) {
                     std::mem::take(&mut handed_over).give_to(volume, guest_block(plan));
@@ -204,15 +209,17 @@ fn server_config(
     cache: &CachePlan,
     io_engine: IoEngineWord,
     exposure: Exposure,
+    state: &StatePlace,
 ) -> anyhow::Result<ServerConfig> {
     Ok(ServerConfig {
         cache: CacheConfig {
             path: cache.device.clone(),
             size: cache.size.map(|size| size.bytes()),
             service: match cache.usage {
-                CacheUsage::Used => CacheService::InService,
+                CacheUsage::Used | CacheUsage::UsedLosingDirty => CacheService::InService,
                 CacheUsage::LeftOut | CacheUsage::LeftOutLosingDirty => CacheService::LeftOut,
             },
+            replacement: if cache.replaces { Replacement::Accept } else { Replacement::Refuse },
         },
         volumes: cache.volumes.iter().map(volume_config).collect::<Result<_, _>>()?,
         io_engine: match io_engine {
@@ -221,6 +228,7 @@ fn server_config(
             IoEngineWord::Threads => IoEngine::Threads,
         },
         engine: EngineSettings::default(),
+        state: state.clone(),
         limits: Limits::default(),
         tcp: match exposure {
             Exposure::LocalOnly => TcpPolicy::LoopbackOnly,

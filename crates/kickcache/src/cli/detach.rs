@@ -4,7 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::cli::exit::Failure;
+use crate::cli::options::StateOption;
+use crate::offline::OfflineError;
 use crate::offline::change::{DirtyBlocks, detach};
+use crate::offline::standing::out_of_service;
+use crate::serve::config::StatePlace;
+use crate::state::{StateStore, uuid_text};
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -29,12 +34,25 @@ pub(crate) struct DetachArgs {
     /// Remove it although the origin lacks blocks; they are lost
     #[arg(long)]
     lose_dirty: bool,
+    #[command(flatten)]
+    state: StateOption,
 }
 
 impl DetachArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let dirty = if self.lose_dirty { DirtyBlocks::Lose } else { DirtyBlocks::Keep };
+        let state = self.state.place();
+        if out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)?.is_some() {
+            return Err(anyhow::Error::from(OfflineError::OutOfService(self.cache.clone())).into());
+        }
         let done = detach(&self.cache, &self.volume, dirty).map_err(anyhow::Error::from)?;
+        if let StatePlace::Directory(directory) = &state {
+            let store = StateStore::new(directory);
+            let origin = store.origin(&done.origin).map_err(anyhow::Error::from)?;
+            if origin.is_some_and(|origin| origin.cache_uuid == uuid_text(done.uuid)) {
+                store.forget_origin(&done.origin).map_err(anyhow::Error::from)?;
+            }
+        }
         let clean = show_bytes(done.clean_blocks * 4096);
         writeln!(out, "{}: detached; {clean} of clean blocks dropped, which the origin has", self.volume)?;
         if done.lost.is_empty() {

@@ -8,10 +8,10 @@ use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::exit::Failure;
-use crate::cli::options::ControlOption;
+use crate::cli::options::{ControlOption, StateOption};
 use crate::control::last_error::LastError;
 use crate::control::report::{CacheReport, Report, VolumeReport};
-use crate::offline::drain::{DrainPlan, drain};
+use crate::offline::drain::{DrainPlan, OlderBlocks, drain};
 use crate::serve::config::{OriginCache, OriginMove};
 use crate::units::show_bytes;
 
@@ -54,6 +54,11 @@ pub(crate) struct DrainArgs {
     /// Accept an origin that is a kickcache cache device
     #[arg(long, requires = "origin")]
     force_origin: bool,
+    /// Write back what a cache device out of service alone holds, although the origin may have newer data there
+    #[arg(long, requires = "cache")]
+    accept_older: bool,
+    #[command(flatten)]
+    state: StateOption,
     #[command(flatten)]
     control: ControlOption,
 }
@@ -68,7 +73,10 @@ impl DrainArgs {
     }
 
     fn drain_offline(&self, cache: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+        let state = self.state.place();
         let plan = DrainPlan {
+            state: &state,
+            older: if self.accept_older { OlderBlocks::Accept } else { OlderBlocks::Refuse },
             cache,
             volume: self.volume.as_deref(),
             origin: self.origin.as_deref(),

@@ -24,6 +24,8 @@ pub(crate) enum Exit {
     Lost = 5,
     /// The journal of a cache device is damaged.
     Suspect = 6,
+    /// A cache device is out of service.
+    OutOfService = 7,
 }
 
 impl From<Exit> for ExitCode {

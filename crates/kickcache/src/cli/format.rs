@@ -3,9 +3,14 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::Context;
+
 use crate::cli::exit::Failure;
-use crate::cli::options::parse_cache_size;
+use crate::cli::options::{StateOption, parse_cache_size};
 use crate::serve::cache_device::{CacheDevice, Overwrite};
+use crate::serve::config::StatePlace;
+use crate::serve::prepare::noted;
+use crate::state::{StateStore, uuid_text};
 use crate::units::{Size, show_bytes};
 
 const EXAMPLES: &str = "\
@@ -17,7 +22,8 @@ Examples:
 /// Make a cache device: an empty cache on a file or a block device
 ///
 /// `serve` formats new and empty cache files itself. Whatever holds data is refused unless --force is given; then the
-/// cache that was there is lost, dirty blocks included.
+/// cache that was there is lost, dirty blocks included. A cache device that went out of service is formatted without it, if no
+/// blocks are on it alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FormatArgs {
@@ -29,13 +35,21 @@ pub(crate) struct FormatArgs {
     /// Format it even if it holds data; the data is lost
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    state: StateOption,
 }
 
 impl FormatArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let overwrite = if self.force { Overwrite::Allow } else { Overwrite::Refuse };
         let size = self.size.map(Size::bytes);
-        let made = CacheDevice::format(&self.cache, size, overwrite).map_err(anyhow::Error::from)?;
+        let state = self.state.place();
+        let made = CacheDevice::format_noted(&self.cache, size, overwrite, &|old| noted(&state, old));
+        let made = made.map_err(anyhow::Error::from)?;
+        if let (StatePlace::Directory(directory), Some(old)) = (&state, made.replaced) {
+            let forgotten = StateStore::new(directory).forget_cache(&uuid_text(old));
+            forgotten.context("the cache device was formatted, but is still noted as it was")?;
+        }
         let geometry = &made.superblock.geometry;
         let (bytes, segment) = (show_bytes(geometry.device_size), show_bytes(geometry.segment_size));
         let count = geometry.segment_count;

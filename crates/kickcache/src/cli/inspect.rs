@@ -9,8 +9,12 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use serde::Serialize;
 
 use crate::cli::exit::Failure;
+use crate::cli::options::StateOption;
+use crate::cli::standing::{print_standing, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
+use crate::offline::standing::out_of_service;
 use crate::offline::{self, Contents};
+use crate::state::uuid_text;
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -32,16 +36,21 @@ pub(crate) struct InspectArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    state: StateOption,
 }
 
 impl InspectArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let contents = offline::read(&self.cache).map_err(anyhow::Error::from)?;
-        let device = Device::new(&self.cache.display().to_string(), &contents);
+        let standing = out_of_service(&self.cache, &self.state.place(), &[]).map_err(anyhow::Error::from)?;
+        let mut device = Device::new(&self.cache.display().to_string(), &contents);
+        device.out_of_service = standing.as_ref().map(standing_json);
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&device)?)?);
         }
-        Ok(print_device(out, &device, Colour::for_stdout())?)
+        print_device(out, &device, Colour::for_stdout())?;
+        Ok(print_standing(out, standing.as_ref())?)
     }
 }
 
@@ -58,6 +67,7 @@ struct Device {
     capacity_bytes: u64,
     probation_bytes: u64,
     main_bytes: u64,
+    out_of_service: Option<serde_json::Value>,
     volumes: Vec<Volume>,
 }
 
@@ -94,6 +104,7 @@ impl Device {
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
             probation_bytes: status.probation_blocks * BLOCK_SIZE,
             main_bytes: status.main_blocks * BLOCK_SIZE,
+            out_of_service: None,
             volumes: superblock.volumes.iter().map(|record| Volume::new(record, contents)).collect(),
         }
     }
@@ -119,14 +130,6 @@ impl Volume {
                 .collect(),
         }
     }
-}
-
-/// The usual way to write 16 bytes: 8-4-4-4-12 hexadecimal digits.
-fn uuid_text(uuid: [u8; 16]) -> String {
-    let part = |range: std::ops::Range<usize>| {
-        uuid[range].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    };
-    [0..4, 4..6, 6..8, 8..10, 10..16].map(part).join("-")
 }
 
 fn print_device(out: &mut dyn Write, device: &Device, colour: Colour) -> io::Result<()> {
@@ -207,6 +210,7 @@ mod tests {
             capacity_bytes: 62 << 20,
             probation_bytes: 1 << 20,
             main_bytes: 0,
+            out_of_service: None,
             volumes: vec![volume("vm1", dirty), volume("vm2", Vec::new())],
         };
         let mut out = Vec::new();

@@ -16,11 +16,13 @@ mod leave;
 mod man;
 mod mode;
 mod options;
+mod out_of_service;
 mod outlet;
 mod output;
 mod resize;
 mod serve;
 mod simulate;
+mod standing;
 mod status;
 mod stop;
 mod table;
@@ -45,7 +47,8 @@ Exit codes:
   1  it failed; standard error says why
   2  the arguments or the configuration file cannot be used
   3  no daemon answers at the control socket
-  4, 5, 6  `check` found damage; its help says which";
+  4, 5, 6  `check` found damage; its help says which
+  7  `check` found a cache device that is out of service";
 
 /// A user-space block cache for Linux: a small fast device in front of a big slow one.
 ///

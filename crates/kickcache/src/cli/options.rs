@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::control::client::Client;
 use crate::plan::{SYSTEM_CONTROL, default_control};
+use crate::serve::config::StatePlace;
+use crate::state::default_directory;
 use crate::units::Size;
 
 /// Which daemon is meant.
@@ -31,6 +33,31 @@ impl ControlOption {
             return Client::new(system);
         }
         Client::new(&path)
+    }
+}
+
+/// Where it is noted what must be known when a cache device is missing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StateOption {
+    /// Directory for notes on which cache device each origin has, and what may be dirty there
+    ///
+    /// Without it: $KICKCACHE_STATE, or /var/lib/kickcache for root, or $XDG_STATE_HOME/kickcache, or
+    /// ~/.local/state/kickcache.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+}
+
+impl StateOption {
+    pub(crate) fn place(&self) -> StatePlace {
+        state_place(self.state.as_deref())
+    }
+}
+
+/// The state directory that is meant.
+pub(crate) fn state_place(named: Option<&Path>) -> StatePlace {
+    match named.map(Path::to_path_buf).or_else(default_directory) {
+        Some(directory) => StatePlace::Directory(directory),
+        None => StatePlace::Missing,
     }
 }
 

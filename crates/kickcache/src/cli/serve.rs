@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ArgGroup;
 
 use crate::cli::exit::Failure;
-use crate::cli::options::{ControlOption, parse_cache_size};
+use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
 use crate::plan::address::{AddressError, NbdAddress};
 use crate::plan::{
     Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, nbd_unless,
@@ -140,9 +140,14 @@ pub(crate) struct ServeArgs {
     /// --without-cache=/dev/nvme0n1p4
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     without_cache: Vec<OsString>,
-    /// Lose the dirty blocks of a cache device that is left out, or of one that nobody can read
-    #[arg(long, requires = "without_cache")]
+    /// Lose the dirty blocks of a cache device that is left out or out of service, or that nobody can read
+    #[arg(long)]
     lose_dirty: bool,
+    /// Go on with a new or another cache device, where the origin's own may hold dirty blocks: they are lost
+    #[arg(long)]
+    new_cache: bool,
+    #[command(flatten)]
+    state: StateOption,
     /// Offer NBD to other machines although it has neither encryption nor a password
     #[arg(long)]
     insecure_tcp: bool,
@@ -221,12 +226,14 @@ impl ServeArgs {
         };
         Ok(ServePlan {
             control: self.control.path(),
+            state: None,
             io_engine: IoEngineWord::default(),
             exposure: Exposure::default(),
             caches: vec![CachePlan {
                 device: cache.into(),
                 size: self.size,
                 usage: CacheUsage::Used,
+                replaces: false,
                 volumes: vec![volume],
             }],
         })
@@ -250,6 +257,9 @@ impl ServeArgs {
         if let Some(control) = &self.control.control {
             plan.control.clone_from(control);
         }
+        if let Some(state) = &self.state.state {
+            plan.state = Some(state.clone());
+        }
         if let Some(io_engine) = self.io_engine {
             plan.io_engine = io_engine;
         }
@@ -262,6 +272,10 @@ impl ServeArgs {
 impl ServeArgs {
     /// Marks the cache devices that are not to be used; an empty path means the only one.
     fn leave_out(&self, caches: &mut [CachePlan]) -> Result<(), Failure> {
+        for cache in caches.iter_mut() {
+            cache.replaces = self.new_cache;
+            cache.usage = if self.lose_dirty { CacheUsage::UsedLosingDirty } else { CacheUsage::Used };
+        }
         let known =
             caches.iter().map(|cache| cache.device.display().to_string()).collect::<Vec<_>>().join(", ");
         for device in &self.without_cache {

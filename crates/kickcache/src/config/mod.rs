@@ -76,6 +76,7 @@ fn content_error(path: &Path, text: &str, error: &toml::de::Error) -> ConfigErro
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     control: Option<PathBuf>,
+    state: Option<PathBuf>,
     #[serde(default)]
     io_engine: IoEngineWord,
     #[serde(default)]
@@ -117,6 +118,7 @@ impl File {
     fn into_plan(self) -> ServePlan {
         ServePlan {
             control: self.control.unwrap_or_else(default_control),
+            state: self.state,
             io_engine: self.io_engine,
             exposure: if self.insecure_tcp { Exposure::InsecureTcp } else { Exposure::LocalOnly },
             caches: self.cache.into_iter().map(Cache::into_plan).collect(),
@@ -127,7 +129,7 @@ impl File {
 impl Cache {
     fn into_plan(self) -> CachePlan {
         let volumes = self.volume.into_iter().map(Volume::into_plan).collect();
-        CachePlan { device: self.device, size: self.size, usage: CacheUsage::Used, volumes }
+        CachePlan { device: self.device, size: self.size, usage: CacheUsage::Used, replaces: false, volumes }
     }
 }
 

@@ -143,7 +143,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
     expect![[r#"
         k.toml: there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file
         k.toml, line 1: string values must be quoted, expected literal string
-        k.toml, line 1: unknown field `controll`, expected one of `control`, `io-engine`, `insecure-tcp`, `cache`
+        k.toml, line 1: unknown field `controll`, expected one of `control`, `state`, `io-engine`, `insecure-tcp`, `cache`
         k.toml, line 1: invalid type: integer `5`, expected path string
         k.toml, line 2: duplicate key
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one

@@ -16,7 +16,9 @@ use crate::demo::result::Phase;
 use crate::demo::slow_disk::SlowDisk;
 use crate::demo::workload::Scale;
 use crate::export::nbd::client::{Client, ConnectOptions};
-use crate::serve::config::{CacheConfig, CacheService, NbdAddress, OriginSource, ServerConfig, VolumeConfig};
+use crate::serve::config::{
+    CacheConfig, CacheService, NbdAddress, OriginSource, Replacement, ServerConfig, VolumeConfig,
+};
 use crate::serve::server::{Server, ServerHandle};
 
 /// The export with the data.
@@ -146,6 +148,7 @@ impl Stage {
             path: self.cache(phase),
             size: Some(self.scale.cache_bytes),
             service: CacheService::InService,
+            replacement: Replacement::Refuse,
         };
         ServerConfig::new(cache, volumes)
     }

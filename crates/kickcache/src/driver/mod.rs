@@ -15,6 +15,7 @@ mod huge_pages;
 pub mod inherited;
 mod ioctl;
 pub(crate) mod memory;
+pub mod notary;
 pub(crate) mod nothing;
 mod operation;
 mod patience;

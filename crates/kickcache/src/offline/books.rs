@@ -32,11 +32,7 @@ impl Books {
     /// The same with what is left of a log that may have rotted.
     pub(crate) fn read_rotted(source: Source, rotted_log: RottedLog) -> Result<Books, OfflineError> {
         let refuse = |error| OfflineError::Content { path: source.path().into(), source: error };
-        let [first, second] = source.superblock_copies()?;
-        let superblock = match Superblock::decode([&first, &second], source.size()) {
-            Err(Error::NoSuperblock { .. }) => return Err(foreign(&source)?),
-            decoded => decoded.map_err(refuse)?,
-        };
+        let superblock = superblock(&source)?;
         let engine = recover(&superblock, rotted_log, |extent| source.read(extent)).map_err(refuse)?;
         let engine = engine.ok_or_else(|| OfflineError::Stuck(source.path().into()))?;
         Ok(Books { source, superblock, engine })
@@ -52,6 +48,16 @@ impl Books {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+}
+
+/// The superblock of a device.
+pub(super) fn superblock(source: &Source) -> Result<Superblock, OfflineError> {
+    let [first, second] = source.superblock_copies()?;
+    match Superblock::decode([&first, &second], source.size()) {
+        Ok(superblock) => Ok(superblock),
+        Err(Error::NoSuperblock { .. }) => Err(foreign(source)?),
+        Err(error) => Err(OfflineError::Content { path: source.path().into(), source: error }),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kickcache_engine::config::{EngineSettings, RottedLog};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::tools::Demotion;
@@ -37,6 +38,10 @@ pub struct Detached {
     pub clean_blocks: u64,
     /// Dirty extents that were lost.
     pub lost: Vec<ByteExtent>,
+    /// The cache device.
+    pub uuid: [u8; 16],
+    /// What its origin is recognised by.
+    pub origin: String,
 }
 
 /// Demotes clean blocks, mends a damaged copy of the superblock, and accepts what is left of a log that has rotted. Gives
@@ -61,7 +66,8 @@ pub fn repair(path: &Path, damaged: &[(VolumeId, BlockIndex)]) -> Result<u64, Of
 /// If the device is in use, has no such volume, or the volume has dirty blocks that are not to be lost.
 pub fn detach(path: &Path, name: &str, dirty: DirtyBlocks) -> Result<Detached, OfflineError> {
     let mut change = Change::open(path, RottedLog::Refused)?;
-    let Some(volume) = change.superblock.volume(name).map(|record| record.id) else {
+    let found = change.superblock.volume(name).map(|record| (record.id, record.origin_identity.clone()));
+    let Some((volume, origin)) = found else {
         let known = change.superblock.volumes.iter().map(|record| record.name.clone()).collect();
         return Err(OfflineError::NoVolume { path: path.into(), name: name.into(), known });
     };
@@ -75,7 +81,7 @@ pub fn detach(path: &Path, name: &str, dirty: DirtyBlocks) -> Result<Detached, O
     change.superblock.volumes.retain(|record| record.id != volume);
     change.store()?;
     let clean_blocks = cached - u64::try_from(lost.len()).unwrap_or(cached);
-    Ok(Detached { clean_blocks, lost: extents(&lost) })
+    Ok(Detached { clean_blocks, lost: extents(&lost), uuid: change.superblock.uuid, origin })
 }
 
 /// An engine without volumes on a cache device of its own.
@@ -91,6 +97,9 @@ impl Change {
     /// Opens and locks the device and lets the engine recover. No volume is served: dirty blocks stay where they are.
     fn open(path: &Path, rotted_log: RottedLog) -> Result<Change, OfflineError> {
         let cache = CacheDevice::existing(path)?;
+        if cache.service() != ServiceMark::InService {
+            return Err(OfflineError::OutOfService(path.into()));
+        }
         let superblock = cache.superblock;
         let settings = EngineSettings { rotted_log, ..EngineSettings::default() };
         let driver = Driver::open(DriverSettings {

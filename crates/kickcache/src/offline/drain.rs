@@ -9,9 +9,12 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
-use crate::offline::OfflineError;
+use crate::extents::show_extents;
+use crate::offline::standing::{Incomplete, complete, forget_dirty, out_of_service};
+use crate::offline::{EXTENTS_SHOWN, OfflineError};
 use crate::serve::config::{
-    CacheConfig, CacheService, OriginCache, OriginMove, OriginSource, ServerConfig, VolumeConfig,
+    CacheConfig, CacheService, OriginCache, OriginMove, OriginSource, Replacement, ServerConfig, StatePlace,
+    VolumeConfig,
 };
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle};
@@ -35,6 +38,19 @@ pub struct DrainPlan<'a> {
     pub origin_move: OriginMove,
     /// Whether one of another name may be a cache device itself.
     pub origin_cache: OriginCache,
+    /// What to do where the origin may have newer blocks than a cache device out of service.
+    pub older: OlderBlocks,
+    /// Where it is noted what is dirty.
+    pub state: &'a StatePlace,
+}
+
+/// Whether blocks are written back that may be older than those of the origin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OlderBlocks {
+    /// They are not.
+    Refuse,
+    /// The user wants it.
+    Accept,
 }
 
 /// What was drained.
@@ -57,7 +73,16 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     let contents = super::read(plan.cache)?;
     let record = choose(&contents.superblock, plan)?;
     let origin = plan.origin.map_or_else(|| origin_path(record), Path::to_path_buf);
-    let handle = Server::start(server_config(plan, record, &origin))?;
+    let standing = out_of_service(plan.cache, plan.state, &[])?;
+    let service = match &standing {
+        None => CacheService::InService,
+        Some(standing) => match standing.incomplete.iter().find(|volume| volume.name == record.name) {
+            None => return Ok(Drained { name: record.name.clone(), origin, bytes: 0 }),
+            Some(_) if plan.older == OlderBlocks::Accept => CacheService::WrittenBackOnly,
+            Some(volume) => return Err(older(plan.cache, volume)),
+        },
+    };
+    let handle = Server::start(server_config(plan, record, &origin, service))?;
     let stopped = handle.clone();
     let caught = signals::catch(move || stopped.stop());
     let _signals = caught.map_err(ServeError::system("catch signals"))?;
@@ -66,7 +91,13 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     handle.join()?;
     let name = record.name.clone();
     match ended? {
-        End::Drained(bytes) => Ok(Drained { name, origin, bytes }),
+        End::Drained(bytes) => {
+            if let Some(standing) = standing {
+                complete(plan.cache, plan.state, &standing, std::slice::from_ref(&name))?;
+                forget_dirty(plan.state, &standing, std::slice::from_ref(&name))?;
+            }
+            Ok(Drained { name, origin, bytes })
+        }
         End::Stuck(why) => {
             let after = super::read(plan.cache)?;
             let found = after.dirty.into_iter().find(|(id, _)| *id == record.id);
@@ -75,6 +106,14 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
             Err(OfflineError::Undrained { name, blocks, extents, why })
         }
     }
+}
+
+fn older(path: &Path, volume: &Incomplete) -> OfflineError {
+    let what = match &volume.extents {
+        Some(extents) => show_extents(extents, EXTENTS_SHOWN),
+        None => "nobody can say which".into(),
+    };
+    OfflineError::Older { path: path.into(), name: volume.name.clone(), what }
 }
 
 fn choose<'a>(superblock: &'a Superblock, plan: DrainPlan<'_>) -> Result<&'a VolumeRecord, OfflineError> {
@@ -97,15 +136,21 @@ fn origin_path(record: &VolumeRecord) -> PathBuf {
     identity.split_once(':').map_or(identity, |(_, path)| path).into()
 }
 
-fn server_config(plan: DrainPlan<'_>, record: &VolumeRecord, origin: &Path) -> ServerConfig {
-    let cache = CacheConfig { path: plan.cache.into(), size: None, service: CacheService::InService };
+fn server_config(
+    plan: DrainPlan<'_>,
+    record: &VolumeRecord,
+    origin: &Path,
+    service: CacheService,
+) -> ServerConfig {
+    let replacement = Replacement::Refuse;
+    let cache = CacheConfig { path: plan.cache.into(), size: None, service, replacement };
     let origin = OriginSource::Path(origin.into());
     let volume = VolumeConfig {
         origin_move: plan.origin_move,
         origin_cache: plan.origin_cache,
         ..VolumeConfig::new(&record.name, origin, VolumeSettings::new(record.id))
     };
-    ServerConfig::new(cache, vec![volume])
+    ServerConfig { state: plan.state.clone(), ..ServerConfig::new(cache, vec![volume]) }
 }
 
 enum End {

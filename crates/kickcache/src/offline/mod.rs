@@ -10,6 +10,7 @@ pub mod drain;
 pub mod dump;
 pub mod leave;
 mod source;
+pub mod standing;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use crate::extents::{extents, show_extents};
 use crate::offline::books::Books;
 use crate::offline::source::Source;
 use crate::serve::error::ServeError;
+use crate::state::StateError;
 
 /// Extents that an error names.
 const EXTENTS_SHOWN: usize = 4;
@@ -59,6 +61,27 @@ pub enum OfflineError {
         path: PathBuf,
         /// Why.
         source: Error,
+    },
+    /// What is noted of it cannot be read or written.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// It went out of service.
+    #[error(
+        "{} is out of service; nothing is changed on it: format it before you use it again (kickcache format)", .0.display()
+    )]
+    OutOfService(PathBuf),
+    /// It went out of service with dirty blocks.
+    #[error(
+        "{} is out of service, and has older blocks of {name} than were written since, maybe ({what}); say --accept-older \
+         to write them back all the same", .path.display()
+    )]
+    Older {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// Which blocks.
+        what: String,
     },
     /// It cannot be opened for changes, or a change failed.
     #[error(transparent)]

@@ -20,6 +20,8 @@ pub(crate) use crate::plan::check::check_cache_size;
 pub struct ServePlan {
     /// Path of the control socket.
     pub control: PathBuf,
+    /// The state directory, if the user named one.
+    pub state: Option<PathBuf>,
     /// How devices are read and written.
     pub io_engine: IoEngineWord,
     /// Whether NBD may be offered to other machines, without encryption and without a password.
@@ -37,6 +39,8 @@ pub struct CachePlan {
     pub size: Option<Size>,
     /// Whether it is used.
     pub usage: CacheUsage,
+    /// Whether it may take the place of one that may hold dirty blocks.
+    pub replaces: bool,
     /// The volumes.
     pub volumes: Vec<VolumePlan>,
 }
@@ -47,6 +51,8 @@ pub enum CacheUsage {
     /// It is.
     #[default]
     Used,
+    /// It is; but if it is out of service, what it alone holds is lost.
+    UsedLosingDirty,
     /// Its volumes are served from their origins alone; refused if it holds dirty blocks of them.
     LeftOut,
     /// The same, and dirty blocks are lost.

@@ -24,6 +24,8 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// Whether TCP addresses other than loopback are accepted.
     pub tcp: TcpPolicy,
+    /// Where it is kept what must be known when the cache device is missing.
+    pub state: StatePlace,
 }
 
 impl ServerConfig {
@@ -37,6 +39,7 @@ impl ServerConfig {
             engine: EngineSettings::default(),
             limits: Limits::default(),
             tcp: TcpPolicy::default(),
+            state: StatePlace::default(),
         }
     }
 }
@@ -49,6 +52,30 @@ pub struct CacheConfig {
     pub size: Option<u64>,
     /// Whether it is used.
     pub service: CacheService,
+    /// Whether it may take the place of one that may hold dirty blocks.
+    pub replacement: Replacement,
+}
+
+/// Whether a cache device may take the place of one that may hold blocks which the origins lack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Replacement {
+    /// It may not: the other one is missing, and should be looked for.
+    #[default]
+    Refuse,
+    /// The user wants it; what the other one holds is lost.
+    Accept,
+}
+
+/// Where it is kept which cache device an origin was served with, and whether that is out of service.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum StatePlace {
+    /// Nowhere; for servers that nobody depends on.
+    #[default]
+    NotKept,
+    /// In this directory.
+    Directory(PathBuf),
+    /// It should be kept, and there is no place for it.
+    Missing,
 }
 
 /// Whether a cache device is used.
@@ -59,6 +86,8 @@ pub enum CacheService {
     InService,
     /// It is not even opened: the volumes are served from their origins alone.
     LeftOut,
+    /// It is out of service, and its dirty blocks are written back all the same. For tools.
+    WrittenBackOnly,
 }
 
 /// One volume.

@@ -11,6 +11,7 @@ mod event_loop;
 mod guests;
 mod input;
 mod listener;
+pub(crate) mod notes;
 mod outbox;
 pub(crate) mod prepare;
 mod rate_limit;

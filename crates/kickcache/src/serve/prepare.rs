@@ -2,23 +2,27 @@
 //! formatted.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
-use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
+use kickcache_engine::units::{BLOCK_SIZE, VolumeSet};
 
 use crate::driver::device::{Access, BlockFile, Emptiness, OpenError, ZeroSpeed, check_different};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::serve::cache_device::found::Found;
+use crate::serve::cache_device::marks::together;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach, carries_superblock};
 use crate::serve::config::{
-    CacheConfig, OriginCache, OriginContent, OriginGrowth, OriginMove, OriginSource, ServerConfig,
-    VolumeConfig, WriteAccess,
+    CacheConfig, CacheService, OriginCache, OriginContent, OriginGrowth, OriginMove, OriginSource,
+    ServerConfig, StatePlace, VolumeConfig, WriteAccess,
 };
 use crate::serve::error::ServeError;
 use crate::serve::listener;
+use crate::serve::notes::{self, Candidate, Chosen, Notes};
+use crate::state::{StateStore, uuid_text};
 
 /// An origin that was opened, with what was said about it.
 pub(crate) struct OpenVolume {
@@ -43,6 +47,8 @@ pub(crate) struct Prepared {
     pub(crate) volumes: Vec<OpenVolume>,
     /// What is undone if the start fails after all.
     pub(crate) made: Made,
+    /// What is noted of the volumes, if the cache device is in service.
+    pub(crate) notes: Option<Arc<Notes>>,
 }
 
 /// Refuses what can be refused before any device is touched.
@@ -70,7 +76,11 @@ struct Looked {
 }
 
 impl Looked {
-    fn look(config: &CacheConfig, configured: Vec<VolumeConfig>) -> Result<Looked, ServeError> {
+    fn look(
+        config: &CacheConfig,
+        state: &StatePlace,
+        configured: Vec<VolumeConfig>,
+    ) -> Result<Looked, ServeError> {
         let found = match Found::look(&config.path, config.size) {
             Err(error @ (ServeError::Cache { .. } | ServeError::Engine { .. })) => {
                 return Err(swapped(error, &config.path, open_volumes(configured, None).unwrap_or_default()));
@@ -83,10 +93,19 @@ impl Looked {
             check_no_cache(volume, knows(&superblock, volume))?;
             attach(&mut superblock, &config.path, facts(volume))?;
         }
+        let uuid = found.ours().map(|device| device.superblock.uuid);
+        if let Some(device) = found.ours() {
+            check_service(device, config, state)?;
+        }
+        if config.service == CacheService::InService {
+            let chosen = Chosen { path: &config.path, uuid, replacement: config.replacement };
+            let candidates: Vec<_> = volumes.iter().map(candidate).collect();
+            notes::check(state, chosen, &candidates)?;
+        }
         Ok(Looked { found, volumes })
     }
 
-    fn make(self) -> Result<Prepared, ServeError> {
+    fn make(self, config: &CacheConfig, state: &StatePlace) -> Result<Prepared, ServeError> {
         let Looked { found, mut volumes } = self;
         let mut made = Made::default();
         let mut cache: CacheDevice = found.make(&mut made)?;
@@ -96,9 +115,19 @@ impl Looked {
             }
             volume.settings.volume = cache.attach(facts(volume))?;
         }
-        cache.store()?;
+        // One that is out of service may take no writes at all.
+        let mut notes = None;
         let path = cache.file.path().to_path_buf();
-        Ok(Prepared { path, superblock: cache.superblock, cache: Medium::File(cache.file), volumes, made })
+        if config.service == CacheService::InService {
+            cache.store()?;
+            let noted: Vec<_> =
+                volumes.iter().map(|volume| (volume.settings.volume, candidate(volume))).collect();
+            let begun = Arc::new(Notes::begin(state, (cache.superblock.uuid, &path), &noted)?);
+            made.notes(Arc::clone(&begun));
+            notes = Some(begun);
+        }
+        let superblock = cache.superblock;
+        Ok(Prepared { path, superblock, cache: Medium::File(cache.file), volumes, made, notes })
     }
 }
 
@@ -108,20 +137,22 @@ impl Looked {
 /// As the start would.
 pub(crate) fn rehearse(config: ServerConfig) -> Result<(), ServeError> {
     check(&config)?;
-    Looked::look(&config.cache, config.volumes).map(drop)
+    Looked::look(&config.cache, &config.state, config.volumes).map(drop)
 }
 
 impl Prepared {
     pub(crate) fn with_cache(
         config: &CacheConfig,
+        state: &StatePlace,
         configured: Vec<VolumeConfig>,
     ) -> Result<Prepared, ServeError> {
-        Looked::look(config, configured)?.make()
+        Looked::look(config, state, configured)?.make(config, state)
     }
 
     /// The same with a cache device that keeps nothing and is never stored to.
     pub(crate) fn without_cache(
         config: &CacheConfig,
+        state: &StatePlace,
         configured: Vec<VolumeConfig>,
     ) -> Result<Prepared, ServeError> {
         let path = config.path.clone();
@@ -129,13 +160,52 @@ impl Prepared {
         let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
         let mut volumes = open_volumes(configured, None)?;
         for volume in &mut volumes {
-            check_no_cache(volume, Acquaintance::Stranger)?;
+            let acquaintance = match notes::knows(state, &volume.identity) {
+                true => Acquaintance::Known,
+                false => Acquaintance::Stranger,
+            };
+            check_no_cache(volume, acquaintance)?;
             let added = superblock.add_volume(&volume.name, volume.size, &volume.identity);
             volume.settings.volume = added.map_err(refuse)?;
         }
         let cache = Medium::Virtual(Box::new(Nothing::new(DEVICE_SIZE_MIN)));
-        Ok(Prepared { path, superblock, cache, volumes, made: Made::default() })
+        Ok(Prepared { path, superblock, cache, volumes, made: Made::default(), notes: None })
     }
+}
+
+/// What is noted of a volume.
+pub(crate) fn candidate(volume: &OpenVolume) -> Candidate<'_> {
+    Candidate {
+        name: &volume.name,
+        identity: &volume.identity,
+        mode: volume.settings.mode,
+        write_access: volume.write_access,
+    }
+}
+
+/// Refuses a cache device that is out of service: what it holds is older than what the origins have.
+fn check_service(device: &CacheDevice, config: &CacheConfig, state: &StatePlace) -> Result<(), ServeError> {
+    let noted = noted(state, &device.superblock);
+    if config.service != CacheService::InService || together(device.service(), noted).is_none() {
+        return Ok(());
+    }
+    let what = "it is out of service, and what it holds is old; format it before it is used again".into();
+    Err(ServeError::Cache { path: config.path.clone(), what })
+}
+
+/// What the state directory says of a cache device: the volumes that may need it, if it is out of service.
+pub(crate) fn noted(state: &StatePlace, superblock: &Superblock) -> Option<VolumeSet> {
+    let StatePlace::Directory(directory) = state else { return None };
+    let known = StateStore::new(directory).cache(&uuid_text(superblock.uuid));
+    let out = match known {
+        Ok(record) => record?.out_of_service?,
+        Err(error) => {
+            tracing::warn!("{error}");
+            return None;
+        }
+    };
+    let is_named = |record: &&VolumeRecord| out.incomplete.contains(&record.name);
+    Some(superblock.volumes.iter().filter(is_named).map(|record| record.id).collect())
 }
 
 /// Whether an origin was behind this cache device before.

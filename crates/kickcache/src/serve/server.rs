@@ -11,6 +11,7 @@ use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{Activities, Errors, ServerStatus, Trouble, VolumeInfo};
 use crate::serve::error::ServeError;
+use crate::serve::notes::Notes;
 use crate::serve::startup;
 pub use crate::serve::times::{Activity, Took};
 
@@ -33,9 +34,9 @@ impl Server {
             .spawn(move || run(config, control, rung, &tell))
             .map_err(ServeError::system("start a thread"))?;
         match told.recv() {
-            Ok(()) => {
+            Ok(notes) => {
                 let link = Mutex::new(Link { sender, thread: Some(thread) });
-                Ok(ServerHandle { shared: Arc::new(Shared { link, wakeup }) })
+                Ok(ServerHandle { shared: Arc::new(Shared { link, wakeup, notes }) })
             }
             Err(_) => {
                 Err(thread.join().unwrap_or(Err(ServeError::Stopped)).err().unwrap_or(ServeError::Stopped))
@@ -48,24 +49,24 @@ fn run(
     config: ServerConfig,
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
-    tell: &Sender<()>,
+    tell: &Sender<Option<Arc<Notes>>>,
 ) -> Result<(), ServeError> {
     let mut event_loop = startup::start(config, control, wakeup)?;
     // The starter waits for this; if it does not, nothing is lost.
-    let _ = tell.send(());
+    let _ = tell.send(event_loop.notes.clone());
     event_loop.run()
 }
 
 /// A running server. Clones speak to the same one; it stops when the last is dropped.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServerHandle {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
 struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
+    notes: Option<Arc<Notes>>,
 }
 
 #[derive(Debug)]
@@ -86,8 +87,12 @@ impl ServerHandle {
     /// Changes the mode of a volume. Leaving write-back drains first, which takes longer than this call.
     ///
     /// # Errors
-    /// If no volume has the name, or [`ServeError::Stopped`].
+    /// If no volume has the name, write-back cannot be noted, or [`ServeError::Stopped`].
     pub fn set_mode(&self, volume: &str, mode: Mode) -> Result<(), ServeError> {
+        // Here and not by the loop, which a slow disk below the state directory would hold up.
+        if let (Some(notes), Mode::WriteBack) = (&self.shared.notes, mode) {
+            notes.expect_dirty(volume)?;
+        }
         self.ask(|answer| Control::SetMode(volume.into(), mode, answer))?
     }
 

@@ -21,7 +21,9 @@ use crate::serve::config::{
 };
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::error::ServeError;
-use crate::serve::event_loop::{Clients, Complaints, EventLoop, OutOfService, ServedListener, Stage, Volume};
+use crate::serve::event_loop::{
+    Clients, Complaints, EventLoop, OutOfService, ServedListener, Stage, Volume, WhileServed,
+};
 use crate::serve::guests::{Guests, Port};
 use crate::serve::listener::Listener;
 use crate::serve::prepare::{self, OpenVolume, Prepared};
@@ -38,9 +40,11 @@ pub(crate) fn start(
     prepare::check(&config)?;
     let (configured, exports, ports) = split(config.volumes);
     let service = config.cache.service;
-    let Prepared { path, superblock, cache, volumes, mut made } = match service {
-        CacheService::InService => Prepared::with_cache(&config.cache, configured)?,
-        CacheService::LeftOut => Prepared::without_cache(&config.cache, configured)?,
+    let Prepared { path, superblock, cache, volumes, mut made, notes } = match service {
+        CacheService::InService | CacheService::WrittenBackOnly => {
+            Prepared::with_cache(&config.cache, &config.state, configured)?
+        }
+        CacheService::LeftOut => Prepared::without_cache(&config.cache, &config.state, configured)?,
     };
     let is_changed = |volume: &&OpenVolume| volume.origin_content == OriginContent::Changed;
     let changed: Vec<VolumeId> =
@@ -48,11 +52,16 @@ pub(crate) fn start(
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
     let (infos, mut media) = describe(volumes);
     media.push((Device::Cache, cache));
-    let driver = open_driver(config.io_engine, config.limits, config.engine, media)?;
+    let mut driver = open_driver(config.io_engine, config.limits, config.engine, media)?;
+    if let Some(keeper) = notes.as_ref().and_then(|notes| notes.keeper(&superblock)) {
+        driver.keep_notes(keeper);
+    }
     let clock = Clock::start();
     let (in_service, out_of_service) = match service {
         CacheService::InService => (Service::In, OutOfService::Untold),
-        CacheService::LeftOut => (Service::Out, OutOfService::Told(Record::ByOrder)),
+        CacheService::LeftOut | CacheService::WrittenBackOnly => {
+            (Service::Out, OutOfService::Told(Record::ByOrder))
+        }
     };
     let engine_settings = EngineSettings { service: in_service, ..config.engine };
     let engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
@@ -79,13 +88,15 @@ pub(crate) fn start(
         troubles: Troubles::new(),
         tell_wait: None,
         times: Times::default(),
+        notes,
     };
     event_loop.recover()?;
     event_loop.begin_times();
     match service {
         CacheService::InService => event_loop.check_cached(&changed)?,
-        CacheService::LeftOut => {}
+        CacheService::LeftOut | CacheService::WrittenBackOnly => {}
     }
+    event_loop.note_dirty(WhileServed::Yes);
     event_loop.listeners = open_listeners(exports, &event_loop.volumes, config.tcp)?;
     event_loop.guests = open_ports(ports, &event_loop.volumes)?;
     made.keep();

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::client::{Client, greet};
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, state_dir};
 use crate::tools;
 
 pub(crate) const KICKCACHE: &str = env!("CARGO_BIN_EXE_kickcache");
@@ -128,6 +128,7 @@ pub(crate) fn unix_address(path: &Path) -> OsString {
 pub(crate) fn guarded(program: &str, arguments: Vec<OsString>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]).args(arguments).stdin(Stdio::null());
+    command.env("KICKCACHE_STATE", state_dir());
     command
 }
 

@@ -1,5 +1,6 @@
 //! A directory for one test, and what can be done with the files in it.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -15,10 +16,33 @@ pub(crate) const MIB: u64 = 1 << 20;
 /// A directory that goes away with the test.
 pub(crate) struct Scratch(TempDir);
 
+thread_local! {
+    /// The state directory of the programs that this thread starts: in its first scratch directory.
+    static STATE: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
+}
+
+/// Where the programs of this test keep their notes, never where those of the system do.
+pub(crate) fn state_dir() -> PathBuf {
+    let named = STATE.with_borrow(Clone::clone);
+    named.unwrap_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"))
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let is_own =
+            |state: &Option<PathBuf>| state.as_ref().is_some_and(|path| path.starts_with(self.dir()));
+        if STATE.with_borrow(is_own) {
+            STATE.set(None);
+        }
+    }
+}
+
 impl Scratch {
     pub(crate) fn new() -> Scratch {
         let parent = std::env::var_os("KICKCACHE_IT_DIR").unwrap_or_else(|| "/var/tmp".into());
-        Scratch(tempfile::Builder::new().prefix("kickcache-it-").tempdir_in(parent).unwrap())
+        let scratch = Scratch(tempfile::Builder::new().prefix("kickcache-it-").tempdir_in(parent).unwrap());
+        STATE.with_borrow_mut(|state| state.get_or_insert_with(|| scratch.path("state")).clone());
+        scratch
     }
 
     pub(crate) fn dir(&self) -> &Path {

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::scratch::state_dir;
+
 /// Longest that one tool may take, in seconds.
 const TOOL_SECONDS_MAX: &str = "120";
 
@@ -53,6 +55,7 @@ where
 {
     let mut command = Command::new("timeout");
     command.args(["-k", "2", TOOL_SECONDS_MAX, tool]).args(arguments).stdin(Stdio::null());
+    command.env("KICKCACHE_STATE", state_dir());
     command.output().unwrap()
 }
 

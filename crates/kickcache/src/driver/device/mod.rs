@@ -229,17 +229,31 @@ impl BlockFile {
 
     /// What a cache device recognises an origin by: `file:/path`, or the device's stable name.
     pub fn identity(&self) -> String {
-        match self.kind {
-            Kind::File => format!("file:{}", self.path.display()),
-            Kind::Block => match stable_name(&self.path) {
-                Some(name) => format!("block:{}", name.display()),
-                None => format!("block:{}", self.path.display()),
-            },
-        }
+        identity(&self.path, self.kind)
     }
 
     pub(crate) fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
+    }
+}
+
+/// As [`BlockFile::identity`], of a device that is not opened.
+///
+/// # Errors
+/// [`OpenError`] if there is none.
+pub fn identity_of(path: &Path) -> Result<String, OpenError> {
+    let found = |source| open_error(path, source);
+    let kind = kind(path, &std::fs::metadata(path).map_err(found)?)?;
+    Ok(identity(&std::fs::canonicalize(path).map_err(found)?, kind))
+}
+
+fn identity(path: &Path, kind: Kind) -> String {
+    match kind {
+        Kind::File => format!("file:{}", path.display()),
+        Kind::Block => match stable_name(path) {
+            Some(name) => format!("block:{}", name.display()),
+            None => format!("block:{}", path.display()),
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Over 500 lines because every kind of submission begins, goes on and ends here, on one table of operations.
 
+mod notes;
 mod simulated;
 
 use std::collections::VecDeque;
@@ -16,6 +17,7 @@ use kickcache_engine::request::{Durability, Unmap};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex};
 
+use self::notes::{NOTARY_KEY, Notes};
 use crate::driver::backend::{Backend, Doorbells, Event, Interest, NoDoorbells, Target};
 use crate::driver::buffers::Buffers;
 use crate::driver::checksum::checksum;
@@ -76,6 +78,7 @@ pub struct Driver {
     events: VecDeque<(u32, i32)>,
     ready: VecDeque<(u64, Interest)>,
     ended: VecDeque<Ended>,
+    notes: Notes,
     /// Errors that nobody took yet.
     faults: Faults,
     /// Whether devices answer, by their place in `media`.
@@ -130,6 +133,7 @@ impl Driver {
             events: VecDeque::new(),
             ready: VecDeque::new(),
             ended: VecDeque::new(),
+            notes: Notes::default(),
             faults: Faults::default(),
             pulses,
             held: None,
@@ -206,9 +210,9 @@ impl Driver {
                 self.operation(token).length = extent.length;
                 self.start(now, token);
             }
-            DeviceOperation::NoteOutOfService { .. } => {
+            DeviceOperation::NoteOutOfService { incomplete } => {
                 let token = self.begin(id, Device::Cache, Work::Flush, 0);
-                self.ended.push_back(Ended::Operation(token, Err(DeviceError::Unsupported)));
+                self.ask_notary(token, incomplete);
             }
             DeviceOperation::Copy { from, to, length, checksums } => {
                 self.copy(id, (from, to), length, checksums);
@@ -297,11 +301,16 @@ impl Driver {
         let until = if self.has_completions() { Some(now) } else { until };
         let until = until.map(|until| span(now, until));
         let waited = self.backend.wait(until, doorbells, &mut self.fresh)?;
+        let mut has_notes = false;
         for event in self.fresh.drain(..) {
             match event {
                 Event::Io { token, result } => self.events.push_back((token, result)),
+                Event::Ready { key: NOTARY_KEY, .. } => has_notes = true,
                 Event::Ready { key, interest } => self.ready.push_back((key, interest)),
             }
+        }
+        if has_notes {
+            self.take_notes();
         }
         let slept = self.device_clock.pass(waited);
         Ok(Duration::from_nanos(u64::try_from(slept.as_nanos()).unwrap_or(u64::MAX)))

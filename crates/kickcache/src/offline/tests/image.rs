@@ -8,7 +8,9 @@ use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::units::{BLOCK_BYTES, VolumeId};
 
 use crate::export::nbd::client::{Client, ConnectOptions};
-use crate::serve::config::{CacheConfig, CacheService, NbdAddress, OriginSource, ServerConfig, VolumeConfig};
+use crate::serve::config::{
+    CacheConfig, CacheService, NbdAddress, OriginSource, Replacement, ServerConfig, VolumeConfig,
+};
 use crate::serve::server::Server;
 
 pub(super) const BLOCKS: u64 = 1024;
@@ -88,7 +90,12 @@ impl Image {
             dirty_limit: 1000,
             ..VolumeSettings::new(VolumeId::new(0))
         };
-        let cache = CacheConfig { path: self.cache(), size: Some(8 << 20), service: CacheService::InService };
+        let cache = CacheConfig {
+            path: self.cache(),
+            size: Some(8 << 20),
+            service: CacheService::InService,
+            replacement: Replacement::Refuse,
+        };
         let volume = VolumeConfig {
             exports: vec![NbdAddress::Unix(self.folder.path().join("socket"))],
             ..VolumeConfig::new("v", OriginSource::Path(self.origin()), settings)

@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 
 use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::{DEVICE_SIZE_MIN, SUPERBLOCK_AREA};
+use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::VolumeSet;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::made::Made;
+use super::marks::{of_known, read_marks, together, write_marks};
 use super::{CacheDevice, Overwrite, cache_io, decode, read, read_copies, signature};
 use crate::driver::device::{Access, BlockFile, Emptiness, Kind, OpenError};
 use crate::places;
@@ -45,7 +48,7 @@ impl Found {
         match decode(&read_copies(&file)?, &file) {
             Ok(superblock) => {
                 tell_size(&file, size);
-                Ok(Found::Ours(Box::new(CacheDevice { file, superblock, is_new: false, is_changed: false })))
+                Ok(Found::Ours(Box::new(CacheDevice::of(file, superblock))))
             }
             Err(Error::NoSuperblock { .. }) if file.kind() == Kind::File && is_blank(&file)? => {
                 check_size(&file)?;
@@ -70,6 +73,14 @@ impl Found {
             Found::Ours(device) => Some(&device.file),
             Found::Blank(file) => Some(file),
             Found::Nothing { .. } => None,
+        }
+    }
+
+    /// The cache device, if it is one already.
+    pub(crate) fn ours(&self) -> Option<&CacheDevice> {
+        match self {
+            Found::Ours(device) => Some(device),
+            Found::Blank(_) | Found::Nothing { .. } => None,
         }
     }
 
@@ -117,8 +128,8 @@ impl Found {
 /// Formats a device; see [`CacheDevice::format`].
 pub(super) fn format(
     path: &Path,
-    size: Option<u64>,
-    overwrite: Overwrite,
+    (size, overwrite): (Option<u64>, Overwrite),
+    noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
     made: &mut Made,
 ) -> Result<CacheDevice, ServeError> {
     if let Some(nothing) = look_for_nothing(path, size)? {
@@ -126,8 +137,16 @@ pub(super) fn format(
     }
     let file = open(path)?;
     let refuse = |what| Err(ServeError::Cache { path: path.into(), what });
-    if overwrite == Overwrite::Refuse && !is_blank(&file)? {
+    let old = decode(&read_copies(&file)?, &file).ok();
+    let incomplete = old.as_ref().and_then(|old| out_of_service(&file, old, noted));
+    let is_worthless = incomplete.is_some_and(|volumes| volumes.is_empty());
+    if overwrite == Overwrite::Refuse && !is_worthless && !is_blank(&file)? {
         let found = match super::carries_superblock(&file)? {
+            true if incomplete.is_some() => {
+                "it is a kickcache cache device out of service, and may hold dirty blocks that are nowhere else (kickcache \
+                 drain --accept-older writes them back)"
+                    .to_owned()
+            }
             true => "it is a kickcache cache device already".to_owned(),
             false => format!("it holds {}", contents(&file)?),
         };
@@ -140,7 +159,18 @@ pub(super) fn format(
             file.exact_size()
         ));
     }
-    Found::Blank(file).make(made)
+    let device = Found::Blank(file).make(made)?;
+    Ok(CacheDevice { replaced: old.map(|old| old.uuid), ..device })
+}
+
+/// The volumes that may need a device out of service; `None` if it is in service.
+fn out_of_service(
+    file: &BlockFile,
+    superblock: &Superblock,
+    noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
+) -> Option<VolumeSet> {
+    together(read_marks(file, superblock), noted(superblock))
+        .map(|incomplete| of_known(superblock, incomplete))
 }
 
 fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, ServeError> {
@@ -253,7 +283,8 @@ fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
         .map_err(ServeError::system("read random bytes"))?;
     let superblock = Superblock::new(uuid, file.size())
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
-    let mut device = CacheDevice { file, superblock, is_new: true, is_changed: true };
+    write_marks(&file, ServiceMark::InService, uuid)?;
+    let mut device = CacheDevice { file, superblock, is_new: true, replaced: None, is_changed: true };
     device.store()?;
     tracing::info!("{} was formatted as a cache device of {} bytes", path.display(), device.file.size());
     Ok(device)

@@ -2,10 +2,16 @@
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::serve::notes::Notes;
 
 /// What is undone.
-#[derive(Debug, Default)]
-pub(crate) struct Made(Vec<(PathBuf, Undo)>);
+#[derive(Default)]
+pub(crate) struct Made {
+    files: Vec<(PathBuf, Undo)>,
+    notes: Option<Arc<Notes>>,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Undo {
@@ -18,23 +24,32 @@ enum Undo {
 impl Made {
     /// A file that did not exist.
     pub(super) fn new_file(&mut self, path: &Path) {
-        self.0.push((path.into(), Undo::Remove));
+        self.files.push((path.into(), Undo::Remove));
     }
 
     /// A file that had so many bytes, all of them zeroes.
     pub(super) fn blank_file(&mut self, path: &Path, size: u64) {
-        self.0.push((path.into(), Undo::Blank(size)));
+        self.files.push((path.into(), Undo::Blank(size)));
+    }
+
+    /// Notes that replaced others.
+    pub(crate) fn notes(&mut self, notes: Arc<Notes>) {
+        self.notes = Some(notes);
     }
 
     /// It was no failure: everything stays.
     pub(crate) fn keep(&mut self) {
-        self.0.clear();
+        self.files.clear();
+        self.notes = None;
     }
 }
 
 impl Drop for Made {
     fn drop(&mut self) {
-        for (path, undo) in self.0.drain(..).rev() {
+        if let Some(notes) = self.notes.take() {
+            notes.undo();
+        }
+        for (path, undo) in self.files.drain(..).rev() {
             let undone = match undo {
                 Undo::Remove => std::fs::remove_file(&path),
                 Undo::Blank(size) => OpenOptions::new()

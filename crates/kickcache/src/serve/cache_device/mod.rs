@@ -2,6 +2,7 @@
 
 pub(crate) mod found;
 mod made;
+pub(crate) mod marks;
 pub(crate) mod signature;
 
 use std::io;
@@ -9,10 +10,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use kickcache_engine::error::Error;
+use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::{
-    SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock,
+    FORMAT_VERSION, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock,
 };
-use kickcache_engine::units::VolumeId;
+use kickcache_engine::units::{VolumeId, VolumeSet};
 
 use crate::driver::device::{Access, BlockFile, Emptiness};
 use crate::driver::memory::{Allocator, Chunk};
@@ -29,6 +31,8 @@ pub struct CacheDevice {
     pub superblock: Superblock,
     /// Whether it was formatted just now.
     pub is_new: bool,
+    /// The uuid of the cache that was there before it was formatted.
+    pub replaced: Option<[u8; 16]>,
     is_changed: bool,
 }
 
@@ -69,6 +73,16 @@ impl CacheDevice {
         Ok(device)
     }
 
+    fn of(file: BlockFile, superblock: Superblock) -> CacheDevice {
+        let is_changed = superblock.version < FORMAT_VERSION;
+        CacheDevice { file, superblock, is_new: false, replaced: None, is_changed }
+    }
+
+    /// Whether it is in service, as its marks say.
+    pub fn service(&self) -> ServiceMark {
+        marks::read_marks(&self.file, &self.superblock)
+    }
+
     /// Opens a cache device that exists, formatting nothing.
     ///
     /// # Errors
@@ -78,7 +92,7 @@ impl CacheDevice {
         let copies = read_copies(&file)?;
         let superblock =
             decode(&copies, &file).map_err(|source| ServeError::Engine { path: path.into(), source })?;
-        Ok(CacheDevice { file, superblock, is_new: false, is_changed: false })
+        Ok(CacheDevice::of(file, superblock))
     }
 
     /// Formats a device.
@@ -86,8 +100,18 @@ impl CacheDevice {
     /// # Errors
     /// If it cannot be opened, is in use, has no usable size, or holds something that may not be overwritten.
     pub fn format(path: &Path, size: Option<u64>, overwrite: Overwrite) -> Result<CacheDevice, ServeError> {
+        CacheDevice::format_noted(path, size, overwrite, &|_| None)
+    }
+
+    /// The same, where somebody may have noted that the device is out of service.
+    pub(crate) fn format_noted(
+        path: &Path,
+        size: Option<u64>,
+        overwrite: Overwrite,
+        noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
+    ) -> Result<CacheDevice, ServeError> {
         let mut made = Made::default();
-        let device = found::format(path, size, overwrite, &mut made)?;
+        let device = found::format(path, (size, overwrite), noted, &mut made)?;
         made.keep();
         Ok(device)
     }
@@ -181,6 +205,7 @@ fn check_owner(superblock: &Superblock, origin: OriginFacts<'_>) -> Result<(), S
 /// Writes both copies of a superblock with a new epoch: over the older copy first, so that a power cut leaves one good
 /// copy.
 pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) -> Result<(), ServeError> {
+    marks::upgrade(file, superblock)?;
     let copies = read_copies(file)?;
     let epoch = |copy: usize| {
         let twice = [&copies[copy], &copies[copy]];

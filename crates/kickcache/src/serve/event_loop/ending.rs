@@ -6,7 +6,7 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::time::{Duration, Instant};
 
 use super::watched::Watched;
-use super::{EventLoop, Stage, engine_span};
+use super::{EventLoop, Stage, WhileServed, engine_span};
 use crate::serve::cache_engine::CacheEngine;
 
 /// How often the log says what a stop waits for.
@@ -47,6 +47,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         if self.stage == Stage::Stopping && self.engine.phase() == Phase::Stopped {
             self.stage = Stage::Goodbye(now.plus(engine_span(self.limits.goodbye_max)));
+            self.note_dirty(WhileServed::No);
         }
         let Stage::Goodbye(until) = self.stage else { return false };
         if until > now && !self.clients.all_quiet() {

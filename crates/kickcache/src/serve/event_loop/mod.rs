@@ -5,6 +5,7 @@
 mod clients;
 mod complaints;
 mod controls;
+mod dirty_notes;
 mod ending;
 mod guests;
 mod loss;
@@ -26,6 +27,7 @@ use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
 pub(crate) use self::clients::Clients;
 use self::complaints::Complaint;
 pub(crate) use self::complaints::Complaints;
+pub(crate) use self::dirty_notes::WhileServed;
 pub(crate) use self::loss::OutOfService;
 use self::watched::Watched;
 use crate::driver::Interest;
@@ -45,6 +47,7 @@ use crate::serve::error::ServeError;
 use crate::serve::guests::Guests;
 use crate::serve::input::Received;
 use crate::serve::listener::Listener;
+use crate::serve::notes::Notes;
 use crate::serve::outbox::Sent;
 use crate::serve::requests::{ConnectionId, InFlight, Requests, Then};
 use crate::serve::times::{Class, Times};
@@ -85,6 +88,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) complaints: Complaints,
     pub(crate) troubles: Troubles,
     /// When the log says what a stop waits for.
+    pub(crate) notes: Option<Arc<Notes>>,
     pub(crate) tell_wait: Option<Instant>,
     pub(crate) times: Times,
 }

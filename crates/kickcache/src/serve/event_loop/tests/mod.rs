@@ -100,6 +100,7 @@ fn toy_loop(
         troubles: Troubles::new(),
         tell_wait: None,
         times: Times::default(),
+        notes: None,
     }
 }
 

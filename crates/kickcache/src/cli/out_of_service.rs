@@ -1,0 +1,84 @@
+//! Before volumes are served whose cache device is out of service: it is left alone, and what it alone holds is told.
+
+use anyhow::bail;
+use kickcache_engine::units::BLOCK_SIZE;
+
+use crate::cli::leave::leave_out;
+use crate::driver::device::identity_of;
+use crate::extents::{EXTENTS_LOGGED, show_extents};
+use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
+use crate::plan::{CachePlan, CacheUsage};
+use crate::serve::config::StatePlace;
+
+/// Leaves a cache device that is out of service, or that the user wants left out. Of the first, volumes whose dirty blocks
+/// are on it alone are taken from the plan, unless these may be lost.
+pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
+    // What does not exist and may be made is not the device that went out of service.
+    let is_new = cache.size.is_some() && !cache.device.exists();
+    let identities: Vec<String> =
+        cache.volumes.iter().filter_map(|volume| identity_of(&volume.origin).ok()).collect();
+    let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };
+    let Some(standing) = standing else { return leave_out(cache, state) };
+    let device = cache.device.display();
+    tracing::warn!(
+        "{device} is out of service: volumes are served from their origins alone; to use it again, stop, then `kickcache \
+         format {device}`"
+    );
+    let (needed, _): (Vec<Incomplete>, Vec<Incomplete>) = standing
+        .incomplete
+        .iter()
+        .cloned()
+        .partition(|volume| cache.volumes.iter().any(|served| served.name == volume.name));
+    if matches!(cache.usage, CacheUsage::UsedLosingDirty | CacheUsage::LeftOutLosingDirty) {
+        lose(cache, state, &standing, &needed)?;
+    } else {
+        refuse(cache, &needed)?;
+    }
+    cache.usage = CacheUsage::LeftOut;
+    let names: Vec<String> = cache.volumes.iter().map(|volume| volume.name.clone()).collect();
+    Ok(forget_dirty(state, &standing, &names)?)
+}
+
+fn lose(
+    cache: &CachePlan,
+    state: &StatePlace,
+    standing: &Standing,
+    needed: &[Incomplete],
+) -> anyhow::Result<()> {
+    if needed.is_empty() {
+        return Ok(());
+    }
+    for volume in needed {
+        tracing::error!("{} of {} are LOST", shown(volume), volume.name);
+    }
+    let names: Vec<String> = needed.iter().map(|volume| volume.name.clone()).collect();
+    Ok(complete(&cache.device, state, standing, &names)?)
+}
+
+fn refuse(cache: &mut CachePlan, needed: &[Incomplete]) -> anyhow::Result<()> {
+    let device = cache.device.display().to_string();
+    let sentence = |volume: &Incomplete| {
+        let (blocks, name) = (shown(volume), &volume.name);
+        format!(
+            "volume {name} is not served: {blocks} are on {device} alone, which is out of service; write them back, although \
+             the origin may have newer data (kickcache drain {name} --cache {device} --accept-older), or go on without them \
+             (serve --lose-dirty)"
+        )
+    };
+    cache.volumes.retain(|served| needed.iter().all(|volume| volume.name != served.name));
+    match needed {
+        [] => Ok(()),
+        [first, ..] if cache.volumes.is_empty() => bail!(sentence(first)),
+        needed => {
+            needed.iter().for_each(|volume| tracing::error!("{}", sentence(volume)));
+            Ok(())
+        }
+    }
+}
+
+/// The blocks that a volume misses.
+fn shown(volume: &Incomplete) -> String {
+    let Some(extents) = &volume.extents else { return "blocks that nobody can name".into() };
+    let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
+    format!("{blocks} dirty blocks ({})", show_extents(extents, EXTENTS_LOGGED))
+}

@@ -1,0 +1,37 @@
+//! A cache device out of service, as `check` and `inspect` show it.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::extents::show_extents;
+use crate::offline::standing::Standing;
+
+/// Extents that are listed for people.
+const EXTENTS_SHOWN: usize = 8;
+
+/// Says that the device is out of service, if it is, and which volumes need it.
+pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&Standing>) -> io::Result<()> {
+    let Some(standing) = standing else { return Ok(()) };
+    writeln!(out, "\nout of service: a daemon leaves it out until it is formatted")?;
+    for volume in &standing.incomplete {
+        let which = match &volume.extents {
+            Some(extents) => show_extents(extents, EXTENTS_SHOWN),
+            None => "nobody can say which".into(),
+        };
+        writeln!(out, "{} may have dirty blocks that are on it alone: {which}", volume.name)?;
+    }
+    Ok(())
+}
+
+/// The same for programs.
+pub(super) fn standing_json(standing: &Standing) -> Value {
+    let volumes = standing.incomplete.iter().map(|volume| {
+        let extents = volume.extents.as_ref().map(|extents| {
+            let pair = extents.iter().map(|extent| json!({ "start": extent.start, "length": extent.length }));
+            pair.collect::<Vec<_>>()
+        });
+        json!({ "name": volume.name, "dirty": extents })
+    });
+    json!({ "incomplete": volumes.collect::<Vec<_>>() })
+}

@@ -1,0 +1,145 @@
+//! Whether a cache device is out of service, and which of its blocks are nowhere else.
+
+use std::path::Path;
+
+use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::{ByteExtent, VolumeId, VolumeSet};
+
+use crate::extents::extents;
+use crate::offline::OfflineError;
+use crate::offline::books::{Books, superblock};
+use crate::offline::source::Source;
+use crate::serve::cache_device::CacheDevice;
+use crate::serve::cache_device::marks::{decode_marks, of_known, together, write_marks};
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::notes::keep_out_of_service;
+use crate::serve::prepare::noted;
+use crate::state::{CacheRecord, OriginRecord, StateError, StateStore};
+
+/// A cache device that is out of service.
+#[derive(Debug)]
+pub struct Standing {
+    /// Which one.
+    pub cache: CacheRecord,
+    /// The volumes that may need it.
+    pub incomplete: Vec<Incomplete>,
+}
+
+/// A volume that may have dirty blocks which are on a device out of service alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Incomplete {
+    /// Its name.
+    pub name: String,
+    /// Where, never nothing; `None` if nobody can say.
+    pub extents: Option<Vec<ByteExtent>>,
+}
+
+/// Finds whether a cache device is out of service, by its marks or by what was noted elsewhere; of one that cannot be read
+/// by what was noted of the origins with these identities.
+///
+/// # Errors
+/// If notes cannot be read.
+pub fn out_of_service(
+    path: &Path,
+    state: &StatePlace,
+    origins: &[String],
+) -> Result<Option<Standing>, OfflineError> {
+    let looked = Source::open(path).and_then(|source| Ok((superblock(&source)?, source)));
+    match looked {
+        Ok((superblock, source)) => Ok(of_readable(source, &superblock, state)),
+        Err(OfflineError::Io { .. } | OfflineError::Content { .. }) => Ok(of_origins(state, origins)?),
+        // What is in use, or is no cache device at all, is refused by those who open it.
+        Err(_) => Ok(None),
+    }
+}
+
+fn of_readable(source: Source, superblock: &Superblock, state: &StatePlace) -> Option<Standing> {
+    let path = std::fs::canonicalize(source.path()).unwrap_or_else(|_| source.path().into());
+    let incomplete = incomplete_volumes(&source, superblock, state)?;
+    let name = |id: VolumeId| {
+        superblock.volumes.iter().find(|record| record.id == id).map(|record| record.name.clone())
+    };
+    let books = if incomplete.is_empty() { None } else { Some(Books::read(source)) };
+    let incomplete = incomplete.iter().filter_map(|id| {
+        let found = match &books {
+            Some(Ok(books)) => Some(extents(&books.engine().dirty_blocks(id))),
+            Some(Err(_)) | None => None,
+        };
+        let is_complete = found.as_ref().is_some_and(Vec::is_empty);
+        Some(Incomplete { name: name(id)?, extents: found }).filter(|_| !is_complete)
+    });
+    Some(Standing { cache: CacheRecord::new(superblock.uuid, path), incomplete: incomplete.collect() })
+}
+
+/// The volumes that may need a device out of service; `None` if it is in service.
+fn incomplete_volumes(source: &Source, superblock: &Superblock, state: &StatePlace) -> Option<VolumeSet> {
+    let length = u64::try_from(MARK_BYTES).expect("a block");
+    let copies = MARK_OFFSETS.map(|start| source.read(ByteExtent { start, length }).unwrap_or_default());
+    let mark = decode_marks([&copies[0], &copies[1]], superblock);
+    together(mark, noted(state, superblock)).map(|incomplete| of_known(superblock, incomplete))
+}
+
+fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<Standing>, StateError> {
+    let StatePlace::Directory(directory) = state else { return Ok(None) };
+    let store = StateStore::new(directory);
+    for identity in origins {
+        let Some(origin) = store.origin(identity)? else { continue };
+        let Some(cache) = store.cache(&origin.cache_uuid)? else { continue };
+        if let Some(out) = &cache.out_of_service {
+            let unknown = |name: &String| Incomplete { name: name.clone(), extents: None };
+            let incomplete = out.incomplete.iter().map(unknown).collect();
+            return Ok(Some(Standing { cache, incomplete }));
+        }
+    }
+    Ok(None)
+}
+
+/// Puts on record that volumes no longer need a device out of service: on the device, or elsewhere, or both.
+///
+/// # Errors
+/// If neither can be written.
+pub fn complete(
+    path: &Path,
+    state: &StatePlace,
+    standing: &Standing,
+    names: &[String],
+) -> Result<(), OfflineError> {
+    let left = standing.incomplete.iter().map(|volume| &volume.name).filter(|name| !names.contains(name));
+    let left: Vec<String> = left.cloned().collect();
+    let marked = mark(path, &left);
+    let StatePlace::Directory(directory) = state else { return marked.map_err(OfflineError::from) };
+    let kept = keep_out_of_service(&StateStore::new(directory), &standing.cache, left);
+    match (marked, kept) {
+        (Ok(()), kept) => {
+            kept.unwrap_or_else(|error| tracing::warn!("{error}"));
+            Ok(())
+        }
+        (Err(_), kept) => Ok(kept?),
+    }
+}
+
+fn mark(path: &Path, incomplete: &[String]) -> Result<(), ServeError> {
+    let device = CacheDevice::existing(path)?;
+    let records = device.superblock.volumes.iter();
+    let incomplete =
+        records.filter(|record| incomplete.contains(&record.name)).map(|record| record.id).collect();
+    write_marks(&device.file, ServiceMark::OutOfService { incomplete }, device.superblock.uuid)
+}
+
+/// Notes of volumes that their origins lack nothing which a device out of service has.
+///
+/// # Errors
+/// If notes cannot be read or written.
+pub fn forget_dirty(state: &StatePlace, standing: &Standing, names: &[String]) -> Result<(), OfflineError> {
+    let StatePlace::Directory(directory) = state else { return Ok(()) };
+    let store = StateStore::new(directory);
+    for record in store.origins()? {
+        let is_meant = record.cache_uuid == standing.cache.uuid && names.contains(&record.volume);
+        if is_meant && record.may_be_dirty {
+            store.keep_origin(&OriginRecord { may_be_dirty: false, ..record })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What stands in the files of the state directory.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the files.
+pub(super) const VERSION: u32 = 1;
+
+/// An origin, by its identity: `file:PATH`, or `block:` and the name below /dev/disk/by-id, which survives a restart.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OriginRecord {
+    /// Version of the file.
+    pub version: u32,
+    /// What the cache device recognises it by.
+    pub identity: String,
+    /// The volume that it was served as.
+    pub volume: String,
+    /// The cache device that it was served with.
+    pub cache_uuid: String,
+    /// Where that was.
+    pub cache_path: PathBuf,
+    /// Whether that may hold blocks which the origin lacks.
+    pub may_be_dirty: bool,
+}
+
+/// A cache device, by its uuid.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CacheRecord {
+    /// Version of the file.
+    pub version: u32,
+    /// Drawn when it was formatted.
+    pub uuid: String,
+    /// Where it was.
+    pub path: PathBuf,
+    /// Whether it must not be used any more.
+    #[serde(default)]
+    pub out_of_service: Option<OutOfService>,
+}
+
+/// A cache device that went out of service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OutOfService {
+    /// When that was noted, in seconds since 1970.
+    pub since: u64,
+    /// The volumes that may have dirty blocks which are on it alone.
+    pub incomplete: Vec<String>,
+}
+
+impl OriginRecord {
+    /// The record of an origin that is served with a cache device.
+    pub fn new(identity: &str, volume: &str, cache: &CacheRecord, may_be_dirty: bool) -> OriginRecord {
+        OriginRecord {
+            version: VERSION,
+            identity: identity.into(),
+            volume: volume.into(),
+            cache_uuid: cache.uuid.clone(),
+            cache_path: cache.path.clone(),
+            may_be_dirty,
+        }
+    }
+}
+
+impl CacheRecord {
+    /// The record of a cache device that is in service.
+    pub fn new(uuid: [u8; 16], path: PathBuf) -> CacheRecord {
+        CacheRecord { version: VERSION, uuid: uuid_text(uuid), path, out_of_service: None }
+    }
+}
+
+/// The usual way to write 16 bytes: 8-4-4-4-12 hexadecimal digits.
+pub fn uuid_text(uuid: [u8; 16]) -> String {
+    let part = |range: std::ops::Range<usize>| {
+        uuid[range].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    [0..4, 4..6, 6..8, 8..10, 10..16].map(part).join("-")
+}

@@ -1,0 +1,63 @@
+use super::*;
+
+fn store() -> (tempfile::TempDir, StateStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = StateStore::new(&folder.path().join("a/b"));
+    (folder, store)
+}
+
+fn cache() -> CacheRecord {
+    CacheRecord::new([0xa5; 16], "/c".into())
+}
+
+#[test]
+fn records_read_back_as_written() {
+    let (_folder, store) = store();
+    assert_eq!(store.origins().unwrap(), []);
+    let record = OriginRecord::new("file:/srv/v m/1.raw", "vm1", &cache(), true);
+    let other = OriginRecord::new("file:/other/v m/1.raw", "vm1", &cache(), false);
+    store.keep_origin(&record).unwrap();
+    store.keep_origin(&other).unwrap();
+    assert_eq!(store.origin("file:/srv/v m/1.raw").unwrap(), Some(record.clone()));
+    assert_eq!(store.origins().unwrap().len(), 2);
+    let out = OutOfService { since: 1, incomplete: vec!["vm1".into()] };
+    let marked = CacheRecord { out_of_service: Some(out), ..cache() };
+    store.keep_cache(&marked).unwrap();
+    assert_eq!(store.cache(&cache().uuid).unwrap(), Some(marked));
+    store.forget_cache(&cache().uuid).unwrap();
+    assert_eq!((store.cache(&cache().uuid).unwrap(), store.origins().unwrap()), (None, Vec::new()));
+}
+
+#[test]
+fn nothing_but_whole_records_is_left_in_the_directory() {
+    let (_folder, store) = store();
+    (0..3).for_each(|_| store.keep_cache(&cache()).unwrap());
+    let names: Vec<_> =
+        std::fs::read_dir(store.directory()).unwrap().map(|found| found.unwrap().file_name()).collect();
+    assert_eq!(names, ["cache-a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5.json"]);
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused_and_not_taken_for_nothing() {
+    let (_folder, store) = store();
+    store.keep_cache(&cache()).unwrap();
+    let path = store.directory().join("cache-a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (bad, wanted) in
+        [(&text[..20], "damaged"), (&text.replace("\"version\": 1", "\"version\": 2"), "version 2")]
+    {
+        std::fs::write(&path, bad).unwrap();
+        let error = store.cache(&cache().uuid).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "x").unwrap();
+    for path in [folder.path().join("file"), folder.path().join("file/x"), "/proc/state".into()] {
+        let error = StateStore::new(&path).keep_cache(&cache()).unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+}

@@ -1,0 +1,179 @@
+//! A cache device that may hold what an origin lacks, and is not there when the volume is served again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::bad_input::{refused, unchanged};
+use crate::daemon::{KICKCACHE, Spec, VOLUME};
+use crate::need_kickcache;
+use crate::scratch::{MIB, Scratch, state_dir};
+use crate::tools;
+
+const SIZE: u64 = 16 * MIB;
+
+fn spec(scratch: &Scratch, mode: &'static str) -> Spec {
+    Spec::new(scratch, &scratch.sparse("origin", SIZE), mode, "16M")
+}
+
+fn records(kind: &str) -> Vec<(PathBuf, Value)> {
+    let mut found: Vec<_> = fs::read_dir(state_dir())
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(kind))
+        .map(|path| (path.clone(), serde_json::from_slice(&fs::read(path).unwrap()).unwrap()))
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+fn may_be_dirty() -> bool {
+    let found = records("origin-");
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0].1["may_be_dirty"].as_bool().unwrap()
+}
+
+fn write(spec: &Spec) -> crate::daemon::Daemon {
+    let daemon = spec.start();
+    daemon.connect().write(MIB, &[7; 65536]);
+    daemon
+}
+
+#[test]
+fn a_dirty_cache_that_is_missing_is_not_made_anew() {
+    need_kickcache!();
+    for ends_in_order in [true, false] {
+        let scratch = Scratch::new();
+        let spec = spec(&scratch, "write-back");
+        let daemon = write(&spec);
+        assert!(may_be_dirty(), "it must be noted before a write is acknowledged");
+        if ends_in_order {
+            daemon.stop()
+        } else {
+            daemon.kill()
+        };
+        let kept = scratch.path("kept");
+        fs::rename(&spec.cache, &kept).unwrap();
+        let said = unchanged("the origin", &[&spec.origin], || refused("a new cache", &spec.arguments()));
+        assert!(said.contains("--new-cache") && said.contains("may hold blocks"), "{said}");
+        assert!(!spec.cache.exists(), "a cache was made");
+        // Another cache device is no better.
+        let other = Spec { cache: scratch.path("other"), ..spec.clone() };
+        assert!(refused("another cache", &other.arguments()).contains("--new-cache"));
+        assert!(!other.cache.exists(), "a cache was made");
+        // The right one serves under another name, too.
+        let moved = Spec { cache: kept, ..spec.clone() };
+        let daemon = moved.start();
+        assert_eq!(daemon.connect().read(MIB, 4096), [7; 4096]);
+        daemon.stop();
+        let mut meant = spec;
+        meant.extra.push("--new-cache".into());
+        let daemon = meant.start();
+        assert_eq!(daemon.connect().read(MIB, 4096), [0; 4096]);
+        daemon.stop();
+    }
+}
+
+#[test]
+fn a_cache_in_an_unmounted_folder_is_missed_by_its_neighbours_too() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch, "write-back");
+    write(&spec).stop();
+    fs::remove_file(&spec.cache).unwrap();
+    let neighbour = Spec { origin: scratch.sparse("neighbour", SIZE), ..spec };
+    let said = refused("a new cache in the old one's place", &neighbour.arguments());
+    assert!(said.contains("--new-cache"), "{said}");
+}
+
+#[test]
+fn a_clean_cache_is_not_missed() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let drained = spec(&scratch, "write-back");
+    let daemon = write(&drained);
+    daemon.drain();
+    daemon.stop();
+    assert!(!may_be_dirty());
+    let through = Spec { mode: "write-through", ..drained };
+    fs::remove_file(&through.cache).unwrap();
+    let daemon = write(&through);
+    assert!(!may_be_dirty());
+    daemon.kill();
+    tools::run("flock", ["-w", "20", through.cache.to_str().unwrap(), "true"]);
+    fs::remove_file(&through.cache).unwrap();
+    through.start().stop();
+}
+
+#[test]
+fn a_switch_to_write_back_is_noted_first() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch, "write-through");
+    let daemon = spec.start();
+    assert!(!may_be_dirty());
+    daemon.control(&["mode", VOLUME, "write-back"]);
+    assert!(may_be_dirty());
+    daemon.kill();
+    fs::remove_file(&spec.cache).unwrap();
+    assert!(refused("a new cache", &spec.arguments()).contains("--new-cache"));
+}
+
+#[test]
+fn commands_that_lose_or_write_back_what_is_dirty_settle_it() {
+    need_kickcache!();
+    for what in ["drain", "detach", "format"] {
+        let scratch = Scratch::new();
+        let spec = spec(&scratch, "write-back");
+        write(&spec).stop();
+        assert!(may_be_dirty());
+        let cache = spec.cache.to_str().unwrap();
+        match what {
+            "drain" => tools::run(KICKCACHE, ["drain", "--cache", cache]),
+            "detach" => tools::run(KICKCACHE, ["detach", cache, VOLUME, "--lose-dirty"]),
+            _ => tools::run(KICKCACHE, ["format", cache, "--force"]),
+        };
+        fs::remove_file(&spec.cache).unwrap();
+        spec.start().stop();
+    }
+}
+
+#[test]
+fn write_back_needs_a_place_for_notes() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let file = scratch.random("file", 10, 1);
+    let with = |mode: &'static str, place: &Path| {
+        let mut spec = spec(&scratch, mode);
+        spec.extra = vec!["--state".into(), place.into()];
+        spec
+    };
+    for place in [file.join("x"), PathBuf::from("/proc/kickcache"), PathBuf::from("/dev/kickcache")] {
+        let spec = with("write-back", &place);
+        let said = refused("write-back without notes", &spec.arguments());
+        assert!(said.contains("--state") && said.contains(place.to_str().unwrap()), "{said}");
+        assert!(!spec.cache.exists(), "a cache was made for nothing");
+    }
+    let spec = with("write-through", &file.join("x"));
+    let daemon = spec.start();
+    assert!(daemon.log().contains("--state"), "{}", daemon.log());
+    let control = daemon.spec.control();
+    let arguments = ["mode", VOLUME, "write-back", "--control", control.to_str().unwrap()];
+    let output = tools::output(KICKCACHE, arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("--state"), "{said}");
+    daemon.stop();
+}
+
+#[test]
+fn a_note_that_cannot_be_understood_is_not_ignored() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch, "write-back");
+    write(&spec).stop();
+    fs::write(&records("origin-")[0].0, "{").unwrap();
+    let said = refused("a damaged note", &spec.arguments());
+    assert!(said.contains("damaged"), "{said}");
+}
