@@ -110,6 +110,12 @@ mod planted {
         NeighboursRoomTaken,
         /// Clients may take the segments without which reclaim cannot go on.
         ReclaimsRoomTaken,
+        /// An older copy that was forgotten may come back over a newer one.
+        GoneResurfaces,
+        /// A failed flush of the origin that no client waited for is told to none.
+        FailedOriginFlushNotTold,
+        /// A block that waits for the origin's flush is clean once reclaim has carried it on.
+        CarriedUnflushedIsClean,
         /// Writes go past a cache device out of service before that is on record.
         OutOfServiceUnmarked,
     }

@@ -11,7 +11,7 @@ use crate::units::{BLOCK_LENGTH, PageIndex, VolumeId, VolumeSet};
 /// Which pages a user may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Share {
-    /// Fills: not the last quarter.
+    /// Fills: not the last quarter of all pages, nor what the request that misses may need for its own ends.
     Fill,
     /// Merges, reclaim and writeback, which must go on for fills to end.
     All,
@@ -19,6 +19,8 @@ pub(crate) enum Share {
 
 /// Pages that are left to reclaim, which makes room for everybody: one in so many.
 const RECLAIM_PART: u64 = 8;
+/// Pages that a request with partial blocks may need.
+pub(crate) const PARTIAL_PAGES: usize = 2;
 /// The owner of a page that is free, or the log's or reclaim's: it is given back whatever an origin does.
 const NOBODY: u8 = u8::MAX;
 
@@ -71,19 +73,30 @@ impl Pool {
         count: usize,
         share: Share,
     ) -> Option<Vec<PageIndex>> {
-        let reserve = match share {
-            Share::Fill => (self.count / 4) as usize,
-            Share::All => 0,
+        let (own, reserve) = match share {
+            Share::Fill => (PARTIAL_PAGES, (self.count / 4) as usize),
+            Share::All => (0, 0),
         };
-        if self.free_for(volume) < count || self.free.len() < count + reserve {
+        if self.free_for(volume) < count + own || self.free.len() < count + reserve {
             return None;
         }
-        let pages = self.take(count)?;
+        Some(self.charge(volume, self.free.len() - count))
+    }
+
+    /// Takes `count` pages for a volume for what must go on, whatever it has already; for what is rare.
+    pub(crate) fn take_over(&mut self, volume: VolumeId, count: usize) -> Option<Vec<PageIndex>> {
+        self.free.len().checked_sub(count).map(|rest| self.charge(volume, rest))
+    }
+
+    /// The free pages from a place on are the volume's.
+    fn charge(&mut self, volume: VolumeId, from: usize) -> Vec<PageIndex> {
+        let mut pages = self.free.split_off(from);
+        pages.reverse();
         for page in &pages {
             self.owners[page.get() as usize] = volume.get();
         }
-        self.used[usize::from(volume.get())] += u32::try_from(count).expect("at most the pool");
-        Some(pages)
+        self.used[usize::from(volume.get())] += u32::try_from(pages.len()).expect("at most the pool");
+        pages
     }
 
     /// A page is the log's from now on: no origin keeps it.
@@ -181,6 +194,17 @@ mod tests {
         assert_eq!(pool.take(11).unwrap().len(), 11);
         assert_eq!(page_pieces(&pages).len(), 1);
         assert_eq!(pool.used(), 99);
+    }
+
+    #[test]
+    fn a_fill_leaves_the_pages_for_the_ends_of_its_request() {
+        let mut pool = Pool::new(801, [ONE, OTHER].into_iter().collect());
+        let all = pool.free_for(ONE);
+        assert!(pool.take_for(ONE, all - 1, Share::Fill).is_none());
+        pool.take_for(ONE, all - 2, Share::Fill).unwrap();
+        pool.take_for(ONE, 2, Share::All).unwrap();
+        assert!(pool.take_for(ONE, 1, Share::All).is_none());
+        assert_eq!(pool.take_over(ONE, 1).unwrap().len(), 1);
     }
 
     #[test]

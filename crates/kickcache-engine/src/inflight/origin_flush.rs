@@ -129,19 +129,23 @@ impl OriginFlush {
         (waiters, core::mem::take(&mut self.flushing))
     }
 
-    /// The flush failed: what it would have made clean may never have reached the origin. Gives who waited, and the
-    /// blocks, which must be written again.
+    /// The flush failed: what it would have made clean may never have reached the origin. Gives who is told, and the
+    /// blocks, which must be written again. Who waits for the next flush is told as well: that one no longer covers what
+    /// this one let go of.
     pub(crate) fn fail(&mut self, now: Instant) -> (Vec<RequestSlot>, Vec<BlockCopy>) {
         self.acknowledged = true;
         self.on_write(now);
-        let (waiters, blocks) = self.end();
+        let (mut waiters, blocks) = self.end();
+        if self.covers_clients && !mutant!(FailedOriginFlushNotTold) {
+            waiters.append(&mut self.waiting);
+        }
         self.unreported |= self.covers_clients && waiters.is_empty();
         (waiters, blocks)
     }
 
     /// Whether a flush failed that clients should know of; the one who asks is the one who is told.
     pub(crate) fn take_unreported(&mut self) -> bool {
-        core::mem::take(&mut self.unreported)
+        core::mem::take(&mut self.unreported) && !mutant!(FailedOriginFlushNotTold)
     }
 }
 
@@ -180,6 +184,19 @@ mod tests {
         flush.add(cache.copy_at(key, Location::new(0)), Instant::ZERO);
         flush.end();
         assert_eq!(flush.due(), Some(Instant::ZERO));
+    }
+
+    #[test]
+    fn who_waits_for_the_next_flush_is_told_of_this_one() {
+        let slot = RequestSlot::for_test;
+        let mut flush = OriginFlush::default();
+        flush.on_client_write(Instant::ZERO);
+        flush.wait(slot(1));
+        assert!(flush.begin(Instant::ZERO, Covered::Something));
+        flush.wait(slot(2));
+        assert_eq!(flush.fail(Instant::ZERO).0, [slot(1), slot(2)]);
+        assert!(!flush.take_unreported());
+        assert!(!flush.begin(Instant::ZERO, Covered::Something), "nobody waits any more");
     }
 
     #[test]

@@ -15,6 +15,13 @@ use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex, Volu
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct RequestSlot(u32);
 
+#[cfg(test)]
+impl RequestSlot {
+    pub(crate) const fn for_test(number: u32) -> RequestSlot {
+        RequestSlot(number)
+    }
+}
+
 /// Where the data of a write comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {

@@ -15,7 +15,7 @@ use crate::inflight::submissions::Purpose;
 use crate::policy::admission::Choice;
 use crate::policy::retention::Noted;
 use crate::policy::window::Missed;
-use crate::pool::{Share, page_memory, page_pieces};
+use crate::pool::{PARTIAL_PAGES, Share, page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::{Errno, Operation, ReadFrom};
 use crate::state::State;
@@ -29,8 +29,6 @@ const FAR: u64 = 16;
 /// Most whole blocks of one read.
 const FILL_RUN_MAX: u32 = 256;
 const _: () = assert!(FILL_RUN_MAX as u64 == FILL_BLOCKS_MAX);
-/// Pages that a request with partial blocks may need.
-const PARTIAL_PAGES: usize = 2;
 
 /// Where a request's bytes for a place on its volume lie.
 fn payload(state: &State, slot: RequestSlot, at: u64) -> Memory {
@@ -282,10 +280,11 @@ pub(crate) fn on_hit_part(
     let read = result.ok().and_then(|data| data.checksums.first().copied());
     if read == Some(state.cache.slots().checksum(location)) {
         copy_block(state, slot, page_memory(page), part);
+        state.pool.release(page);
     } else {
+        state.pool.release(page);
         heal(state, slot, (key, location), part, read.is_some());
     }
-    state.pool.release(page);
     state.leave_segment(location);
     state.release(slot);
 }
@@ -425,16 +424,24 @@ fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Kee
     }
     let whole = part.widened_to_blocks();
     let count = usize::try_from(whole.length / BLOCK_SIZE).expect("at most 256 blocks");
-    let volume = state.requests.get(slot).volume;
-    let Some(pages) = state.pool.take_for(volume, count, Share::All) else {
-        // A wider fill of what came before took the pages: a promote comes back to this part.
-        let pending = state.requests.get_mut(slot);
-        match &mut pending.stage {
-            Stage::Cursor { next, .. } => *next = part.start.min(*next),
-            Stage::Simple | Stage::Write(_) => _ = pending.error.get_or_insert(Errno::Io),
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let pages = state.pool.take_for(volume, count, Share::All).or_else(|| match &mut pending.stage {
+        Stage::Cursor { next, .. } => {
+            // A wider fill of what came before took the pages: a promote comes back to this part.
+            *next = part.start.min(*next);
+            None
         }
-        return;
-    };
+        // A part of a block that was damaged on the cache device: no request begins without pages for its ends.
+        Stage::Simple | Stage::Write(_) => {
+            let pages = state.pool.take_over(volume, count);
+            if pages.is_none() {
+                pending.error.get_or_insert(Errno::Io);
+            }
+            pages
+        }
+    });
+    let Some(pages) = pages else { return };
     let fill = new_fill(state, slot, part, (whole, pages));
     submit_fill(state, fill);
 }

@@ -247,7 +247,8 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
         Judgement::Reinsert(queue, hits) => (queue, hits),
         Judgement::Demote => (Queue::Main, 0),
     };
-    let dirty = slot_state.must_be_kept();
+    let is_unflushed = slot_state == SlotState::Unflushed;
+    let dirty = slot_state.must_be_kept() && !(mutant!(CarriedUnflushedIsClean) && is_unflushed);
     // A block that must be kept goes where `retry` saw room.
     let queue = if dirty && !has_room(state, queue) { Queue::Main } else { queue };
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };

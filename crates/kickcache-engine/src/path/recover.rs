@@ -36,8 +36,6 @@ const DEPTH: u32 = 32;
 const JOURNAL_READ_BYTES: u64 = 256 << 10;
 /// Keys that are looked up side by side.
 const WARM_COUNT: usize = 16;
-/// Sequence numbers left out after a recovery, so that none of a lost batch is used again.
-const SEQUENCE_GAP: u64 = 1 << 20;
 
 /// Begins recovery.
 pub(crate) fn begin(state: &mut State) {
@@ -400,8 +398,8 @@ fn finish(state: &mut State) {
         state.cache.warm(records.iter().filter_map(|(_, record)| record.fact.key()));
         records.iter().for_each(|(_, record)| apply(state, &recovery.sequences, record));
     }
-    let next = if recovery.newest.get() == 0 { 1 } else { recovery.newest.get() + SEQUENCE_GAP };
-    state.order = Order::new(Sequence::new(next));
+    // Whatever can be read has been: no number after the newest will ever be seen again but for what is written from now on.
+    state.order = Order::new(Sequence::new(recovery.newest.get() + 1));
     let mut sealed = recovery.sealed;
     sealed.sort_unstable();
     for (_, segment) in sealed {

@@ -113,7 +113,8 @@ fn take_route(state: &mut State, slot: RequestSlot) {
 
 /// Whether an older copy of a block could come back after a power cut.
 fn may_resurface(state: &State, key: BlockKey) -> bool {
-    !state.order.is_durable(state.newest_gone) || state.cache.find(key).is_some()
+    (!state.order.is_durable(state.newest_gone) && !mutant!(GoneResurfaces))
+        || state.cache.find(key).is_some()
 }
 
 /// Appends the blocks of a write, or queues it behind others that wait for room.

@@ -1,6 +1,6 @@
 //! Bits that flip while nobody serves, in what the log itself calls durable: recovery must not take that for a torn write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kickcache_engine::format::batch::BatchHeader;
 use kickcache_engine::format::durable_range::DurableRange;
@@ -36,8 +36,10 @@ pub enum Rotted {
 /// Flips a bit in some blocks of data, or in a batch header, of which a journal block, or a header of the same segment, says
 /// that they were durable.
 pub fn rot(cache: &mut SimulatedDevice, random: &mut Random) -> Rotted {
-    // Only what is durable itself tells what was: a power cut may take the rest.
-    let durable = durable_places(cache, &cache.durable());
+    // Only what is durable itself tells what was, for a power cut may take the rest; and what was written over since,
+    // durably or not, tells nothing to who reads after a kill.
+    let now = durable_places(cache, cache.blocks());
+    let durable = durable_places(cache, &cache.durable()).and(&now);
     let flip = |cache: &mut SimulatedDevice, places: &[u64], random: &mut Random| {
         let start = places[random.index(places.len())] * BLOCK_SIZE;
         cache.flip_bit(ByteExtent { start, length: BLOCK_SIZE }, random);
@@ -62,6 +64,17 @@ pub struct DurablePlaces {
     pub data: Vec<u64>,
     /// Batch headers with a batch behind them that was durable too.
     pub headers: Vec<u64>,
+}
+
+impl DurablePlaces {
+    /// What is among others, too.
+    fn and(mut self, others: &DurablePlaces) -> DurablePlaces {
+        let (data, headers): (BTreeSet<u64>, BTreeSet<u64>) =
+            (others.data.iter().copied().collect(), others.headers.iter().copied().collect());
+        self.data.retain(|place| data.contains(place));
+        self.headers.retain(|place| headers.contains(place));
+        self
+    }
 }
 
 /// The same, data with the sequence number of its batch.

@@ -8,7 +8,9 @@ use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, 
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::stats::{CacheHealth, Status};
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
+use kickcache_engine::units::{
+    BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, SegmentIndex, VolumeId,
+};
 
 use crate::world::content::Block;
 use crate::world::device::SimulatedDevice;
@@ -71,6 +73,8 @@ pub trait Subject: Sized {
     fn health(&self) -> CacheHealth;
     /// See [`Engine::dirty_blocks`].
     fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex>;
+    /// The blocks of which the log says that the origins have them: volume, block and checksum.
+    fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)>;
     /// See [`Engine::pool_pages_used`].
     fn pool_pages_used(&self) -> u32;
     /// See [`Engine::check`].
@@ -170,6 +174,16 @@ impl Subject for Engine {
 
     fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         self.dirty_blocks(volume)
+    }
+
+    fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)> {
+        let count = u32::try_from(self.status().segments).expect("segments have numbers of 32 bits");
+        let segments = (0..count).map(SegmentIndex::new);
+        let blocks = segments.flat_map(|segment| self.blocks_in(segment));
+        blocks
+            .filter(|found| !found.is_dirty)
+            .map(|found| (found.volume, found.block, found.checksum))
+            .collect()
     }
 
     fn pool_pages_used(&self) -> u32 {

@@ -2,6 +2,7 @@
 
 mod border;
 mod effect;
+mod forgotten;
 
 use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Submission, SubmissionId,
@@ -14,6 +15,7 @@ use kickcache_engine::units::{ByteExtent, Checksum, VolumeId, VolumeSet};
 use crate::random::Random;
 use crate::world::device::{FlushTicket, SimulatedDevice, WriteTicket};
 use crate::world::host::border::{Claim, memory_of};
+use crate::world::host::forgotten::Forgotten;
 use crate::world::memory::DriverMemory;
 use crate::world::operation::{
     describe, device_and_flush, extent_of, is_durable, is_write, kind, metadata_part,
@@ -138,6 +140,7 @@ pub struct Host<E> {
     /// What crashes wait for, and how many of it were submitted.
     aim: Aim,
     aimed: u64,
+    forgotten: Forgotten,
     geometry: Geometry,
 }
 
@@ -166,6 +169,7 @@ impl<E: Subject> Host<E> {
             steps: 0,
             aim: plan.ends.aim,
             aimed: 0,
+            forgotten: Forgotten::default(),
             geometry: Geometry::for_device(plan.cache_size).expect("plans have cache devices that can be"),
         }
     }
@@ -274,8 +278,18 @@ impl<E: Subject> Host<E> {
         if self.aim == Aim::Anything {
             return;
         }
+        if self.aim == Aim::Forgotten {
+            self.forgotten.on_submit(flight.id, &flight.operation, &self.geometry);
+            return;
+        }
         let is_aimed = metadata_part(&flight.operation, &self.geometry) == Some(self.aim);
         self.aimed += u64::from(is_aimed);
+    }
+
+    /// Whether a write of an origin ended over a block that a power cut would bring back as it was.
+    fn is_over_forgotten(&self, flight: &InFlight) -> bool {
+        let Device::Origin(volume) = flight.device else { return false };
+        flight.writes && self.forgotten.overlaps(volume, flight.extent)
     }
 
     fn put_flight(&mut self, flight: InFlight) {
@@ -336,12 +350,11 @@ impl<E: Subject> Host<E> {
         around.queue.push(around.now.plus(time), Event::Complete(flight.id));
     }
 
-    /// Ends a submission and tells the engine; gives the volume whose origin let go of what a flush should have
-    /// made durable, if one did.
+    /// Ends a submission and tells the engine.
     ///
     /// # Errors
     /// If its memory is gone.
-    pub fn complete(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<Option<VolumeId>, String> {
+    pub fn complete(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         let mut flight = self.take_flight(id)?;
         self.release(&flight);
         let result = self.end(&flight, around)?;
@@ -351,11 +364,15 @@ impl<E: Subject> Host<E> {
         if let Some((pieces, _)) = memory_of(&flight.operation) {
             self.memory.release(id, pieces);
         }
+        if self.aim == Aim::Forgotten && result.is_ok() {
+            self.aimed += u64::from(self.is_over_forgotten(&flight));
+            self.forgotten.on_end(id);
+        }
         let failed = u64::from(result.is_err());
         around.trace.record(around.now, &[id, 100 + failed], || format!("complete {id:#x}: {result:?}"));
         let result = result.map(|()| Data { checksums: &flight.checksums, bytes: &flight.bytes });
         self.engine.handle_completion(around.now, Completion { id: SubmissionId::from_u64(id), result });
-        Ok(flight.forgetful_origin())
+        Ok(())
     }
 
     fn end(

@@ -101,6 +101,12 @@ impl Faults {
         *self != Faults::default()
     }
 
+    /// Whether a device may hold other bytes than it said, or says.
+    pub fn may_deceive(&self) -> bool {
+        let lies = self.cache.lie + self.origin.lie + self.rot_permille > 0;
+        lies || self.cache.forgets || self.origin.forgets || self.damage != Damage::default()
+    }
+
     /// How a submission fails, if it does.
     pub fn draw_failure(&self, operation: &DeviceOperation, random: &mut Random) -> Option<DeviceError> {
         let (rates, is_cache) = match operation {

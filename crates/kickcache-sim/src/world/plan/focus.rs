@@ -1,12 +1,12 @@
 //! Runs that aim at what seldom comes about by chance, because several rare things must meet.
 
-use kickcache_engine::config::{Mode, VolumeSettings};
+use kickcache_engine::config::{Admission, Mode, VolumeSettings};
 use kickcache_engine::time::Duration;
-use kickcache_engine::units::VolumeId;
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use crate::random::Random;
 use crate::world::plan::faults::{Damage, Faults, LongTrouble, Trouble};
-use crate::world::plan::{Aim, Plan, draw_mode};
+use crate::world::plan::{Aim, Latency, Plan, Shape, draw_mode};
 
 /// Turns some plans into one that aims at something.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
@@ -20,6 +20,9 @@ pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
         11 => rot_between_lives(plan, random),
         12 => go_out_of_service(plan, random),
         13 | 14 => trouble_a_neighbour(plan, random),
+        15 => fail_flushes_past_the_log(plan, random),
+        16 | 18 => write_behind_demotions(plan, random),
+        17 => carry_what_waits_for_a_flush(plan, random),
         _ => {}
     }
 }
@@ -155,6 +158,83 @@ fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     plan.shape.sequential_permille = 0;
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
+}
+
+/// The same for writes that are nowhere but on the origin: who flushes is told, whoever wrote.
+fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        volume.mode = if random.chance(500) { Mode::WriteAround } else { Mode::Bypass };
+    }
+    (plan.mode_changes, plan.drains, plan.absent_permille) = (false, false, 0);
+    plan.faults = Faults::default();
+    (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(1_000, 5_000), true);
+    // The engine flushes of its own accord.
+    plan.settings.origin_flush_after = Duration::from_millis(random.within(1, 10));
+    (plan.weights.read, plan.weights.promote) = (0, 0);
+    (plan.weights.write, plan.weights.flush, plan.weights.durable_permille) = (100, random.within(2, 20), 0);
+    (plan.weights.discard, plan.weights.zeroes, plan.shape.length_max) = (0, 0, 16 << 10);
+    (plan.shape.sector_permille, plan.shape.unaligned_permille, plan.shape.sequential_permille) = (0, 0, 0);
+    (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
+}
+
+/// The log goes round with blocks that the origin has, but not durably.
+fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    for volume in &mut plan.volumes {
+        (volume.dirty_low, volume.dirty_high) = (10, 50);
+        volume.idle_after = Duration::from_millis(1);
+    }
+    plan.settings.origin_flush_after = Duration::from_millis(2_000);
+    plan.faults = Faults::default();
+    plan.cache_size = 8 << 20;
+    plan.absent_permille = 0;
+    // A flush may take long, with blocks behind it that reclaim cannot wait for.
+    plan.origin_latency = Latency {
+        base: Duration::from_micros(20),
+        mean: Duration::from_micros(random.within(2_000, 6_000)),
+        stall_permille: random.within(30, 150),
+    };
+    (plan.shape.hot_permille, plan.shape.length_max) = (random.within(0, 300), 64 << 10);
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 0);
+    (plan.requests, plan.lives) = (random.within(150, 400), random.within(3, 8));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (900, 0, 1_000);
+}
+
+/// What was demoted a moment ago is written again, and the power fails before the record of it is durable: the origin may
+/// have the new content, and must not lie hidden below the old. Volumes that hold little more than the cache are read and
+/// written in sequence, so that whoever comes next needs what has just left.
+fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        (volume.mode, volume.admission, volume.sequential_cutoff) =
+            (Mode::WriteThrough, Admission::Always, None);
+    }
+    (plan.mode_changes, plan.drains, plan.absent_permille, plan.long_pause_permille) = (false, false, 0, 0);
+    plan.faults = Faults::default();
+    plan.cache_size = 8 << 20;
+    let (blocks, count) = (random.within(1_400, 2_000), plan.origin_sizes.len() as u64);
+    plan.origin_sizes.fill(blocks / count * BLOCK_SIZE);
+    plan.clients = 16;
+    plan.pause = Duration::from_micros(0);
+    // Now and then the record takes long, and writes go on behind it.
+    plan.cache_latency = Latency {
+        base: Duration::from_micros(50),
+        mean: Duration::from_micros(random.within(100, 500)),
+        stall_permille: random.within(0, 30),
+    };
+    (plan.origin_latency.base, plan.origin_latency.mean) =
+        (Duration::from_micros(20), Duration::from_micros(50));
+    plan.shape = Shape {
+        length_max: 32 << 10,
+        hot_permille: 0,
+        sequential_permille: random.within(500, 1_000),
+        ..plan.shape
+    };
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (100, 40, 0);
+    (plan.weights.durable_permille, plan.settings.origin_flush_after) = (0, Duration::from_millis(50));
+    (plan.requests, plan.lives) = (random.within(2_000, 4_000), random.within(8, 14));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.aim) = (950, 0, Aim::Forgotten);
+    plan.ends.verify = 1_000;
 }
 
 /// Hits find flipped bits.

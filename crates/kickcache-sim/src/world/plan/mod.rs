@@ -80,6 +80,8 @@ pub enum Aim {
     Checkpoint,
     /// Records.
     Records,
+    /// The end of an origin's write of a block whose older copy the cache has forgotten, but not put that on record yet.
+    Forgotten,
     /// The marks of a cache device that went out of service, or the host's note.
     Marks,
 }
@@ -246,6 +248,13 @@ fn draw_ends(random: &mut Random) -> Ends {
 }
 
 impl Plan {
+    /// Whether no block is read, for a client or for the rest of a partial one, until everything is after a crash.
+    pub fn reads_nothing(&self) -> bool {
+        let Plan { weights, shape, .. } = self;
+        let asked = weights.read + weights.promote + shape.sequential_permille;
+        asked + shape.sector_permille + shape.unaligned_permille == 0
+    }
+
     /// The plan of a seed.
     pub fn draw(random: &mut Random) -> Plan {
         let volume_count = pick(random, &[1, 1, 2, 3]);

@@ -11,6 +11,7 @@ use kickcache_engine::units::BLOCK_SIZE;
 use crate::world::device::{Loss, SimulatedDevice};
 use crate::world::host::Host;
 use crate::world::oracle::Crash;
+use crate::world::payload::index;
 use crate::world::plan::Aim;
 use crate::world::queue::Event;
 use crate::world::rot::{Rotted, rot};
@@ -142,7 +143,25 @@ impl World {
         self.is_running = true;
         host.engine.check();
         self.note(|| "recovered".to_owned());
+        if host.engine.phase() == Phase::Running && !self.plan.faults.may_deceive() {
+            self.compare_clean(host)?;
+        }
         Ok(host.engine.phase())
+    }
+
+    /// What the log calls clean is what the origin has: any other content would be found only once it is demoted.
+    fn compare_clean<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
+        for (volume, block, checksum) in host.engine.clean_blocks() {
+            let number = usize::from(volume.get());
+            let origin = &self.devices.origins[number].blocks()[index(block.get())];
+            if self.served[number] && !self.oracle.is_distrusted(volume) && origin.checksum() != checksum {
+                let (volume, at) = (volume.get(), block.byte_offset());
+                return Err(format!(
+                    "volume {volume} byte {at:#x}: a clean block is not what the origin has"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Reads everything that was ever touched, or for so many events.
@@ -204,14 +223,16 @@ impl World {
         requests: u64,
     ) -> Result<(), String> {
         self.start_clients(self.plan.requests);
-        if self.plan.ends.aim == Aim::Records || self.plan.ends.aim == Aim::Marks && self.random.chance(500) {
+        if matches!(self.plan.ends.aim, Aim::Records | Aim::Forgotten)
+            || self.plan.ends.aim == Aim::Marks && self.random.chance(500)
+        {
             // There are many: not always the first.
             let left = self.plan.requests - requests;
             self.run(&mut host, None, |world, _| world.budget <= left)?;
         }
         let before = host.aimed();
         self.run(&mut host, None, |world, host| world.budget == 0 || host.aimed() > before)?;
-        let events = self.random.below(AIMED_EVENTS);
+        let events = self.random.below(if self.plan.ends.aim == Aim::Forgotten { 2 } else { AIMED_EVENTS });
         self.run(&mut host, Some(events), |world, _| world.outstanding.is_empty())?;
         self.crash(host, crash)
     }
@@ -261,13 +282,16 @@ impl World {
         self.format::<E>()
     }
 
-    /// Whether the origin may hold what no dirty block stands for: a failed flush that lets go of it takes it from
-    /// whoever reads it later.
-    fn has_writes_past_the_log(&self) -> bool {
+    /// Whether what was read may be on the origin alone, without a dirty block that stands for it: a failed flush that
+    /// lets go of it takes it from whoever reads it later.
+    fn has_reads_past_the_log(&self) -> bool {
         let weights = &self.plan.weights;
         let is_logged = |settings: &VolumeSettings| {
             settings.mode == Mode::WriteBack && settings.sequential_cutoff.is_none()
         };
+        if self.plan.reads_nothing() {
+            return false;
+        }
         self.plan.mode_changes
             || weights.discard + weights.zeroes > 0
             || !self.plan.volumes.iter().all(is_logged)
@@ -278,7 +302,7 @@ impl World {
         self.note(|| "power cut".to_owned());
         self.summary.power_cuts += 1;
         let unit = self.plan.atomic_unit;
-        if self.has_writes_past_the_log() {
+        if self.has_reads_past_the_log() {
             self.devices.origins.iter_mut().for_each(SimulatedDevice::blame_abandoned);
         }
         let cache_loss = self.devices.cache.cut_power(unit, &mut self.random);

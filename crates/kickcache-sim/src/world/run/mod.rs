@@ -311,12 +311,7 @@ impl World {
                 self.trace.record(self.now, &[id], || format!("apply {id:#x}"));
                 host.apply(id, &mut self.around())
             }
-            Event::Complete(id) => {
-                if let Some(volume) = host.complete(id, &mut self.around())? {
-                    self.oracle.doom(volume);
-                }
-                Ok(())
-            }
+            Event::Complete(id) => host.complete(id, &mut self.around()),
             Event::Client(client) => {
                 if self.budget > 0 {
                     self.budget -= 1;

@@ -36,6 +36,8 @@ impl World {
             return Ok(Service::In);
         }
         self.note(|| "the cache device is out of service and left out".to_owned());
+        // A mark that was found may be one that the device has yet to make durable.
+        self.devices.noted = self.out_of_service::<E>()?;
         let mut blank = SimulatedDevice::new(self.plan.cache_size);
         E::format(&mut blank, [9; 16], &self.plan.origin_sizes)?;
         self.aside = Some(std::mem::replace(&mut self.devices.cache, blank));

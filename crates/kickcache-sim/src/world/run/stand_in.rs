@@ -12,7 +12,7 @@ use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId, Unmap};
 use kickcache_engine::stats::{CacheCounters, CacheHealth, Status};
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{BlockIndex, ByteExtent, PageIndex, VolumeId};
+use kickcache_engine::units::{BlockIndex, ByteExtent, Checksum, PageIndex, VolumeId};
 
 use crate::world::device::SimulatedDevice;
 use crate::world::subject::Subject;
@@ -319,6 +319,10 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
     }
 
     fn dirty_blocks(&self, _: VolumeId) -> Vec<BlockIndex> {
+        Vec::new()
+    }
+
+    fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)> {
         Vec::new()
     }
 
