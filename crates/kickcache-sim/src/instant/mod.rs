@@ -243,6 +243,11 @@ pub fn blocks_max(scale: Scale) -> u64 {
     capacity(DEVICE_SIZE_MAX) / scale.0
 }
 
+/// The fewest blocks of a trace that the smallest cache device has room for: one that asks for less gets as many.
+pub fn blocks_min(scale: Scale) -> u64 {
+    capacity(DEVICE_SIZE_MIN) / scale.0
+}
+
 /// Blocks that the segments of a cache device have room for.
 fn capacity(size: u64) -> u64 {
     Geometry::for_device(size).expect("below 15 TiB").capacity_blocks()

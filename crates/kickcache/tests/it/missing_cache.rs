@@ -168,6 +168,19 @@ fn write_back_needs_a_place_for_notes() {
 }
 
 #[test]
+fn a_start_that_fails_leaves_the_notes_as_they_were() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch, "write-back");
+    let live = std::os::unix::net::UnixListener::bind(spec.socket()).unwrap();
+    refused("a live socket", &spec.arguments());
+    assert_eq!((records("origin-"), records("cache-")), (Vec::new(), Vec::new()));
+    assert!(!spec.cache.exists(), "a cache was left behind");
+    drop(live);
+    spec.start().stop();
+}
+
+#[test]
 fn a_note_that_cannot_be_understood_is_not_ignored() {
     need_kickcache!();
     let scratch = Scratch::new();

@@ -8,9 +8,10 @@ use std::process::Output;
 use crate::bad_input::{Loop, refused, unchanged};
 use crate::client::{Client, READ, Request, WRITE};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
+use crate::faulty::FaultyDisks;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
-use crate::{need_kickcache, need_tools, skip, tools};
+use crate::{fuse, need_kickcache, need_tools, skip, tools};
 
 const ORIGIN_BYTES: u64 = 64 * MIB;
 /// Longer writes may go around a cache device that is slow.
@@ -239,6 +240,37 @@ reproduction! {
     write_through_on_tmpfs "write-through" tmpfs,
     write_around_on_tmpfs "write-around" tmpfs,
     bypass_on_tmpfs "bypass" tmpfs,
+}
+
+/// The marks cannot be written, and say after the restart that the device is in service: only the note knows better.
+#[test]
+fn a_device_that_took_no_mark_is_known_by_the_note() {
+    need_kickcache!();
+    if let Some(why) = fuse::missing() {
+        skip!("{why}");
+    }
+    let scratch = Scratch::new();
+    let disks = match FaultyDisks::start(&scratch, 8 * MIB, 16 * MIB) {
+        Ok(disks) => disks,
+        Err(why) => skip!("{why}"),
+    };
+    let spec = disks.spec(&scratch, "write-through");
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    client.write(0, &[1; 4096]);
+    client.flush();
+    disks.tell("fault cache write eio");
+    (1..64).for_each(|block| client.write(block * 131_072, &[1; 4096]));
+    assert!(is_out(&daemon));
+    client.write(0, &[2; 4096]);
+    client.flush();
+    drop(client);
+    let spec = daemon.kill();
+    disks.tell("clear");
+    let daemon = spec.start();
+    assert!(is_out(&daemon));
+    assert_eq!(daemon.connect().read(0, 4096), [2; 4096]);
+    daemon.stop();
 }
 
 const MARKS: [u64; 2] = [16_384, 540_672];

@@ -119,6 +119,21 @@ fn a_trace_is_counted_beside_the_yardsticks_and_drawn() {
 }
 
 #[test]
+fn sizes_that_are_too_small_are_left_out_or_told() {
+    need_kickcache!();
+    let desk = Desk::new();
+    // 3,001 places: 1 % of them are too few, 10 % less than the smallest cache device has room for, unless scaled.
+    let table = desk.simulate("trace vm.csv --sizes 1%,10%,50%");
+    assert!(table.contains("1 %: left out; it has"), "{table}");
+    assert!(table.contains("10 %: KICKCACHE and WIDE got the smallest"), "{table}");
+    let json = desk.json("trace vm.csv --sizes 1%,10%,50% --scale 16");
+    let notes: Vec<&str> =
+        json["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+    assert_eq!(notes, ["vm.csv, 1 %: left out; it has 30 blocks, and at least 64 are needed"]);
+    assert_eq!(json["traces"][0]["sizes"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn published_rows_come_with_a_report() {
     need_kickcache!();
     let desk = Desk::new();

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_sim::instant::{self, Fill, Outcome, Scale, Trial, blocks_max};
+use kickcache_sim::instant::{self, Fill, Outcome, Scale, Trial, blocks_max, blocks_min};
 use kickcache_sim::memory;
 use kickcache_sim::trace_file::Format;
 use kickcache_sim::trace_file::survey::Survey;
@@ -22,7 +22,7 @@ use crate::cli::simulate::{input, trace_page, trace_table};
 use crate::plan::Cutoff;
 use crate::units::{Size, show_bytes};
 
-/// Blocks of a cache that are few; a smaller one is refused.
+/// Blocks of a cache that are few; a smaller one is left out.
 const CACHE_BLOCKS_MIN: u64 = 64;
 
 const EXAMPLES: &str = "\
@@ -150,17 +150,17 @@ impl TraceArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         let mut spool = Vec::new();
         let traces = self.surveyed(&mut spool)?;
-        let tasks = self.tasks(&traces)?;
+        let (tasks, notes) = self.tasks(&traces)?;
         output::try_out(self.output.as_deref())?;
         let findings = run_all(tasks, processors()).into_iter().collect::<anyhow::Result<Vec<Finding>>>()?;
         if let Some(path) = &self.output {
             output::write(path, &trace_page::page(&traces, &findings))?;
         }
         if self.json {
-            let json = trace_table::json(&traces, &findings, self.scale);
+            let json = trace_table::json(&traces, &findings, self.scale, &notes);
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?);
         }
-        Ok(trace_table::print(&traces, &findings, out)?)
+        Ok(trace_table::print(&traces, &findings, &notes, out)?)
     }
 
     fn surveyed(&self, spool: &mut Vec<File>) -> Result<Vec<Surveyed>, Failure> {
@@ -179,14 +179,24 @@ impl TraceArgs {
         paths.into_iter().map(look).collect()
     }
 
+    /// What a user should know of a size that is small for a trace.
+    fn note(&self, size: CacheSize, blocks: u64, name: &str) -> Option<String> {
+        if blocks < CACHE_BLOCKS_MIN {
+            return Some(format!(
+                "{name}, {size}: left out; it has {blocks} blocks, and at least {CACHE_BLOCKS_MIN} are needed"
+            ));
+        }
+        let least = blocks_min(Scale(self.scale));
+        (blocks < least).then(|| {
+            format!(
+                "{name}, {size}: KICKCACHE and WIDE got the smallest cache device there is, with room for {least} blocks \
+                 instead of {blocks}; a larger --scale makes it fit"
+            )
+        })
+    }
+
     /// Refuses sizes that no cache can have.
     fn check(&self, size: CacheSize, blocks: u64, name: &str) -> Result<(), Failure> {
-        if blocks < CACHE_BLOCKS_MIN {
-            return Err(Failure::usage(format!(
-                "a cache of {size} has {blocks} blocks for {name}; at least {CACHE_BLOCKS_MIN} are needed; \
-                 give larger --sizes"
-            )));
-        }
         let most = blocks_max(Scale(self.scale));
         if blocks > most {
             let (found, most) = (show_bytes(blocks * BLOCK_SIZE), show_bytes(most * BLOCK_SIZE));
@@ -200,11 +210,19 @@ impl TraceArgs {
             .map_err(|error| Failure::usage(format!("a cache of {size} for {name}: {error}")))
     }
 
-    fn tasks(&self, traces: &[Surveyed]) -> Result<Vec<Task<anyhow::Result<Finding>>>, Failure> {
-        let mut tasks = Vec::new();
+    /// The runs, and notes on sizes that are too small.
+    fn tasks(
+        &self,
+        traces: &[Surveyed],
+    ) -> Result<(Vec<Task<anyhow::Result<Finding>>>, Vec<String>), Failure> {
+        let (mut tasks, mut notes) = (Vec::new(), Vec::new());
         for (trace, surveyed) in traces.iter().enumerate() {
             for size in &self.sizes {
                 let cache_blocks = size.blocks(surveyed.survey.footprint);
+                notes.extend(self.note(*size, cache_blocks, &surveyed.name));
+                if cache_blocks < CACHE_BLOCKS_MIN {
+                    continue;
+                }
                 self.check(*size, cache_blocks, &surveyed.name)?;
                 let (path, survey) = (surveyed.path.clone(), surveyed.survey.clone());
                 let (size, scale) = (*size, Scale(self.scale));
@@ -225,7 +243,10 @@ impl TraceArgs {
                 });
             }
         }
-        Ok(tasks)
+        match notes.first().filter(|_| tasks.is_empty()) {
+            Some(note) => Err(Failure::usage(format!("{note}; give larger --sizes"))),
+            None => Ok((tasks, notes)),
+        }
     }
 }
 

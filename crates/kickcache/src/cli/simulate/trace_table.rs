@@ -12,7 +12,12 @@ use crate::cli::table::{Align, Cell, Colour, Table};
 use crate::units::{show_bytes, show_ratio};
 
 /// Prints the table.
-pub(crate) fn print(traces: &[Surveyed], findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn print(
+    traces: &[Surveyed],
+    findings: &[Finding],
+    notes: &[String],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut columns = vec![("TRACE", Align::Left), ("CACHE", Align::Right), ("BYTES", Align::Right)];
     columns.extend(yardstick::NAMES.map(|name| (name, Align::Right)));
     columns.extend(["KICKCACHE", "WRITTEN", "WIDE", "READ"].map(|name| (name, Align::Right)));
@@ -27,7 +32,8 @@ pub(crate) fn print(traces: &[Surveyed], findings: &[Finding], out: &mut dyn Wri
         "\nHits in percent of the blocks read and written; KICKCACHE brings in what is asked for, WIDE lets the fill \
          window adapt.\nWRITTEN: bytes written to the cache device for each byte that entered the cache. READ: bytes \
          that WIDE read from\nthe origin for each that it reads without."
-    )
+    )?;
+    notes.iter().try_for_each(|note| writeln!(out, "Note: {note}."))
 }
 
 fn row(trace: &Surveyed, finding: &Finding) -> Vec<String> {
@@ -54,7 +60,7 @@ pub(crate) fn origin_factor(finding: &Finding) -> f64 {
 }
 
 /// The figures by trace.
-pub(crate) fn json(traces: &[Surveyed], findings: &[Finding], scale: u64) -> Value {
+pub(crate) fn json(traces: &[Surveyed], findings: &[Finding], scale: u64, notes: &[String]) -> Value {
     let of_trace = |(index, trace): (usize, &Surveyed)| {
         let sizes: Vec<Value> =
             findings.iter().filter(|finding| finding.trace == index).map(of_size).collect();
@@ -65,7 +71,7 @@ pub(crate) fn json(traces: &[Surveyed], findings: &[Finding], scale: u64) -> Val
             "sizes": sizes,
         })
     };
-    json!({ "scale": scale, "traces": traces.iter().enumerate().map(of_trace).collect::<Vec<_>>() })
+    json!({ "scale": scale, "notes": notes, "traces": traces.iter().enumerate().map(of_trace).collect::<Vec<_>>() })
 }
 
 fn of_size(finding: &Finding) -> Value {
