@@ -146,6 +146,9 @@ pub(crate) struct Finding {
     pub(crate) adaptive: Outcome,
 }
 
+/// What gives a finding.
+type Run = Task<anyhow::Result<Finding>>;
+
 impl TraceArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         let mut spool = Vec::new();
@@ -211,10 +214,7 @@ impl TraceArgs {
     }
 
     /// The runs, and notes on sizes that are too small.
-    fn tasks(
-        &self,
-        traces: &[Surveyed],
-    ) -> Result<(Vec<Task<anyhow::Result<Finding>>>, Vec<String>), Failure> {
+    fn tasks(&self, traces: &[Surveyed]) -> Result<(Vec<Run>, Vec<String>), Failure> {
         let (mut tasks, mut notes) = (Vec::new(), Vec::new());
         for (trace, surveyed) in traces.iter().enumerate() {
             for size in &self.sizes {
