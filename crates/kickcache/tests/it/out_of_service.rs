@@ -7,7 +7,7 @@ use std::process::Output;
 
 use crate::bad_input::{Loop, refused, unchanged};
 use crate::client::{Client, READ, Request, WRITE};
-use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
+use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
 use crate::faulty::FaultyDisks;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
@@ -377,6 +377,53 @@ fn a_device_that_was_out_of_service_and_cannot_be_read_is_known_by_its_origin() 
     }
     let daemon = spec.start();
     assert!(is_out(&daemon));
+    daemon.stop();
+}
+
+/// Two volumes on one cache device: only the one that needs the device is not served.
+#[test]
+fn a_volume_that_needs_nothing_is_served_beside_one_that_does() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = Spec::new(&scratch, &scratch.sparse("one", 8 * MIB), "write-back", "8M");
+    scratch.sparse("two", 8 * MIB);
+    let socket = |name: &str| scratch.path(&format!("{name}.sock"));
+    let mut config = format!(
+        "control = \"{}\"\n[[cache]]\ndevice = \"{}\"\nsize = \"8M\"\n",
+        spec.control().display(),
+        spec.cache.display()
+    );
+    for (name, mode) in [("one", "write-back"), ("two", "write-through")] {
+        config += &format!("[[cache.volume]]\nname = \"{name}\"\nmode = \"{mode}\"\n");
+        config += &format!("origin = \"{}\"\n", scratch.path(name).display());
+        config += &format!("nbd = [\"unix:{}\"]\n", socket(name).display());
+    }
+    fs::write(scratch.path("config.toml"), config).unwrap();
+    let start = |sockets: &[PathBuf]| {
+        let arguments = vec!["serve".into(), "--config".into(), scratch.path("config.toml").into()];
+        Daemon::start(guarded(KICKCACHE, arguments), spec.clone(), sockets)
+    };
+    let daemon = start(&[socket("one"), socket("two")]);
+    for name in ["one", "two"] {
+        let mut client = Client::connect(&socket(name), name).unwrap();
+        client.write(MIB, &[5; 65536]);
+        client.flush();
+    }
+    daemon.control(&["drain", "two", "--wait"]);
+    daemon.stop();
+    let file = File::options().write(true).open(&spec.cache).unwrap();
+    file.write_all_at(&[0x5a; 100], MARKS[0] + 20).unwrap();
+    let daemon = start(&[socket("two")]);
+    assert!(daemon.log().contains("volume one is not served: 16 dirty blocks"), "{}", daemon.log());
+    assert!(!socket("one").exists(), "the volume that needs the device is served");
+    let mut client = Client::connect(&socket("two"), "two").unwrap();
+    assert_eq!(client.read(MIB, 65536), [5; 65536]);
+    drop(client);
+    daemon.stop();
+    // Written back, both are served.
+    tools::run(KICKCACHE, ["drain", "one", "--cache", spec.cache.to_str().unwrap(), "--accept-older"]);
+    let daemon = start(&[socket("one"), socket("two")]);
+    assert_eq!(Client::connect(&socket("one"), "one").unwrap().read(MIB, 65536), [5; 65536]);
     daemon.stop();
 }
 
