@@ -89,7 +89,7 @@ fn a_guest_may_connect_to_a_socket_of_systemd() {
     let spec = Spec::new(&scratch, &scratch.sparse("origin", 8 * MIB), "write-back", "16M");
     let socket = scratch.path("guest.sock");
     let mut arguments: Vec<OsString> = vec!["-l".into(), socket.clone().into()];
-    arguments.extend(["--fdname=vhost-user".into(), KICKCACHE.into()]);
+    arguments.extend(["-E", "KICKCACHE_STATE", "--fdname=vhost-user", KICKCACHE].map(Into::into));
     arguments.extend(spec.arguments());
     // It starts the daemon when somebody connects.
     let daemon = Daemon::start(guarded("systemd-socket-activate", arguments), spec, &[]);
