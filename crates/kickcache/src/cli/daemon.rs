@@ -246,6 +246,9 @@ fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
             admission: volume.admission.into(),
             sequential_cutoff: volume.sequential_cutoff.bytes(),
             fill_window_max: volume.fill_window_max.bytes(),
+            dirty_low: volume.dirty_limit.low(),
+            dirty_high: volume.dirty_limit.high(),
+            dirty_limit: volume.dirty_limit.limit(),
             ..VolumeSettings::new(VolumeId::new(0))
         },
         exports: volume.nbd.iter().map(address).collect::<Result<_, _>>()?,
@@ -268,6 +271,10 @@ fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
         origin_content: match volume.origin_state.changed {
             true => config::OriginContent::Changed,
             false => config::OriginContent::Kept,
+        },
+        origin_flush: match volume.origin_state.flushless {
+            true => config::OriginFlush::Assumed,
+            false => config::OriginFlush::Needed,
         },
         origin_cache: match volume.origin_state.forced {
             true => config::OriginCache::Accept,

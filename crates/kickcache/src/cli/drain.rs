@@ -12,7 +12,7 @@ use crate::cli::options::{ControlOption, StateOption};
 use crate::control::last_error::LastError;
 use crate::control::report::{CacheReport, Report, VolumeReport};
 use crate::offline::drain::{DrainPlan, OlderBlocks, drain};
-use crate::serve::config::{OriginCache, OriginMove};
+use crate::serve::config::{OriginCache, OriginFlush, OriginMove};
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -54,6 +54,9 @@ pub(crate) struct DrainArgs {
     /// Accept an origin that is a kickcache cache device
     #[arg(long, requires = "origin")]
     force_origin: bool,
+    /// Say that an origin that cannot be flushed will do: what is written back may be lost when its power fails
+    #[arg(long, requires = "origin")]
+    origin_no_flush: bool,
     /// Write back what a cache device out of service alone holds, although the origin may have newer data there
     #[arg(long, requires = "cache")]
     accept_older: bool,
@@ -81,6 +84,7 @@ impl DrainArgs {
             volume: self.volume.as_deref(),
             origin: self.origin.as_deref(),
             origin_move: if self.origin_moved { OriginMove::Accept } else { OriginMove::Refuse },
+            origin_flush: if self.origin_no_flush { OriginFlush::Assumed } else { OriginFlush::Needed },
             origin_cache: if self.force_origin { OriginCache::Accept } else { OriginCache::Refuse },
         };
         let bar = progress_bar();

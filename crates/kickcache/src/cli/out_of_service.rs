@@ -19,6 +19,8 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
         cache.volumes.iter().filter_map(|volume| identity_of(&volume.origin).ok()).collect();
     let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };
     let Some(standing) = standing else { return leave_out(cache, state) };
+    // A mark that was found may be one that the device has yet to make durable.
+    complete(&cache.device, state, &standing, &[])?;
     let device = cache.device.display();
     tracing::warn!(
         "{device} is out of service: volumes are served from their origins alone; to use it again, stop, then `kickcache \

@@ -9,6 +9,7 @@ use clap::ArgGroup;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
 use crate::plan::address::{AddressError, NbdAddress};
+use crate::plan::dirty_limit::DirtyLimit;
 use crate::plan::{
     Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, nbd_unless,
     parse_fill_window, parse_guest_block,
@@ -44,7 +45,7 @@ SIGUSR2 are written to the log and change nothing; SIGPIPE is ignored.";
 const CAPABILITIES: &str = r#"{"type": "block", "features": ["read-only"]}"#;
 
 /// The flags that a configuration file replaces.
-const VOLUME_FLAGS: [&str; 12] = [
+const VOLUME_FLAGS: [&str; 13] = [
     "cache",
     "origin",
     "name",
@@ -56,6 +57,7 @@ const VOLUME_FLAGS: [&str; 12] = [
     "read_only",
     "sequential_cutoff",
     "fill_window_max",
+    "dirty_limit",
     "admission",
 ];
 
@@ -100,6 +102,9 @@ pub(crate) struct ServeArgs {
     /// The most that one miss brings in: a power of two from 4K to 1M [default: 1M]
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_fill_window, allow_hyphen_values = true)]
     fill_window_max: Option<Size>,
+    /// Writes go through to the origin while more than this of the cache device is dirty: 1% to 90% [default: 70%]
+    #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
+    dirty_limit: Option<DirtyLimit>,
     /// Which misses are cached [default: pressure]
     #[arg(long, value_enum, requires = "cache")]
     admission: Option<AdmissionWord>,
@@ -134,6 +139,12 @@ pub(crate) struct ServeArgs {
     /// With several volumes say which: --force-origin=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     force_origin: Vec<String>,
+    /// Say that an origin that cannot be flushed will do: what it was given last may be lost when its power fails
+    ///
+    /// Even what a client flushed may be lost then, without a word. With several volumes say which:
+    /// --origin-no-flush=vm1
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    origin_no_flush: Vec<String>,
     /// Serve the origins alone, as when the cache device is gone for good; refused if it holds dirty blocks
     ///
     /// What the cache device holds of these volumes is dropped: it would be old. With several cache devices say which:
@@ -202,6 +213,8 @@ impl ServeArgs {
         mark_origins(&mut plan, "--origin-changed", &self.origin_changed, |state| state.changed = true)?;
         mark_origins(&mut plan, "--origin-grown", &self.origin_grown, |state| state.grown = true)?;
         mark_origins(&mut plan, "--force-origin", &self.force_origin, |state| state.forced = true)?;
+        let flushless = &self.origin_no_flush;
+        mark_origins(&mut plan, "--origin-no-flush", flushless, |state| state.flushless = true)?;
         self.leave_out(&mut plan.caches)?;
         plan.check()?;
         Ok(plan)
@@ -215,6 +228,7 @@ impl ServeArgs {
             admission: self.admission.unwrap_or(default.admission),
             sequential_cutoff: self.sequential_cutoff.unwrap_or(default.sequential_cutoff),
             fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
+            dirty_limit: self.dirty_limit.unwrap_or(default.dirty_limit),
             access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
             nbd: match self.nbd.is_empty() {
                 true => nbd_unless(self.vhost_user.as_deref(), &name),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
 use crate::plan::address::NbdAddress;
+use crate::plan::dirty_limit::DirtyLimit;
 use crate::plan::{
     Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, PlanError, ServePlan, VolumePlan,
     default_control, nbd_unless,
@@ -107,6 +108,10 @@ struct Volume {
     sequential_cutoff: Cutoff,
     fill_window_max: Option<Size>,
     #[serde(default)]
+    dirty_limit: DirtyLimit,
+    #[serde(default)]
+    origin_no_flush: bool,
+    #[serde(default)]
     read_only: bool,
     #[serde(default, deserialize_with = "addresses")]
     nbd: Option<Vec<NbdAddress>>,
@@ -141,8 +146,9 @@ impl Volume {
             admission: self.admission,
             sequential_cutoff: self.sequential_cutoff,
             fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
+            dirty_limit: self.dirty_limit,
             access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
-            origin_state: OriginState::default(),
+            origin_state: OriginState { flushless: self.origin_no_flush, ..OriginState::default() },
             nbd: self.nbd.unwrap_or_else(|| nbd_unless(self.vhost_user.as_deref(), &self.name)),
             vhost_user: self.vhost_user,
             guest_block: self.guest_block.unwrap_or(default.guest_block),

@@ -160,7 +160,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: duplicate key
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `read-only`, `nbd`, `vhost-user`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-limit`, `origin-no-flush`, `read-only`, `nbd`, `vhost-user`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`

@@ -19,7 +19,14 @@ pub struct Buffers {
     pool: Mapping,
     bytes: usize,
     bytes_max: usize,
+    /// By volume: its part of the bytes in use.
+    owned: Vec<usize>,
+    owned_max: usize,
 }
+
+/// Of the bound of all requests, the part that one of several volumes may have: what waits for an origin that does not answer
+/// must not take all memory.
+const OWNED_PART: usize = 2;
 
 /// Whether a request may pass the bound of all requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,35 +41,53 @@ pub enum Bound {
 enum Slot {
     Free,
     Empty,
-    Payload { chunk: Chunk, shift: usize, length: usize },
+    Payload { chunk: Chunk, shift: usize, length: usize, owner: usize },
 }
 
 impl Buffers {
-    /// Buffers with a bound on the payload bytes in use, and a pool of 4 KiB pages.
+    /// Buffers with a bound on the payload bytes in use by so many volumes, and a pool of 4 KiB pages.
     ///
     /// # Errors
     /// If the system has no memory.
-    pub fn new(bytes_max: usize, pool_pages: u32) -> io::Result<Buffers> {
+    pub fn new(bytes_max: usize, volumes: usize, pool_pages: u32) -> io::Result<Buffers> {
         let pages = usize::try_from(pool_pages).expect("usize has at least 32 bits");
         let pool = Mapping::new(pages.max(1) * BLOCK_BYTES)?;
         let allocator = Allocator::default();
-        Ok(Buffers { slots: Vec::new(), free: Vec::new(), allocator, pool, bytes: 0, bytes_max })
+        Ok(Buffers {
+            slots: Vec::new(),
+            free: Vec::new(),
+            allocator,
+            pool,
+            bytes: 0,
+            bytes_max,
+            owned: vec![0; volumes],
+            owned_max: if volumes > 1 { bytes_max / OWNED_PART } else { bytes_max },
+        })
     }
 
-    /// A request with memory for the bytes of an extent, or `None` if that would pass the bound. A request larger
-    /// than the bound is let through when nothing else is in use.
+    /// A request with memory for the bytes of an extent of a volume, given by its number, or `None` if that would pass the
+    /// bound of all requests or the volume's part of it. A request larger than that is let through when nothing else is
+    /// in use.
     ///
     /// # Errors
     /// If the system has no memory.
-    pub fn allocate(&mut self, extent: ByteExtent, bound: Bound) -> io::Result<Option<RequestId>> {
+    pub fn allocate(
+        &mut self,
+        owner: usize,
+        extent: ByteExtent,
+        bound: Bound,
+    ) -> io::Result<Option<RequestId>> {
         let shift = usize::try_from(extent.start % 4096).expect("below 4096");
         let length = usize::try_from(extent.length).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        if bound == Bound::Kept && self.bytes != 0 && self.bytes + length > self.bytes_max {
+        let passes = |used: usize, most: usize| used != 0 && used + length > most;
+        let is_over = passes(self.bytes, self.bytes_max) || passes(self.owned[owner], self.owned_max);
+        if bound == Bound::Kept && is_over {
             return Ok(None);
         }
         let chunk = self.allocator.allocate(shift + length)?;
         self.bytes += length;
-        Ok(Some(self.place(Slot::Payload { chunk, shift, length })))
+        self.owned[owner] += length;
+        Ok(Some(self.place(Slot::Payload { chunk, shift, length, owner })))
     }
 
     /// A request without memory.
@@ -79,8 +104,9 @@ impl Buffers {
         match slot {
             Slot::Free => panic!("request {id:?} was released twice"),
             Slot::Empty => {}
-            Slot::Payload { chunk, length, .. } => {
+            Slot::Payload { chunk, length, owner, .. } => {
                 self.bytes -= length;
+                self.owned[owner] -= length;
                 self.allocator.release(chunk);
             }
         }
@@ -137,7 +163,7 @@ impl Buffers {
 
     fn whole(&self, id: RequestId) -> (*mut u8, usize) {
         match &self.slots[index(id)] {
-            Slot::Payload { chunk, shift, length } => (chunk.base().wrapping_add(*shift), *length),
+            Slot::Payload { chunk, shift, length, .. } => (chunk.base().wrapping_add(*shift), *length),
             Slot::Free => panic!("request {id:?} is not in use"),
             Slot::Empty => (std::ptr::NonNull::dangling().as_ptr(), 0),
         }
@@ -169,9 +195,9 @@ mod tests {
 
     #[test]
     fn payload_lies_like_the_volume() {
-        let mut buffers = Buffers::new(1 << 20, 4).unwrap();
+        let mut buffers = Buffers::new(1 << 20, 1, 4).unwrap();
         for start in [0, 1, 512, 4095, 8192] {
-            let id = buffers.allocate(extent(start, 5000), Bound::Kept).unwrap().unwrap();
+            let id = buffers.allocate(0, extent(start, 5000), Bound::Kept).unwrap().unwrap();
             assert_eq!(buffers.payload(id).as_ptr().addr() as u64 % 4096, start % 4096);
             assert_eq!(buffers.payload_mut(id).len(), 5000);
             buffers.release(id);
@@ -181,18 +207,29 @@ mod tests {
 
     #[test]
     fn the_bound_holds_but_never_blocks_the_only_request() {
-        let mut buffers = Buffers::new(8192, 1).unwrap();
-        let large = buffers.allocate(extent(0, 1 << 20), Bound::Kept).unwrap().unwrap();
-        assert!(buffers.allocate(extent(0, 1), Bound::Kept).unwrap().is_none());
+        let mut buffers = Buffers::new(8192, 1, 1).unwrap();
+        let large = buffers.allocate(0, extent(0, 1 << 20), Bound::Kept).unwrap().unwrap();
+        assert!(buffers.allocate(0, extent(0, 1), Bound::Kept).unwrap().is_none());
         buffers.release(large);
-        assert!(buffers.allocate(extent(0, 4096), Bound::Kept).unwrap().is_some());
-        assert!(buffers.allocate(extent(0, 4096), Bound::Kept).unwrap().is_some());
-        assert!(buffers.allocate(extent(0, 1), Bound::Kept).unwrap().is_none());
+        assert!(buffers.allocate(0, extent(0, 4096), Bound::Kept).unwrap().is_some());
+        assert!(buffers.allocate(0, extent(0, 4096), Bound::Kept).unwrap().is_some());
+        assert!(buffers.allocate(0, extent(0, 1), Bound::Kept).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_volume_leaves_half_to_the_others() {
+        let mut buffers = Buffers::new(16_384, 2, 1).unwrap();
+        let mut allocate = |owner| buffers.allocate(owner, extent(0, 4096), Bound::Kept).unwrap();
+        let own = [allocate(0), allocate(0)].map(Option::unwrap);
+        assert!(allocate(0).is_none(), "the other half is the others'");
+        assert!(allocate(1).is_some() && allocate(1).is_some() && allocate(1).is_none());
+        own.into_iter().for_each(|id| buffers.release(id));
+        assert!(buffers.allocate(0, extent(0, 4096), Bound::Kept).unwrap().is_some());
     }
 
     #[test]
     fn pool_pieces_run_on_into_the_next_page() {
-        let buffers = Buffers::new(0, 2).unwrap();
+        let buffers = Buffers::new(0, 1, 2).unwrap();
         let first = Piece { memory: Memory::Pool { page: PageIndex::new(0), offset: 4095 }, length: 4097 };
         let second = Piece { memory: Memory::Pool { page: PageIndex::new(1), offset: 0 }, length: 4096 };
         assert_eq!(buffers.address(first).wrapping_add(1), buffers.address(second));
@@ -201,7 +238,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "outside")]
     fn pieces_outside_of_the_pool_are_refused() {
-        let buffers = Buffers::new(0, 2).unwrap();
+        let buffers = Buffers::new(0, 1, 2).unwrap();
         buffers.address(Piece { memory: Memory::Pool { page: PageIndex::new(1), offset: 1 }, length: 4096 });
     }
 }

@@ -15,8 +15,11 @@ use crate::driver::workers::Workers;
 const SUBMISSIONS: u32 = 1024;
 /// Entries of the completion queue; the kernel keeps what does not fit.
 const COMPLETIONS: u32 = 8192;
-/// Threads for what io_uring cannot do.
+/// Threads of a device for what io_uring cannot do.
 const WORKER_COUNT: usize = 2;
+/// Threads of the kernel for what a device cannot do without waiting, for each device: as many as it is given at once.
+/// By default there are four a processor for all devices together, and one that does not answer would soon have them.
+const KERNEL_WORKER_COUNT: u32 = 128;
 
 const TAG_SHIFT: u32 = 62;
 const TAG_IO: u64 = 0;
@@ -74,7 +77,7 @@ impl Ring {
             }
             self.watch_workers();
         }
-        if let Some(workers) = &self.workers {
+        if let Some(workers) = &mut self.workers {
             workers.push(token, io);
         }
     }
@@ -148,6 +151,9 @@ impl Drop for Ring {
 impl Backend for Ring {
     fn register(&mut self, fds: &[RawFd]) -> Vec<Target> {
         let registered = self.ring.submitter().register_files(fds).is_ok();
+        let count = u32::try_from(fds.len()).unwrap_or(u32::MAX).saturating_mul(KERNEL_WORKER_COUNT);
+        // The bounded ones; where this is refused the default has to do.
+        let _ = self.ring.submitter().register_iowq_max_workers(&mut [count, 0]);
         let fixed = |index: usize| u32::try_from(index).ok().filter(|_| registered);
         fds.iter().enumerate().map(|(index, &fd)| Target { fd, fixed: fixed(index) }).collect()
     }

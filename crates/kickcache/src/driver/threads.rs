@@ -12,7 +12,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use crate::driver::backend::{Backend, Doorbells, Event, Interest, Io, Target, WATCH_KEY_MAX};
 use crate::driver::workers::Workers;
 
-/// Threads that execute I/O: as many as a disk takes requests at once with profit.
+/// Threads of a device: as many as a disk takes requests at once with profit.
 const WORKER_COUNT: usize = 32;
 /// Events taken from epoll at once.
 const EVENTS_MAX: usize = 256;

@@ -1,86 +1,126 @@
-//! Threads that execute I/O with blocking system calls.
+//! Threads that execute I/O with blocking system calls: each device has its own, so that one that does not answer keeps
+//! nobody else waiting.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::driver::backend::{Event, Io, IoKind};
 use crate::driver::wakeup::Wakeup;
 
-/// A pool of threads; what ended is collected after its wakeup rang.
+/// The threads of all devices; what ended is collected after its wakeup rang.
 pub(crate) struct Workers {
+    ended: Arc<Ended>,
+    lanes: BTreeMap<RawFd, Lane>,
+    threads_max: usize,
+}
+
+struct Ended {
+    events: Mutex<Vec<Event>>,
+    wakeup: Wakeup,
+}
+
+/// The jobs and threads of a device.
+#[derive(Default)]
+struct Lane {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
+#[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
     more: Condvar,
-    ended: Mutex<Vec<Event>>,
-    wakeup: Wakeup,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<(u32, Io)>,
+    /// Threads that wait for a job and were not called.
+    idle: usize,
+    /// Threads that were called and have not woken yet.
+    called: usize,
     closed: bool,
 }
 
 impl Workers {
-    pub(crate) fn new(count: usize) -> io::Result<Workers> {
-        let shared = Arc::new(Shared {
-            queue: Mutex::default(),
-            more: Condvar::new(),
-            ended: Mutex::default(),
-            wakeup: Wakeup::new()?,
-        });
-        let mut workers = Workers { shared, threads: Vec::new() };
-        for _ in 0..count {
-            let shared = Arc::clone(&workers.shared);
-            let builder = thread::Builder::new().name("kickcache-io".into());
-            workers.threads.push(builder.spawn(move || shared.work())?);
-        }
-        Ok(workers)
+    /// At most so many threads for each device; they are started when they are needed.
+    pub(crate) fn new(threads_max: usize) -> io::Result<Workers> {
+        let ended = Ended { events: Mutex::default(), wakeup: Wakeup::new()? };
+        Ok(Workers { ended: Arc::new(ended), lanes: BTreeMap::new(), threads_max })
     }
 
-    pub(crate) fn push(&self, token: u32, io: Io) {
-        lock(&self.shared.queue).jobs.push_back((token, io));
-        self.shared.more.notify_one();
+    pub(crate) fn push(&mut self, token: u32, io: Io) {
+        let lane = self.lanes.entry(io.target.fd).or_default();
+        let mut queue = lock(&lane.shared.queue);
+        queue.jobs.push_back((token, io));
+        if queue.idle > 0 {
+            queue.idle -= 1;
+            queue.called += 1;
+            lane.shared.more.notify_one();
+            return;
+        }
+        drop(queue);
+        if lane.threads.len() < self.threads_max {
+            lane.start_thread(&self.ended);
+        }
     }
 
     /// Moves what ended to `events`.
     pub(crate) fn drain(&self, events: &mut Vec<Event>) {
-        self.shared.wakeup.clear();
-        events.append(&mut lock(&self.shared.ended));
+        self.ended.wakeup.clear();
+        events.append(&mut lock(&self.ended.events));
     }
 
     /// Readable when there is something to drain.
     pub(crate) fn wakeup(&self) -> BorrowedFd<'_> {
-        self.shared.wakeup.as_fd()
+        self.ended.wakeup.as_fd()
+    }
+}
+
+impl Lane {
+    /// Starts a thread. If the system has none left, the jobs wait for those that there are; without any, they fail.
+    fn start_thread(&mut self, ended: &Arc<Ended>) {
+        let (shared, to) = (Arc::clone(&self.shared), Arc::clone(ended));
+        match thread::Builder::new().name("kickcache-io".into()).spawn(move || shared.work(&to)) {
+            Ok(thread) => self.threads.push(thread),
+            Err(_) if self.threads.is_empty() => {
+                let jobs = std::mem::take(&mut lock(&self.shared.queue).jobs);
+                jobs.into_iter().for_each(|(token, _)| ended.push(token, -libc::EAGAIN));
+            }
+            Err(_) => {}
+        }
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        lock(&self.shared.queue).closed = true;
-        self.shared.more.notify_all();
-        for thread in self.threads.drain(..) {
+        for lane in self.lanes.values() {
+            lock(&lane.shared.queue).closed = true;
+            lane.shared.more.notify_all();
+        }
+        for thread in std::mem::take(&mut self.lanes).into_values().flat_map(|lane| lane.threads) {
             let _ = thread.join();
         }
     }
 }
 
+impl Ended {
+    fn push(&self, token: u32, result: i32) {
+        let mut events = lock(&self.events);
+        events.push(Event::Io { token, result });
+        if events.len() == 1 {
+            self.wakeup.ring();
+        }
+    }
+}
+
 impl Shared {
-    fn work(&self) {
+    fn work(&self, ended: &Ended) {
         while let Some((token, io)) = self.next() {
-            let event = Event::Io { token, result: perform(&io) };
-            let mut ended = lock(&self.ended);
-            ended.push(event);
-            if ended.len() == 1 {
-                self.wakeup.ring();
-            }
+            ended.push(token, perform(&io));
         }
     }
 
@@ -93,7 +133,13 @@ impl Shared {
             if queue.closed {
                 return None;
             }
+            queue.idle += 1;
             queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            // A thread may wake without being called.
+            match queue.called {
+                0 => queue.idle -= 1,
+                _ => queue.called -= 1,
+            }
         }
     }
 }

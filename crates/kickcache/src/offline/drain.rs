@@ -13,8 +13,8 @@ use crate::extents::show_extents;
 use crate::offline::standing::{Incomplete, complete, forget_dirty, out_of_service};
 use crate::offline::{EXTENTS_SHOWN, OfflineError};
 use crate::serve::config::{
-    CacheConfig, CacheService, OriginCache, OriginMove, OriginSource, Replacement, ServerConfig, StatePlace,
-    VolumeConfig,
+    CacheConfig, CacheService, OriginCache, OriginFlush, OriginMove, OriginSource, Replacement, ServerConfig,
+    StatePlace, VolumeConfig,
 };
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle};
@@ -38,6 +38,8 @@ pub struct DrainPlan<'a> {
     pub origin_move: OriginMove,
     /// Whether one of another name may be a cache device itself.
     pub origin_cache: OriginCache,
+    /// Whether the origin can be flushed.
+    pub origin_flush: OriginFlush,
     /// What to do where the origin may have newer blocks than a cache device out of service.
     pub older: OlderBlocks,
     /// Where it is noted what is dirty.
@@ -148,6 +150,7 @@ fn server_config(
     let volume = VolumeConfig {
         origin_move: plan.origin_move,
         origin_cache: plan.origin_cache,
+        origin_flush: plan.origin_flush,
         ..VolumeConfig::new(&record.name, origin, VolumeSettings::new(record.id))
     };
     ServerConfig { state: plan.state.clone(), ..ServerConfig::new(cache, vec![volume]) }

@@ -96,7 +96,8 @@ fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<Standing>
     Ok(None)
 }
 
-/// Puts on record that volumes no longer need a device out of service: on the device, or elsewhere, or both.
+/// Puts on record, durably, that a device is out of service and which volumes no longer need it: on the device, or
+/// elsewhere, or both.
 ///
 /// # Errors
 /// If neither can be written.

@@ -2,6 +2,7 @@
 
 pub mod address;
 mod check;
+pub mod dirty_limit;
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use kickcache_engine::config::{FILL_WINDOW_MAX, FILL_WINDOW_MIN};
 use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 
 use crate::plan::address::NbdAddress;
+use crate::plan::dirty_limit::DirtyLimit;
 use crate::units::Size;
 use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
 
@@ -74,6 +76,8 @@ pub struct VolumePlan {
     pub sequential_cutoff: Cutoff,
     /// Upper bound of the fill window.
     pub fill_window_max: Size,
+    /// How much of the log its dirty blocks may fill.
+    pub dirty_limit: DirtyLimit,
     /// Whether clients may write.
     pub access: Access,
     /// What the user says about the origin.
@@ -96,6 +100,7 @@ impl VolumePlan {
             admission: AdmissionWord::default(),
             sequential_cutoff: Cutoff::default(),
             fill_window_max: Size::from_bytes(FILL_WINDOW_MAX),
+            dirty_limit: DirtyLimit::default(),
             access: Access::default(),
             origin_state: OriginState::default(),
             nbd: Vec::new(),
@@ -136,6 +141,8 @@ pub struct OriginState {
     pub grown: bool,
     /// It may be a cache device itself.
     pub forced: bool,
+    /// It cannot be flushed, and need not be.
+    pub flushless: bool,
 }
 
 /// Above which length a sequential stream is bypassed.

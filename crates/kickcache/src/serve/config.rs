@@ -112,6 +112,8 @@ pub struct VolumeConfig {
     pub origin_content: OriginContent,
     /// Whether the origin may carry the superblock of a cache device.
     pub origin_cache: OriginCache,
+    /// Whether the origin can be flushed.
+    pub origin_flush: OriginFlush,
 }
 
 impl VolumeConfig {
@@ -128,6 +130,7 @@ impl VolumeConfig {
             origin_growth: OriginGrowth::default(),
             origin_content: OriginContent::default(),
             origin_cache: OriginCache::default(),
+            origin_flush: OriginFlush::default(),
         }
     }
 }
@@ -209,6 +212,16 @@ pub enum OriginCache {
     Refuse,
     /// The user wants it.
     Accept,
+}
+
+/// Whether an origin can be flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OriginFlush {
+    /// It must be: a flush is what makes a block clean, and keeps what a client flushed.
+    #[default]
+    Needed,
+    /// The user says that it need not: what it was given counts as durable.
+    Assumed,
 }
 
 /// Which TCP addresses are accepted.

@@ -16,8 +16,8 @@ use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::marks::together;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach, carries_superblock};
 use crate::serve::config::{
-    CacheConfig, CacheService, OriginCache, OriginContent, OriginGrowth, OriginMove, OriginSource,
-    ServerConfig, StatePlace, VolumeConfig, WriteAccess,
+    CacheConfig, CacheService, OriginCache, OriginContent, OriginFlush, OriginGrowth, OriginMove,
+    OriginSource, ServerConfig, StatePlace, VolumeConfig, WriteAccess,
 };
 use crate::serve::error::ServeError;
 use crate::serve::listener;
@@ -285,8 +285,9 @@ fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
     let name = config.name;
     let (medium, size, identity, zeroes) = match config.origin {
         OriginSource::Path(path) => {
-            let file = open_origin(&name, &path, config.write_access)?;
+            let mut file = open_origin(&name, &path, config.write_access)?;
             file.probe()?;
+            see_to_flush(&name, &mut file, config.origin_flush)?;
             let (size, identity, zeroes) = (file.size(), file.identity(), file.zeroes());
             (Medium::File(file), size, identity, zeroes)
         }
@@ -308,6 +309,23 @@ fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
         origin_cache: config.origin_cache,
         zeroes,
     })
+}
+
+/// An origin that cannot be flushed is refused, unless the user says that it need not be.
+fn see_to_flush(name: &str, origin: &mut BlockFile, flush: OriginFlush) -> Result<(), ServeError> {
+    match (origin.probe_flush(), flush) {
+        (Ok(()), _) => Ok(()),
+        (Err(error), OriginFlush::Needed) => Err(error.into()),
+        (Err(_), OriginFlush::Assumed) => {
+            let path = origin.path().display();
+            tracing::warn!(
+                "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be lost that clients \
+                 were told are durable"
+            );
+            origin.assume_flushed();
+            Ok(())
+        }
+    }
 }
 
 fn open_origin(name: &str, path: &Path, write_access: WriteAccess) -> Result<BlockFile, ServeError> {

@@ -31,6 +31,8 @@ mod ledger;
 mod log;
 mod missing_cache;
 mod mounted_kills;
+mod neighbours;
+mod no_flush;
 mod offline_tools;
 mod out_of_service;
 mod power_cuts;

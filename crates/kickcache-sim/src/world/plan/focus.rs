@@ -19,7 +19,7 @@ pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
         10 => rot(plan, random),
         11 => rot_between_lives(plan, random),
         12 => go_out_of_service(plan, random),
-        13 | 14 => trouble_a_neighbour(plan, random),
+        13 | 14 | 19 => trouble_a_neighbour(plan, random),
         15 => fail_flushes_past_the_log(plan, random),
         16 | 18 => write_behind_demotions(plan, random),
         17 => carry_what_waits_for_a_flush(plan, random),

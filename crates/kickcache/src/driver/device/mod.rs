@@ -73,6 +73,17 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
+    /// Not flushable.
+    #[error(
+        "{path} cannot be flushed ({source}), so that nobody could say what it keeps when its power fails; if that may be \
+         lost, even what a client flushed, say --origin-no-flush"
+    )]
+    Unflushable {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The kernel refuses writes to it.
     #[error(
         "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
@@ -122,6 +133,16 @@ pub struct BlockFile {
     direct: Direct,
     zeroes: ZeroSpeed,
     keeps_dsync: bool,
+    flush: Flush,
+}
+
+/// Whether a device is flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flush {
+    /// When it is asked for.
+    Done,
+    /// Never: it cannot be, and what it was given counts as durable.
+    Assumed,
 }
 
 /// Whether the page cache is passed by.
@@ -171,7 +192,18 @@ impl BlockFile {
         let zeroes = zero_speed(&file, kind, access, bytes);
         let keeps_dsync = kind == Kind::Block || keeps_dsync(&file);
         let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
-        Ok(BlockFile { file, path, kind, access, size, exact_size: bytes, direct, zeroes, keeps_dsync })
+        Ok(BlockFile {
+            file,
+            path,
+            kind,
+            access,
+            size,
+            exact_size: bytes,
+            direct,
+            zeroes,
+            keeps_dsync,
+            flush: Flush::Done,
+        })
     }
 
     /// Bytes, rounded down to whole sectors.
@@ -220,6 +252,16 @@ impl BlockFile {
     /// Whether an asynchronous direct write with `RWF_DSYNC` is durable when it ends.
     pub(crate) fn keeps_dsync(&self) -> bool {
         self.keeps_dsync
+    }
+
+    /// Whether it is flushed.
+    pub(crate) fn flush(&self) -> Flush {
+        self.flush
+    }
+
+    /// From here on, what it was given counts as durable.
+    pub fn assume_flushed(&mut self) {
+        self.flush = Flush::Assumed;
     }
 
     /// The open file. Reads and writes through it must be aligned to 4096 bytes.

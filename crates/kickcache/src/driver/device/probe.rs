@@ -19,6 +19,14 @@ impl BlockFile {
         self.read_first().map_err(|source| OpenError::Unreadable { path: self.path.clone(), source })
     }
 
+    /// Flushes the device once.
+    ///
+    /// # Errors
+    /// [`OpenError::Unflushable`].
+    pub fn probe_flush(&self) -> Result<(), OpenError> {
+        self.file.sync_data().map_err(|source| OpenError::Unflushable { path: self.path.clone(), source })
+    }
+
     fn read_first(&self) -> io::Result<()> {
         let mut allocator = Allocator::default();
         let mut chunk = allocator.allocate(PROBE_BYTES)?;

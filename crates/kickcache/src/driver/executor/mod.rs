@@ -22,7 +22,7 @@ use crate::driver::backend::{Backend, Doorbells, Event, Interest, NoDoorbells, T
 use crate::driver::buffers::Buffers;
 use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
-use crate::driver::device::{BlockFile, Kind};
+use crate::driver::device::{BlockFile, Flush, Kind};
 use crate::driver::device_clock::DeviceClock;
 use crate::driver::fault::{Cause, Fault, Faults};
 use crate::driver::memory::Mapping;
@@ -119,7 +119,8 @@ impl Driver {
     /// If io_uring was asked for and is not permitted, or memory or descriptors are short.
     pub fn open(settings: DriverSettings) -> io::Result<Driver> {
         let (mut backend, io_engine) = open_backend(settings.io_engine)?;
-        let buffers = Buffers::new(settings.request_bytes_max, settings.pool_pages)?;
+        let volumes = settings.media.iter().filter(|medium| medium.0 != Device::Cache).count();
+        let buffers = Buffers::new(settings.request_bytes_max, volumes, settings.pool_pages)?;
         let (media, virtual_media) = open_media(backend.as_mut(), settings.media);
         let pulses = vec![Pulse::default(); media.len()];
         Ok(Driver {
@@ -386,6 +387,11 @@ impl Driver {
         let operation = &mut self.operations[usize::try_from(token).expect("usize has at least 32 bits")];
         let medium = self.media.get_mut(slot(operation.device)).and_then(Option::as_mut);
         match medium {
+            Some(OpenMedium::File(file, _))
+                if operation.work == Work::Flush && file.flush() == Flush::Assumed =>
+            {
+                self.ended.push_back(Ended::Operation(token, Ok(())));
+            }
             Some(OpenMedium::File(_, target)) => {
                 let io = operation.next_io(*target);
                 self.backend.start(token, io);
@@ -450,6 +456,7 @@ impl Driver {
     fn write_sync(&self, device: Device, is_durable: bool) -> WriteSync {
         match self.file(device) {
             _ if !is_durable => WriteSync::Not,
+            Some(file) if file.flush() == Flush::Assumed => WriteSync::Not,
             Some(file) if !file.keeps_dsync() => WriteSync::After,
             Some(_) | None => WriteSync::Flag,
         }

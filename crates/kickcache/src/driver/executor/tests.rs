@@ -65,7 +65,7 @@ impl Fixture {
     }
 
     fn request(&mut self, start: u64, length: u64) -> RequestId {
-        self.driver.buffers().allocate(ByteExtent { start, length }, Bound::Kept).unwrap().unwrap()
+        self.driver.buffers().allocate(0, ByteExtent { start, length }, Bound::Kept).unwrap().unwrap()
     }
 
     fn content(&self, offset: u64, length: usize) -> Vec<u8> {

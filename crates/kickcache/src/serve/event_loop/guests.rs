@@ -230,7 +230,7 @@ impl<E: CacheEngine> EventLoop<E> {
         request: GuestRequest,
     ) -> Option<GuestRequest> {
         let port = &mut self.guests.ports[index];
-        let length = request.payload_length();
+        let (length, volume) = (request.payload_length(), port.volume);
         let alone = port.bytes == 0;
         if !alone && port.bytes + request.memory_length() > self.limits.connection_bytes_max {
             return Some(request);
@@ -238,7 +238,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let bound = if alone { Bound::Ignored } else { Bound::Kept };
         let allocated = match length {
             0 => Ok(Some(self.driver.buffers().allocate_empty())),
-            _ => self.driver.buffers().allocate(request.extent(), bound),
+            _ => self.driver.buffers().allocate(volume, request.extent(), bound),
         };
         match allocated {
             Ok(Some(id)) => {

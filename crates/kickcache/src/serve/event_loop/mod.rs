@@ -381,7 +381,7 @@ impl<E: CacheEngine> EventLoop<E> {
             | CommandKind::Cache => {}
         }
         let idle = connection.is_idle();
-        let id = match allocate(&mut self.driver, &command, idle) {
+        let id = match allocate(&mut self.driver, volume, &command, idle) {
             Ok(Some(id)) => id,
             Ok(None) => return false,
             Err(error) => {
@@ -543,11 +543,16 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 }
 
-fn allocate(driver: &mut Driver, command: &Command, idle: bool) -> io::Result<Option<RequestId>> {
+fn allocate(
+    driver: &mut Driver,
+    volume: usize,
+    command: &Command,
+    idle: bool,
+) -> io::Result<Option<RequestId>> {
     match command.kind {
         CommandKind::Read { .. } | CommandKind::Write { .. } => {
             let bound = if idle { Bound::Ignored } else { Bound::Kept };
-            driver.buffers().allocate(extent(command), bound)
+            driver.buffers().allocate(volume, extent(command), bound)
         }
         CommandKind::Flush
         | CommandKind::Trim { .. }

@@ -1,0 +1,38 @@
+//! Origins that cannot be flushed.
+
+use std::process::{Command, Stdio};
+
+use crate::client::{Request, WRITE};
+use crate::daemon::KICKCACHE;
+use crate::faulty::FaultyDisks;
+use crate::scratch::{MIB, Scratch};
+use crate::{fuse, need_kickcache, skip};
+
+#[test]
+fn an_origin_that_cannot_be_flushed_is_served_only_if_that_is_said() {
+    need_kickcache!();
+    if let Some(why) = fuse::missing() {
+        skip!("{why}");
+    }
+    let scratch = Scratch::new();
+    let disks = match FaultyDisks::start(&scratch, 8 * MIB, 16 * MIB) {
+        Ok(disks) => disks,
+        Err(why) => skip!("{why}"),
+    };
+    disks.tell("fault origin flush eio");
+    let mut spec = disks.spec(&scratch, "write-back");
+    let refused = Command::new(KICKCACHE).args(spec.arguments()).stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success(), "{told}");
+    assert!(told.contains("cannot be flushed") && told.contains("--origin-no-flush"), "{told}");
+
+    spec.extra = vec!["--origin-no-flush".into()];
+    let daemon = spec.start();
+    assert!(daemon.log().contains("cannot be flushed"), "{}", daemon.log());
+    let mut client = daemon.connect();
+    let request = Request { command: WRITE, flags: 1, offset: 0, length: 4096 };
+    assert_eq!(client.call(request, &[7; 4096]).unwrap().errno, 0);
+    drop(client);
+    // What is dirty is written back, and counts as kept.
+    daemon.stop();
+}
