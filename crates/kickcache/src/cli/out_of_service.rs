@@ -19,8 +19,6 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
         cache.volumes.iter().filter_map(|volume| identity_of(&volume.origin).ok()).collect();
     let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };
     let Some(standing) = standing else { return leave_out(cache, state) };
-    // A mark that was found may be one that the device has yet to make durable.
-    complete(&cache.device, state, &standing, &[])?;
     let device = cache.device.display();
     tracing::warn!(
         "{device} is out of service: volumes are served from their origins alone; to use it again, stop, then `kickcache \
@@ -35,6 +33,8 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
         lose(cache, state, &standing, &needed)?;
     } else {
         refuse(cache, &needed)?;
+        // A mark that was found may be one that the device has yet to make durable.
+        complete(&cache.device, state, &standing, &[])?;
     }
     cache.usage = CacheUsage::LeftOut;
     let names: Vec<String> = cache.volumes.iter().map(|volume| volume.name.clone()).collect();
@@ -47,9 +47,6 @@ fn lose(
     standing: &Standing,
     needed: &[Incomplete],
 ) -> anyhow::Result<()> {
-    if needed.is_empty() {
-        return Ok(());
-    }
     for volume in needed {
         tracing::error!("{} of {} are LOST", shown(volume), volume.name);
     }
