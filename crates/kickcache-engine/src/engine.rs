@@ -66,9 +66,8 @@ impl Engine {
     ) -> Result<Engine, Error> {
         let mut state = State::new(now, superblock, settings);
         for wanted in volumes {
-            let mut volume = Volume::new(*wanted, check_settings(superblock, wanted)?, now);
-            volume.offload = Offload::new(settings.origin_offload);
-            state.add_volume(volume);
+            let size = check_settings(superblock, wanted)?;
+            state.add_volume(Volume::new(*wanted, size, Offload::new(settings.origin_offload), now));
         }
         recover::begin(&mut state);
         Ok(Engine { state, ending: Ending::No, arrived: Vec::new(), is_stirred: true })

@@ -44,20 +44,20 @@ impl State {
         if mutant!(NeighboursRoomTaken) {
             return u64::MAX / 2048;
         }
-        quota.allowance(volume, |volume| self.cache.log_use(volume)).min(own).max(1)
+        quota.allowance(volume, self.cache.log_use()).min(own).max(1)
     }
 
     /// How much of the log a volume has filled so, headers included, in 1/1024 of the cache as if it were alone: at its
     /// dirty limit it has all that it may have.
     pub(crate) fn dirty_share(&self, volume: VolumeId) -> u64 {
         let limit = u64::from(self.volume(volume).settings.dirty_limit);
-        self.cache.log_use(volume) * limit / self.log_allowance(volume)
+        self.cache.log_use()(volume) * limit / self.log_allowance(volume)
     }
 
     /// Whether writes through the log that wait for the origin have filled what little more they may.
     pub(crate) fn is_log_overdrawn(&self, volume: VolumeId) -> bool {
         let capacity = self.cache.geometry().capacity_blocks();
         let count = u64::from(self.known.bits().count_ones()).max(1);
-        self.cache.log_use(volume) >= self.log_allowance(volume) + capacity / THROUGH_PART / count
+        self.cache.log_use()(volume) >= self.log_allowance(volume) + capacity / THROUGH_PART / count
     }
 }

@@ -32,8 +32,7 @@ impl State {
         if self.is_log_overdrawn(volume) {
             return self.choose_for_overdrawn(slot);
         }
-        let mut keys = self.keys(slot).into_iter();
-        let stays = settings.mode == Mode::WriteBack && keys.all(|key| self.is_kept(key));
+        let stays = settings.mode == Mode::WriteBack && self.keys(slot).all(|key| self.is_kept(key));
         if stays { Route::Log } else { Route::LogThrough }
     }
 
@@ -44,9 +43,10 @@ impl State {
         }
     }
 
-    fn keys(&self, slot: RequestSlot) -> Vec<BlockKey> {
+    /// The blocks of the part of a write that is under way.
+    pub(crate) fn keys(&self, slot: RequestSlot) -> impl Iterator<Item = BlockKey> + use<> {
         let volume = self.requests.get(slot).volume;
-        blocks_of(self.part(slot)).map(|block| BlockKey::new(volume, block)).collect()
+        blocks_of(self.part(slot)).map(move |block| BlockKey::new(volume, block))
     }
 
     /// Whether the log has something of a block that the origin lacks, or has not flushed.
@@ -66,7 +66,7 @@ impl State {
         match settings.mode {
             Mode::WriteAround | Mode::Bypass => true,
             Mode::WriteThrough | Mode::WriteBack => {
-                let is_new = || self.keys(slot).into_iter().all(|key| self.cache.find(key).is_none());
+                let is_new = || self.keys(slot).all(|key| self.cache.find(key).is_none());
                 let is_sooner =
                     || settings.mode == Mode::WriteBack && self.is_origin_sooner(volume, extent.length);
                 source == Source::Zeroes || is_stream && is_new() || is_sooner()
@@ -82,7 +82,7 @@ impl State {
             return false;
         }
         let partial: Vec<_> = self.requests.get_mut(slot).writing().partial_blocks().collect();
-        self.keys(slot).into_iter().any(|key| match self.cache.state_of(key) {
+        self.keys(slot).any(|key| match self.cache.state_of(key) {
             // An unflushed block may be lost at the origin, together with this write, by a power cut.
             Some(SlotState::Dirty | SlotState::Unflushed) => true,
             Some(SlotState::Clean) => partial.contains(&key.block()),
@@ -92,7 +92,7 @@ impl State {
 
     /// The blocks at the start that go the same way: into the log if they are there anyway, else around it.
     fn choose_for_overdrawn(&mut self, slot: RequestSlot) -> Route {
-        let keys = self.keys(slot);
+        let keys: Vec<BlockKey> = self.keys(slot).collect();
         let stays = self.is_kept(keys[0]);
         let volume = self.requests.get(slot).volume;
         let mode = self.volume(volume).settings.mode;

@@ -13,7 +13,7 @@ use crate::policy::trial::Asked;
 use crate::queue::Queue;
 use crate::state::{State, Task};
 use crate::time::Duration;
-use crate::units::{Location, SegmentIndex, VolumeId};
+use crate::units::{Location, SegmentIndex, VolumeId, VolumeSet};
 use crate::volume::Volume;
 
 /// How long clients wait for room before blocks are carried on that wait for an origin.
@@ -51,11 +51,15 @@ impl State {
         !self.space_waiters.is_empty() && self.segments_coming() <= RESERVED_SEGMENTS
     }
 
-    /// Whether the origin of a volume takes nothing for now: it refused a writeback, is silent, or is not served.
-    pub(crate) fn is_stuck(&self, volume: VolumeId) -> bool {
-        let silent =
-            |found: &Volume| found.silent_since().is_some_and(|since| self.now >= since.plus(SILENT_MIN));
-        self.find_volume(volume).is_none_or(|found| self.now < found.backoff_until || silent(found))
+    /// The volumes whose origins take what is written back: not those that refused it a moment ago, or are silent, and none
+    /// that is not served.
+    fn taking(&self) -> VolumeSet {
+        let is_taking = |volume: &VolumeId| {
+            let found = self.volume(*volume);
+            let is_silent = || found.silent_since().is_some_and(|since| self.now >= since.plus(SILENT_MIN));
+            self.now >= found.backoff_until && !is_silent()
+        };
+        self.volume_ids().filter(is_taking).collect()
     }
 
     /// The segments that are next in line need the origin first.
@@ -214,7 +218,11 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
         !state.cache.live_in(*segment).any(|location| state.cache.slots().is_damaged(location))
     };
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
-    all.filter(|segment| kept(segment) <= most).filter(is_sound).min_by_key(kept)
+    // Only those that have fewer than the best so far are looked at block by block.
+    all.filter(|segment| kept(segment) <= most).fold(None, |best, segment| match best {
+        Some(best) if kept(&best) <= kept(&segment) => Some(best),
+        best => Some(segment).filter(&is_sound).or(best),
+    })
 }
 
 /// Blocks that can be carried on now, beside those that will be.
@@ -232,20 +240,21 @@ fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     if found.kept == 0 || found.kept > carry_room(state) {
         return found.kept == 0;
     }
+    let taking = state.taking();
     let must_stay = |location: Location| {
         let slots = state.cache.slots();
+        let is_stuck = || !taking.contains(slots.key(location).volume());
         slots.is_damaged(location)
-            || slots.state(location).must_be_kept() && !can_be_carried(state, found.queue, location)
+            || slots.state(location).must_be_kept()
+                && !is_stuck()
+                && !is_worth_a_copy(state, found.queue, location)
     };
     !state.cache.live_in(segment).any(must_stay)
 }
 
 /// Whether a block that must be kept is worth a copy as it is.
-fn can_be_carried(state: &State, queue: Queue, location: Location) -> bool {
+fn is_worth_a_copy(state: &State, queue: Queue, location: Location) -> bool {
     let slots = state.cache.slots();
-    if state.is_stuck(slots.key(location).volume()) {
-        return true;
-    }
     let judgement = state.retention.judge(Reason::Turn, queue, slots.hits(location));
     let is_hot = judgement != Judgement::Demote;
     slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location) && is_hot

@@ -1,6 +1,6 @@
 //! What the engine keeps for each volume that it serves.
 
-use crate::config::{OriginOffload, VolumeSettings};
+use crate::config::VolumeSettings;
 use crate::inflight::origin::OriginQueue;
 use crate::inflight::origin_flush::OriginFlush;
 use crate::inflight::writebacks::Sweep;
@@ -56,7 +56,7 @@ impl Volume {
         earlier(self.queue.waits_since(), self.flush.waits_since()).map(|since| since.max(self.answered))
     }
 
-    pub(crate) fn new(settings: VolumeSettings, size: u64, now: Instant) -> Volume {
+    pub(crate) fn new(settings: VolumeSettings, size: u64, offload: Offload, now: Instant) -> Volume {
         Volume {
             id: settings.volume,
             settings,
@@ -69,7 +69,7 @@ impl Volume {
             write_streams: Streams::new(),
             sweep: Sweep::default(),
             pacing: Pacing::new(),
-            offload: Offload::new(OriginOffload::default()),
+            offload,
             counters: VolumeCounters::default(),
             last_request: now,
             foreground_total: 0,

@@ -106,11 +106,15 @@ impl Cache {
         &self.volumes[usize::from(volume.get())]
     }
 
-    /// Blocks of the log that the dirty and unflushed blocks of a volume take, with their part of the headers between them.
-    pub(crate) fn log_use(&self, volume: VolumeId) -> u64 {
-        let kept = self.volume(volume).must_be_kept();
+    /// Blocks of the log that the dirty and unflushed blocks of each volume take, with their part of the headers between
+    /// them.
+    pub(crate) fn log_use(&self) -> impl Fn(VolumeId) -> u64 {
         let all: u64 = self.volumes.iter().map(VolumeBlocks::must_be_kept).sum();
-        kept + (self.segments.kept_headers() * kept).div_ceil(all.max(1))
+        let headers = self.segments.kept_headers();
+        move |volume| {
+            let kept = self.volume(volume).must_be_kept();
+            kept + (headers * kept).div_ceil(all.max(1))
+        }
     }
 
     /// A batch begins in a segment, the first one of its life or a later one.

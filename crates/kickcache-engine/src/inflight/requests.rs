@@ -141,6 +141,12 @@ impl Writing {
         })
     }
 
+    /// Remembers which copies in the log would not be there but for this write.
+    pub(crate) fn remember_own(&mut self) {
+        let is_own = |written: &&Written| written.if_refused == IfRefused::Forgotten;
+        self.earlier.extend(self.written.iter().filter(is_own).map(|written| written.copy));
+    }
+
     /// The completed block, if it was a partial one.
     pub(crate) fn merged(&self, block: BlockIndex) -> Option<&Merged> {
         self.merged.iter().find(|merged| merged.block == block)

@@ -405,10 +405,8 @@ fn on_logged(state: &mut State, slot: RequestSlot) {
 /// Whether a write that the log did not take wholly may have its turn at the origin with what it has: the log takes
 /// nothing any more, and holds nothing older of its blocks that the origin lacks.
 fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
-    let pending = state.requests.get_mut(slot);
-    let volume = pending.volume;
+    let mut keys = state.keys(slot);
     let writing = state.requests.get_mut(slot).writing();
-    let mut keys = blocks_of(writing.extent).map(|block| BlockKey::new(volume, block));
     let (has_ticket, own) = (writing.ticket.is_some(), writing.written.clone());
     let is_others = |key: BlockKey| {
         let is_own = |location: &Location| {
@@ -429,9 +427,7 @@ fn start_again(state: &mut State, slot: RequestSlot) {
     writing.log_failed = false;
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
     let ticket = writing.ticket.take();
-    let is_own = |written: &&Written| written.if_refused == IfRefused::Forgotten;
-    let own: Vec<_> = writing.written.iter().filter(is_own).map(|written| written.copy).collect();
-    writing.earlier.extend(own);
+    writing.remember_own();
     let was_through = writing.route == Route::LogThrough;
     state.through_writes -= u32::from(was_through);
     settle_blocks(state, slot, false);
@@ -488,9 +484,7 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
 /// such blocks, nor may they come back after a restart. What was dirty before stays, with the new content.
 fn begin_undoing(state: &mut State, slot: RequestSlot) {
     let writing = state.requests.get_mut(slot).writing();
-    let is_own = |written: &&Written| written.if_refused == IfRefused::Forgotten;
-    let own: Vec<_> = writing.written.iter().filter(is_own).map(|written| written.copy).collect();
-    writing.earlier.extend(own);
+    writing.remember_own();
     writing.step = Step::Undoing;
     settle_blocks(state, slot, false);
     undo(state, slot);
