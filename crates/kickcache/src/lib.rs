@@ -7,6 +7,7 @@ pub mod demo;
 pub mod driver;
 pub mod export;
 mod extents;
+mod jobs;
 pub mod offline;
 mod places;
 pub mod plan;
@@ -15,6 +16,7 @@ pub mod serve;
 mod signals;
 pub mod state;
 pub mod units;
+pub mod wakeup;
 pub mod words;
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::control::ControlTarget;
 use crate::control::connections::{Connections, Job};
-use crate::control::workers::{Bell, Workers};
+use crate::control::workers::Workers;
 use crate::plan::address::{AddressError, check_socket_path};
+use crate::wakeup::Wakeup;
 
 /// Connections that wait to be accepted, and those accepted at once before the others get their turn.
 const BACKLOG: i32 = 1024;
@@ -71,7 +72,7 @@ pub struct ControlServer {
     path: PathBuf,
     inode: u64,
     ending: Arc<AtomicBool>,
-    bell: Bell,
+    wakeup: Arc<Wakeup>,
     acceptor: Option<JoinHandle<()>>,
 }
 
@@ -88,12 +89,12 @@ impl ControlServer {
         listener.set_nonblocking(true).map_err(fail)?;
         let inode = std::fs::metadata(path).map_err(fail)?.ino();
         let workers = Workers::new(target).map_err(fail)?;
-        let (bell, ending) = (workers.bell(), Arc::new(AtomicBool::new(false)));
+        let (wakeup, ending) = (workers.wakeup(), Arc::new(AtomicBool::new(false)));
         let connections = Connections::default();
         let acceptor = Acceptor { listener, connections, workers, ending: Arc::clone(&ending), pause: None };
         let thread = std::thread::Builder::new().name("control".into()).spawn(move || acceptor.run());
         let acceptor = Some(thread.map_err(fail)?);
-        Ok(ControlServer { path: path.into(), inode, ending, bell, acceptor })
+        Ok(ControlServer { path: path.into(), inode, ending, wakeup, acceptor })
     }
 
     /// Where it listens.
@@ -105,7 +106,7 @@ impl ControlServer {
 impl Drop for ControlServer {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Release);
-        self.bell.ring();
+        self.wakeup.ring();
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
@@ -252,7 +253,7 @@ impl Acceptor {
         }
     }
 
-    fn begin(&self, job: Option<Job>) {
+    fn begin(&mut self, job: Option<Job>) {
         if let Some(job) = job {
             self.workers.begin(job);
         }

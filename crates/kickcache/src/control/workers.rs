@@ -1,14 +1,13 @@
 //! Threads that carry out requests, which may wait for a daemon that starts: started when they are needed, up to a limit.
 
-use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::control::ControlTarget;
 use crate::control::connections::Job;
 use crate::control::wire::{Reply, Request};
+use crate::jobs::Jobs;
+use crate::wakeup::Wakeup;
 
 /// Requests carried out at a time.
 pub(super) const WORKER_COUNT_MAX: usize = 32;
@@ -16,111 +15,65 @@ pub(super) const WORKER_COUNT_MAX: usize = 32;
 /// The threads, and what goes to them and comes back. They end when this is dropped, each after its request.
 pub(super) struct Workers {
     shared: Arc<Shared>,
+    threads: usize,
 }
 
 struct Shared {
     target: Arc<dyn ControlTarget>,
-    desk: Mutex<Desk>,
-    changed: Condvar,
-    /// Readable when a reply is there, or the end has come.
-    bell: OwnedFd,
+    jobs: Jobs<Job>,
+    replies: Mutex<Vec<(u64, Reply)>>,
+    /// Rung when a reply is there, or the end has come.
+    wakeup: Arc<Wakeup>,
 }
-
-#[derive(Default)]
-struct Desk {
-    jobs: VecDeque<Job>,
-    replies: Vec<(u64, Reply)>,
-    threads: usize,
-    idle: usize,
-    closed: bool,
-}
-
-/// Rings the bell of some workers.
-#[derive(Clone)]
-pub(super) struct Bell(Arc<Shared>);
 
 impl Workers {
     pub(super) fn new(target: Arc<dyn ControlTarget>) -> std::io::Result<Workers> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Shared { target, desk: Mutex::default(), changed: Condvar::new(), bell };
-        Ok(Workers { shared: Arc::new(shared) })
+        let wakeup = Arc::new(Wakeup::new()?);
+        let shared = Shared { target, jobs: Jobs::default(), replies: Mutex::default(), wakeup };
+        Ok(Workers { shared: Arc::new(shared), threads: 0 })
     }
 
-    pub(super) fn bell(&self) -> Bell {
-        Bell(Arc::clone(&self.shared))
+    /// What is readable when a reply is there; others may ring it.
+    pub(super) fn wakeup(&self) -> Arc<Wakeup> {
+        Arc::clone(&self.shared.wakeup)
     }
 
     /// Has a request carried out.
-    pub(super) fn begin(&self, job: Job) {
-        let mut desk = self.shared.lock();
-        desk.jobs.push_back(job);
-        if desk.jobs.len() > desk.idle && desk.threads < WORKER_COUNT_MAX {
+    pub(super) fn begin(&mut self, job: Job) {
+        if self.shared.jobs.push(job) && self.threads < WORKER_COUNT_MAX {
             let shared = Arc::clone(&self.shared);
             let started =
                 std::thread::Builder::new().name("control-worker".into()).spawn(move || shared.work());
             // Without memory for one more thread those that there are do the work.
-            desk.threads += usize::from(started.is_ok());
+            self.threads += usize::from(started.is_ok());
         }
-        self.shared.changed.notify_one();
     }
 
     /// The replies that came since the last call.
     pub(super) fn take_replies(&self) -> Vec<(u64, Reply)> {
-        let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
-        std::mem::take(&mut self.shared.lock().replies)
+        self.shared.wakeup.clear();
+        std::mem::take(&mut *self.shared.replies.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl AsFd for Workers {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.bell.as_fd()
+        self.shared.wakeup.as_fd()
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.changed.notify_all();
-    }
-}
-
-impl Bell {
-    pub(super) fn ring(&self) {
-        self.0.ring();
+        self.shared.jobs.close();
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    #[expect(clippy::host_endian_bytes, reason = "an eventfd takes the host's byte order")]
-    fn ring(&self) {
-        // A full counter is readable already.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
-    }
-
     fn work(&self) {
-        while let Some(job) = self.next_job() {
+        while let Some(job) = self.jobs.next() {
             let reply = answer(&*self.target, &job.request);
-            self.lock().replies.push((job.number, reply));
-            self.ring();
-        }
-    }
-
-    fn next_job(&self) -> Option<Job> {
-        let mut desk = self.lock();
-        loop {
-            if let Some(job) = desk.jobs.pop_front() {
-                return Some(job);
-            }
-            if desk.closed {
-                return None;
-            }
-            desk.idle += 1;
-            desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
-            desk.idle -= 1;
+            self.replies.lock().unwrap_or_else(PoisonError::into_inner).push((job.number, reply));
+            self.wakeup.ring();
         }
     }
 }

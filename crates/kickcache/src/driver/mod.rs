@@ -23,7 +23,6 @@ mod pulse;
 mod ring;
 mod threads;
 pub mod virtual_device;
-pub mod wakeup;
 mod workers;
 
 pub use backend::{Doorbells, Interest};

@@ -8,7 +8,7 @@ use std::thread;
 
 use kickcache_engine::units::VolumeSet;
 
-use crate::driver::wakeup::Wakeup;
+use crate::wakeup::Wakeup;
 
 /// Keeps durably that the cache device is out of service, and which volumes may need it; gives whether that worked.
 pub type KeepNote = Box<dyn FnMut(VolumeSet) -> bool + Send>;

@@ -1,14 +1,15 @@
 //! Threads that execute I/O with blocking system calls: each device has its own, so that one that does not answer keeps
 //! nobody else waiting.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::driver::backend::{Event, Io, IoKind};
-use crate::driver::wakeup::Wakeup;
+use crate::jobs::Jobs;
+use crate::wakeup::Wakeup;
 
 /// The threads of all devices; what ended is collected after its wakeup rang.
 pub(crate) struct Workers {
@@ -25,24 +26,8 @@ struct Ended {
 /// The jobs and threads of a device.
 #[derive(Default)]
 struct Lane {
-    shared: Arc<Shared>,
+    jobs: Arc<Jobs<(u32, Io)>>,
     threads: Vec<JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
-    more: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<(u32, Io)>,
-    /// Threads that wait for a job and were not called.
-    idle: usize,
-    /// Threads that were called and have not woken yet.
-    called: usize,
-    closed: bool,
 }
 
 impl Workers {
@@ -54,16 +39,7 @@ impl Workers {
 
     pub(crate) fn push(&mut self, token: u32, io: Io) {
         let lane = self.lanes.entry(io.target.fd).or_default();
-        let mut queue = lock(&lane.shared.queue);
-        queue.jobs.push_back((token, io));
-        if queue.idle > 0 {
-            queue.idle -= 1;
-            queue.called += 1;
-            lane.shared.more.notify_one();
-            return;
-        }
-        drop(queue);
-        if lane.threads.len() < self.threads_max {
+        if lane.jobs.push((token, io)) && lane.threads.len() < self.threads_max {
             lane.start_thread(&self.ended);
         }
     }
@@ -71,7 +47,7 @@ impl Workers {
     /// Moves what ended to `events`.
     pub(crate) fn drain(&self, events: &mut Vec<Event>) {
         self.ended.wakeup.clear();
-        events.append(&mut lock(&self.ended.events));
+        events.append(&mut self.ended.lock());
     }
 
     /// Readable when there is something to drain.
@@ -83,12 +59,16 @@ impl Workers {
 impl Lane {
     /// Starts a thread. If the system has none left, the jobs wait for those that there are; without any, they fail.
     fn start_thread(&mut self, ended: &Arc<Ended>) {
-        let (shared, to) = (Arc::clone(&self.shared), Arc::clone(ended));
-        match thread::Builder::new().name("kickcache-io".into()).spawn(move || shared.work(&to)) {
+        let (jobs, to) = (Arc::clone(&self.jobs), Arc::clone(ended));
+        let work = move || {
+            while let Some((token, io)) = jobs.next() {
+                to.push(token, perform(&io));
+            }
+        };
+        match thread::Builder::new().name("kickcache-io".into()).spawn(work) {
             Ok(thread) => self.threads.push(thread),
             Err(_) if self.threads.is_empty() => {
-                let jobs = std::mem::take(&mut lock(&self.shared.queue).jobs);
-                jobs.into_iter().for_each(|(token, _)| ended.push(token, -libc::EAGAIN));
+                self.jobs.take_all().into_iter().for_each(|(token, _)| ended.push(token, -libc::EAGAIN));
             }
             Err(_) => {}
         }
@@ -97,10 +77,7 @@ impl Lane {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        for lane in self.lanes.values() {
-            lock(&lane.shared.queue).closed = true;
-            lane.shared.more.notify_all();
-        }
+        self.lanes.values().for_each(|lane| lane.jobs.close());
         for thread in std::mem::take(&mut self.lanes).into_values().flat_map(|lane| lane.threads) {
             let _ = thread.join();
         }
@@ -109,43 +86,16 @@ impl Drop for Workers {
 
 impl Ended {
     fn push(&self, token: u32, result: i32) {
-        let mut events = lock(&self.events);
+        let mut events = self.lock();
         events.push(Event::Io { token, result });
         if events.len() == 1 {
             self.wakeup.ring();
         }
     }
-}
 
-impl Shared {
-    fn work(&self, ended: &Ended) {
-        while let Some((token, io)) = self.next() {
-            ended.push(token, perform(&io));
-        }
+    fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn next(&self) -> Option<(u32, Io)> {
-        let mut queue = lock(&self.queue);
-        loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                return Some(job);
-            }
-            if queue.closed {
-                return None;
-            }
-            queue.idle += 1;
-            queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            // A thread may wake without being called.
-            match queue.called {
-                0 => queue.idle -= 1,
-                _ => queue.called -= 1,
-            }
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const BLKDISCARD: libc::Ioctl = 0x1277;

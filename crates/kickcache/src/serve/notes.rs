@@ -41,6 +41,13 @@ pub(crate) struct Candidate<'a> {
     pub(crate) write_access: WriteAccess,
 }
 
+impl Candidate<'_> {
+    /// Whether the origin may come to lack what was acknowledged.
+    fn writes_back(&self) -> bool {
+        self.mode == Mode::WriteBack && self.write_access == WriteAccess::ReadWrite
+    }
+}
+
 /// The cache device that is about to be used.
 #[derive(Clone, Copy)]
 pub(crate) struct Chosen<'a> {
@@ -101,11 +108,11 @@ pub(crate) fn check(
 }
 
 /// Without notes no volume is served in write-back; the others go on.
-fn cannot_keep(error: &StateError, volumes: &[Candidate<'_>]) -> Result<(), ServeError> {
-    let writes_back = |volume: &&Candidate<'_>| {
-        volume.mode == Mode::WriteBack && volume.write_access == WriteAccess::ReadWrite
-    };
-    match volumes.iter().find(writes_back) {
+fn cannot_keep<'a>(
+    error: &StateError,
+    volumes: impl IntoIterator<Item = &'a Candidate<'a>>,
+) -> Result<(), ServeError> {
+    match volumes.into_iter().find(|volume| volume.writes_back()) {
         Some(volume) => Err(untrusted(volume.name, error)),
         None => {
             tracing::warn!(
@@ -132,37 +139,32 @@ impl Notes {
         volumes: &[(VolumeId, Candidate<'_>)],
     ) -> Result<Notes, ServeError> {
         let store = open(place);
+        let known = store.as_ref().and_then(|store| store.as_ref().ok());
         let cache = CacheRecord::new(uuid, path.into());
-        let mut noted = Vec::new();
-        let mut fault = None;
-        for (id, volume) in volumes {
-            let known = store.as_ref().and_then(|store| store.as_ref().ok()?.origin(volume.identity).ok()?);
+        let cache_before = known.and_then(|store| store.cache(&cache.uuid).ok()?);
+        let note = |(id, volume): &(VolumeId, Candidate<'_>)| {
+            let before = known.and_then(|store| store.origin(volume.identity).ok()?);
             let is_own = |record: &OriginRecord| record.may_be_dirty && record.cache_uuid == cache.uuid;
-            let was_dirty = known.as_ref().is_some_and(is_own);
-            let writes_back = volume.mode == Mode::WriteBack && volume.write_access == WriteAccess::ReadWrite;
-            noted.push(Noted {
+            Noted {
                 id: *id,
                 name: volume.name.into(),
                 identity: volume.identity.into(),
-                may_be_dirty: was_dirty || writes_back,
-                before: known,
-            });
-        }
-        let cache_before = store.as_ref().and_then(|store| store.as_ref().ok()?.cache(&cache.uuid).ok()?);
-        let notes = Notes { store, cache, cache_before, volumes: Mutex::new(noted) };
-        if let Some(Ok(store)) = &notes.store {
-            let kept = store.keep_cache(&notes.cache);
-            let kept =
-                kept.and_then(|()| notes.lock().iter().try_for_each(|volume| notes.keep(store, volume)));
-            fault = kept.err();
-        }
-        match fault {
-            None => Ok(notes),
-            Some(error) => {
-                let candidates: Vec<_> = volumes.iter().map(|(_, volume)| Candidate { ..*volume }).collect();
-                cannot_keep(&error, &candidates).map(|()| notes)
+                may_be_dirty: before.as_ref().is_some_and(is_own) || volume.writes_back(),
+                before,
             }
+        };
+        let volumes_noted = Mutex::new(volumes.iter().map(note).collect());
+        let notes = Notes { store, cache, cache_before, volumes: volumes_noted };
+        if let Err(error) = notes.keep_all() {
+            cannot_keep(&error, volumes.iter().map(|(_, volume)| volume))?;
         }
+        Ok(notes)
+    }
+
+    fn keep_all(&self) -> Result<(), StateError> {
+        let Some(Ok(store)) = &self.store else { return Ok(()) };
+        store.keep_cache(&self.cache)?;
+        self.lock().iter().try_for_each(|volume| self.keep(store, volume))
     }
 
     /// The start failed: what was noted before is noted again.

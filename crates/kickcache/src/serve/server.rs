@@ -6,7 +6,6 @@ use std::thread::{self, JoinHandle};
 
 use kickcache_engine::config::Mode;
 
-use crate::driver::wakeup::Wakeup;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{Activities, Errors, ServerStatus, Trouble, VolumeInfo};
@@ -14,6 +13,7 @@ use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;
 use crate::serve::startup;
 pub use crate::serve::times::{Activity, Took};
+use crate::wakeup::Wakeup;
 
 /// Starts servers.
 #[derive(Debug)]

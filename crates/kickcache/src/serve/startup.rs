@@ -11,7 +11,6 @@ use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
-use crate::driver::wakeup::Wakeup;
 use crate::export::nbd::ExportInfo;
 use crate::export::vhost_user::Disk;
 use crate::serve::cache_engine::CacheEngine;
@@ -30,6 +29,7 @@ use crate::serve::prepare::{self, OpenVolume, Prepared};
 use crate::serve::requests::Requests;
 use crate::serve::times::Times;
 use crate::serve::troubles::Troubles;
+use crate::wakeup::Wakeup;
 
 /// A loop that is ready to run: recovered, and listening.
 pub(crate) fn start(

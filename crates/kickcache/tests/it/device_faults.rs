@@ -8,7 +8,7 @@ use crate::daemon::{Daemon, VOLUME};
 use crate::faulty::FaultyDisks;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
-use crate::{fuse, need_kickcache, skip};
+use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
 const BLOCKS: u64 = 64;
@@ -27,18 +27,11 @@ struct Bench {
 macro_rules! bench {
     ($mode:literal) => {{
         need_kickcache!();
-        if let Some(why) = fuse::missing() {
-            skip!("{why}");
-        }
         let scratch = Scratch::new();
-        match FaultyDisks::start(&scratch, 8 * MIB, ORIGIN_BYTES) {
-            Ok(disks) => {
-                let mut spec = disks.spec(&scratch, $mode);
-                spec.extra = vec!["--fill-window-max".into(), "4K".into()];
-                Bench { daemon: spec.start(), disks, _scratch: scratch }
-            }
-            Err(why) => skip!("{why}"),
-        }
+        let disks = faulty_disks!(&scratch, 8 * MIB, ORIGIN_BYTES);
+        let mut spec = disks.spec(&scratch, $mode);
+        spec.extra = vec!["--fill-window-max".into(), "4K".into()];
+        Bench { daemon: spec.start(), disks, _scratch: scratch }
     }};
 }
 

@@ -16,6 +16,20 @@ use crate::tools;
 
 const FAULTDISK: &str = env!("CARGO_BIN_EXE_faultdisk");
 
+/// Disks that fail on demand, of so many bytes; leaves the test where there is no FUSE.
+#[macro_export]
+macro_rules! faulty_disks {
+    ($scratch:expr, $cache:expr, $origin:expr) => {{
+        if let Some(why) = $crate::fuse::missing() {
+            $crate::skip!("{why}");
+        }
+        match $crate::faulty::FaultyDisks::start($scratch, $cache, $origin) {
+            Ok(disks) => disks,
+            Err(why) => $crate::skip!("{why}"),
+        }
+    }};
+}
+
 /// A cache device and an origin.
 pub(crate) struct FaultyDisks {
     cache: Fuse,

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, Request, WRITE};
 use crate::daemon::{Daemon, KICKCACHE, Spec, guarded};
-use crate::faulty::FaultyDisks;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
-use crate::{fuse, need_kickcache, skip};
+use crate::{faulty_disks, need_kickcache};
 
 const ORIGIN_BYTES: u64 = 24 * MIB;
 const WRITE_BYTES: u32 = 64 << 10;
@@ -36,15 +35,9 @@ fn write(mut client: Client, seed: u64) -> (Duration, u64, u64) {
 
 /// Writes to a healthy volume beside one in trouble.
 fn beside(trouble: &str, io_engine: &str) {
-    if let Some(why) = fuse::missing() {
-        skip!("{why}");
-    }
     for mode in ["write-back", "write-through", "write-around"] {
         let scratch = Scratch::new();
-        let disks = match FaultyDisks::start(&scratch, 8 * MIB, ORIGIN_BYTES) {
-            Ok(disks) => disks,
-            Err(why) => skip!("{why}"),
-        };
+        let disks = faulty_disks!(&scratch, 8 * MIB, ORIGIN_BYTES);
         let faulty = disks.spec(&scratch, "write-back").origin;
         let spec = Spec::new(&scratch, &scratch.sparse("well", ORIGIN_BYTES), "write-back", "16M");
         let mut config = format!(

@@ -4,21 +4,14 @@ use std::process::{Command, Stdio};
 
 use crate::client::{Request, WRITE};
 use crate::daemon::KICKCACHE;
-use crate::faulty::FaultyDisks;
 use crate::scratch::{MIB, Scratch};
-use crate::{fuse, need_kickcache, skip};
+use crate::{faulty_disks, need_kickcache};
 
 #[test]
 fn an_origin_that_cannot_be_flushed_is_served_only_if_that_is_said() {
     need_kickcache!();
-    if let Some(why) = fuse::missing() {
-        skip!("{why}");
-    }
     let scratch = Scratch::new();
-    let disks = match FaultyDisks::start(&scratch, 8 * MIB, 16 * MIB) {
-        Ok(disks) => disks,
-        Err(why) => skip!("{why}"),
-    };
+    let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
     disks.tell("fault origin flush eio");
     let mut spec = disks.spec(&scratch, "write-back");
     let refused = Command::new(KICKCACHE).args(spec.arguments()).stdin(Stdio::null()).output().unwrap();

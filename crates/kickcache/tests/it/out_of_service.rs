@@ -8,10 +8,9 @@ use std::process::Output;
 use crate::bad_input::{Loop, refused, unchanged};
 use crate::client::{Client, READ, Request, WRITE};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
-use crate::faulty::FaultyDisks;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
-use crate::{fuse, need_kickcache, need_tools, skip, tools};
+use crate::{faulty_disks, need_kickcache, need_tools, skip, tools};
 
 const ORIGIN_BYTES: u64 = 64 * MIB;
 /// Longer writes may go around a cache device that is slow.
@@ -246,14 +245,8 @@ reproduction! {
 #[test]
 fn a_device_that_took_no_mark_is_known_by_the_note() {
     need_kickcache!();
-    if let Some(why) = fuse::missing() {
-        skip!("{why}");
-    }
     let scratch = Scratch::new();
-    let disks = match FaultyDisks::start(&scratch, 8 * MIB, 16 * MIB) {
-        Ok(disks) => disks,
-        Err(why) => skip!("{why}"),
-    };
+    let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
     let spec = disks.spec(&scratch, "write-through");
     let daemon = spec.start();
     let mut client = daemon.connect();

@@ -15,7 +15,7 @@ use crate::disk::{self, Disk};
 use crate::faulty::FaultyDisks;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
-use crate::{cells, fuse, need_kickcache, skip, tools};
+use crate::{cells, faulty_disks, need_kickcache, skip, tools};
 
 const CACHE_BYTES: u64 = 8 * MIB;
 const ORIGIN_BYTES: u64 = 16 * MIB;
@@ -100,14 +100,8 @@ fn flushed_writes_survive_power_cuts_in_write_around() {
 
 fn survive_cuts(mode: &'static str, seed: u64) {
     need_kickcache!();
-    if let Some(why) = fuse::missing() {
-        skip!("{why}");
-    }
     let scratch = Scratch::new();
-    let disks = match FaultyDisks::start(&scratch, CACHE_BYTES, ORIGIN_BYTES) {
-        Ok(disks) => disks,
-        Err(why) => skip!("{why}"),
-    };
+    let disks = faulty_disks!(&scratch, CACHE_BYTES, ORIGIN_BYTES);
     let daemon = disks.spec(&scratch, mode).start();
     let first = disks.position();
     let history = write_a_while(&disks, &daemon, seed);
@@ -216,14 +210,8 @@ fn read_all(client: &mut Client) -> Result<Vec<u8>, String> {
 #[test]
 fn a_cache_device_that_lies_about_flushes_is_noticed() {
     need_kickcache!();
-    if let Some(why) = fuse::missing() {
-        skip!("{why}");
-    }
     let scratch = Scratch::new();
-    let disks = match FaultyDisks::start(&scratch, CACHE_BYTES, ORIGIN_BYTES) {
-        Ok(disks) => disks,
-        Err(why) => skip!("{why}"),
-    };
+    let disks = faulty_disks!(&scratch, CACHE_BYTES, ORIGIN_BYTES);
     let daemon = disks.spec(&scratch, "write-back").start();
     let first = disks.position();
     disks.tell("fault cache flush lie");
@@ -244,10 +232,7 @@ fn a_file_system_survives_power_cuts() {
         skip!("{why}");
     }
     let scratch = Scratch::new();
-    let disks = match FaultyDisks::start(&scratch, CACHE_BYTES, 48 * MIB) {
-        Ok(disks) => disks,
-        Err(why) => skip!("{why}"),
-    };
+    let disks = faulty_disks!(&scratch, CACHE_BYTES, 48 * MIB);
     let daemon = disks.spec(&scratch, "write-back").start();
     let mut disk = match Disk::attach(&scratch, &daemon.uri(), "disk") {
         Ok(disk) => disk,

@@ -10,7 +10,7 @@ use crate::client::{Client, READ, Request, WRITE};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
 use crate::faulty::FaultyDisks;
 use crate::scratch::{MIB, Scratch};
-use crate::{fuse, need_kickcache, skip};
+use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
 const CACHE_BYTES: u64 = 8 * MIB;
@@ -20,14 +20,8 @@ const ORIGIN_BYTES: u64 = 16 * MIB;
 macro_rules! faulty {
     ($mode:literal) => {{
         need_kickcache!();
-        if let Some(why) = fuse::missing() {
-            skip!("{why}");
-        }
         let scratch = Scratch::new();
-        let disks = match FaultyDisks::start(&scratch, CACHE_BYTES, ORIGIN_BYTES) {
-            Ok(disks) => disks,
-            Err(why) => skip!("{why}"),
-        };
+        let disks = faulty_disks!(&scratch, CACHE_BYTES, ORIGIN_BYTES);
         let mut spec = disks.spec(&scratch, $mode);
         spec.extra = vec!["--fill-window-max".into(), "4K".into()];
         (spec, disks, scratch)

@@ -24,8 +24,13 @@ use crate::units::show_bytes;
 pub(crate) enum Found {
     /// A cache device.
     Ours(Box<CacheDevice>),
-    /// A file of zeroes, or a device that may be overwritten.
-    Blank(BlockFile),
+    /// A file or device that may be overwritten.
+    Free {
+        /// It.
+        file: BlockFile,
+        /// Whether it is a file of zeroes, and can be one again.
+        is_blank_file: bool,
+    },
     /// Nothing, or an empty file, that becomes one of so many bytes.
     Nothing {
         /// Where.
@@ -53,7 +58,7 @@ impl Found {
             Err(Error::NoSuperblock { .. }) if file.kind() == Kind::File && is_blank(&file)? => {
                 check_size(&file)?;
                 tell_size(&file, size);
-                Ok(Found::Blank(file))
+                Ok(Found::Free { file, is_blank_file: true })
             }
             Err(Error::NoSuperblock { .. }) if file.kind() == Kind::Block && is_blank(&file)? => Err(refuse(
                 format!("this block device is blank; format it first: kickcache format {}", path.display()),
@@ -71,7 +76,7 @@ impl Found {
     pub(crate) fn file(&self) -> Option<&BlockFile> {
         match self {
             Found::Ours(device) => Some(&device.file),
-            Found::Blank(file) => Some(file),
+            Found::Free { file, .. } => Some(file),
             Found::Nothing { .. } => None,
         }
     }
@@ -80,7 +85,7 @@ impl Found {
     pub(crate) fn ours(&self) -> Option<&CacheDevice> {
         match self {
             Found::Ours(device) => Some(device),
-            Found::Blank(_) | Found::Nothing { .. } => None,
+            Found::Free { .. } | Found::Nothing { .. } => None,
         }
     }
 
@@ -88,7 +93,7 @@ impl Found {
     pub(crate) fn superblock(&self) -> Result<Superblock, ServeError> {
         let (path, size) = match self {
             Found::Ours(device) => return Ok(device.superblock.clone()),
-            Found::Blank(file) => (file.path(), file.size()),
+            Found::Free { file, .. } => (file.path(), file.size()),
             Found::Nothing { path, size, .. } => (path.as_path(), *size),
         };
         Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })
@@ -98,8 +103,8 @@ impl Found {
     pub(crate) fn make(self, made: &mut Made) -> Result<CacheDevice, ServeError> {
         match self {
             Found::Ours(device) => Ok(*device),
-            Found::Blank(file) => {
-                if file.kind() == Kind::File && is_blank(&file)? {
+            Found::Free { file, is_blank_file } => {
+                if is_blank_file {
                     made.blank_file(file.path(), file.exact_size());
                 }
                 allocate(&file)?;
@@ -140,7 +145,9 @@ pub(super) fn format(
     let old = decode(&read_copies(&file)?, &file).ok();
     let incomplete = old.as_ref().and_then(|old| out_of_service(&file, old, noted));
     let is_worthless = incomplete.is_some_and(|volumes| volumes.is_empty());
-    if overwrite == Overwrite::Refuse && !is_worthless && !is_blank(&file)? {
+    let is_guarded = overwrite == Overwrite::Refuse && !is_worthless;
+    let is_blank = (is_guarded || file.kind() == Kind::File) && is_blank(&file)?;
+    if is_guarded && !is_blank {
         let found = match super::carries_superblock(&file)? {
             true if incomplete.is_some() => {
                 "it is a kickcache cache device out of service, and may hold dirty blocks that are nowhere else (kickcache \
@@ -159,7 +166,8 @@ pub(super) fn format(
             file.exact_size()
         ));
     }
-    let device = Found::Blank(file).make(made)?;
+    let is_blank_file = is_blank && file.kind() == Kind::File;
+    let device = Found::Free { file, is_blank_file }.make(made)?;
     Ok(CacheDevice { replaced: old.map(|old| old.uuid), ..device })
 }
 

@@ -7,7 +7,7 @@ use tracing::Level;
 
 use super::{EventLoop, Volume};
 use crate::serve::cache_engine::CacheEngine;
-use crate::serve::rate_limit::{LINES_MAX, RateLimit, SPAN};
+use crate::serve::rate_limit::{Held, LINES_MAX, RateLimit, SPAN};
 
 /// What a line is about; those about guests say of which volume, by its index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -90,17 +90,20 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Says how many lines were held back in the spans that are over.
     pub(super) fn tell_held_back(&mut self, now: Instant) {
         while let Some((complaint, held)) = self.complaints.0.poll_held(now) {
-            let summary = complaint.summary(&self.volumes);
-            log(complaint.level(), format_args!("{summary}: {held}"));
+            self.tell_of(complaint, held);
         }
     }
 
     /// Says what was held back until the end.
     pub(super) fn tell_all_held_back(&mut self, now: Instant) {
         for (complaint, held) in self.complaints.0.end(now) {
-            let summary = complaint.summary(&self.volumes);
-            log(complaint.level(), format_args!("{summary}: {held}"));
+            self.tell_of(complaint, held);
         }
+    }
+
+    fn tell_of(&self, complaint: Complaint, held: Held) {
+        let summary = complaint.summary(&self.volumes);
+        log(complaint.level(), format_args!("{summary}: {held}"));
     }
 }
 

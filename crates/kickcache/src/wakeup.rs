@@ -1,4 +1,4 @@
-//! Wakes the loop's thread from another one.
+//! Wakes a thread that waits for descriptors from another one.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
