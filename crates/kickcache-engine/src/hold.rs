@@ -119,9 +119,13 @@ impl State {
         let now = self.cache.copy_at(before.key, place);
         for pending in self.requests.iter_mut() {
             let Stage::Write(writing) = &mut pending.stage else { continue };
+            // A write that is acknowledged by the log alone leaves its blocks to writeback, and nobody would give this back.
+            let is_through = writing.route == Route::LogThrough;
             for written in writing.written.iter_mut().filter(|written| written.copy == before) {
                 written.copy = now;
-                self.cache.set_in_sweep(place, true);
+                if is_through {
+                    self.cache.set_in_sweep(place, true);
+                }
             }
         }
     }
