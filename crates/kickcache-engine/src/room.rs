@@ -17,14 +17,9 @@ use crate::units::VolumeId;
 const THROUGH_PART: u64 = 16;
 
 impl State {
-    /// Whether the log takes another block of a fill.
-    pub(crate) fn has_spare_room(&self, queue: Queue) -> bool {
-        self.log.room(queue) > 0 || self.log.ready_count() > RESERVED_SEGMENTS
-    }
-
-    /// Whether the log takes another block of a client's write: the last segments, and the head that reclaim carries
+    /// Whether the log takes another block that reclaim need not carry: the last segments, and the head that it carries
     /// blocks to when these are all that is left, are reclaim's.
-    pub(crate) fn has_room_for_clients(&self, queue: Queue) -> bool {
+    pub(crate) fn has_spare_room(&self, queue: Queue) -> bool {
         let has_more = self.log.ready_count() > RESERVED_SEGMENTS || mutant!(ReclaimsRoomTaken);
         has_more || queue == Queue::Probation && self.log.room(queue) > 0
     }

@@ -69,9 +69,9 @@ pub(crate) enum Task {
 /// Whose block is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// A client's write: it waits while what is left of the log is reclaim's.
-    Client,
-    /// One that stands in the log already, or may be left out: it takes whatever room there is.
+    /// A client's write, which waits, or a clean block, which is left out, while what is left of the log is reclaim's.
+    Spare,
+    /// One that stands in the log already and must be kept: it takes whatever room there is.
     Any,
 }
 
@@ -369,7 +369,7 @@ impl State {
                 appended
             }
             None => {
-                if block.claim == Claim::Client && !self.has_room_for_clients(block.queue) {
+                if block.claim == Claim::Spare && !self.has_spare_room(block.queue) {
                     self.agenda.push_back(Task::Reclaim);
                     return None;
                 }

@@ -225,12 +225,12 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// Blocks that can be carried on now, beside those that will be.
+/// Blocks that can be carried on now, beside those that will be: at worst each has a header of its own.
 fn carry_room(state: &State) -> u32 {
     let ready = u32::try_from(state.log.ready_count()).expect("segments have 32 bits");
     let room = state.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);
     let kept = |each: &Emptying| state.cache.segments().get(each.segment).kept;
-    room.saturating_sub(state.reclaim.emptying.iter().map(kept).sum())
+    (room / 2).saturating_sub(state.reclaim.emptying.iter().map(kept).sum())
 }
 
 /// Whether the blocks of the segment that must be kept can be carried on, and there is room for them: they are hot, or

@@ -77,7 +77,7 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
             older: None,
         };
         let block = NewBlock {
-            claim: Claim::Any,
+            claim: Claim::Spare,
             queue,
             entry,
             state: slot_state,

@@ -255,7 +255,8 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let older = state.older_copy(Some(location));
     let entry = Entry { key: Some(key), memory: page_memory(page), checksum, dirty, page: Some(page), older };
     let durability = Durability::Volatile;
-    let block = NewBlock { claim: Claim::Any, queue, entry, state: slot_state, waiter: None, durability };
+    let claim = if dirty { Claim::Any } else { Claim::Spare };
+    let block = NewBlock { claim, queue, entry, state: slot_state, waiter: None, durability };
     let before = state.cache.copy_at(key, location);
     let Some(place) = state.append(key, block) else { return false };
     state.follow_copy(before, place);

@@ -206,7 +206,7 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
     let durability = if mutant!(FuaIgnored) { Durability::Volatile } else { durability };
     let if_refused = if_refused(state, slot, key, found);
     let new = NewBlock {
-        claim: Claim::Client,
+        claim: Claim::Spare,
         queue: known.unwrap_or(Queue::Probation),
         entry,
         state: SlotState::Dirty,
