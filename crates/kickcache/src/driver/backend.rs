@@ -10,6 +10,16 @@ pub(crate) struct Target {
     pub(crate) fd: RawFd,
     /// Index in the ring's table of registered files, if it has one.
     pub(crate) fixed: Option<u32>,
+    pub(crate) way: Way,
+}
+
+/// How a device is to be asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// In the fastest way there is.
+    Any,
+    /// By threads of its own: asking may take as long as the answer does.
+    Threads,
 }
 
 /// One system call's worth of work. Memory that it names stays in place until its event came.
@@ -58,7 +68,7 @@ pub(crate) const WATCH_KEY_MAX: u64 = (1 << 60) - 1;
 /// Executes I/O and waits. One thread owns it.
 pub(crate) trait Backend {
     /// Makes devices known, so that the kernel need not look them up each time.
-    fn register(&mut self, fds: &[RawFd]) -> Vec<Target>;
+    fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target>;
 
     /// Starts an I/O; its event comes from [`Backend::wait`].
     fn start(&mut self, token: u32, io: Io);

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
 use crate::driver::device::Kind;
+use crate::driver::device::file_system::is_fuse;
 
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
 const BLKROGET: libc::Ioctl = 0x125E;
@@ -80,8 +81,7 @@ fn from_kernel(bytes: [u8; 8]) -> u64 {
 /// Whether holes can be punched: tried behind the end of the file, where nothing is. Not tried on FUSE, whose programs
 /// complain to whoever started them; the answer is no there.
 pub(crate) fn can_punch(file: &File, size: u64) -> bool {
-    const FUSE: i64 = 0x6573_5546;
-    if rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == FUSE) {
+    if is_fuse(file) {
         return false;
     }
     let Ok(offset) = i64::try_from(size.next_multiple_of(4096)) else { return false };

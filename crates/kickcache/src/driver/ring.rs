@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
-use crate::driver::backend::{Backend, Doorbells, Event, Interest, Io, IoKind, Target, WATCH_KEY_MAX};
+use crate::driver::backend::{Backend, Doorbells, Event, Interest, Io, IoKind, Target, WATCH_KEY_MAX, Way};
 use crate::driver::patience::{LOOK_MAX, Patience};
 use crate::driver::workers::Workers;
 
@@ -15,8 +15,6 @@ use crate::driver::workers::Workers;
 const SUBMISSIONS: u32 = 1024;
 /// Entries of the completion queue; the kernel keeps what does not fit.
 const COMPLETIONS: u32 = 8192;
-/// Threads of a device for what io_uring cannot do.
-const WORKER_COUNT: usize = 2;
 /// Threads of the kernel for what a device cannot do without waiting, for each device: as many as it is given at once.
 /// By default there are four a processor for all devices together, and one that does not answer would soon have them.
 const KERNEL_WORKER_COUNT: u32 = 128;
@@ -71,7 +69,7 @@ impl Ring {
 
     fn start_on_workers(&mut self, token: u32, io: Io) {
         if self.workers.is_none() {
-            match Workers::new(WORKER_COUNT) {
+            match Workers::new() {
                 Ok(workers) => self.workers = Some(workers),
                 Err(_) => return self.refuse(token),
             }
@@ -149,13 +147,15 @@ impl Drop for Ring {
 }
 
 impl Backend for Ring {
-    fn register(&mut self, fds: &[RawFd]) -> Vec<Target> {
-        let registered = self.ring.submitter().register_files(fds).is_ok();
+    fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target> {
+        let fds: Vec<RawFd> = devices.iter().map(|device| device.0).collect();
+        let registered = self.ring.submitter().register_files(&fds).is_ok();
         let count = u32::try_from(fds.len()).unwrap_or(u32::MAX).saturating_mul(KERNEL_WORKER_COUNT);
         // The bounded ones; where this is refused the default has to do.
         let _ = self.ring.submitter().register_iowq_max_workers(&mut [count, 0]);
         let fixed = |index: usize| u32::try_from(index).ok().filter(|_| registered);
-        fds.iter().enumerate().map(|(index, &fd)| Target { fd, fixed: fixed(index) }).collect()
+        let target = |(index, &(fd, way))| Target { fd, fixed: fixed(index), way };
+        devices.iter().enumerate().map(target).collect()
     }
 
     fn start(&mut self, token: u32, io: Io) {
@@ -253,8 +253,12 @@ fn poll_entry(fd: RawFd, key: u64, interest: Interest) -> squeue::Entry {
     opcode::PollAdd::new(Fd(fd), mask).multi(stays).build().user_data((tag << TAG_SHIFT) | key)
 }
 
-/// The ring's entry for an I/O, or `None` if io_uring has none.
+/// The ring's entry for an I/O, or `None` if it is not for io_uring: the kernel has none, or might wait for the device while
+/// it takes the entry, as it does for files of FUSE once a dozen requests are under way.
 fn entry(io: &Io) -> Option<squeue::Entry> {
+    if io.target.way == Way::Threads {
+        return None;
+    }
     let Some(index) = io.target.fixed else { return build(io, Fd(io.target.fd)) };
     let index = i32::try_from(index).expect("few devices");
     Some(build(io, Fd(index))?.flags(squeue::Flags::FIXED_FILE))

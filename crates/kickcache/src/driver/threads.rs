@@ -9,11 +9,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use crate::driver::backend::{Backend, Doorbells, Event, Interest, Io, Target, WATCH_KEY_MAX};
+use crate::driver::backend::{Backend, Doorbells, Event, Interest, Io, Target, WATCH_KEY_MAX, Way};
 use crate::driver::workers::Workers;
 
-/// Threads of a device: as many as a disk takes requests at once with profit.
-const WORKER_COUNT: usize = 32;
 /// Events taken from epoll at once.
 const EVENTS_MAX: usize = 256;
 /// The key under which the workers' wakeup is watched.
@@ -39,7 +37,7 @@ impl Threads {
     /// # Errors
     /// If the process has no threads or descriptors left.
     pub(crate) fn new() -> io::Result<Threads> {
-        let workers = Workers::new(WORKER_COUNT)?;
+        let workers = Workers::new()?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, workers.wakeup(), EventData::new_u64(WORKERS_KEY), EventFlags::IN)?;
         Ok(Threads { workers, epoll, watches: HashMap::new(), ready: Vec::with_capacity(EVENTS_MAX) })
@@ -74,8 +72,8 @@ impl Threads {
 }
 
 impl Backend for Threads {
-    fn register(&mut self, fds: &[RawFd]) -> Vec<Target> {
-        fds.iter().map(|&fd| Target { fd, fixed: None }).collect()
+    fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target> {
+        devices.iter().map(|&(fd, way)| Target { fd, fixed: None, way }).collect()
     }
 
     fn start(&mut self, token: u32, io: Io) {

@@ -11,11 +11,13 @@ use crate::driver::backend::{Event, Io, IoKind};
 use crate::jobs::Jobs;
 use crate::wakeup::Wakeup;
 
+/// Threads of a device: as many as a disk takes requests at once with profit.
+const THREADS_MAX: usize = 32;
+
 /// The threads of all devices; what ended is collected after its wakeup rang.
 pub(crate) struct Workers {
     ended: Arc<Ended>,
     lanes: BTreeMap<RawFd, Lane>,
-    threads_max: usize,
 }
 
 struct Ended {
@@ -31,15 +33,15 @@ struct Lane {
 }
 
 impl Workers {
-    /// At most so many threads for each device; they are started when they are needed.
-    pub(crate) fn new(threads_max: usize) -> io::Result<Workers> {
+    /// Without threads yet; they are started when they are needed.
+    pub(crate) fn new() -> io::Result<Workers> {
         let ended = Ended { events: Mutex::default(), wakeup: Wakeup::new()? };
-        Ok(Workers { ended: Arc::new(ended), lanes: BTreeMap::new(), threads_max })
+        Ok(Workers { ended: Arc::new(ended), lanes: BTreeMap::new() })
     }
 
     pub(crate) fn push(&mut self, token: u32, io: Io) {
         let lane = self.lanes.entry(io.target.fd).or_default();
-        if lane.jobs.push((token, io)) && lane.threads.len() < self.threads_max {
+        if lane.jobs.push((token, io)) && lane.threads.len() < THREADS_MAX {
             lane.start_thread(&self.ended);
         }
     }

@@ -21,10 +21,15 @@ pub(crate) fn block_status(
     volume: VolumeId,
     extent: ByteExtent,
 ) -> Vec<StatusExtent> {
-    match driver.file(Device::Origin(volume)).filter(|file| file.kind() == Kind::File) {
+    match driver.file(Device::Origin(volume)).filter(|file| tells_of_holes(file)) {
         Some(file) => merged(file, extent, |block| engine.is_cached(volume, block)),
         None => vec![data(extent.length)],
     }
+}
+
+/// Whether the kernel knows the holes itself: nobody else is waited for here.
+fn tells_of_holes(file: &BlockFile) -> bool {
+    file.kind() == Kind::File && !file.is_remote()
 }
 
 fn merged(file: &BlockFile, extent: ByteExtent, is_cached: impl Fn(BlockIndex) -> bool) -> Vec<StatusExtent> {

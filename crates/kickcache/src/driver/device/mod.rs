@@ -1,5 +1,6 @@
 //! Opens files and block devices as cache devices and origins.
 
+pub(crate) mod file_system;
 mod probe;
 
 use std::fs::{File, OpenOptions};
@@ -133,6 +134,7 @@ pub struct BlockFile {
     direct: Direct,
     zeroes: ZeroSpeed,
     keeps_dsync: bool,
+    is_remote: bool,
     flush: Flush,
 }
 
@@ -190,7 +192,8 @@ impl BlockFile {
         }
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let zeroes = zero_speed(&file, kind, access, bytes);
-        let keeps_dsync = kind == Kind::Block || keeps_dsync(&file);
+        let keeps_dsync = kind == Kind::Block || file_system::keeps_dsync(&file);
+        let is_remote = kind == Kind::File && file_system::is_remote(&file);
         let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
         Ok(BlockFile {
             file,
@@ -202,6 +205,7 @@ impl BlockFile {
             direct,
             zeroes,
             keeps_dsync,
+            is_remote,
             flush: Flush::Done,
         })
     }
@@ -252,6 +256,11 @@ impl BlockFile {
     /// Whether an asynchronous direct write with `RWF_DSYNC` is durable when it ends.
     pub(crate) fn keeps_dsync(&self) -> bool {
         self.keeps_dsync
+    }
+
+    /// Whether a program or another machine answers for it: any system call may wait, also one that never does elsewhere.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.is_remote
     }
 
     /// Whether it is flushed.
@@ -321,12 +330,6 @@ pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
 enum StorageKey {
     Inode { device: u64, inode: u64 },
     Block(u64),
-}
-
-/// File systems known to honour `RWF_DSYNC` for asynchronous direct writes: ext2 to ext4, XFS, Btrfs. FUSE drops it.
-fn keeps_dsync(file: &File) -> bool {
-    const KNOWN: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
-    rustix::fs::fstatfs(file).is_ok_and(|found| KNOWN.contains(&found.f_type))
 }
 
 fn storage_key(device: &BlockFile) -> Option<StorageKey> {

@@ -18,7 +18,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex};
 
 use self::notes::{NOTARY_KEY, Notes};
-use crate::driver::backend::{Backend, Doorbells, Event, Interest, NoDoorbells, Target};
+use crate::driver::backend::{Backend, Doorbells, Event, Interest, NoDoorbells, Target, Way};
 use crate::driver::buffers::Buffers;
 use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
@@ -594,14 +594,14 @@ fn open_media(
     backend: &mut dyn Backend,
     media: Vec<(Device, Medium)>,
 ) -> (Vec<Option<OpenMedium>>, Vec<usize>) {
-    let fds: Vec<_> = media
+    let files: Vec<_> = media
         .iter()
         .filter_map(|(_, medium)| match medium {
-            Medium::File(file) => Some(file.fd()),
+            Medium::File(file) => Some((file.fd(), way(file))),
             Medium::Virtual(_) => None,
         })
         .collect();
-    let mut targets = backend.register(&fds).into_iter();
+    let mut targets = backend.register(&files).into_iter();
     let (mut open, mut virtual_media) = (Vec::new(), Vec::new());
     for (device, medium) in media {
         let slot = slot(device);
@@ -619,6 +619,10 @@ fn open_media(
         };
     }
     (open, virtual_media)
+}
+
+fn way(file: &BlockFile) -> Way {
+    if file.is_remote() { Way::Threads } else { Way::Any }
 }
 
 #[cfg(test)]

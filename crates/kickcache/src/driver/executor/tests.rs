@@ -287,7 +287,7 @@ fn short_transfers_are_continued() {
     operation.add(base.wrapping_add(3 * 4096), 4096);
     assert_eq!(operation.stretches.len(), 2, "neighbours are joined");
     assert_eq!(operation.advance(8192 + 512), Next::Continue);
-    let io = operation.next_io(Target { fd: -1, fixed: None });
+    let io = operation.next_io(Target { fd: -1, fixed: None, way: Way::Any });
     assert_eq!(io.offset, 8704);
     assert!(matches!(io.kind, IoKind::Read { count: 1, .. }));
     assert_eq!(operation.advance(-libc::EINTR), Next::Continue);
@@ -300,7 +300,7 @@ fn where_the_flag_is_not_kept_a_durable_write_ends_with_a_flush_of_its_own() {
     operation.begin(SubmissionId::from_u64(1), Device::Cache, Work::Write(WriteSync::After));
     let mut memory = vec![0_u8; 4096];
     operation.add(memory.as_mut_ptr(), 4096);
-    let target = Target { fd: -1, fixed: None };
+    let target = Target { fd: -1, fixed: None, way: Way::Any };
     assert!(matches!(operation.next_io(target).kind, IoKind::Write { dsync: false, .. }));
     assert_eq!(operation.advance(4096), Next::Continue);
     assert!(matches!(operation.next_io(target).kind, IoKind::DataSync));

@@ -1,0 +1,29 @@
+//! What follows from the file system that a device is a file of.
+
+use std::fs::File;
+
+/// File systems known to honour `RWF_DSYNC` for asynchronous direct writes: ext2 to ext4, XFS, Btrfs. FUSE drops it.
+const KEEP_DSYNC: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+const FUSE: i64 = 0x6573_5546;
+/// FUSE, NFS, CIFS, SMB2, 9P, Ceph, AFS in two drivers, Lustre.
+const REMOTE: [i64; 9] =
+    [FUSE, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x6b41_4653, 0x0bd0_0bd0];
+
+/// Whether an asynchronous direct write with `RWF_DSYNC` is durable when it ends.
+pub(super) fn keeps_dsync(file: &File) -> bool {
+    is_one_of(file, &KEEP_DSYNC)
+}
+
+/// Whether a program or another machine answers in the kernel's stead: any system call may wait for it.
+pub(super) fn is_remote(file: &File) -> bool {
+    is_one_of(file, &REMOTE)
+}
+
+/// Whether a program answers.
+pub(crate) fn is_fuse(file: &File) -> bool {
+    is_one_of(file, &[FUSE])
+}
+
+fn is_one_of(file: &File, types: &[i64]) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|found| types.contains(&found.f_type))
+}
