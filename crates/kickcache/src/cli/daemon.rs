@@ -20,6 +20,7 @@ use crate::cli::outlet::{Outlet, Times};
 use crate::control::report::{CacheReport, Report};
 use crate::control::server::ControlServer;
 use crate::control::{ControlError, ControlTarget};
+use crate::driver::device::answers::await_answers;
 use crate::driver::executor::IoEngine;
 use crate::driver::inherited::inherited_sockets;
 use crate::plan::address::NbdAddress;
@@ -173,6 +174,7 @@ fn chooses_port(cache: &CachePlan) -> bool {
 
 fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Result<Vec<Served>> {
     let state = state_place(plan.state.as_deref());
+    await_answers(&devices(&plan))?;
     plan.caches.iter_mut().try_for_each(|cache| settle(cache, &state))?;
     plan.caches.retain(|cache| !cache.volumes.is_empty());
     // What is wrong with the second cache device is found before the first one is formatted.
@@ -199,6 +201,13 @@ fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Re
         }
     }
     Ok(servers)
+}
+
+/// All devices of a plan.
+fn devices(plan: &ServePlan) -> Vec<&Path> {
+    let caches = plan.caches.iter().map(|cache| cache.device.as_path());
+    let volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);
+    caches.chain(volumes.map(|volume| volume.origin.as_path())).collect()
 }
 
 fn guest_block(plan: &VolumePlan) -> u32 {

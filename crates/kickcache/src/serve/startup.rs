@@ -7,6 +7,7 @@ use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::stats::{CacheHealth, Record};
+use kickcache_engine::time::earlier;
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
@@ -124,7 +125,9 @@ impl<E: CacheEngine> EventLoop<E> {
             if self.engine.phase() != Phase::Recovering {
                 break;
             }
-            let until = self.engine.poll_timeout();
+            self.tell_troubles(now);
+            let until =
+                earlier(self.engine.poll_timeout(), self.troubles.poll_timeout(self.driver.in_flight()));
             self.driver.wait(now, until).map_err(ServeError::system("wait for the cache device"))?;
             let now = self.clock.now();
             if self.engine.poll_timeout().is_some_and(|due| due <= now) {

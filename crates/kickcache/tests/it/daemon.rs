@@ -84,7 +84,7 @@ impl Spec {
         arguments
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         if !is_stand_in() {
             return guarded(KICKCACHE, self.arguments());
         }

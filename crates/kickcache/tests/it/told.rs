@@ -156,6 +156,32 @@ fn a_start_fails_on_a_device_that_cannot_be_read() {
     let _: Spec = spec.start().stop();
 }
 
+#[test]
+fn a_start_says_which_device_it_waits_for_and_gives_up() {
+    let (spec, disks, _scratch) = faulty!("write-through");
+    spec.start().stop();
+    for (disk, path) in [("origin", &spec.origin), ("cache", &spec.cache)] {
+        disks.tell(&format!("fault {disk} read hang"));
+        let mut daemon = Daemon::start(spec.command(), spec.clone(), &[]);
+        for (least, most, part) in [(2, 15, "has not answered for 3 s"), (25, 60, "does not answer")] {
+            let line = format!("{} {part}", path.display());
+            let start = Instant::now();
+            while !daemon.log().contains(&line) && start.elapsed() < Duration::from_secs(most) {
+                thread::sleep(Duration::from_millis(50));
+            }
+            let took = start.elapsed().as_secs();
+            // What waits in the kernel for FUSE cannot be ended before the answer.
+            if part == "does not answer" || took >= most {
+                disks.tell("clear");
+            }
+            assert!((least - 1..most).contains(&took), "{disk}: `{line}` after {took} s: {}", daemon.log());
+        }
+        assert!(!daemon.wait().success(), "{disk}: it ended well");
+        let _ = std::fs::remove_file(spec.dir.join("daemon.log"));
+    }
+    let _: Spec = spec.start().stop();
+}
+
 /// Writes until the cache device, whose log takes no writes any more, is out of service.
 fn wear_out(daemon: &Daemon, disks: &FaultyDisks) {
     let mut client = daemon.connect();

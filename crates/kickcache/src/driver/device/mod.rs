@@ -1,5 +1,6 @@
 //! Opens files and block devices as cache devices and origins.
 
+pub mod answers;
 pub(crate) mod file_system;
 mod probe;
 
@@ -103,6 +104,16 @@ pub enum OpenError {
         path: PathBuf,
         /// How that was found.
         detail: &'static str,
+    },
+    /// It does not answer.
+    #[error(
+        "{path} does not answer: its first block could not be read in {seconds} s; see to the device, then start again"
+    )]
+    Silent {
+        /// Which device.
+        path: PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
     },
     /// No bytes.
     #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]

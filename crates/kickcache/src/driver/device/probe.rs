@@ -1,5 +1,6 @@
 //! One read before a device is relied on.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -16,7 +17,11 @@ impl BlockFile {
     /// # Errors
     /// [`OpenError::Unreadable`].
     pub fn probe(&self) -> Result<(), OpenError> {
-        self.read_first().map_err(|source| OpenError::Unreadable { path: self.path.clone(), source })
+        let read = read_first(&self.file).and_then(|count| match count {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        });
+        read.map_err(|source| OpenError::Unreadable { path: self.path.clone(), source })
     }
 
     /// Flushes the device once.
@@ -26,21 +31,18 @@ impl BlockFile {
     pub fn probe_flush(&self) -> Result<(), OpenError> {
         self.file.sync_data().map_err(|source| OpenError::Unflushable { path: self.path.clone(), source })
     }
+}
 
-    fn read_first(&self) -> io::Result<()> {
-        let mut allocator = Allocator::default();
-        let mut chunk = allocator.allocate(PROBE_BYTES)?;
-        let length = usize::try_from(self.size).unwrap_or(PROBE_BYTES).min(PROBE_BYTES);
-        let read = loop {
-            match self.file.read_at(&mut chunk.bytes_mut(PROBE_BYTES)[..length], 0) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read,
-            }
-        };
-        allocator.release(chunk);
-        match read? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(()),
+/// Reads the first block, or as much of it as there is; gives the bytes read.
+pub(super) fn read_first(file: &File) -> io::Result<usize> {
+    let mut allocator = Allocator::default();
+    let mut chunk = allocator.allocate(PROBE_BYTES)?;
+    let read = loop {
+        match file.read_at(chunk.bytes_mut(PROBE_BYTES), 0) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read,
         }
-    }
+    };
+    allocator.release(chunk);
+    read
 }

@@ -21,7 +21,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     /// Tells of errors that were only counted, and of devices that do not answer or answer again.
-    pub(super) fn tell_troubles(&mut self, now: Instant) {
+    pub(crate) fn tell_troubles(&mut self, now: Instant) {
         if !self.troubles.begin_look(now) {
             return;
         }
