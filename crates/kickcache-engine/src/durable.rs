@@ -1,7 +1,12 @@
 //! Records, and waiting until what stands on the cache device is durable.
 
-use crate::format::journal::{Fact, Record};
+use alloc::vec::Vec;
+
+use crate::device::DeviceOperation;
+use crate::format::journal::{Fact, RECORD_COUNT_MAX, Record};
+use crate::inflight::submissions::Purpose;
 use crate::order::{DurableWaiter, Need};
+use crate::request::Durability;
 use crate::state::{State, Task};
 use crate::units::Sequence;
 
@@ -14,6 +19,34 @@ impl State {
         let sequence = self.order.assign();
         self.counters.journal_records += 1;
         self.journal.add(Record { sequence, fact });
+    }
+
+    /// Writes all records that have gathered.
+    pub(crate) fn flush_journal(&mut self) {
+        self.write_records(1);
+    }
+
+    /// Writes full blocks of records.
+    #[inline]
+    pub(crate) fn write_full_records(&mut self) {
+        if self.journal.gathered() >= RECORD_COUNT_MAX {
+            self.write_records(RECORD_COUNT_MAX);
+        }
+    }
+
+    /// Writes blocks of records while at least so many have gathered.
+    fn write_records(&mut self, least: usize) {
+        while self.journal.gathered() >= least && !self.is_out_of_service() {
+            let write = self.journal.take_write(self.order.durable_range());
+            let sequences = write.records.iter().map(|record| record.sequence).collect();
+            let operation = DeviceOperation::WriteMetadata {
+                offset: write.offset,
+                bytes: write.bytes.into_boxed_slice(),
+                pieces: Vec::new(),
+                durability: Durability::Volatile,
+            };
+            self.submit(Purpose::Journal { sequences }, operation);
+        }
     }
 
     /// Calls back, by a task, when everything that has a sequence number by now is durable.

@@ -340,7 +340,7 @@ impl Engine {
         loop {
             let state = &mut self.state;
             state.write_due_batches();
-            state.write_journal(false);
+            state.write_full_records();
             flush::submit_due(state);
             for volume in state.volume_ids() {
                 let now = state.now;

@@ -16,6 +16,7 @@ impl State {
     }
 
     /// A read from a segment ended.
+    #[inline]
     pub(crate) fn leave_segment(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         let found = self.cache.segment_mut(segment);
@@ -96,9 +97,14 @@ impl State {
 
     /// Whether a block is what a write through the log put there, and will be forgotten if the origin refuses it. Who
     /// reads it meanwhile asks the origin, behind that write: it must not see what may never have been.
+    #[inline]
     pub(crate) fn may_be_refused(&self, key: BlockKey, location: Location) -> bool {
-        self.through_writes > 0
-            && self.written_through(self.cache.copy_at(key, location)) == Some(IfRefused::Forgotten)
+        self.through_writes > 0 && self.is_forgotten_if_refused(key, location)
+    }
+
+    #[cold]
+    fn is_forgotten_if_refused(&self, key: BlockKey, location: Location) -> bool {
+        self.written_through(self.cache.copy_at(key, location)) == Some(IfRefused::Forgotten)
     }
 
     /// A dirty block was forgotten, and a restart may find it again or not: until then nobody may read what the origin

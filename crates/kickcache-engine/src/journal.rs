@@ -73,20 +73,22 @@ impl Journal {
         core::mem::take(&mut self.gathering)
     }
 
-    /// The next block of records, if a full one has gathered, or any if `partial`.
+    /// Records that have gathered.
+    #[inline]
+    pub(crate) fn gathered(&self) -> usize {
+        self.gathering.len()
+    }
+
+    /// The next block of the records that have gathered.
     ///
     /// # Panics
     /// J-1: if the ring is full; [`Journal::has_room`] is asked long before.
-    pub(crate) fn take_write(&mut self, partial: bool, durable: DurableRange) -> Option<JournalWrite> {
-        let full = self.gathering.len() >= RECORD_COUNT_MAX;
-        if self.gathering.is_empty() || !(full || partial) {
-            return None;
-        }
+    pub(crate) fn take_write(&mut self, durable: DurableRange) -> JournalWrite {
         let count = self.gathering.len().min(RECORD_COUNT_MAX);
         let records: Vec<Record> = self.gathering.drain(..count).collect();
         let body = JournalBody::Records(records.clone());
         let (offset, bytes) = self.place(body, durable);
-        Some(JournalWrite { offset, bytes, records })
+        JournalWrite { offset, bytes, records }
     }
 
     /// A chunk of a checkpoint as a block.

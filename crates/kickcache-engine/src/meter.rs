@@ -41,6 +41,7 @@ impl State {
     }
 
     /// It has.
+    #[inline]
     pub(crate) fn end_metered_hit(&mut self, volume: VolumeId, begun: Instant, count: u32) {
         let clock = self.clock();
         let found = self.volume_mut(volume);

@@ -175,10 +175,12 @@ impl Order {
     }
 
     /// Whether a flush should be submitted; if so, from then on it is in flight.
+    #[inline]
     pub(crate) fn begin_flush(&mut self) -> bool {
-        if self.flushing.is_some() || self.waiting.is_empty() {
-            return false;
-        }
+        !self.waiting.is_empty() && self.flushing.is_none() && self.begin_flush_of_waiting()
+    }
+
+    fn begin_flush_of_waiting(&mut self) -> bool {
         let landed = self.landed();
         let is_served = |need: Need| match need {
             Need::NextFlush => true,

@@ -225,6 +225,7 @@ impl State {
     }
 
     /// One thing less; at zero the request ends or goes on.
+    #[inline]
     pub(crate) fn release(&mut self, slot: RequestSlot) {
         let pending = self.requests.get_mut(slot);
         pending.outstanding -= 1;
@@ -253,28 +254,6 @@ impl State {
             self.volume_mut(pending.volume).counters.failed_requests += 1;
         }
         self.replies.push_back(Reply { id: pending.id, result, read_from: pending.read_from });
-    }
-
-    /// Writes all records that have gathered.
-    pub(crate) fn flush_journal(&mut self) {
-        self.write_journal(true);
-    }
-
-    /// Writes full blocks of records; with `partial`, the rest as well.
-    pub(crate) fn write_journal(&mut self, partial: bool) {
-        if self.is_out_of_service() {
-            return;
-        }
-        while let Some(write) = self.journal.take_write(partial, self.order.durable_range()) {
-            let sequences = write.records.iter().map(|record| record.sequence).collect();
-            let operation = DeviceOperation::WriteMetadata {
-                offset: write.offset,
-                bytes: write.bytes.into_boxed_slice(),
-                pieces: Vec::new(),
-                durability: Durability::Volatile,
-            };
-            self.submit(Purpose::Journal { sequences }, operation);
-        }
     }
 
     /// Writes the batches whose turn it is.

@@ -2,7 +2,8 @@
 //! device, no payload. With the daemon's allocator, so that the tables lie as they do when it serves.
 //!
 //! `cargo bench -p kickcache --bench engine_hit`: uniform over 512k cached blocks, and over a hot tenth of them; one
-//! request at a time, and 32 that arrive together.
+//! request at a time, and 32 that arrive together. With `-- DEPTH HITS`, that many hits once at that depth, for
+//! `scripts/engine-instructions`.
 
 // The daemon's allocator comes with it.
 use kickcache as _;
@@ -25,10 +26,16 @@ static CHECKSUMS: [Checksum; 256] = [Checksum::new(0); 256];
 fn main() {
     let mut engine = open();
     fill(&mut engine);
+    let numbers: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();
+    if let [depth, hits] = numbers[..] {
+        measure(&mut engine, Load { span: BLOCKS, depth, hits }, 0);
+        return;
+    }
     for depth in [32, 1] {
         for (name, span) in [("uniform over 512k blocks", BLOCKS), ("uniform over 51k blocks", BLOCKS / 10)] {
-            let mut rates: Vec<f64> =
-                (0..ROUNDS).map(|round| measure(&mut engine, (span, depth), round as u64)).collect();
+            let mut rates: Vec<f64> = (0..ROUNDS)
+                .map(|round| measure(&mut engine, Load { span, depth, hits: HITS }, round as u64))
+                .collect();
             rates.sort_by(f64::total_cmp);
             let (median, least, most) = (rates[ROUNDS / 2], rates[0], rates[ROUNDS - 1]);
             println!(
@@ -101,14 +108,21 @@ fn cpu_seconds() -> f64 {
     nanos / 1e9
 }
 
-/// Hits a second of processor time: uniform over `span` blocks, `depth` requests at once.
-fn measure(engine: &mut Engine, (span, depth): (u64, u64), seed: u64) -> f64 {
+/// Hits, uniform over `span` blocks, `depth` of them at once.
+struct Load {
+    span: u64,
+    depth: u64,
+    hits: u64,
+}
+
+/// Hits a second of processor time.
+fn measure(engine: &mut Engine, Load { span, depth, hits }: Load, seed: u64) -> f64 {
     let mut random = 0x9e37_79b9_7f4a_7c15 ^ seed;
     let now = Instant::from_nanos(61_000_000_000);
     let before = engine.status().volumes[0].counters.hit_blocks;
     let start = cpu_seconds();
     let mut submitted = Vec::new();
-    for _ in 0..HITS / depth {
+    for _ in 0..hits / depth {
         for _ in 0..depth {
             random ^= random << 13;
             random ^= random >> 7;
@@ -124,6 +138,6 @@ fn measure(engine: &mut Engine, (span, depth): (u64, u64), seed: u64) -> f64 {
         assert_eq!(replies, depth, "a hit ends with its read");
     }
     let seconds = cpu_seconds() - start;
-    assert_eq!(engine.status().volumes[0].counters.hit_blocks - before, HITS);
-    HITS as f64 / seconds
+    assert_eq!(engine.status().volumes[0].counters.hit_blocks - before, hits / depth * depth);
+    hits as f64 / seconds
 }

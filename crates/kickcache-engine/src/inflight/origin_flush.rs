@@ -94,6 +94,12 @@ impl OriginFlush {
         if self.in_flight.is_some() { None } else { self.since }
     }
 
+    /// Whether there is anything for a flush to do, and none in flight.
+    #[inline]
+    pub(crate) fn may_begin(&self) -> bool {
+        self.in_flight.is_none() && (!self.waiting.is_empty() || self.is_unsettled())
+    }
+
     /// Whether a flush should be submitted; if so, from then on it is in flight.
     pub(crate) fn begin(&mut self, now: Instant, covered: Covered) -> bool {
         let has_reason = !self.waiting.is_empty() || (self.wanted && self.is_unsettled());

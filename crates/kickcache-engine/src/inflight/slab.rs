@@ -14,6 +14,7 @@ impl<T> Slab<T> {
         Slab { entries: Vec::new(), free: Vec::new() }
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         if let Some(number) = self.free.pop() {
             self.entries[number as usize] = Some(value);

@@ -88,6 +88,7 @@ impl Submissions {
         Submissions { table: Slab::new(), generation: 0 }
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, purpose: Purpose) -> SubmissionId {
         self.generation = self.generation.wrapping_add(1);
         let number = self.table.insert((self.generation, purpose));

@@ -50,6 +50,9 @@ pub(crate) fn submit_due(state: &mut State) {
     let capacity = usize::try_from(state.retention.capacity()).unwrap_or(usize::MAX);
     let gathered_max = UNFLUSHED_BLOCKS_MAX.min(capacity / UNFLUSHED_PART);
     for volume in state.volume_ids() {
+        if !state.volume(volume).flush.may_begin() {
+            continue;
+        }
         let is_drained = state.cache.volume(volume).dirty == 0;
         let found = state.volume_mut(volume);
         let is_old = found.flush.due().is_some_and(|since| now >= since.plus(after));

@@ -114,6 +114,7 @@ fn whole_or_partial(rest: ByteExtent) -> ByteExtent {
 }
 
 /// Where a block stands, if it may be served from there.
+#[inline]
 fn find(state: &State, key: BlockKey) -> Option<Location> {
     let location = state.cache.find(key)?;
     let is_clean = state.cache.slots().state(location) == SlotState::Clean;
@@ -226,6 +227,7 @@ fn submit_run(state: &mut State, slot: RequestSlot, first: BlockKey, location: L
 }
 
 /// Reads a whole block of which the request wants a part.
+#[inline(never)]
 fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, part: ByteExtent) {
     let Some(page) = state.pool.take_one() else {
         state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
@@ -291,6 +293,7 @@ pub(crate) fn on_hit_part(
 
 /// A block could not be read from the cache device, or not as it was written (I-8). A device that answers with an error
 /// may do better the next time; other bytes than those that were written will not become the right ones.
+#[cold]
 fn heal(state: &mut State, slot: RequestSlot, block: (BlockKey, Location), part: ByteExtent, was_read: bool) {
     let (key, location) = block;
     if !state.cache.is_current(key, location) {
@@ -328,6 +331,7 @@ enum Keep {
 }
 
 /// Serves the blocks from the start of `rest` that are not cached; gives where the rest of the request begins.
+#[inline(never)]
 fn serve_miss(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteExtent) -> u64 {
     let first = BlockIndex::containing(rest.start);
     if !state.fills.is_empty()
@@ -569,6 +573,7 @@ fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
 }
 
 /// Reads from the origin what the cache has too.
+#[inline(never)]
 fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     let volume = state.requests.get(slot).volume;
     state.volume_mut(volume).counters.offloaded_blocks += extent.length / BLOCK_SIZE;

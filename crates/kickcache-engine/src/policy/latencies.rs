@@ -45,6 +45,7 @@ impl Latencies {
     }
 
     /// So many requests took so long.
+    #[inline(never)]
     pub(crate) fn add(&mut self, now: Instant, nanos: u64, requests: u32) {
         let age = now.since(self.since).as_nanos();
         if age >= HALF {

@@ -34,7 +34,7 @@ pub(crate) struct Load {
     area: u64,
     work: u64,
     ended: u32,
-    /// Work that ended, ever.
+    /// Work that ended in the measurements before.
     total: u64,
     /// The pace at each level of requests in flight, 0 if not known, and the level of the last measurement.
     levels: [u64; LEVELS],
@@ -55,18 +55,19 @@ impl Load {
         self.at = now;
     }
 
+    #[inline]
     pub(crate) fn begin(&mut self, now: Instant, bytes: u64) {
         self.pass(now);
         self.in_flight += work_of(1, bytes);
         self.requests += 1;
     }
 
+    #[inline]
     pub(crate) fn end(&mut self, now: Instant, bytes: u64) {
         self.pass(now);
         let work = work_of(1, bytes);
         self.in_flight = self.in_flight.saturating_sub(work);
         self.requests = self.requests.saturating_sub(1);
-        self.total += work;
         self.work += work;
         self.ended += 1;
         let is_first = self.ended == FIRST_COUNT && self.pace == 0;
@@ -75,6 +76,7 @@ impl Load {
         }
     }
 
+    #[cold]
     fn measure(&mut self, is_first: bool) {
         let pace = (self.time.saturating_mul(SCALE) / self.work.max(1)).max(1);
         // A device that has little to do seems slow: what it could do before counts for a while.
@@ -90,6 +92,7 @@ impl Load {
         self.level = level.min(LEVELS - 1);
         let known = &mut self.levels[self.level];
         *known = if *known == 0 { pace } else { (*known + pace) / 2 };
+        self.total += self.work;
         (self.time, self.area, self.work, self.ended) = (0, 0, 0, 0);
     }
 
@@ -99,6 +102,7 @@ impl Load {
     }
 
     /// Nanoseconds until what is in flight is done.
+    #[inline]
     pub(crate) fn backlog(&self) -> u64 {
         self.in_flight.saturating_mul(self.pace) / SCALE
     }
@@ -119,7 +123,7 @@ impl Load {
 
     /// Work that ended so far.
     pub(crate) const fn total(&self) -> u64 {
-        self.total
+        self.total + self.work
     }
 }
 

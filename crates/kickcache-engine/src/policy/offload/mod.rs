@@ -118,12 +118,14 @@ impl Offload {
     }
 
     /// The cache device begins to read so many bytes, or the log to take them.
+    #[inline]
     pub(crate) fn begin(&mut self, clock: Clock, bytes: u64) {
         self.begun = self.begun.wrapping_add(1);
         self.cache.begin(clock.device, bytes);
     }
 
     /// It has what began at some time of the device; gives whether [`Offload::look`] is due.
+    #[inline]
     pub(crate) fn end(&mut self, clock: Clock, (kind, begun): (Kind, Instant), bytes: u64) -> bool {
         let nanos = clock.device.since(begun).as_nanos();
         if nanos >= SLOW || self.begun.is_multiple_of(SAMPLED) {
@@ -150,6 +152,7 @@ impl Offload {
     }
 
     /// The cache device has a backlog: what the clients were served so far moves the trials on.
+    #[cold]
     pub(crate) fn look(&mut self, now: Instant, mut served: Served) {
         served.by_cache = self.cache.total();
         let Some(span) = self.trials.end_span(now, served) else { return };
