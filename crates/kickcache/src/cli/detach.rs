@@ -9,7 +9,7 @@ use crate::offline::OfflineError;
 use crate::offline::change::{DirtyBlocks, detach};
 use crate::offline::standing::out_of_service;
 use crate::serve::config::StatePlace;
-use crate::state::{StateStore, uuid_text};
+use crate::state::{OriginRecord, StateStore, uuid_text};
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -42,15 +42,19 @@ impl DetachArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let dirty = if self.lose_dirty { DirtyBlocks::Lose } else { DirtyBlocks::Keep };
         let state = self.state.place();
-        if out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)?.is_some() {
-            return Err(anyhow::Error::from(OfflineError::OutOfService(self.cache.clone())).into());
+        if let Some(standing) = out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)? {
+            let out = OfflineError::OutOfService(self.cache.clone());
+            return Err(anyhow::Error::from(standing.doubt.map_or(out, OfflineError::State)).into());
         }
         let done = detach(&self.cache, &self.volume, dirty).map_err(anyhow::Error::from)?;
         if let StatePlace::Directory(directory) = &state {
+            // That the origin was served with it stays: what another cache device holds of it is old. A note that cannot be
+            // read is left to those who serve the origin.
             let store = StateStore::new(directory);
-            let origin = store.origin(&done.origin).map_err(anyhow::Error::from)?;
-            if origin.is_some_and(|origin| origin.cache_uuid == uuid_text(done.uuid)) {
-                store.forget_origin(&done.origin).map_err(anyhow::Error::from)?;
+            let origin = store.origin(&done.origin).ok().flatten();
+            if let Some(origin) = origin.filter(|origin| origin.cache_uuid == uuid_text(done.uuid)) {
+                let clean = OriginRecord { may_be_dirty: false, ..origin };
+                store.keep_origin(&clean).map_err(anyhow::Error::from)?;
             }
         }
         let clean = show_bytes(done.clean_blocks * 4096);

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::VolumeSet;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{StateOption, parse_cache_size};
@@ -44,7 +46,8 @@ impl FormatArgs {
         let overwrite = if self.force { Overwrite::Allow } else { Overwrite::Refuse };
         let size = self.size.map(Size::bytes);
         let state = self.state.place();
-        let made = CacheDevice::format_noted(&self.cache, size, overwrite, &|old| noted(&state, old));
+        let made =
+            CacheDevice::format_noted(&self.cache, size, overwrite, &|old| noted_incomplete(&state, old));
         let made = made.map_err(anyhow::Error::from)?;
         if let (StatePlace::Directory(directory), Some(old)) = (&state, made.replaced) {
             let forgotten = StateStore::new(directory).forget_cache(&uuid_text(old));
@@ -55,4 +58,10 @@ impl FormatArgs {
         let count = geometry.segment_count;
         Ok(writeln!(out, "{}: a cache of {bytes}, {count} segments of {segment}", self.cache.display())?)
     }
+}
+
+/// The volumes that may need a cache device which is noted as out of service; all, if nobody can say.
+fn noted_incomplete(state: &StatePlace, superblock: &Superblock) -> Option<VolumeSet> {
+    let all = || superblock.volumes.iter().map(|record| record.id).collect();
+    noted(state, superblock).map_or_else(|_| Some(all()), |noted| noted.incomplete)
 }

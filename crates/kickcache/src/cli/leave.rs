@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
+use anyhow::bail;
 use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::driver::device::{self, BlockFile, Emptiness, identity_of};
 use crate::extents::{EXTENTS_LOGGED, show_extents};
+use crate::offline::OfflineError;
 use crate::offline::change::DirtyBlocks;
-use crate::offline::leave::leave;
+use crate::offline::leave::{Left, leave, uuid_of};
 use crate::plan::{Access, CachePlan, CacheUsage, VolumePlan};
 use crate::serve::config::StatePlace;
-use crate::serve::notes::keep_out_of_service;
+use crate::serve::overtaken::missed;
 use crate::state::{OriginRecord, StateStore};
 
 /// Leaves a cache device if that was asked for.
@@ -22,46 +24,82 @@ pub(super) fn leave_out(cache: &CachePlan, state: &StatePlace) -> anyhow::Result
     };
     // An origin that cannot be served is no reason to drop anything.
     cache.volumes.iter().try_for_each(check_origin)?;
+    if dirty == DirtyBlocks::Keep {
+        check_missed(cache, state, uuid_of(&cache.device).as_deref())?;
+    }
     let names: Vec<&str> = cache.volumes.iter().map(|volume| volume.name.as_str()).collect();
-    let left = leave(&cache.device, &names, dirty)?;
+    let left = match leave(&cache.device, &names, dirty) {
+        Err(OfflineError::Unknown { source, .. }) if is_noted_complete(cache, state) => {
+            Left { lost: Vec::new(), untold: Some(*source) }
+        }
+        left => left?,
+    };
     for (name, extents) in &left.lost {
         let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
         let which = show_extents(extents, EXTENTS_LOGGED);
         tracing::error!("{blocks} dirty blocks of {name} are LOST, as {which}");
     }
-    let told = note_left(cache, state, left.untold.is_some());
-    if let (Some(error), told) = (left.untold, told?) {
-        tell_untold(&cache.device, &anyhow::Error::from(error), told);
+    let noted = note_left(cache, state)?;
+    if let Some(error) = left.untold {
+        tell_untold(&cache.device, &anyhow::Error::from(error), noted);
     }
     tracing::warn!("{} is left out: its volumes are served from their origins alone", cache.device.display());
     Ok(())
 }
 
-/// Whether a device that could not be told is known as out of service.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum NotedAs {
-    OutOfService,
-    Unknown,
-}
-
-/// Notes that the origins lack nothing, and of a device that could not be told that it is out of service.
-fn note_left(cache: &CachePlan, state: &StatePlace, is_untold: bool) -> anyhow::Result<NotedAs> {
-    let StatePlace::Directory(directory) = state else { return Ok(NotedAs::Unknown) };
-    let store = StateStore::new(directory);
-    let mut noted = NotedAs::Unknown;
+/// Refuses volumes of which another cache device than the one that is left may hold what their origin lacks.
+pub(super) fn check_missed(cache: &CachePlan, state: &StatePlace, uuid: Option<&str>) -> anyhow::Result<()> {
     for volume in &cache.volumes {
-        let Some(origin) = store.origin(&identity_of(&volume.origin)?)? else { continue };
-        let device = store.cache(&origin.cache_uuid)?;
-        store.keep_origin(&OriginRecord { may_be_dirty: false, ..origin })?;
-        if let (Some(device), true) = (device, is_untold) {
-            keep_out_of_service(&store, &device, Vec::new())?;
-            noted = NotedAs::OutOfService;
+        let (name, device) = (&volume.name, cache.device.display());
+        match missed(state, uuid, &identity_of(&volume.origin)?) {
+            // One that cannot be read may be the one that is noted.
+            Ok(Some(record)) if uuid.is_some() || record.cache_path != cache.device => bail!(
+                "volume {name}: its cache device {} may hold blocks that the origin {} lacks, and {device} is another one; \
+                 drain that one, or say --lose-dirty to go on without what it holds",
+                record.cache_path.display(),
+                volume.origin.display(),
+            ),
+            Ok(_) => {}
+            Err(error) => bail!(
+                "volume {name}: nobody can say whether a cache device holds blocks that its origin lacks: {error}, or say \
+                 --lose-dirty to go on without what it holds"
+            ),
         }
     }
-    Ok(noted)
+    Ok(())
 }
 
-fn check_origin(volume: &VolumePlan) -> anyhow::Result<()> {
+/// Whether it is noted of every volume that its origin lacks nothing.
+fn is_noted_complete(cache: &CachePlan, state: &StatePlace) -> bool {
+    let StatePlace::Directory(directory) = state else { return false };
+    let store = StateStore::new(directory);
+    let record = |volume: &VolumePlan| store.origin(&identity_of(&volume.origin).ok()?).ok()?;
+    cache.volumes.iter().all(|volume| record(volume).is_some_and(|record| !record.may_be_dirty))
+}
+
+/// Whether the next start knows that the volumes were served without their cache device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Noted {
+    Yes,
+    No,
+}
+
+/// Notes that the origins lack nothing, and that what any cache device holds of them is old.
+fn note_left(cache: &CachePlan, state: &StatePlace) -> anyhow::Result<Noted> {
+    let StatePlace::Directory(directory) = state else { return Ok(Noted::No) };
+    let store = StateStore::new(directory);
+    for volume in &cache.volumes {
+        let identity = identity_of(&volume.origin)?;
+        let record = match store.origin(&identity) {
+            Ok(Some(record)) => OriginRecord { may_be_dirty: false, written_without: true, ..record },
+            Ok(None) | Err(_) => OriginRecord::without_cache(&identity, &volume.name),
+        };
+        store.keep_origin(&record)?;
+    }
+    Ok(Noted::Yes)
+}
+
+pub(super) fn check_origin(volume: &VolumePlan) -> anyhow::Result<()> {
     let access = match volume.access {
         Access::ReadWrite => device::Access::ReadWrite,
         Access::ReadOnly => device::Access::ReadOnly,
@@ -70,13 +108,15 @@ fn check_origin(volume: &VolumePlan) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell_untold(device: &Path, error: &anyhow::Error, noted: NotedAs) {
+fn tell_untold(device: &Path, error: &anyhow::Error, noted: Noted) {
     let device = device.display();
-    let noted = match noted {
-        NotedAs::OutOfService => ", and is noted as out of service",
-        NotedAs::Unknown => "",
-    };
-    tracing::error!(
-        "{device} does not know that it is left out ({error:#}){noted}: format it before you use it again"
-    );
+    match noted {
+        Noted::Yes => tracing::warn!(
+            "{device} does not know that it is left out ({error:#}), but that is noted: what it holds of these volumes is \
+             old, and will not be used"
+        ),
+        Noted::No => tracing::error!(
+            "{device} does not know that it is left out ({error:#}): format it before you use it again"
+        ),
+    }
 }

@@ -17,6 +17,7 @@ mod man;
 mod mode;
 mod options;
 mod out_of_service;
+mod outdated;
 mod outlet;
 mod output;
 mod resize;
@@ -125,3 +126,4 @@ fn command() -> clap::Command {
 
 #[cfg(test)]
 mod tests;
+mod unserved;

@@ -3,7 +3,9 @@
 use anyhow::bail;
 use kickcache_engine::units::BLOCK_SIZE;
 
-use crate::cli::leave::leave_out;
+use crate::cli::leave::{check_missed, leave_out};
+use crate::cli::outdated::drop_outdated;
+use crate::cli::unserved::leave_unserved;
 use crate::driver::device::identity_of;
 use crate::extents::{EXTENTS_LOGGED, show_extents};
 use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
@@ -18,8 +20,24 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
     let identities: Vec<String> =
         cache.volumes.iter().filter_map(|volume| identity_of(&volume.origin).ok()).collect();
     let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };
-    let Some(standing) = standing else { return leave_out(cache, state) };
+    let Some(standing) = standing else {
+        return match cache.usage {
+            CacheUsage::Used | CacheUsage::UsedLosingDirty => drop_outdated(cache, state),
+            CacheUsage::LeftOut | CacheUsage::LeftOutLosingDirty => leave_out(cache, state),
+        };
+    };
     let device = cache.device.display();
+    let is_losing = matches!(cache.usage, CacheUsage::UsedLosingDirty | CacheUsage::LeftOutLosingDirty);
+    if let (Some(doubt), false) = (&standing.doubt, is_losing) {
+        bail!(
+            "nobody can say whether {device} was taken out of service: {doubt}; if it was, or may have been, write back what it \
+             alone holds (kickcache drain VOLUME --cache {device} --accept-older) and format it, or go on without that \
+             (serve --lose-dirty)"
+        );
+    }
+    if !is_losing {
+        check_missed(cache, state, Some(&standing.cache.uuid))?;
+    }
     tracing::warn!(
         "{device} is out of service: volumes are served from their origins alone; to use it again, stop, then `kickcache \
          format {device}`"
@@ -29,7 +47,7 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
         .iter()
         .cloned()
         .partition(|volume| cache.volumes.iter().any(|served| served.name == volume.name));
-    if matches!(cache.usage, CacheUsage::UsedLosingDirty | CacheUsage::LeftOutLosingDirty) {
+    if is_losing {
         lose(cache, state, &standing, &needed)?;
     } else {
         refuse(cache, &needed)?;
@@ -56,23 +74,15 @@ fn lose(
 
 fn refuse(cache: &mut CachePlan, needed: &[Incomplete]) -> anyhow::Result<()> {
     let device = cache.device.display().to_string();
-    let sentence = |volume: &Incomplete| {
+    let sentence = |volume: &'_ Incomplete| {
         let (blocks, name) = (shown(volume), &volume.name);
         format!(
-            "volume {name} is not served: {blocks} are on {device} alone, which is out of service; write them back, although \
-             the origin may have newer data (kickcache drain {name} --cache {device} --accept-older), or go on without them \
-             (serve --lose-dirty)"
+            "{blocks} are on {device} alone, which is out of service; write them back, although the origin may have newer data \
+             (kickcache drain {name} --cache {device} --accept-older), or go on without them (serve --lose-dirty)"
         )
     };
-    cache.volumes.retain(|served| needed.iter().all(|volume| volume.name != served.name));
-    match needed {
-        [] => Ok(()),
-        [first, ..] if cache.volumes.is_empty() => bail!(sentence(first)),
-        needed => {
-            needed.iter().for_each(|volume| tracing::error!("{}", sentence(volume)));
-            Ok(())
-        }
-    }
+    let refused: Vec<_> = needed.iter().map(|volume| (volume.name.as_str(), sentence(volume))).collect();
+    leave_unserved(cache, &refused)
 }
 
 /// The blocks that a volume misses.

@@ -13,7 +13,10 @@ const EXTENTS_SHOWN: usize = 8;
 /// Says that the device is out of service, if it is, and which volumes need it.
 pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&Standing>) -> io::Result<()> {
     let Some(standing) = standing else { return Ok(()) };
-    writeln!(out, "\nout of service: a daemon leaves it out until it is formatted")?;
+    match &standing.doubt {
+        None => writeln!(out, "\nout of service: a daemon leaves it out until it is formatted")?,
+        Some(doubt) => writeln!(out, "\nout of service, perhaps: nobody can say. {doubt}")?,
+    }
     for volume in &standing.incomplete {
         let which = match &volume.extents {
             Some(extents) => show_extents(extents, EXTENTS_SHOWN),

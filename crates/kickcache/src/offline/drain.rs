@@ -9,7 +9,10 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
+use crate::driver::device::identity_of;
 use crate::extents::show_extents;
+use crate::offline::change::{DirtyBlocks, detach};
+use crate::offline::outdated::{Asked, Outdated, outdated};
 use crate::offline::standing::{Incomplete, complete, forget_dirty, out_of_service};
 use crate::offline::{EXTENTS_SHOWN, OfflineError};
 use crate::serve::config::{
@@ -17,8 +20,10 @@ use crate::serve::config::{
     StatePlace, VolumeConfig,
 };
 use crate::serve::error::ServeError;
+use crate::serve::overtaken::{missed, note_written_without};
 use crate::serve::server::{Server, ServerHandle};
 use crate::signals;
+use crate::state::uuid_text;
 
 /// How often the server is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -84,6 +89,23 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
             Some(volume) => return Err(older(plan.cache, volume)),
         },
     };
+    let outdated = find_outdated(plan, record, &origin)?;
+    let service = match (&standing, &outdated) {
+        (None, Some(volume)) if volume.dirty.is_empty() => {
+            return Ok(Drained { name: record.name.clone(), origin, bytes: 0 });
+        }
+        (None, Some(volume)) if plan.older == OlderBlocks::Refuse => {
+            return Err(overtaken(plan.cache, volume));
+        }
+        // Nothing but what is dirty is written, no clean block between.
+        (None, Some(_)) => CacheService::WrittenBackOnly,
+        (Some(_), _) | (None, None) => service,
+    };
+    if service == CacheService::WrittenBackOnly {
+        let identity = identity_of(&origin).map_err(ServeError::from)?;
+        check_missed(plan, &contents.superblock, record, &identity)?;
+        note_written_without(plan.state, &identity, &record.name)?;
+    }
     let handle = Server::start(server_config(plan, record, &origin, service))?;
     let stopped = handle.clone();
     let caught = signals::catch(move || stopped.stop());
@@ -97,6 +119,8 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
             if let Some(standing) = standing {
                 complete(plan.cache, plan.state, &standing, std::slice::from_ref(&name))?;
                 forget_dirty(plan.state, &standing, std::slice::from_ref(&name))?;
+            } else if outdated.is_some() {
+                detach(plan.cache, &name, DirtyBlocks::Lose)?;
             }
             Ok(Drained { name, origin, bytes })
         }
@@ -107,6 +131,40 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
             let blocks = extents.iter().map(|extent| extent.length / BLOCK_SIZE).sum();
             Err(OfflineError::Undrained { name, blocks, extents, why })
         }
+    }
+}
+
+/// The volume, if its origin was served past the cache device.
+fn find_outdated(
+    plan: DrainPlan<'_>,
+    record: &VolumeRecord,
+    origin: &Path,
+) -> Result<Option<Outdated>, OfflineError> {
+    // One that is not there is refused by those who open it.
+    let Ok(identity) = identity_of(origin) else { return Ok(None) };
+    let asked = Asked { name: &record.name, identity, origin_move: plan.origin_move };
+    Ok(outdated(plan.cache, plan.state, &[asked], Replacement::Refuse)?.pop())
+}
+
+fn overtaken(path: &Path, volume: &Outdated) -> OfflineError {
+    OfflineError::Overtaken {
+        path: path.into(),
+        name: volume.name.clone(),
+        since: volume.since.clone(),
+        what: volume.shown(),
+    }
+}
+
+/// Refuses to write to an origin of which another cache device may have newer blocks.
+fn check_missed(
+    plan: DrainPlan<'_>,
+    superblock: &Superblock,
+    record: &VolumeRecord,
+    identity: &str,
+) -> Result<(), OfflineError> {
+    match missed(plan.state, Some(&uuid_text(superblock.uuid)), identity)? {
+        None => Ok(()),
+        Some(other) => Err(OfflineError::Missed { name: record.name.clone(), other: other.cache_path }),
     }
 }
 

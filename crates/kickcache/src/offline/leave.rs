@@ -4,8 +4,11 @@ use std::path::Path;
 
 use kickcache_engine::units::ByteExtent;
 
+use crate::offline::books::superblock;
 use crate::offline::change::{DirtyBlocks, detach};
+use crate::offline::source::Source;
 use crate::offline::{OfflineError, read};
+use crate::state::uuid_text;
 
 /// A cache device that was left.
 #[derive(Debug)]
@@ -38,6 +41,11 @@ pub fn leave(path: &Path, names: &[&str], dirty: DirtyBlocks) -> Result<Left, Of
     }
     let detached = held.iter().try_for_each(|(name, _)| detach(path, name, dirty).map(drop));
     Ok(Left { lost: held.into_iter().filter(|(_, lost)| !lost.is_empty()).collect(), untold: detached.err() })
+}
+
+/// The uuid of a cache device, if it can be read.
+pub(crate) fn uuid_of(path: &Path) -> Option<String> {
+    superblock(&Source::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
 }
 
 /// The volumes that the device knows among these, with their dirty extents.

@@ -9,6 +9,7 @@ pub mod check;
 pub mod drain;
 pub mod dump;
 pub mod leave;
+pub mod outdated;
 mod source;
 pub mod standing;
 
@@ -24,6 +25,7 @@ use crate::extents::{extents, show_extents};
 use crate::offline::books::Books;
 use crate::offline::source::Source;
 use crate::serve::error::ServeError;
+use crate::serve::overtaken::ServedSince;
 use crate::state::StateError;
 
 /// Extents that an error names.
@@ -82,6 +84,32 @@ pub enum OfflineError {
         name: String,
         /// Which blocks.
         what: String,
+    },
+    /// Its origin was served past it, and it has dirty blocks.
+    #[error(
+        "{since} since {} had {name}, where {what} of it are, older than what the origin may have; say --accept-older to \
+         write them back all the same, or go on without them (serve --lose-dirty, or detach --lose-dirty)", .path.display()
+    )]
+    Overtaken {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// How its origin was served since.
+        since: ServedSince,
+        /// Which blocks.
+        what: String,
+    },
+    /// Another cache device may hold what the origin lacks.
+    #[error(
+        "the cache device {} may hold newer blocks of {name} than its origin; drain that one first, or, if it is gone for \
+         good, serve with --without-cache --lose-dirty", .other.display()
+    )]
+    Missed {
+        /// The volume.
+        name: String,
+        /// The other cache device.
+        other: PathBuf,
     },
     /// It cannot be opened for changes, or a change failed.
     #[error(transparent)]

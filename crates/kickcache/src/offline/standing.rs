@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::units::{ByteExtent, VolumeId, VolumeSet};
+use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use crate::extents::extents;
 use crate::offline::OfflineError;
@@ -25,6 +25,8 @@ pub struct Standing {
     pub cache: CacheRecord,
     /// The volumes that may need it.
     pub incomplete: Vec<Incomplete>,
+    /// The note that would say so, if it cannot be read: the device may be in service after all.
+    pub doubt: Option<StateError>,
 }
 
 /// A volume that may have dirty blocks which are on a device out of service alone.
@@ -48,16 +50,22 @@ pub fn out_of_service(
 ) -> Result<Option<Standing>, OfflineError> {
     let looked = Source::open(path).and_then(|source| Ok((superblock(&source)?, source)));
     match looked {
-        Ok((superblock, source)) => Ok(of_readable(source, &superblock, state)),
+        Ok((superblock, source)) => Ok(of_readable(source, &superblock, state)?),
         Err(OfflineError::Io { .. } | OfflineError::Content { .. }) => Ok(of_origins(state, origins)?),
         // What is in use, or is no cache device at all, is refused by those who open it.
         Err(_) => Ok(None),
     }
 }
 
-fn of_readable(source: Source, superblock: &Superblock, state: &StatePlace) -> Option<Standing> {
+fn of_readable(
+    source: Source,
+    superblock: &Superblock,
+    state: &StatePlace,
+) -> Result<Option<Standing>, StateError> {
     let path = std::fs::canonicalize(source.path()).unwrap_or_else(|_| source.path().into());
-    let incomplete = incomplete_volumes(&source, superblock, state)?;
+    let noted = noted(state, superblock)?;
+    let Some(incomplete) = together(mark(&source, superblock), noted.incomplete) else { return Ok(None) };
+    let incomplete = of_known(superblock, incomplete);
     let name = |id: VolumeId| {
         superblock.volumes.iter().find(|record| record.id == id).map(|record| record.name.clone())
     };
@@ -70,27 +78,27 @@ fn of_readable(source: Source, superblock: &Superblock, state: &StatePlace) -> O
         let is_complete = found.as_ref().is_some_and(Vec::is_empty);
         Some(Incomplete { name: name(id)?, extents: found }).filter(|_| !is_complete)
     });
-    Some(Standing { cache: CacheRecord::new(superblock.uuid, path), incomplete: incomplete.collect() })
+    let cache = CacheRecord::new(superblock.uuid, path);
+    Ok(Some(Standing { cache, incomplete: incomplete.collect(), doubt: noted.doubt }))
 }
 
-/// The volumes that may need a device out of service; `None` if it is in service.
-fn incomplete_volumes(source: &Source, superblock: &Superblock, state: &StatePlace) -> Option<VolumeSet> {
+fn mark(source: &Source, superblock: &Superblock) -> ServiceMark {
     let length = u64::try_from(MARK_BYTES).expect("a block");
     let copies = MARK_OFFSETS.map(|start| source.read(ByteExtent { start, length }).unwrap_or_default());
-    let mark = decode_marks([&copies[0], &copies[1]], superblock);
-    together(mark, noted(state, superblock)).map(|incomplete| of_known(superblock, incomplete))
+    decode_marks([&copies[0], &copies[1]], superblock)
 }
 
 fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<Standing>, StateError> {
     let StatePlace::Directory(directory) = state else { return Ok(None) };
     let store = StateStore::new(directory);
     for identity in origins {
-        let Some(origin) = store.origin(identity)? else { continue };
+        // A note that cannot be read concerns its origin alone, and is told by those who serve that.
+        let Some(origin) = store.origin(identity).ok().flatten() else { continue };
         let Some(cache) = store.cache(&origin.cache_uuid)? else { continue };
         if let Some(out) = &cache.out_of_service {
             let unknown = |name: &String| Incomplete { name: name.clone(), extents: None };
             let incomplete = out.incomplete.iter().map(unknown).collect();
-            return Ok(Some(Standing { cache, incomplete }));
+            return Ok(Some(Standing { cache, incomplete, doubt: None }));
         }
     }
     Ok(None)
@@ -109,7 +117,7 @@ pub fn complete(
 ) -> Result<(), OfflineError> {
     let left = standing.incomplete.iter().map(|volume| &volume.name).filter(|name| !names.contains(name));
     let left: Vec<String> = left.cloned().collect();
-    let marked = mark(path, &left);
+    let marked = keep_mark(path, &left);
     let StatePlace::Directory(directory) = state else { return marked.map_err(OfflineError::from) };
     let kept = keep_out_of_service(&StateStore::new(directory), &standing.cache, left);
     match (marked, kept) {
@@ -121,7 +129,7 @@ pub fn complete(
     }
 }
 
-fn mark(path: &Path, incomplete: &[String]) -> Result<(), ServeError> {
+fn keep_mark(path: &Path, incomplete: &[String]) -> Result<(), ServeError> {
     let device = CacheDevice::existing(path)?;
     let records = device.superblock.volumes.iter();
     let incomplete =
@@ -136,7 +144,7 @@ fn mark(path: &Path, incomplete: &[String]) -> Result<(), ServeError> {
 pub fn forget_dirty(state: &StatePlace, standing: &Standing, names: &[String]) -> Result<(), OfflineError> {
     let StatePlace::Directory(directory) = state else { return Ok(()) };
     let store = StateStore::new(directory);
-    for record in store.origins()? {
+    for record in store.origins()?.records {
         let is_meant = record.cache_uuid == standing.cache.uuid && names.contains(&record.volume);
         if is_meant && record.may_be_dirty {
             store.keep_origin(&OriginRecord { may_be_dirty: false, ..record })?;

@@ -13,6 +13,7 @@ mod input;
 mod listener;
 pub(crate) mod notes;
 mod outbox;
+pub(crate) mod overtaken;
 pub(crate) mod prepare;
 mod rate_limit;
 mod requests;

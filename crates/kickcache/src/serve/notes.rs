@@ -77,18 +77,26 @@ pub(crate) fn check(
     chosen: Chosen<'_>,
     volumes: &[Candidate<'_>],
 ) -> Result<(), ServeError> {
-    let origins = match open(place) {
+    let store = match open(place) {
         None => return Ok(()),
-        Some(Err(error)) => Err(error),
-        Some(Ok(store)) => store.origins(),
+        Some(Err(error)) => return cannot_keep(&error, volumes),
+        Some(Ok(store)) => store,
     };
-    let origins = match origins {
+    let origins = match store.origins() {
         Ok(origins) => origins,
         Err(error) => return cannot_keep(&error, volumes),
     };
+    for volume in volumes {
+        let readable = check_readable(&store, chosen, volume.identity);
+        readable.map_err(|what| ServeError::Volume { name: volume.name.into(), what })?;
+    }
+    for error in &origins.unreadable {
+        tracing::warn!("the note of an origin cannot be read, and that origin will be refused: {error}");
+    }
     if chosen.replacement == Replacement::Accept {
         return Ok(());
     }
+    let origins = origins.records;
     let uuid = chosen.uuid.map(uuid_text);
     let path = std::path::absolute(chosen.path).unwrap_or_else(|_| chosen.path.into());
     let is_missed = |record: &&OriginRecord| {
@@ -105,6 +113,23 @@ pub(crate) fn check(
         if uuid.is_some() { "another one" } else { "new" },
     );
     Err(ServeError::Volume { name: missed.volume.clone(), what })
+}
+
+/// Says why an origin is refused whose note cannot be read: any cache device may be the one that it was served with, and
+/// dirty.
+pub(crate) fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) -> Result<(), String> {
+    let path = chosen.path.display();
+    match (store.origin(identity), chosen.replacement) {
+        (Ok(_), _) => Ok(()),
+        (Err(error @ StateError::Newer { .. }), _) => Err(error.to_string()),
+        (Err(_), Replacement::Accept) => Ok(()),
+        // Nothing is known of any origin, which is told once.
+        (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
+        (Err(error), Replacement::Refuse) => Err(format!(
+            "nobody can say which cache device its origin was served with last, and whether that holds blocks which the \
+             origin lacks: {error}, as when it was {path}, or say --new-cache to go on without what another one holds"
+        )),
+    }
 }
 
 /// Without notes no volume is served in write-back; the others go on.
@@ -156,6 +181,7 @@ impl Notes {
         let volumes_noted = Mutex::new(volumes.iter().map(note).collect());
         let notes = Notes { store, cache, cache_before, volumes: volumes_noted };
         if let Err(error) = notes.keep_all() {
+            notes.check_others(&error)?;
             cannot_keep(&error, volumes.iter().map(|(_, volume)| volume))?;
         }
         Ok(notes)
@@ -165,6 +191,20 @@ impl Notes {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         store.keep_cache(&self.cache)?;
         self.lock().iter().try_for_each(|volume| self.keep(store, volume))
+    }
+
+    /// The notes cannot be replaced: those that stand must not have a later start trust another cache device.
+    fn check_others(&self, error: &StateError) -> Result<(), ServeError> {
+        let names_other = |volume: &&Noted| {
+            volume.before.as_ref().is_some_and(|before| !before.is_current(&self.cache.uuid))
+        };
+        let volumes = self.lock();
+        let Some(volume) = volumes.iter().find(names_other) else { return Ok(()) };
+        let what = format!(
+            "{error}; its note says that it is served otherwise, which a later start would believe: make the state directory \
+             writable, or give another one with --state"
+        );
+        Err(ServeError::Volume { name: volume.name.clone(), what })
     }
 
     /// The start failed: what was noted before is noted again.

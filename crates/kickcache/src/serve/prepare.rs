@@ -9,7 +9,9 @@ use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeSet};
 
-use crate::driver::device::{Access, BlockFile, Emptiness, OpenError, ZeroSpeed, check_different};
+use crate::driver::device::{
+    Access, BlockFile, Emptiness, OpenError, ZeroSpeed, check_different,
+};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::serve::cache_device::found::Found;
@@ -22,7 +24,8 @@ use crate::serve::config::{
 use crate::serve::error::ServeError;
 use crate::serve::listener;
 use crate::serve::notes::{self, Candidate, Chosen, Notes};
-use crate::state::{StateStore, uuid_text};
+use crate::serve::overtaken::{note_written_without, served_since};
+use crate::state::{StateError, StateStore, uuid_text};
 
 /// An origin that was opened, with what was said about it.
 pub(crate) struct OpenVolume {
@@ -101,6 +104,9 @@ impl Looked {
             let chosen = Chosen { path: &config.path, uuid, replacement: config.replacement };
             let candidates: Vec<_> = volumes.iter().map(candidate).collect();
             notes::check(state, chosen, &candidates)?;
+            if let Some(device) = found.ours() {
+                volumes.iter().try_for_each(|volume| check_current(device, volume, state))?;
+            }
         }
         Ok(Looked { found, volumes })
     }
@@ -167,6 +173,9 @@ impl Prepared {
             check_no_cache(volume, acquaintance)?;
             let added = superblock.add_volume(&volume.name, volume.size, &volume.identity);
             volume.settings.volume = added.map_err(refuse)?;
+            let noted = note_written_without(state, &volume.identity, &volume.name);
+            noted
+                .map_err(|error| ServeError::Volume { name: volume.name.clone(), what: error.to_string() })?;
         }
         let cache = Medium::Virtual(Box::new(Nothing::new(DEVICE_SIZE_MIN)));
         Ok(Prepared { path, superblock, cache, volumes, made: Made::default(), notes: None })
@@ -185,27 +194,61 @@ pub(crate) fn candidate(volume: &OpenVolume) -> Candidate<'_> {
 
 /// Refuses a cache device that is out of service: what it holds is older than what the origins have.
 fn check_service(device: &CacheDevice, config: &CacheConfig, state: &StatePlace) -> Result<(), ServeError> {
-    let noted = noted(state, &device.superblock);
-    if config.service != CacheService::InService || together(device.service(), noted).is_none() {
+    let refuse = |error: StateError| ServeError::Cache { path: config.path.clone(), what: error.to_string() };
+    let noted = noted(state, &device.superblock).map_err(refuse)?;
+    if config.service != CacheService::InService || together(device.service(), noted.incomplete).is_none() {
         return Ok(());
     }
-    let what = "it is out of service, and what it holds is old; format it before it is used again".into();
+    let out = "it is out of service, and what it holds is old; format it before it is used again".to_owned();
+    let what = noted
+        .doubt
+        .map_or(out, |doubt| format!("nobody can say whether it was taken out of service: {doubt}"));
     Err(ServeError::Cache { path: config.path.clone(), what })
 }
 
-/// What the state directory says of a cache device: the volumes that may need it, if it is out of service.
-pub(crate) fn noted(state: &StatePlace, superblock: &Superblock) -> Option<VolumeSet> {
-    let StatePlace::Directory(directory) = state else { return None };
-    let known = StateStore::new(directory).cache(&uuid_text(superblock.uuid));
-    let out = match known {
-        Ok(record) => record?.out_of_service?,
-        Err(error) => {
-            tracing::warn!("{error}");
-            return None;
-        }
+/// Refuses a volume whose blocks on the cache device are old, because its origin was served past it.
+fn check_current(device: &CacheDevice, volume: &OpenVolume, state: &StatePlace) -> Result<(), ServeError> {
+    let name = &volume.name;
+    let Some(known) = device.superblock.volume(name) else { return Ok(()) };
+    let uuid = uuid_text(device.superblock.uuid);
+    let identities = [volume.identity.as_str(), known.origin_identity.as_str()];
+    let since = identities.iter().find_map(|identity| served_since(state, &uuid, identity));
+    let Some(since) = since else { return Ok(()) };
+    let cache = device.file.path().display();
+    let what = format!(
+        "{since} since {cache} had it, and what that holds of it is old; drop it (kickcache detach {cache} {name})"
+    );
+    Err(ServeError::Volume { name: name.clone(), what })
+}
+
+/// What the state directory says of a cache device.
+#[derive(Debug, Default)]
+pub(crate) struct NotedService {
+    /// The volumes that may need it, if it is out of service.
+    pub(crate) incomplete: Option<VolumeSet>,
+    /// The note cannot be read, and the worst is assumed.
+    pub(crate) doubt: Option<StateError>,
+}
+
+/// Looks whether a cache device is noted as out of service. A note that cannot be read may say that it is, and that every
+/// volume needs it.
+///
+/// # Errors
+/// If the note is from a later version.
+pub(crate) fn noted(state: &StatePlace, superblock: &Superblock) -> Result<NotedService, StateError> {
+    let StatePlace::Directory(directory) = state else { return Ok(NotedService::default()) };
+    let all = |is_meant: &dyn Fn(&VolumeRecord) -> bool| {
+        superblock.volumes.iter().filter(|record| is_meant(record)).map(|record| record.id).collect()
     };
-    let is_named = |record: &&VolumeRecord| out.incomplete.contains(&record.name);
-    Some(superblock.volumes.iter().filter(is_named).map(|record| record.id).collect())
+    match StateStore::new(directory).cache(&uuid_text(superblock.uuid)) {
+        Ok(record) => {
+            let out = record.and_then(|record| record.out_of_service);
+            let incomplete = out.map(|out| all(&|record| out.incomplete.contains(&record.name)));
+            Ok(NotedService { incomplete, doubt: None })
+        }
+        Err(error @ StateError::Newer { .. }) => Err(error),
+        Err(doubt) => Ok(NotedService { incomplete: Some(all(&|_| true)), doubt: Some(doubt) }),
+    }
 }
 
 /// Whether an origin was behind this cache device before.

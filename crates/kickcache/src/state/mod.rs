@@ -9,7 +9,7 @@ mod store;
 use std::path::PathBuf;
 
 pub use self::record::{CacheRecord, OriginRecord, OutOfService, uuid_text};
-pub use self::store::{StateError, StateStore};
+pub use self::store::{Origins, StateError, StateStore};
 
 /// Names another state directory.
 pub const STATE_VARIABLE: &str = "KICKCACHE_STATE";

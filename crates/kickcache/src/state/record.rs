@@ -16,12 +16,15 @@ pub struct OriginRecord {
     pub identity: String,
     /// The volume that it was served as.
     pub volume: String,
-    /// The cache device that it was served with.
+    /// The cache device that it was served with; empty if it was never served with one.
     pub cache_uuid: String,
     /// Where that was.
     pub cache_path: PathBuf,
     /// Whether that may hold blocks which the origin lacks.
     pub may_be_dirty: bool,
+    /// Whether it may have been written without that since: what any cache device holds of it is old.
+    #[serde(default)]
+    pub written_without: bool,
 }
 
 /// A cache device, by its uuid.
@@ -57,7 +60,26 @@ impl OriginRecord {
             cache_uuid: cache.uuid.clone(),
             cache_path: cache.path.clone(),
             may_be_dirty,
+            written_without: false,
         }
+    }
+
+    /// The record of an origin that is served without a cache device, and was never noted before.
+    pub fn without_cache(identity: &str, volume: &str) -> OriginRecord {
+        OriginRecord {
+            version: VERSION,
+            identity: identity.into(),
+            volume: volume.into(),
+            cache_uuid: String::new(),
+            cache_path: PathBuf::new(),
+            may_be_dirty: false,
+            written_without: true,
+        }
+    }
+
+    /// Whether everything that was written to the origin passed the cache device with this uuid.
+    pub fn is_current(&self, uuid: &str) -> bool {
+        self.cache_uuid == uuid && !self.written_without
     }
 }
 

@@ -5,11 +5,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::record::{CacheRecord, OriginRecord, VERSION};
 use crate::places;
+
+/// What every version of a file has.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
 
 /// Bytes of a name in the name of a file; the checksum behind it tells origins apart.
 const NAME_BYTES_MAX: usize = 64;
@@ -28,12 +34,23 @@ pub enum StateError {
         source: io::Error,
     },
     /// It is not what this program writes.
-    #[error("{path}: {what}; move it away if nothing in it is needed")]
+    #[error("{path}: {what}; remove it if nothing in it is needed")]
     Content {
         /// The file.
         path: PathBuf,
         /// What was found.
         what: String,
+    },
+    /// It is from a later version.
+    #[error(
+        "{path}: a newer kickcache wrote it (version {found}, this one reads version {VERSION}); use the newer one, or \
+         remove the file if nothing in it is needed"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
     },
     /// A place where nothing is made.
     #[error("{path}: {what}")]
@@ -46,6 +63,15 @@ pub enum StateError {
     /// There is none.
     #[error("there is no state directory: neither $XDG_STATE_HOME nor $HOME names one")]
     NoDirectory,
+}
+
+/// What is known of all origins.
+#[derive(Debug, Default)]
+pub struct Origins {
+    /// Those whose notes can be read.
+    pub records: Vec<OriginRecord>,
+    /// Notes that cannot be read, each by its error.
+    pub unreadable: Vec<StateError>,
 }
 
 /// A state directory.
@@ -70,17 +96,26 @@ impl StateStore {
     /// # Errors
     /// If the file is there and cannot be read.
     pub fn origin(&self, identity: &str) -> Result<Option<OriginRecord>, StateError> {
-        read(&self.origin_path(identity), |record: &OriginRecord| record.version)
+        let path = self.origin_path(identity);
+        let found: Option<OriginRecord> = read(&path)?;
+        match found {
+            Some(record) if record.identity != identity => {
+                let what = format!("it is damaged (it is about {}, not {identity})", record.identity);
+                Err(StateError::Content { path, what })
+            }
+            found => Ok(found),
+        }
     }
 
-    /// All origins.
+    /// All origins: a note that cannot be read concerns its own alone.
     ///
     /// # Errors
-    /// If one of the files cannot be read.
-    pub fn origins(&self) -> Result<Vec<OriginRecord>, StateError> {
+    /// If the directory cannot be read.
+    pub fn origins(&self) -> Result<Origins, StateError> {
+        let mut origins = Origins::default();
         let entries = match std::fs::read_dir(&self.directory) {
             Ok(entries) => entries,
-            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(error) if is_absent(&error) => return Ok(origins),
             Err(source) => {
                 return Err(StateError::Io { action: "read", path: self.directory.clone(), source });
             }
@@ -91,10 +126,13 @@ impl StateStore {
         };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_origin).collect();
         paths.sort();
-        paths
-            .iter()
-            .filter_map(|path| read(path, |record: &OriginRecord| record.version).transpose())
-            .collect()
+        for path in paths {
+            match read(&path) {
+                Ok(found) => origins.records.extend(found),
+                Err(error) => origins.unreadable.push(error),
+            }
+        }
+        Ok(origins)
     }
 
     /// What is known of a cache device.
@@ -102,7 +140,7 @@ impl StateStore {
     /// # Errors
     /// If the file is there and cannot be read.
     pub fn cache(&self, uuid: &str) -> Result<Option<CacheRecord>, StateError> {
-        read(&self.cache_path(uuid), |record: &CacheRecord| record.version)
+        read(&self.cache_path(uuid))
     }
 
     /// Keeps a record, durably.
@@ -129,13 +167,14 @@ impl StateStore {
         self.remove(&self.origin_path(identity))
     }
 
-    /// Forgets a cache device, and that origins may lack what it held.
+    /// Forgets a cache device, and that origins may lack what it held; that they were served with it stays: what another
+    /// one holds of them is old.
     ///
     /// # Errors
-    /// If a record cannot be read or removed.
+    /// If a record cannot be replaced or removed.
     pub fn forget_cache(&self, uuid: &str) -> Result<(), StateError> {
-        for record in self.origins()?.iter().filter(|record| record.cache_uuid == uuid) {
-            self.forget_origin(&record.identity)?;
+        for record in self.origins()?.records.into_iter().filter(|record| record.cache_uuid == uuid) {
+            self.keep_origin(&OriginRecord { may_be_dirty: false, ..record })?;
         }
         self.remove_cache(uuid)
     }
@@ -196,18 +235,21 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn read<T: DeserializeOwned>(path: &Path, version: impl Fn(&T) -> u32) -> Result<Option<T>, StateError> {
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if is_absent(&error) => return Ok(None),
         Err(source) => return Err(StateError::Io { action: "read", path: path.into(), source }),
     };
-    let refuse = |what| StateError::Content { path: path.into(), what };
-    let found: T =
-        serde_json::from_slice(&bytes).map_err(|error| refuse(format!("it is damaged ({error})")))?;
-    if version(&found) != VERSION {
-        let what = format!("it has version {}, this kickcache reads version {VERSION}", version(&found));
-        return Err(refuse(what));
+    let damaged = |error: serde_json::Error| StateError::Content {
+        path: path.into(),
+        what: format!("it is damaged ({error})"),
+    };
+    // A later version may have other fields.
+    let Versioned { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+    match version {
+        VERSION => serde_json::from_slice(&bytes).map(Some).map_err(damaged),
+        0 => Err(StateError::Content { path: path.into(), what: "it is damaged (version 0)".into() }),
+        found => Err(StateError::Newer { path: path.into(), found }),
     }
-    Ok(Some(found))
 }

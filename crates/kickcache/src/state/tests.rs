@@ -13,19 +13,49 @@ fn cache() -> CacheRecord {
 #[test]
 fn records_read_back_as_written() {
     let (_folder, store) = store();
-    assert_eq!(store.origins().unwrap(), []);
+    assert_eq!(store.origins().unwrap().records, []);
     let record = OriginRecord::new("file:/srv/v m/1.raw", "vm1", &cache(), true);
     let other = OriginRecord::new("file:/other/v m/1.raw", "vm1", &cache(), false);
     store.keep_origin(&record).unwrap();
     store.keep_origin(&other).unwrap();
     assert_eq!(store.origin("file:/srv/v m/1.raw").unwrap(), Some(record.clone()));
-    assert_eq!(store.origins().unwrap().len(), 2);
+    assert_eq!(store.origins().unwrap().records.len(), 2);
     let out = OutOfService { since: 1, incomplete: vec!["vm1".into()] };
     let marked = CacheRecord { out_of_service: Some(out), ..cache() };
     store.keep_cache(&marked).unwrap();
     assert_eq!(store.cache(&cache().uuid).unwrap(), Some(marked));
     store.forget_cache(&cache().uuid).unwrap();
-    assert_eq!((store.cache(&cache().uuid).unwrap(), store.origins().unwrap()), (None, Vec::new()));
+    assert_eq!(store.cache(&cache().uuid).unwrap(), None);
+    let clean = OriginRecord { may_be_dirty: false, ..record };
+    assert_eq!(store.origin("file:/srv/v m/1.raw").unwrap(), Some(clean), "who had the origin is known on");
+}
+
+#[test]
+fn a_damaged_note_hides_no_other() {
+    let (_folder, store) = store();
+    for name in ["one", "two"] {
+        store.keep_origin(&OriginRecord::new(&format!("file:/{name}"), name, &cache(), true)).unwrap();
+    }
+    let path = |name: &str| {
+        let mut found = std::fs::read_dir(store.directory()).unwrap().map(|entry| entry.unwrap().path());
+        found.find(|path| path.to_str().unwrap().contains(name)).unwrap()
+    };
+    let two = std::fs::read(path("origin-two")).unwrap();
+    for content in [&b""[..], b"{", b"\0\0\0\0", &two] {
+        std::fs::write(path("origin-one"), content).unwrap();
+        let origins = store.origins().unwrap();
+        assert!(origins.records.iter().any(|record| record.volume == "two"));
+        let error = store.origin("file:/one").unwrap_err().to_string();
+        assert!(error.contains("origin-one") && error.contains("damaged"), "{error}");
+    }
+}
+
+#[test]
+fn a_cache_device_is_current_only_if_it_saw_every_write() {
+    let record = OriginRecord::new("file:/o", "v", &cache(), false);
+    assert!(record.is_current(&cache().uuid) && !record.is_current("another"));
+    assert!(!OriginRecord { written_without: true, ..record }.is_current(&cache().uuid));
+    assert!(!OriginRecord::without_cache("file:/o", "v").is_current(&cache().uuid));
 }
 
 #[test]
@@ -44,7 +74,7 @@ fn what_cannot_be_understood_is_refused_and_not_taken_for_nothing() {
     let path = store.directory().join("cache-a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5.json");
     let text = std::fs::read_to_string(&path).unwrap();
     for (bad, wanted) in
-        [(&text[..20], "damaged"), (&text.replace("\"version\": 1", "\"version\": 2"), "version 2")]
+        [(&text[..20], "damaged"), (&text.replace("\"version\": 1", "\"version\": 2"), "newer kickcache")]
     {
         std::fs::write(&path, bad).unwrap();
         let error = store.cache(&cache().uuid).unwrap_err().to_string();

@@ -7,6 +7,7 @@
 //! tests themselves.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod another_cache;
 mod backend_program;
 mod bad_clients;
 mod bad_command_lines;
@@ -16,6 +17,7 @@ mod client;
 mod copies;
 mod crash;
 mod daemon;
+mod damaged_notes;
 mod device_faults;
 mod disk;
 mod drain;

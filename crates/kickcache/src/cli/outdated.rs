@@ -1,0 +1,106 @@
+//! Before volumes are served with a cache device that was not there when their origins were served last: what it holds of
+//! them is dropped, or they are refused.
+
+use std::path::Path;
+
+use crate::cli::leave::check_origin;
+use crate::cli::unserved::leave_unserved;
+use crate::driver::device::identity_of;
+use crate::offline::change::{DirtyBlocks, detach};
+use crate::offline::outdated::{Asked, Outdated, outdated};
+use crate::plan::{CachePlan, CacheUsage};
+use crate::serve::config::{OriginMove, Replacement, StatePlace};
+use crate::serve::notes::{Chosen, check_readable};
+use crate::state::{OriginRecord, StateStore};
+use crate::units::show_bytes;
+
+/// Drops what is old, durably. Volumes of which old blocks are dirty are taken from the plan, unless these may be lost.
+pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
+    leave_unreadable(cache, state)?;
+    let asked = cache.volumes.iter().filter_map(|volume| {
+        Some(Asked {
+            name: &volume.name,
+            identity: identity_of(&volume.origin).ok()?,
+            origin_move: if volume.origin_state.moved { OriginMove::Accept } else { OriginMove::Refuse },
+        })
+    });
+    let found = outdated(&cache.device, state, &asked.collect::<Vec<_>>(), replacement(cache))?;
+    let may_lose = cache.usage == CacheUsage::UsedLosingDirty;
+    let (needed, dropped): (Vec<Outdated>, Vec<Outdated>) =
+        found.into_iter().partition(|volume| !volume.dirty.is_empty() && !may_lose);
+    // An origin that cannot be served is no reason to drop anything.
+    for volume in cache.volumes.iter().filter(|volume| dropped.iter().any(|found| found.name == volume.name))
+    {
+        check_origin(volume)?;
+    }
+    for volume in &dropped {
+        drop_blocks(&cache.device, volume)?;
+    }
+    if cache.replaces {
+        give_up_missed(cache, state, &needed)?;
+    }
+    refuse(cache, &needed)
+}
+
+/// The user goes on without what another cache device holds of these volumes, once their old blocks are dealt with.
+fn give_up_missed(cache: &CachePlan, state: &StatePlace, needed: &[Outdated]) -> anyhow::Result<()> {
+    let StatePlace::Directory(directory) = state else { return Ok(()) };
+    let store = StateStore::new(directory);
+    for volume in cache.volumes.iter().filter(|served| needed.iter().any(|found| found.name == served.name)) {
+        let identity = identity_of(&volume.origin)?;
+        let record = match store.origin(&identity) {
+            Ok(Some(record)) => OriginRecord { may_be_dirty: false, ..record },
+            Ok(None) => continue,
+            Err(_) => OriginRecord::without_cache(&identity, &volume.name),
+        };
+        store.keep_origin(&record)?;
+    }
+    Ok(())
+}
+
+fn drop_blocks(device: &Path, volume: &Outdated) -> anyhow::Result<()> {
+    let done = detach(device, &volume.name, DirtyBlocks::Lose)?;
+    let (name, since, device) = (&volume.name, &volume.since, device.display());
+    if !volume.dirty.is_empty() {
+        tracing::error!("{} of {name} are LOST", volume.shown());
+    }
+    tracing::warn!(
+        "volume {name}: {since} since {device} had it: {} of clean blocks are old and were dropped",
+        show_bytes(done.clean_blocks * 4096)
+    );
+    Ok(())
+}
+
+fn refuse(cache: &mut CachePlan, needed: &[Outdated]) -> anyhow::Result<()> {
+    let device = cache.device.display().to_string();
+    let sentence = |volume: &'_ Outdated| {
+        let (name, since, blocks) = (&volume.name, &volume.since, volume.shown());
+        format!(
+            "{since} since {device} had it, where {blocks} of it are, older than what the origin may have; write them back all \
+             the same (kickcache drain {name} --cache {device} --accept-older), or go on without them (serve --lose-dirty)"
+        )
+    };
+    let refused: Vec<_> = needed.iter().map(|volume| (volume.name.as_str(), sentence(volume))).collect();
+    leave_unserved(cache, &refused)
+}
+
+/// Takes volumes from the plan whose notes cannot be read; the others are served.
+fn leave_unreadable(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
+    let StatePlace::Directory(directory) = state else { return Ok(()) };
+    let store = StateStore::new(directory);
+    let device = cache.device.clone();
+    let chosen = Chosen { path: &device, uuid: None, replacement: replacement(cache) };
+    let mut refused = Vec::new();
+    for volume in &cache.volumes {
+        let Ok(identity) = identity_of(&volume.origin) else { continue };
+        if let Err(error) = check_readable(&store, chosen, &identity) {
+            refused.push((volume.name.clone(), error));
+        }
+    }
+    let refused: Vec<_> = refused.iter().map(|(name, error)| (name.as_str(), error.clone())).collect();
+    leave_unserved(cache, &refused)
+}
+
+fn replacement(cache: &CachePlan) -> Replacement {
+    if cache.replaces { Replacement::Accept } else { Replacement::Refuse }
+}

@@ -1,0 +1,140 @@
+//! Notes in the state directory that cannot be understood: taken for the worst, by those whom they concern alone.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::bad_input::{refused, unchanged};
+use crate::daemon::{KICKCACHE, Spec, VOLUME};
+use crate::need_kickcache;
+use crate::scratch::{MIB, Scratch, state_dir};
+use crate::tools;
+
+const SIZE: u64 = 16 * MIB;
+
+fn spec(scratch: &Scratch, mode: &'static str) -> Spec {
+    Spec::new(scratch, &scratch.sparse("origin", SIZE), mode, "8M")
+}
+
+/// The one note whose name begins so.
+pub(crate) fn note(kind: &str) -> PathBuf {
+    let found = fs::read_dir(state_dir()).unwrap().map(|entry| entry.unwrap().path());
+    let mut found = found
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(kind))
+        .collect::<Vec<_>>();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+/// What a note may hold after a crash of a file system, or of a later version.
+fn bad_contents(good: &str) -> [(String, &'static str); 3] {
+    let newer = good.replace("\"version\": 1", "\"version\": 2");
+    [(good[..20].into(), "damaged"), (String::new(), "damaged"), (newer, "newer kickcache")]
+}
+
+fn and(spec: &Spec, more: &str) -> Spec {
+    let mut spec = spec.clone();
+    spec.extra.push(more.into());
+    spec
+}
+
+#[test]
+fn the_note_of_an_origin_that_is_damaged_is_taken_for_the_worst() {
+    need_kickcache!();
+    for mode in ["write-back", "write-through"] {
+        let scratch = Scratch::new();
+        let one = spec(&scratch, mode);
+        let daemon = one.start();
+        daemon.connect().write(0, &[1; 65536]);
+        daemon.stop();
+        let path = note("origin-origin");
+        let good = fs::read_to_string(&path).unwrap();
+        for (content, wanted) in bad_contents(&good) {
+            fs::write(&path, &content).unwrap();
+            let drain: Vec<OsString> =
+                ["drain", VOLUME, "--cache", one.cache.to_str().unwrap()].map(Into::into).to_vec();
+            for arguments in [one.arguments(), and(&one, "--without-cache").arguments(), drain] {
+                let said = unchanged("a damaged note", &[&path, &one.origin], || {
+                    refused("a damaged note", &arguments)
+                });
+                assert!(said.contains(wanted) && said.contains(path.to_str().unwrap()), "{said}");
+                assert!(said.contains("remove"), "no way on: {said}");
+            }
+            // A neighbour of another name is served, and noted.
+            let neighbour = Spec {
+                origin: scratch.sparse("neighbour", SIZE),
+                cache: scratch.path("its cache"),
+                mode: "write-back",
+                ..one.clone()
+            };
+            let daemon = neighbour.start();
+            daemon.connect().write(0, &[3; 4096]);
+            daemon.stop();
+            fs::remove_file(&neighbour.cache).unwrap();
+            assert!(refused("a cache that is missing", &neighbour.arguments()).contains("--new-cache"));
+            let mut through = neighbour.clone();
+            through.mode = "write-through";
+            assert!(refused("a cache that is missing", &through.arguments()).contains("--new-cache"));
+            and(&neighbour, "--new-cache").start().stop();
+            fs::remove_file(&neighbour.cache).unwrap();
+            fs::remove_file(note("origin-neighbour")).unwrap();
+        }
+        fs::remove_file(&path).unwrap();
+        let daemon = one.start();
+        assert_eq!(daemon.connect().read(0, 65536), [1; 65536]);
+        daemon.stop();
+    }
+}
+
+#[test]
+fn a_new_cache_in_spite_of_a_damaged_note_trusts_no_old_block() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let one = spec(&scratch, "write-back");
+    let daemon = one.start();
+    daemon.connect().write(0, &[1; 65536]);
+    daemon.stop();
+    fs::write(note("origin-origin"), "").unwrap();
+    let said = refused("a damaged note", &and(&one, "--new-cache").arguments());
+    assert!(said.contains("16 dirty blocks") && said.contains("--lose-dirty"), "{said}");
+    let daemon = and(&and(&one, "--new-cache"), "--lose-dirty").start();
+    assert_eq!(daemon.connect().read(0, 65536), [0; 65536]);
+    daemon.stop();
+    one.start().stop();
+}
+
+#[test]
+fn the_note_of_a_cache_device_that_is_damaged_is_taken_for_the_worst() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let one = spec(&scratch, "write-back");
+    let daemon = one.start();
+    daemon.connect().write(0, &[1; 65536]);
+    daemon.stop();
+    let path = note("cache-");
+    let good = fs::read_to_string(&path).unwrap();
+    let cache = one.cache.to_str().unwrap();
+    for (content, wanted) in bad_contents(&good) {
+        fs::write(&path, &content).unwrap();
+        let drain = ["drain", VOLUME, "--cache", cache].map(OsString::from).to_vec();
+        let detach = ["detach", cache, VOLUME, "--lose-dirty"].map(OsString::from).to_vec();
+        let format = ["format", cache].map(OsString::from).to_vec();
+        for arguments in [one.arguments(), and(&one, "--without-cache").arguments(), drain, detach, format] {
+            let said = unchanged("a damaged note", &[&path, &one.origin, &one.cache], || {
+                refused("a damaged note", &arguments)
+            });
+            if arguments == one.arguments() {
+                assert!(said.contains(wanted) && said.contains(path.to_str().unwrap()), "{said}");
+                assert!(said.contains("remove"), "no way on: {said}");
+            }
+        }
+    }
+    fs::write(&path, &good).unwrap();
+    let daemon = one.start();
+    assert_eq!(daemon.connect().read(0, 65536), [1; 65536]);
+    daemon.stop();
+    // Written back as from a device out of service.
+    fs::write(&path, "").unwrap();
+    tools::run(KICKCACHE, ["drain", VOLUME, "--cache", cache, "--accept-older"]);
+    assert_eq!(fs::read(&one.origin).unwrap()[..65536], [1; 65536]);
+}
