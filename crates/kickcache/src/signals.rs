@@ -5,7 +5,9 @@
 use std::io;
 use std::thread;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+};
 use signal_hook::iterator::{Handle, Signals};
 
 /// Signals are caught while it lives, and ignored from then on.
@@ -19,7 +21,8 @@ enum Meaning {
     Nothing,
 }
 
-const SIGNALS: [(i32, &str, Meaning); 6] = [
+/// Those that would end the process at once, and mean nothing here, are listed too. The signals of faults are not.
+const SIGNALS: [(i32, &str, Meaning); 14] = [
     (SIGTERM, "SIGTERM", Meaning::Stop),
     (SIGINT, "SIGINT", Meaning::Stop),
     (SIGQUIT, "SIGQUIT", Meaning::Stop),
@@ -27,15 +30,34 @@ const SIGNALS: [(i32, &str, Meaning); 6] = [
     (SIGHUP, "SIGHUP", Meaning::Nothing),
     (SIGUSR1, "SIGUSR1", Meaning::Nothing),
     (SIGUSR2, "SIGUSR2", Meaning::Nothing),
+    (SIGALRM, "SIGALRM", Meaning::Nothing),
+    (SIGVTALRM, "SIGVTALRM", Meaning::Nothing),
+    (SIGPROF, "SIGPROF", Meaning::Nothing),
+    (SIGIO, "SIGIO", Meaning::Nothing),
+    (libc::SIGSTKFLT, "SIGSTKFLT", Meaning::Nothing),
+    (libc::SIGPWR, "SIGPWR", Meaning::Nothing),
+    // The write that is too long for `ulimit -f` fails with EFBIG.
+    (SIGXFSZ, "SIGXFSZ", Meaning::Nothing),
+    // The end of the time that `ulimit -t` gives, and SIGKILL later.
+    (SIGXCPU, "SIGXCPU", Meaning::Stop),
 ];
+
+/// What is known of a signal: of the real-time ones nothing.
+fn look_up(number: i32) -> (String, Meaning) {
+    match SIGNALS.iter().find(|signal| signal.0 == number) {
+        Some((_, name, meaning)) => ((*name).into(), *meaning),
+        None => (format!("SIGRTMIN+{}", number - libc::SIGRTMIN()), Meaning::Nothing),
+    }
+}
 
 /// Catches signals on a thread of its own; `stop` is called, perhaps more than once, when one comes that asks for a stop.
 pub(crate) fn catch(stop: impl Fn() + Send + 'static) -> io::Result<CaughtSignals> {
-    let mut signals = Signals::new(SIGNALS.map(|(number, ..)| number))?;
+    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    let mut signals = Signals::new(SIGNALS.map(|(number, ..)| number).into_iter().chain(real_time))?;
     let handle = signals.handle();
     let follow = move || {
         for number in signals.forever() {
-            let Some((_, name, meaning)) = SIGNALS.iter().find(|signal| signal.0 == number) else { continue };
+            let (name, meaning) = look_up(number);
             match meaning {
                 Meaning::Stop => {
                     tracing::info!("{name} came: a clean stop begins");

@@ -8,8 +8,8 @@ use rustix::process::Signal;
 
 use crate::daemon::Spec;
 use crate::ledger::Ledger;
-use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, tools};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Signals {
@@ -82,15 +82,19 @@ fn sigquit_stops_as_sigterm_does() {
 }
 
 #[test]
-fn a_closed_terminal_and_the_signals_for_users_change_nothing() {
+fn signals_without_a_meaning_change_nothing() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", 16 * MIB);
     let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
     let mut client = daemon.connect();
     client.write(4096, &[7; 4096]);
-    for (signal, name) in [(Signal::HUP, "SIGHUP"), (Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")] {
-        daemon.signal(signal);
+    let pid = daemon.status()["pid"].to_string();
+    for name in
+        ["HUP", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "STKFLT", "PWR", "XFSZ", "RTMIN", "RTMIN+29"]
+    {
+        tools::run("bash", ["-c", "kill -s $0 $1", name, &pid]);
+        let name = format!("SIG{}", if name == "RTMIN" { "RTMIN+0" } else { name });
         let line = format!("{name} came and is ignored");
         let began = Instant::now();
         while !daemon.log().contains(&line) {
@@ -99,8 +103,16 @@ fn a_closed_terminal_and_the_signals_for_users_change_nothing() {
         }
         assert_eq!(client.read(4096, 4096), vec![7; 4096]);
     }
+    tools::run("bash", ["-c", "kill -s PIPE $0", &pid]);
+    assert_eq!(client.read(4096, 4096), vec![7; 4096]);
     drop(client);
     daemon.stop();
+}
+
+#[test]
+fn the_end_of_the_processor_time_stops_as_sigterm_does() {
+    need_kickcache!();
+    stop_by(Signal::XCPU);
 }
 
 fn stop_by(signal: Signal) {
