@@ -21,6 +21,7 @@ use crate::control::report::{CacheReport, Report};
 use crate::control::server::ControlServer;
 use crate::control::{ControlError, ControlTarget};
 use crate::driver::device::answers::await_answers;
+use crate::driver::device::check_distinct;
 use crate::driver::executor::IoEngine;
 use crate::driver::inherited::inherited_sockets;
 use crate::plan::address::NbdAddress;
@@ -175,6 +176,7 @@ fn chooses_port(cache: &CachePlan) -> bool {
 fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Result<Vec<Served>> {
     let state = state_place(plan.state.as_deref());
     await_answers(&devices(&plan))?;
+    check_distinct(devices(&plan))?;
     plan.caches.iter_mut().try_for_each(|cache| settle(cache, &state))?;
     plan.caches.retain(|cache| !cache.volumes.is_empty());
     // What is wrong with the second cache device is found before the first one is formatted.

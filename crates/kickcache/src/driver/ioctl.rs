@@ -11,8 +11,6 @@ use crate::driver::device::file_system::is_fuse;
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
 const BLKROGET: libc::Ioctl = 0x125E;
 const BLKSSZGET: libc::Ioctl = 0x1268;
-const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
-const LOOP_INFO_BYTES: usize = 232;
 const STATX_DIOALIGN: u32 = 0x2000;
 
 /// Bytes of a block device.
@@ -59,23 +57,6 @@ fn file_alignment(file: &File) -> Option<u64> {
     let found = unsafe { found.assume_init() };
     let told = found.stx_mask & STATX_DIOALIGN != 0 && found.stx_dio_offset_align != 0;
     told.then_some(u64::from(found.stx_dio_offset_align))
-}
-
-/// Device and inode number of the file behind a loop device; `None` if it is not one.
-pub(crate) fn loop_backing(file: &File) -> Option<(u64, u64)> {
-    let mut info = [0_u8; LOOP_INFO_BYTES];
-    // SAFETY: LOOP_GET_STATUS64 writes a struct of 232 bytes.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
-    if result < 0 {
-        return None;
-    }
-    let number = |offset: usize| info[offset..offset + 8].try_into().map(from_kernel).ok();
-    Some((number(0)?, number(8)?))
-}
-
-#[expect(clippy::host_endian_bytes, reason = "the kernel's structs are in the host's byte order")]
-fn from_kernel(bytes: [u8; 8]) -> u64 {
-    u64::from_ne_bytes(bytes)
 }
 
 /// Whether holes can be punched: tried behind the end of the file, where nothing is. Not tried on FUSE, whose programs

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
 
+use crate::driver::device::{OpenError, lock_below_shared};
 use crate::offline::OfflineError;
 
 /// How long a lock may take to go away.
@@ -20,6 +21,8 @@ pub(crate) struct Source {
     file: File,
     path: PathBuf,
     size: u64,
+    /// What lies below, locked along.
+    _below: Vec<File>,
 }
 
 /// Blocks that were read together; `None` for those that the device cannot read.
@@ -37,9 +40,9 @@ impl Source {
             return Err(OfflineError::Type(path.into()));
         }
         let mut file = File::open(path).map_err(fail)?;
-        lock(&file, path)?;
+        let below = lock(&file, path)?;
         let size = file.seek(SeekFrom::End(0)).map_err(fail)?;
-        Ok(Source { file, path: path.into(), size })
+        Ok(Source { file, path: path.into(), size, _below: below })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -112,17 +115,21 @@ impl ReadBlocks {
     }
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), OfflineError> {
+fn lock(file: &File, path: &Path) -> Result<Vec<File>, OfflineError> {
     let began = Instant::now();
     loop {
-        match file.try_lock_shared() {
+        let below = match file.try_lock_shared() {
             // Some file systems have no locks.
-            Ok(()) | Err(TryLockError::Error(_)) => return Ok(()),
-            // The kernel lets go of the files of an io_uring a moment after their process ended.
-            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => {
-                std::thread::sleep(LOCK_WAIT / 20);
+            Ok(()) | Err(TryLockError::Error(_)) => lock_below_shared(file, path),
+            Err(TryLockError::WouldBlock) => {
+                Err(OpenError::Busy { path: path.into(), detail: "it holds a lock on it" })
             }
-            Err(TryLockError::WouldBlock) => return Err(OfflineError::Busy(path.into())),
+        };
+        match below {
+            Ok(below) => return Ok(below),
+            // The kernel lets go of the files of an io_uring a moment after their process ended.
+            Err(_) if began.elapsed() < LOCK_WAIT => std::thread::sleep(LOCK_WAIT / 20),
+            Err(_) => return Err(OfflineError::Busy(path.into())),
         }
     }
 }

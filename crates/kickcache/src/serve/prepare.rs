@@ -10,7 +10,7 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeSet};
 
 use crate::driver::device::{
-    Access, BlockFile, Emptiness, OpenError, ZeroSpeed, check_different,
+    Access, BlockFile, Emptiness, OpenError, ZeroSpeed, check_different, check_distinct,
 };
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
@@ -60,6 +60,12 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
         let what = "no volume is configured; name an origin at least".into();
         return Err(ServeError::Volume { name: "(none)".into(), what });
     }
+    let origins = config.volumes.iter().filter_map(|volume| match &volume.origin {
+        OriginSource::Path(path) => Some(path.as_path()),
+        OriginSource::Virtual(_) => None,
+    });
+    let is_used = config.cache.service != CacheService::LeftOut;
+    check_distinct(is_used.then_some(config.cache.path.as_path()).into_iter().chain(origins))?;
     for (index, volume) in config.volumes.iter().enumerate() {
         if config.volumes[..index].iter().any(|other| other.name == volume.name) {
             let what = "two volumes have this name; choose another".into();

@@ -364,6 +364,64 @@ fn a_second_daemon_on_the_same_devices_is_refused() {
     daemon.stop();
 }
 
+/// A file, and loop devices on it, have one user: as a cache device, as an origin, and within a daemon.
+#[test]
+fn loop_devices_of_one_file_are_one_device() {
+    need_kickcache!();
+    let place = Place::new();
+    let image = place.scratch.random("image", 16 * MIB, 3);
+    let (one, two) = match (Loop::new(&image), Loop::new(&image)) {
+        (Ok(one), Ok(two)) => (one, two),
+        (Err(why), _) | (_, Err(why)) => skip!("{why}"),
+    };
+    let link = place.scratch.path("link");
+    fs::hard_link(&image, &link).unwrap();
+    let names = [image, one.path(), two.path(), link];
+    let second = |spec: &Spec| {
+        let dir = place.scratch.path("second");
+        let _ = fs::create_dir(&dir);
+        Spec { dir, ..spec.clone() }.arguments()
+    };
+    for held in &names[..3] {
+        let first = Spec { origin: held.clone(), ..place.spec.clone() };
+        let mut daemon = first.start();
+        for name in &names {
+            let origin = Spec { origin: name.clone(), cache: place.scratch.path("other"), ..first.clone() };
+            let cache = Spec { cache: name.clone(), origin: place.spec.origin.clone(), ..first.clone() };
+            for wrong in [origin, cache] {
+                let said = refused("one file twice", &second(&wrong));
+                assert!(said.contains("in use by another process"), "{held:?}, {name:?}: {said}");
+            }
+        }
+        assert!(daemon.is_alive());
+        daemon.stop();
+        fs::remove_file(&first.cache).unwrap();
+    }
+    for (first, other) in [(0, 1), (0, 3), (1, 2), (1, 3)] {
+        let twice = Spec { cache: names[first].clone(), origin: names[other].clone(), ..place.spec.clone() };
+        let said = refused("one file as cache and origin", &twice.arguments());
+        assert!(said.contains("are the same device"), "{said}");
+    }
+    format_in_use(&names);
+}
+
+fn format_in_use(names: &[PathBuf]) {
+    let place = Place::new();
+    tools::run(KICKCACHE, ["format".as_ref(), names[0].as_os_str(), "--force".as_ref()]);
+    for held in &names[..2] {
+        let daemon = Spec { cache: held.clone(), ..place.spec.clone() }.start();
+        for name in names {
+            for arguments in [vec!["format", "--force"], vec!["inspect"], vec!["check"]] {
+                let mut arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+                arguments.push(name.into());
+                let said = refused("a cache in use", &arguments);
+                assert!(said.contains("in use"), "{held:?}, {name:?}: {said}");
+            }
+        }
+        daemon.stop();
+    }
+}
+
 #[test]
 fn format_refuses_what_holds_data() {
     need_kickcache!();

@@ -3,6 +3,7 @@
 pub mod answers;
 pub(crate) mod file_system;
 mod probe;
+mod storage;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use kickcache_engine::units::SECTOR_SIZE;
 
+use self::storage::Storage;
+pub(crate) use self::storage::{check_distinct, lock_below_shared};
 use crate::driver::ioctl;
 
 /// How long a device may be busy before it is refused.
@@ -123,8 +126,10 @@ pub enum OpenError {
         /// Its size.
         found: u64,
     },
-    /// Cache device and origin are one.
-    #[error("{first} and {second} are the same device; the cache needs a device of its own")]
+    /// Two devices are one.
+    #[error(
+        "{first} and {second} are the same device; the cache device and each origin need one of their own"
+    )]
     Same {
         /// One name.
         first: PathBuf,
@@ -147,6 +152,9 @@ pub struct BlockFile {
     keeps_dsync: bool,
     is_remote: bool,
     flush: Flush,
+    storage: Option<Storage>,
+    /// What lies below, open as long as this is.
+    _below: Vec<File>,
 }
 
 /// Whether a device is flushed.
@@ -193,7 +201,7 @@ impl BlockFile {
     pub fn open(path: &Path, access: Access, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
         let metadata = std::fs::metadata(path).map_err(|source| open_error(path, source))?;
         let kind = kind(path, &metadata)?;
-        let (file, direct) = open_patiently(path, access, kind)?;
+        let (file, direct, below) = open_patiently(path, access, kind)?;
         if access == Access::ReadWrite && kind == Kind::Block && ioctl::is_protected(&file) {
             return Err(OpenError::Protected { path: path.into() });
         }
@@ -206,7 +214,10 @@ impl BlockFile {
         let keeps_dsync = kind == Kind::Block || file_system::keeps_dsync(&file);
         let is_remote = kind == Kind::File && file_system::is_remote(&file);
         let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
+        let storage = file.metadata().ok().map(|metadata| Storage::of(&metadata));
         Ok(BlockFile {
+            storage,
+            _below: below,
             file,
             path,
             kind,
@@ -319,7 +330,7 @@ fn identity(path: &Path, kind: Kind) -> String {
     }
 }
 
-/// Refuses two names of one device: also by link, and a loop device on the other's file.
+/// Refuses two names of one device: also by link, and loop devices with their files.
 ///
 /// # Errors
 /// [`OpenError::Same`].
@@ -330,28 +341,9 @@ pub fn check_different(first: &BlockFile, second: &BlockFile) -> Result<(), Open
     Err(OpenError::Same { first: first.path.clone(), second: second.path.clone() })
 }
 
-/// Whether two open devices are one: the same inode, the same device number, or a loop device and its file.
+/// Whether two open devices have bytes in common: the same inode, the same device number, or a loop device and its file.
 pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
-    let keys = [first, second].map(storage_key);
-    matches!(keys, [Some(first), Some(second)] if first == second)
-}
-
-/// What the bytes of a device lie on.
-#[derive(PartialEq, Eq)]
-enum StorageKey {
-    Inode { device: u64, inode: u64 },
-    Block(u64),
-}
-
-fn storage_key(device: &BlockFile) -> Option<StorageKey> {
-    let metadata = device.file.metadata().ok()?;
-    match device.kind {
-        Kind::File => Some(StorageKey::Inode { device: metadata.dev(), inode: metadata.ino() }),
-        Kind::Block => match ioctl::loop_backing(&device.file) {
-            Some((device, inode)) => Some(StorageKey::Inode { device, inode }),
-            None => Some(StorageKey::Block(metadata.rdev())),
-        },
-    }
+    first.storage.as_ref().zip(second.storage.as_ref()).is_some_and(|(first, second)| first.overlaps(second))
 }
 
 fn open_error(path: &Path, source: io::Error) -> OpenError {
@@ -374,12 +366,13 @@ fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
 
 /// Opens and locks. A device that is busy is tried again for a while: the kernel closes the files of an io_uring
 /// shortly after the process that used it has ended.
-fn open_patiently(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct), OpenError> {
+fn open_patiently(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct, Vec<File>), OpenError> {
     let until = Instant::now() + BUSY_PATIENCE;
     loop {
         let opened = open_direct(path, access, kind).and_then(|(file, direct)| {
             lock(&file, path, access)?;
-            Ok((file, direct))
+            let below = storage::lock_below(&file, path, access)?;
+            Ok((file, direct, below))
         });
         match opened {
             Err(OpenError::Busy { .. }) if Instant::now() < until => std::thread::sleep(BUSY_PAUSE),

@@ -117,12 +117,51 @@ fn a_loop_device_is_the_same_as_its_file() {
         return eprintln!("skipped: loop devices cannot be made here (not root?)");
     };
     let device = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
+    let other = loop_device(&["-f"], &path);
+    let half = loop_device(&["-f", "-o", "524288"], &path);
+    let open = |path: &Path| BlockFile::open(path, Access::ReadOnly, Emptiness::Refused).unwrap();
+    let (block, image, part) = (open(&device), open(&path), open(&half));
+    let facts = (block.size(), block.kind(), same_device(&block, &image), same_device(&block, &part));
+    drop((block, image, part));
+    let distinct = check_distinct([device.as_path(), other.as_path()]);
     let block = BlockFile::open(&device, Access::ReadWrite, Emptiness::Refused).unwrap();
-    let image = BlockFile::open(&path, Access::ReadOnly, Emptiness::Refused).unwrap();
-    let again = refusal(&device);
-    let facts = (block.size(), block.kind(), same_device(&block, &image));
+    let again = [&device, &path, &other, &half].map(|path| refusal(path));
     drop(block);
-    assert!(Command::new("losetup").arg("-d").arg(&device).status().unwrap().success());
-    assert_eq!(facts, (1 << 20, Kind::Block, true));
-    assert!(again.contains("in use"), "{again}");
+    let image = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+    let below = [&device, &half].map(|path| refusal(path));
+    drop(image);
+    for device in [&device, &other, &half] {
+        assert!(Command::new("losetup").arg("-d").arg(device).status().unwrap().success());
+    }
+    assert_eq!(facts, (1 << 20, Kind::Block, true, true));
+    assert!(distinct.unwrap_err().to_string().contains("same device"));
+    assert!(again.iter().chain(&below).all(|said| said.contains("in use")), "{again:?} {below:?}");
+}
+
+#[test]
+fn parts_of_a_file_are_devices_of_their_own() {
+    let directory = directory();
+    let path = directory.path().join("image");
+    std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/loop-control").exists() {
+        return eprintln!("skipped: loop devices cannot be made here (not root?)");
+    }
+    let first = loop_device(&["-f", "--sizelimit", "524288"], &path);
+    let second = loop_device(&["-f", "-o", "524288"], &path);
+    let opened = [&first, &second].map(|path| BlockFile::open(path, Access::ReadWrite, Emptiness::Refused));
+    let whole = refusal(&path);
+    let distinct = check_distinct([first.as_path(), second.as_path()]);
+    let are_open = opened.iter().all(Result::is_ok);
+    drop(opened);
+    for device in [&first, &second] {
+        assert!(Command::new("losetup").arg("-d").arg(device).status().unwrap().success());
+    }
+    assert!(are_open && distinct.is_ok());
+    assert!(whole.contains("in use"), "{whole}");
+}
+
+fn loop_device(flags: &[&str], path: &Path) -> PathBuf {
+    let made = Command::new("losetup").arg("--show").args(flags).arg(path).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    PathBuf::from(String::from_utf8(made.stdout).unwrap().trim())
 }
