@@ -180,7 +180,8 @@ fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Re
     plan.caches.iter_mut().try_for_each(|cache| settle(cache, &state))?;
     plan.caches.retain(|cache| !cache.volumes.is_empty());
     // What is wrong with the second cache device is found before the first one is formatted.
-    for cache in plan.caches.iter().skip(1).filter(|cache| cache.usage != CacheUsage::LeftOut) {
+    let is_used = |usage| matches!(usage, CacheUsage::Used | CacheUsage::UsedLosingDirty);
+    for cache in plan.caches.iter().skip(1).filter(|cache| is_used(cache.usage)) {
         rehearse(server_config(cache, plan.io_engine, plan.exposure, &state)?)?;
     }
     let mut servers: Vec<Served> = Vec::new();

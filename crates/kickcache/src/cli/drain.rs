@@ -57,7 +57,8 @@ pub(crate) struct DrainArgs {
     /// Say that an origin that cannot be flushed will do: what is written back may be lost when its power fails
     #[arg(long, requires = "origin")]
     origin_no_flush: bool,
-    /// Write back what a cache device out of service alone holds, although the origin may have newer data there
+    /// Write back what a cache device holds that is out of service, or was not there when the origin was served last, although
+    /// the origin may have newer data there
     #[arg(long, requires = "cache")]
     accept_older: bool,
     #[command(flatten)]

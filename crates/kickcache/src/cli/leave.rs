@@ -49,11 +49,12 @@ pub(super) fn leave_out(cache: &CachePlan, state: &StatePlace) -> anyhow::Result
 
 /// Refuses volumes of which another cache device than the one that is left may hold what their origin lacks.
 pub(super) fn check_missed(cache: &CachePlan, state: &StatePlace, uuid: Option<&str>) -> anyhow::Result<()> {
+    let whole = std::path::absolute(&cache.device).unwrap_or_else(|_| cache.device.clone());
     for volume in &cache.volumes {
         let (name, device) = (&volume.name, cache.device.display());
         match missed(state, uuid, &identity_of(&volume.origin)?) {
             // One that cannot be read may be the one that is noted.
-            Ok(Some(record)) if uuid.is_some() || record.cache_path != cache.device => bail!(
+            Ok(Some(record)) if uuid.is_some() || record.cache_path != whole => bail!(
                 "volume {name}: its cache device {} may hold blocks that the origin {} lacks, and {device} is another one; \
                  drain that one, or say --lose-dirty to go on without what it holds",
                 record.cache_path.display(),

@@ -152,7 +152,8 @@ pub(crate) struct ServeArgs {
     /// --without-cache=/dev/nvme0n1p4
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     without_cache: Vec<OsString>,
-    /// Lose the dirty blocks of a cache device that is left out or out of service, or that nobody can read
+    /// Lose the dirty blocks of a cache device that is left out or out of service, that nobody can read, or that was not
+    /// there when the origin was served last
     #[arg(long)]
     lose_dirty: bool,
     /// Go on with a new or another cache device, where the origin's own may hold dirty blocks: they are lost

@@ -382,16 +382,16 @@ fn loop_devices_of_one_file_are_one_device() {
         let _ = fs::create_dir(&dir);
         Spec { dir, ..spec.clone() }.arguments()
     };
-    for held in &names[..3] {
-        let first = Spec { origin: held.clone(), ..place.spec.clone() };
+    // Each refusal takes the time for which a device may be busy.
+    for (held, name) in [(0, 1), (1, 0), (1, 2)] {
+        let first = Spec { origin: names[held].clone(), ..place.spec.clone() };
         let mut daemon = first.start();
-        for name in &names {
-            let origin = Spec { origin: name.clone(), cache: place.scratch.path("other"), ..first.clone() };
-            let cache = Spec { cache: name.clone(), origin: place.spec.origin.clone(), ..first.clone() };
-            for wrong in [origin, cache] {
-                let said = refused("one file twice", &second(&wrong));
-                assert!(said.contains("in use by another process"), "{held:?}, {name:?}: {said}");
-            }
+        let origin =
+            Spec { origin: names[name].clone(), cache: place.scratch.path("other"), ..first.clone() };
+        let cache = Spec { cache: names[name].clone(), origin: place.spec.origin.clone(), ..first.clone() };
+        for wrong in [origin, cache] {
+            let said = refused("one file twice", &second(&wrong));
+            assert!(said.contains("in use by another process"), "{held}, {name}: {said}");
         }
         assert!(daemon.is_alive());
         daemon.stop();
@@ -408,15 +408,13 @@ fn loop_devices_of_one_file_are_one_device() {
 fn format_in_use(names: &[PathBuf]) {
     let place = Place::new();
     tools::run(KICKCACHE, ["format".as_ref(), names[0].as_os_str(), "--force".as_ref()]);
-    for held in &names[..2] {
-        let daemon = Spec { cache: held.clone(), ..place.spec.clone() }.start();
-        for name in names {
-            for arguments in [vec!["format", "--force"], vec!["inspect"], vec!["check"]] {
-                let mut arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-                arguments.push(name.into());
-                let said = refused("a cache in use", &arguments);
-                assert!(said.contains("in use"), "{held:?}, {name:?}: {said}");
-            }
+    for (held, name) in [(0, 1), (1, 2)] {
+        let daemon = Spec { cache: names[held].clone(), ..place.spec.clone() }.start();
+        for arguments in [vec!["format", "--force"], vec!["inspect"]] {
+            let mut arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+            arguments.push(names[name].clone().into());
+            let said = refused("a cache in use", &arguments);
+            assert!(said.contains("in use"), "{held}, {name}: {said}");
         }
         daemon.stop();
     }
