@@ -37,9 +37,9 @@ A configuration file has several volumes; its keys are the names of the flags:
   nbd = [\"unix:/run/kickcache/vm1.sock\"]
 
 A virtual machine's memory must be shared: see docs/virtual-machines.md.
-SIGTERM, SIGINT, SIGQUIT and SIGXCPU stop the daemon cleanly, as `kickcache stop` does. SIGHUP, SIGUSR1,
-SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR, SIGXFSZ and the real-time signals are
-written to the log and change nothing; SIGPIPE is ignored.";
+SIGTERM, SIGINT, SIGQUIT and SIGXCPU stop the daemon cleanly, as `kickcache stop` does. SIGHUP,
+SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR, SIGXFSZ and the real-time
+signals are written to the log and change nothing; SIGPIPE is ignored.";
 
 /// What QEMU's vhost-user specification calls the capabilities of a block backend. `blk-file` is not among them: a
 /// volume has two devices.
