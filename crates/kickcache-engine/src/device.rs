@@ -187,6 +187,23 @@ pub enum DeviceOperation {
     },
 }
 
+impl DeviceOperation {
+    /// The device that works on it, if one does. The host's note stands in for the cache device.
+    pub fn device(&self) -> Option<Device> {
+        match self {
+            DeviceOperation::Read { device, .. }
+            | DeviceOperation::Write { device, .. }
+            | DeviceOperation::Flush { device }
+            | DeviceOperation::Discard { device, .. }
+            | DeviceOperation::WriteZeroes { device, .. } => Some(*device),
+            DeviceOperation::WriteMetadata { .. }
+            | DeviceOperation::ReadMetadata { .. }
+            | DeviceOperation::NoteOutOfService { .. } => Some(Device::Cache),
+            DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => None,
+        }
+    }
+}
+
 /// Something the driver must do; each is answered by one [`Completion`] (but see [`DeviceOperation::Copy`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Submission {

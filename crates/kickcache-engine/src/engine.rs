@@ -5,7 +5,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use crate::config::{EngineSettings, FILL_WINDOW_MAX, FILL_WINDOW_MIN, Mode, VolumeSettings};
-use crate::device::{Completion, Submission};
+use crate::device::{Completion, Device, Submission};
 use crate::ending::Ending;
 use crate::error::Error;
 use crate::format::superblock::Superblock;
@@ -153,7 +153,10 @@ impl Engine {
     pub fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
         self.state.now = now;
         self.is_stirred = true;
-        let purpose = self.state.submissions.remove(completion.id);
+        let (device, purpose) = self.state.submissions.remove(completion.id);
+        if let Some(device) = device {
+            self.state.pulses.end(now, device);
+        }
         self.dispatch(purpose, completion);
         self.run_agenda();
     }
@@ -332,6 +335,11 @@ impl Engine {
         self.state.outbox.pop_front()
     }
 
+    /// Since when a device owes something and has completed nothing.
+    pub fn silent_since(&self, device: Device) -> Option<Instant> {
+        self.state.pulses.silent_since(device)
+    }
+
     /// Turns what has gathered since the last poll into submissions.
     fn pump(&mut self) {
         if self.state.recovery.is_some() {
@@ -343,8 +351,7 @@ impl Engine {
             state.write_full_records();
             flush::submit_due(state);
             for volume in state.volume_ids() {
-                let now = state.now;
-                while let Some((operation, purpose)) = state.volume_mut(volume).queue.take_startable(now) {
+                while let Some((operation, purpose)) = state.volume_mut(volume).queue.take_startable() {
                     state.submit(purpose, operation);
                 }
             }

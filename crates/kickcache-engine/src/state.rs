@@ -18,6 +18,7 @@ use crate::inflight::fills::Fills;
 use crate::inflight::jobs::{Checkpoint, Reclaim, Recovery, WaitingDiscard};
 use crate::inflight::marking::Marking;
 use crate::inflight::origin::{Access, AccessRequest, Priority, Ticket};
+use crate::inflight::pulse::Pulses;
 use crate::inflight::requests::{RequestSlot, Requests, Stage};
 use crate::inflight::submissions::{Purpose, Submissions};
 use crate::inflight::writebacks::Writebacks;
@@ -102,6 +103,7 @@ pub(crate) struct State {
     pub(crate) retention: Retention,
     pub(crate) requests: Requests,
     pub(crate) submissions: Submissions,
+    pub(crate) pulses: Pulses,
     pub(crate) fills: Fills,
     pub(crate) writebacks: Writebacks,
     pub(crate) reclaim: Reclaim,
@@ -160,6 +162,7 @@ impl State {
             retention: Retention::new(geometry.capacity_blocks()),
             requests: Requests::new(),
             submissions: Submissions::new(),
+            pulses: Pulses::default(),
             fills: Fills::new(),
             writebacks: Writebacks::new(),
             reclaim: Reclaim::default(),
@@ -398,10 +401,7 @@ impl State {
 
     /// An access to an origin ended: others may have their turn.
     pub(crate) fn release_ticket(&mut self, volume: VolumeId, ticket: Ticket) {
-        let now = self.now;
-        let found = self.volume_mut(volume);
-        found.answered = now;
-        found.queue.release(ticket);
+        self.volume_mut(volume).queue.release(ticket);
         self.agenda.push_back(Task::Writeback(volume));
     }
 

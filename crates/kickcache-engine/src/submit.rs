@@ -7,7 +7,11 @@ use crate::state::State;
 impl State {
     /// Hands a submission to the driver.
     pub(crate) fn submit(&mut self, purpose: Purpose, operation: DeviceOperation) {
-        let id = self.submissions.insert(purpose);
+        let device = operation.device();
+        if let Some(device) = device {
+            self.pulses.begin(self.now, device);
+        }
+        let id = self.submissions.insert(device, purpose);
         self.count_submission(&operation);
         self.outbox.push_back(Submission { id, operation });
     }

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::{RESERVED_SEGMENTS, VOLUME_COUNT_MAX};
+use crate::device::Device;
 use crate::inflight::jobs::Emptying;
 use crate::policy::retention::{Judgement, Reason, SEARCH_MAX, Verdict, Work};
 use crate::policy::trial::Asked;
@@ -56,7 +57,8 @@ impl State {
     fn taking(&self) -> VolumeSet {
         let is_taking = |volume: &VolumeId| {
             let found = self.volume(*volume);
-            let is_silent = || found.silent_since().is_some_and(|since| self.now >= since.plus(SILENT_MIN));
+            let since = || self.pulses.silent_since(Device::Origin(*volume));
+            let is_silent = || since().is_some_and(|since| self.now >= since.plus(SILENT_MIN));
             self.now >= found.backoff_until && !is_silent()
         };
         self.volume_ids().filter(is_taking).collect()

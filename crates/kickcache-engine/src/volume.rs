@@ -11,7 +11,7 @@ use crate::policy::stream::Streams;
 use crate::policy::trial::Asked;
 use crate::policy::window::FillWindow;
 use crate::stats::VolumeCounters;
-use crate::time::{Instant, earlier};
+use crate::time::Instant;
 use crate::units::VolumeId;
 
 /// A volume that is served.
@@ -39,8 +39,6 @@ pub(crate) struct Volume {
     pub(crate) draining: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
-    /// When the origin answered last.
-    pub(crate) answered: Instant,
     /// Writeback rests until then, after an error of the origin.
     pub(crate) backoff_until: Instant,
 }
@@ -49,11 +47,6 @@ impl Volume {
     /// What reads asked for so far.
     pub(crate) const fn asked(&self) -> Asked {
         Asked { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
-    }
-
-    /// Since when the origin has answered nothing, if it was asked for something.
-    pub(crate) fn silent_since(&self) -> Option<Instant> {
-        earlier(self.queue.waits_since(), self.flush.waits_since()).map(|since| since.max(self.answered))
     }
 
     pub(crate) fn new(settings: VolumeSettings, size: u64, offload: Offload, now: Instant) -> Volume {
@@ -75,7 +68,6 @@ impl Volume {
             foreground_total: 0,
             draining: false,
             writeback_wanted: false,
-            answered: now,
             backoff_until: now,
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod jobs;
 pub(crate) mod marking;
 pub(crate) mod origin;
 pub(crate) mod origin_flush;
+pub(crate) mod pulse;
 pub(crate) mod requests;
 pub(crate) mod slab;
 pub(crate) mod submissions;

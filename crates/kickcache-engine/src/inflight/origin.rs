@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use crate::config::ORIGIN_DEPTH_MAX;
 use crate::device::DeviceOperation;
 use crate::inflight::submissions::Purpose;
-use crate::time::Instant;
 use crate::units::ByteExtent;
 
 /// Names an access until it is released.
@@ -47,8 +46,7 @@ struct Entry {
     blockers: u32,
     /// What to submit once its turn comes; `None` until it is ready, and when it is in flight.
     operation: Option<(DeviceOperation, Purpose)>,
-    /// When it was submitted.
-    in_flight: Option<Instant>,
+    in_flight: bool,
 }
 
 /// The accesses to one origin.
@@ -87,7 +85,7 @@ impl OriginQueue {
         let blockers = self.entries.iter().filter(|entry| conflict(&entry.request, &request)).count();
         let blockers = u32::try_from(blockers).expect("fewer than 2^32 accesses");
         self.count(&request, 1);
-        self.entries.push(Entry { ticket, request, blockers, operation: None, in_flight: None });
+        self.entries.push(Entry { ticket, request, blockers, operation: None, in_flight: false });
         ticket
     }
 
@@ -111,26 +109,21 @@ impl OriginQueue {
     }
 
     /// The next access whose turn has come, if any; it is in flight from then on.
-    pub(crate) fn take_startable(&mut self, now: Instant) -> Option<(DeviceOperation, Purpose)> {
+    pub(crate) fn take_startable(&mut self) -> Option<(DeviceOperation, Purpose)> {
         if self.in_flight >= ORIGIN_DEPTH_MAX {
             return None;
         }
         let entry = self.entries.iter_mut().find(|entry| entry.blockers == 0 && entry.operation.is_some())?;
-        entry.in_flight = Some(now);
+        entry.in_flight = true;
         self.in_flight += 1;
         entry.operation.take()
-    }
-
-    /// When the oldest access in flight was submitted.
-    pub(crate) fn waits_since(&self) -> Option<Instant> {
-        self.entries.iter().filter_map(|entry| entry.in_flight).min()
     }
 
     /// The access ended, or is given up before it was submitted.
     pub(crate) fn release(&mut self, ticket: Ticket) {
         let at = self.position(ticket);
         let gone = self.entries.remove(at);
-        self.in_flight -= usize::from(gone.in_flight.is_some());
+        self.in_flight -= usize::from(gone.in_flight);
         self.count(&gone.request, -1);
         for later in &mut self.entries[at..] {
             later.blockers -= u32::from(conflict(&gone.request, &later.request));
@@ -163,15 +156,13 @@ mod tests {
         for ticket in [read, write, late, other] {
             ready(&mut queue, ticket);
         }
-        assert!(
-            queue.take_startable(Instant::ZERO).is_some() && queue.take_startable(Instant::ZERO).is_some()
-        );
-        assert!(queue.take_startable(Instant::ZERO).is_none(), "write and late read wait for the first read");
+        assert!(queue.take_startable().is_some() && queue.take_startable().is_some());
+        assert!(queue.take_startable().is_none(), "write and late read wait for the first read");
         queue.release(read);
-        assert!(queue.take_startable(Instant::ZERO).is_some());
-        assert!(queue.take_startable(Instant::ZERO).is_none());
+        assert!(queue.take_startable().is_some());
+        assert!(queue.take_startable().is_none());
         queue.release(write);
-        assert!(queue.take_startable(Instant::ZERO).is_some());
+        assert!(queue.take_startable().is_some());
         assert_eq!(queue.foreground_reads(), 1);
         queue.release(late);
         queue.release(other);
@@ -184,8 +175,8 @@ mod tests {
         let first = queue.enqueue(ask(0, Access::Write));
         let second = queue.enqueue(ask(0, Access::Write));
         ready(&mut queue, second);
-        assert!(queue.take_startable(Instant::ZERO).is_none());
+        assert!(queue.take_startable().is_none());
         queue.release(first);
-        assert!(queue.take_startable(Instant::ZERO).is_some());
+        assert!(queue.take_startable().is_some());
     }
 }

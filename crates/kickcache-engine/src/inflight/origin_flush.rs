@@ -40,8 +40,6 @@ pub(crate) struct OriginFlush {
     /// A flush failed that covered such writes, and no client was told.
     unreported: bool,
     covered: Covered,
-    /// When the flush in flight was submitted.
-    began: Option<Instant>,
 }
 
 impl OriginFlush {
@@ -101,14 +99,13 @@ impl OriginFlush {
     }
 
     /// Whether a flush should be submitted; if so, from then on it is in flight.
-    pub(crate) fn begin(&mut self, now: Instant, covered: Covered) -> bool {
+    pub(crate) fn begin(&mut self, covered: Covered) -> bool {
         let has_reason = !self.waiting.is_empty() || (self.wanted && self.is_unsettled());
         if self.in_flight.is_some() || !has_reason {
             return false;
         }
         self.in_flight = Some(core::mem::take(&mut self.waiting));
         self.covered = covered;
-        self.began = Some(now);
         self.covers_clients = self.acknowledged;
         self.flushing = core::mem::take(&mut self.gathering);
         self.acknowledged = false;
@@ -118,11 +115,6 @@ impl OriginFlush {
         true
     }
 
-    /// When the flush in flight was submitted.
-    pub(crate) fn waits_since(&self) -> Option<Instant> {
-        self.began
-    }
-
     /// What the flush that began last covers.
     pub(crate) fn covered(&self) -> Covered {
         self.covered
@@ -130,7 +122,6 @@ impl OriginFlush {
 
     /// The flush ended well; gives who waited and what became clean.
     pub(crate) fn end(&mut self) -> (Vec<RequestSlot>, Vec<BlockCopy>) {
-        self.began = None;
         let waiters = self.in_flight.take().expect("a flush is in flight");
         (waiters, core::mem::take(&mut self.flushing))
     }
@@ -166,7 +157,7 @@ mod tests {
         let mut flush = OriginFlush::default();
         prepare(&mut flush);
         flush.want();
-        assert!(flush.begin(Instant::ZERO, Covered::Something));
+        assert!(flush.begin(Covered::Something));
         flush.fail(Instant::ZERO);
         flush
     }
@@ -184,7 +175,7 @@ mod tests {
         let mut flush = OriginFlush::default();
         flush.on_write(Instant::ZERO);
         flush.want();
-        assert!(flush.begin(Instant::ZERO, Covered::Something));
+        assert!(flush.begin(Covered::Something));
         let cache = Cache::new(Geometry::for_device(8 << 20).unwrap());
         let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
         flush.add(cache.copy_at(key, Location::new(0)), Instant::ZERO);
@@ -198,11 +189,11 @@ mod tests {
         let mut flush = OriginFlush::default();
         flush.on_client_write(Instant::ZERO);
         flush.wait(slot(1));
-        assert!(flush.begin(Instant::ZERO, Covered::Something));
+        assert!(flush.begin(Covered::Something));
         flush.wait(slot(2));
         assert_eq!(flush.fail(Instant::ZERO).0, [slot(1), slot(2)]);
         assert!(!flush.take_unreported());
-        assert!(!flush.begin(Instant::ZERO, Covered::Something), "nobody waits any more");
+        assert!(!flush.begin(Covered::Something), "nobody waits any more");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::device::SubmissionId;
+use crate::device::{Device, SubmissionId};
 use crate::inflight::fills::FillSlot;
 use crate::inflight::origin::Ticket;
 use crate::inflight::requests::RequestSlot;
@@ -76,10 +76,18 @@ pub(crate) enum RecoveryRead {
     Seal(SegmentIndex),
 }
 
+#[derive(Debug)]
+struct Entry {
+    generation: u32,
+    /// Whom it waits for; nobody but the host's memory if that is `None`.
+    device: Option<Device>,
+    purpose: Purpose,
+}
+
 /// The submissions in flight.
 #[derive(Debug)]
 pub(crate) struct Submissions {
-    table: Slab<(u32, Purpose)>,
+    table: Slab<Entry>,
     generation: u32,
 }
 
@@ -89,21 +97,21 @@ impl Submissions {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, purpose: Purpose) -> SubmissionId {
+    pub(crate) fn insert(&mut self, device: Option<Device>, purpose: Purpose) -> SubmissionId {
         self.generation = self.generation.wrapping_add(1);
-        let number = self.table.insert((self.generation, purpose));
+        let number = self.table.insert(Entry { generation: self.generation, device, purpose });
         SubmissionId::from_u64(u64::from(self.generation) << 32 | u64::from(number))
     }
 
-    /// What the completion of `id` is for.
+    /// Whose completion `id` is, and what it is for.
     ///
     /// # Panics
     /// If the driver completes something twice, or something that it was never given.
-    pub(crate) fn remove(&mut self, id: SubmissionId) -> Purpose {
+    pub(crate) fn remove(&mut self, id: SubmissionId) -> (Option<Device>, Purpose) {
         let number = u32::try_from(id.as_u64() & u64::from(u32::MAX)).expect("masked to 32 bits");
-        let (generation, purpose) = self.table.remove(number).expect("a submission completes once");
-        assert!(u64::from(generation) == id.as_u64() >> 32, "a submission completes once");
-        purpose
+        let entry = self.table.remove(number).expect("a submission completes once");
+        assert!(u64::from(entry.generation) == id.as_u64() >> 32, "a submission completes once");
+        (entry.device, entry.purpose)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

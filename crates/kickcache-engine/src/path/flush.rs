@@ -61,7 +61,7 @@ pub(crate) fn submit_due(state: &mut State) {
             found.flush.want();
         }
         let covered = if is_out && is_drained { Covered::Everything } else { Covered::Something };
-        if found.flush.begin(now, covered) {
+        if found.flush.begin(covered) {
             let operation = DeviceOperation::Flush { device: Device::Origin(volume) };
             state.submit(Purpose::OriginFlush { volume }, operation);
         }
@@ -89,7 +89,6 @@ fn settle_block(state: &mut State, copy: BlockCopy, is_flushed: bool) {
 pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
     let now = state.now;
     let found = state.volume_mut(volume);
-    found.answered = now;
     let (waiters, blocks) = match result {
         Ok(()) => found.flush.end(),
         Err(_) => found.flush.fail(now),

@@ -19,7 +19,6 @@ pub mod notary;
 pub(crate) mod nothing;
 mod operation;
 mod patience;
-mod pulse;
 mod ring;
 mod threads;
 pub mod virtual_device;

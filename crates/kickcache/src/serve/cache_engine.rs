@@ -1,7 +1,7 @@
 //! What the event loop asks of an engine, so that tests can put a plain one in its place.
 
 use kickcache_engine::config::Mode;
-use kickcache_engine::device::{Completion, Submission};
+use kickcache_engine::device::{Completion, Device, Submission};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::stats::{Record, Status};
@@ -18,6 +18,7 @@ pub(crate) trait CacheEngine {
     fn poll_submission(&mut self) -> Option<Submission>;
     fn poll_reply(&mut self) -> Option<Reply>;
     fn poll_timeout(&self) -> Option<Instant>;
+    fn silent_since(&self, device: Device) -> Option<Instant>;
     fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode);
     fn drain(&mut self, now: Instant, volume: VolumeId);
     fn grow_volume(&mut self, volume: VolumeId, size: u64);
@@ -59,6 +60,10 @@ impl CacheEngine for Engine {
 
     fn poll_timeout(&self) -> Option<Instant> {
         Engine::poll_timeout(self)
+    }
+
+    fn silent_since(&self, device: Device) -> Option<Instant> {
+        Engine::silent_since(self, device)
     }
 
     fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {

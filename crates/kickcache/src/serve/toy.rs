@@ -102,6 +102,10 @@ impl CacheEngine for ToyEngine {
         None
     }
 
+    fn silent_since(&self, _device: Device) -> Option<Instant> {
+        None
+    }
+
     fn set_mode(&mut self, _now: Instant, _volume: VolumeId, _mode: Mode) {}
 
     fn drain(&mut self, _now: Instant, _volume: VolumeId) {}

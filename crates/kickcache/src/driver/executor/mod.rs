@@ -27,7 +27,6 @@ use crate::driver::device_clock::DeviceClock;
 use crate::driver::fault::{Cause, Fault, Faults};
 use crate::driver::memory::Mapping;
 use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync, cause_of, error_of};
-use crate::driver::pulse::Pulse;
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
 use crate::driver::virtual_device::VirtualDevice;
@@ -81,8 +80,6 @@ pub struct Driver {
     notes: Notes,
     /// Errors that nobody took yet.
     faults: Faults,
-    /// Whether devices answer, by their place in `media`.
-    pulses: Vec<Pulse>,
     /// The operation whose completion is out with the engine.
     held: Option<u32>,
     checksums: Vec<Checksum>,
@@ -122,7 +119,6 @@ impl Driver {
         let volumes = settings.media.iter().filter(|medium| medium.0 != Device::Cache).count();
         let buffers = Buffers::new(settings.request_bytes_max, volumes, settings.pool_pages)?;
         let (media, virtual_media) = open_media(backend.as_mut(), settings.media);
-        let pulses = vec![Pulse::default(); media.len()];
         Ok(Driver {
             backend,
             io_engine,
@@ -136,7 +132,6 @@ impl Driver {
             ended: VecDeque::new(),
             notes: Notes::default(),
             faults: Faults::default(),
-            pulses,
             held: None,
             checksums: Vec::new(),
             zeroes: None,
@@ -169,9 +164,6 @@ impl Driver {
     /// If the submission names a device or memory that does not exist: a defect of the engine.
     pub fn submit(&mut self, now: Instant, submission: Submission) {
         let Submission { id, operation } = submission;
-        if let Some(pulse) = device_of(&operation).and_then(|device| self.pulses.get_mut(slot(device))) {
-            pulse.begin(now);
-        }
         match operation {
             DeviceOperation::Read { device, offset, pieces, checksums } => {
                 let token = self.begin(id, device, Work::Read, offset);
@@ -236,9 +228,6 @@ impl Driver {
         };
         self.held = Some(id);
         let operation = &mut self.operations[usize::try_from(id).expect("usize has at least 32 bits")];
-        if let Some(pulse) = self.pulses.get_mut(slot(operation.device)) {
-            pulse.end(now);
-        }
         if let Err(error) = result {
             return Some(Completion { id: operation.id, result: Err(error) });
         }
@@ -330,11 +319,6 @@ impl Driver {
     /// What devices failed to do since the last call.
     pub fn take_faults(&mut self) -> Vec<Fault> {
         self.faults.take()
-    }
-
-    /// Since when a device owes something and has completed nothing.
-    pub fn silent_since(&self, device: Device) -> Option<Instant> {
-        self.pulses.get(slot(device))?.silent_since()
     }
 
     /// Submissions in flight.
@@ -548,21 +532,6 @@ fn zero_work(unmap: Unmap, durability: Durability) -> Work {
         Unmap::Forbid => libc::FALLOC_FL_ZERO_RANGE,
     };
     Work::Zero { mode: kind | libc::FALLOC_FL_KEEP_SIZE, then_sync: durability == Durability::Durable }
-}
-
-/// The device that works on an operation, if one does.
-fn device_of(operation: &DeviceOperation) -> Option<Device> {
-    match operation {
-        DeviceOperation::Read { device, .. }
-        | DeviceOperation::Write { device, .. }
-        | DeviceOperation::Flush { device }
-        | DeviceOperation::Discard { device, .. }
-        | DeviceOperation::WriteZeroes { device, .. } => Some(*device),
-        DeviceOperation::WriteMetadata { .. }
-        | DeviceOperation::ReadMetadata { .. }
-        | DeviceOperation::NoteOutOfService { .. } => Some(Device::Cache),
-        DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => None,
-    }
 }
 
 fn slot(device: Device) -> usize {

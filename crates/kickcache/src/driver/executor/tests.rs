@@ -231,7 +231,6 @@ fn discard_and_write_zeroes_leave_zeroes() {
 fn zeroes_are_written_where_the_device_cannot_make_them() {
     on_both(|mut fixture| {
         let token = fixture.driver.begin(SubmissionId::from_u64(9), ORIGIN, Work::Flush, 4096);
-        fixture.driver.pulses[slot(ORIGIN)].begin(Instant::ZERO);
         let length = 3 << 20;
         let operation = fixture.driver.operation(token);
         operation.work = Work::Zero { mode: 0, then_sync: true };
@@ -253,18 +252,6 @@ fn reading_past_a_file_that_was_cut_is_an_error() {
         let fault =
             Fault { device: ORIGIN, operation: "read", offset: 0, length: 16384, cause: Cause::Short };
         assert_eq!((fixture.driver.take_faults(), fixture.driver.has_faults()), (vec![fault], false));
-    });
-}
-
-#[test]
-fn a_device_owes_what_it_was_asked_for_until_it_answers() {
-    on_both(|mut fixture| {
-        assert_eq!(fixture.driver.silent_since(ORIGIN), None);
-        let before = fixture.clock.now();
-        fixture.submit(DeviceOperation::Flush { device: ORIGIN });
-        assert!(fixture.driver.silent_since(ORIGIN) >= Some(before));
-        assert_eq!(fixture.wait().result, Ok((Vec::new(), Vec::new())));
-        assert_eq!(fixture.driver.silent_since(ORIGIN), None);
     });
 }
 

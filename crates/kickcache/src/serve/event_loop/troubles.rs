@@ -31,7 +31,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let origins = self.volumes.iter().map(|volume| Device::Origin(volume.info.id));
         let devices: Vec<Device> = origins.chain(Some(Device::Cache)).collect();
         for device in devices {
-            let since = self.driver.silent_since(device);
+            let since = self.engine.silent_since(device);
             let Some(silence) = self.troubles.hear(now, device, since) else { continue };
             let name = self.show_device(device);
             match silence {
@@ -59,7 +59,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// What is wrong with a device.
     pub(super) fn trouble_of(&self, now: Instant, device: Device) -> Trouble {
-        let since = self.driver.silent_since(device).map(|since| now.since(since));
+        let since = self.engine.silent_since(device).map(|since| now.since(since));
         let errors = |tally: Tally| Errors { count: tally.count, last: tally.last, ago: now.since(tally.at) };
         Trouble {
             errors: self.troubles.tally(device).map(errors),
