@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::{Duration, Instant, earlier};
 
 use crate::units::show_count;
 
@@ -19,6 +19,8 @@ pub(crate) struct RateLimit<K> {
     lines_max: u32,
     span: Duration,
     kinds: BTreeMap<K, Kind>,
+    /// When the first span is over in which something was held back: asked for at each turn of the loop.
+    next: Option<Instant>,
 }
 
 /// A kind's span, from its first line on.
@@ -38,7 +40,7 @@ pub(crate) struct Held {
 impl<K: Ord + Clone> RateLimit<K> {
     /// At most so many lines of each kind in a span.
     pub(crate) fn new(lines_max: u32, span: Duration) -> RateLimit<K> {
-        RateLimit { lines_max, span, kinds: BTreeMap::new() }
+        RateLimit { lines_max, span, kinds: BTreeMap::new(), next: None }
     }
 
     /// Whether a line of this kind may be written; if not, it is counted.
@@ -57,26 +59,30 @@ impl<K: Ord + Clone> RateLimit<K> {
             return true;
         }
         entry.held += 1;
+        self.next = earlier(self.next, Some(entry.began.plus(self.span)));
         false
     }
 
     /// A kind whose span is over, and what was held back of it; the next line begins a new span.
     pub(crate) fn poll_held(&mut self, now: Instant) -> Option<(K, Held)> {
+        self.next.filter(|next| *next <= now)?;
         let is_due = |entry: &Kind| entry.held > 0 && entry.began.plus(self.span) <= now;
         let (kind, _) = self.kinds.iter().find(|(_, entry)| is_due(entry))?;
         let kind = kind.clone();
         let entry = self.kinds.remove(&kind)?;
+        let held = self.kinds.values().filter(|entry| entry.held > 0);
+        self.next = held.map(|entry| entry.began.plus(self.span)).min();
         Some((kind, entry.told(now)))
     }
 
     /// When [`RateLimit::poll_held`] has something next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let held = self.kinds.values().filter(|entry| entry.held > 0);
-        held.map(|entry| entry.began.plus(self.span)).min()
+        self.next
     }
 
     /// All that is held back, due or not: nobody will tell it later.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = (K, Held)> + use<K> {
+        self.next = None;
         let kinds = std::mem::take(&mut self.kinds).into_iter();
         kinds.filter(|(_, entry)| entry.held > 0).map(move |(kind, entry)| (kind, entry.told(now)))
     }

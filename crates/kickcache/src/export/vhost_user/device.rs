@@ -11,6 +11,7 @@ use vm_memory::Bytes;
 use super::chain::{QueueFault, walk};
 use super::config_space::Disk;
 use super::features::{QUEUE_COUNT_MAX, has};
+use super::guard::is_any_lost;
 use super::inflight::Inflight;
 use super::memory::GuestRam;
 use super::message::{Packet, ProtocolError, Reply, config_changed};
@@ -142,7 +143,8 @@ impl Device {
     /// more: it is to be disconnected.
     pub fn has_lost_memory(&self) -> bool {
         let inflight = || self.inflight.as_ref().is_some_and(|inflight| inflight.is_lost());
-        self.ram.memory().is_lost() || inflight() || self.vrings.iter().any(Vring::is_lost)
+        let is_lost = || self.ram.memory().is_lost() || inflight() || self.vrings.iter().any(Vring::is_lost);
+        is_any_lost() && is_lost()
     }
 
     /// Stops a queue that broke the rules. Where memory is gone the whole guest is stopped, by whoever owns the device.
