@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use kickcache::export::nbd;
+use kickcache_nbd as nbd;
 
 #[path = "../harness/nbd.rs"]
 #[allow(dead_code, reason = "the other target uses the rest")]

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use kickcache::export::vhost_user;
+use kickcache_vhost_user as vhost_user;
 
 #[path = "../harness/vhost_user.rs"]
 #[allow(dead_code, reason = "the other target and the tests use the rest")]

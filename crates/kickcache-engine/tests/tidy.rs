@@ -42,22 +42,40 @@ const WORDS: [(&str, Where, &str); 17] = [
 /// Where a word is fine after all: how the path begins, how the word begins, why.
 const WORD_EXCEPTIONS: [(&str, &str, &str); 8] = [
     ("crates/kickcache-engine/src/", "chunk", "a checkpoint is written in chunks"),
-    ("crates/kickcache-sim/src/world/", "chunk", "a checkpoint is written in chunks"),
+    ("crates/kickcache-faultsim/src/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-engine/tests/tidy.rs", "", "this file"),
     ("crates/kickcache-engine/src/cache/", "cache line", "the processor's"),
     ("docs/format.md", "chunk", "a checkpoint is written in chunks"),
-    ("crates/kickcache/src/export/nbd/", "chunk", "the NBD specification's word"),
+    ("crates/kickcache-nbd/src/", "chunk", "the NBD specification's word"),
     ("crates/kickcache/tests/it/", "chunk", "the NBD specification's word"),
-    ("crates/kickcache-sim/src/", "destag", "what the memory inside a disk drive does"),
+    ("crates/kickcache-model/src/", "destag", "what the memory inside a disk drive does"),
+];
+
+/// The crates, and those below them that each may need: arrows run down only.
+const CRATES: [(&str, &[&str]); 8] = [
+    ("kickcache-engine", &[]),
+    ("kickcache-units", &[]),
+    ("kickcache-faultsim", &["kickcache-engine"]),
+    ("kickcache-model", &["kickcache-engine"]),
+    ("kickcache-nbd", &["kickcache-engine"]),
+    ("kickcache-vhost-user", &["kickcache-engine"]),
+    ("kickcache-report", &["kickcache-model", "kickcache-units"]),
+    (
+        "kickcache",
+        &[
+            "kickcache-engine",
+            "kickcache-model",
+            "kickcache-nbd",
+            "kickcache-report",
+            "kickcache-units",
+            "kickcache-vhost-user",
+        ],
+    ),
 ];
 
 /// Who must not name whom: files below the first, the names, and why.
-const NEVERS: [(&str, &[&str], &str); 9] = [
-    (
-        "crates/kickcache-engine/src/",
-        &["kickcache_sim", "kickcache::", "std::"],
-        "the engine names nothing above it",
-    ),
+const NEVERS: [(&str, &[&str], &str); 7] = [
+    ("crates/kickcache-engine/src/", &["std::"], "the engine names nothing above it"),
     ("crates/kickcache-engine/src/path/", &["crate::path::", "super::"], "a path never names another path"),
     (
         "crates/kickcache-engine/src/policy/",
@@ -69,32 +87,42 @@ const NEVERS: [(&str, &[&str], &str); 9] = [
         &["crate::path", "crate::policy", "crate::log", "crate::engine"],
         "the format turns bytes into structs, nothing else",
     ),
-    ("crates/kickcache-sim/", &["kickcache::"], "the simulator never imports the product"),
-    (
-        "crates/kickcache/src/export/",
-        &["crate::driver", "crate::serve", "crate::control", "crate::cli", "crate::demo", "kickcache_sim"],
-        "an export never knows the driver, and serving code never imports the simulator",
-    ),
     (
         "crates/kickcache/src/driver/",
-        &["crate::export", "crate::serve", "crate::control", "crate::cli", "crate::demo", "kickcache_sim"],
+        &[
+            "kickcache_nbd",
+            "kickcache_vhost_user",
+            "crate::serve",
+            "crate::control",
+            "crate::cli",
+            "crate::demo",
+            "kickcache_model",
+        ],
         "the driver knows the engine only, and serving code never imports the simulator",
     ),
     (
         "crates/kickcache/src/serve/",
-        &["crate::cli", "crate::demo", "kickcache_sim"],
+        &["crate::cli", "crate::demo", "kickcache_model"],
         "serving code never imports the simulator or the command line",
     ),
     (
         "crates/kickcache/src/control/",
-        &["crate::driver", "crate::export", "crate::serve", "crate::cli", "crate::demo", "kickcache_sim"],
+        &[
+            "crate::driver",
+            "kickcache_nbd",
+            "kickcache_vhost_user",
+            "crate::serve",
+            "crate::cli",
+            "crate::demo",
+            "kickcache_model",
+        ],
         "the control socket speaks for a ControlTarget, whoever that is",
     ),
 ];
 
 /// Where `unsafe` may stand.
 const UNSAFE_ROOMS: [&str; 3] =
-    ["crates/kickcache/src/driver/", "crates/kickcache/src/export/", "crates/kickcache/examples/"];
+    ["crates/kickcache/src/driver/", "crates/kickcache-vhost-user/src/", "crates/kickcache/examples/"];
 /// Where standard output may be written.
 const STDOUT_ROOMS: [&str; 8] = [
     "crates/kickcache/examples/",
@@ -102,11 +130,11 @@ const STDOUT_ROOMS: [&str; 8] = [
     "crates/kickcache/src/bin/",
     // Starts a program and reads what it prints.
     "crates/kickcache/src/demo/load/fio.rs",
-    "crates/kickcache-sim/src/bin/",
-    "crates/kickcache-sim/examples/",
+    "crates/kickcache-faultsim/src/bin/",
+    "crates/kickcache-model/examples/",
     // Reads what git prints.
-    "crates/kickcache-sim/src/world/seeds.rs",
-    "crates/kickcache-sim/src/world/trace.rs",
+    "crates/kickcache-faultsim/src/seeds.rs",
+    "crates/kickcache-faultsim/src/trace.rs",
 ];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -455,8 +483,8 @@ fn foreign_words_and_names_are_found() {
     let policy =
         source("crates/kickcache-engine/src/policy/a.rs", "use crate::path::read;\n// crate::cache\n");
     assert_eq!(forbidden_names(&policy).len(), 1);
-    let sim = source("crates/kickcache-sim/src/a.rs", "use kickcache::cli;\nuse kickcache_engine::x;\n");
-    assert_eq!(forbidden_names(&sim).len(), 1);
+    let control = source("crates/kickcache/src/control/a.rs", "use crate::cli;\nuse kickcache_engine::x;\n");
+    assert_eq!(forbidden_names(&control).len(), 1);
     let cli = source("crates/kickcache/src/cli/a.rs", "unsafe {}\nunsafe_code\n// unsafe\n");
     assert_eq!(misplaced(&cli, &["unsafe"], &UNSAFE_ROOMS, "").len(), 1);
 }
@@ -469,4 +497,25 @@ fn missing_headers_titles_and_parents_are_found() {
     let texts = ["mod a;\npub mod c;\n", "pub(crate) mod b;\n", "", "", "mod e;\n"];
     let sources: Vec<Source> = files.iter().zip(texts).map(|(path, text)| source(path, text)).collect();
     assert_eq!(dead_files(&sources), ["crates/x/src/d.rs:1: no `mod` leads here; declare it or delete it"]);
+}
+
+#[test]
+fn crates_need_only_those_below() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let names = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let found: Vec<String> = names.flat_map(|name| crate_arrows(&root, &name)).collect();
+    expect_nothing(&found);
+}
+
+/// What a crate's dependencies break of [`CRATES`].
+fn crate_arrows(root: &Path, name: &str) -> Vec<String> {
+    let Some((_, allowed)) = CRATES.iter().find(|(known, _)| *known == name) else {
+        return vec![format!("crates/{name}: a crate that the table CRATES does not know")];
+    };
+    let manifest = fs::read_to_string(root.join(name).join("Cargo.toml")).unwrap();
+    let needs = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default().split("\n[").next().unwrap();
+    let ours = needs.lines().filter_map(|line| line.split(['.', ' ', '=']).next());
+    ours.filter(|need| need.starts_with("kickcache") && !allowed.contains(need))
+        .map(|need| format!("crates/{name}/Cargo.toml: needs {need}, which is not below it"))
+        .collect()
 }

@@ -5,17 +5,14 @@ pub mod config;
 pub mod control;
 pub mod demo;
 pub mod driver;
-pub mod export;
 mod extents;
 mod jobs;
 pub mod offline;
 mod places;
 pub mod plan;
-pub mod report;
 pub mod serve;
 mod signals;
 pub mod state;
-pub mod units;
 pub mod wakeup;
 pub mod words;
 

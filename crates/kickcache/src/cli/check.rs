@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
+use kickcache_units::show_bytes;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::StateOption;
@@ -13,7 +14,6 @@ use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::offline::change::repair;
 use crate::offline::check::{Extent, Findings, Verdict, VolumeFindings, check};
 use crate::offline::standing::{Standing, out_of_service};
-use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use kickcache_units::show_bytes;
+
 use crate::cli::exit::Failure;
 use crate::cli::options::StateOption;
 use crate::offline::OfflineError;
@@ -10,7 +12,6 @@ use crate::offline::change::{DirtyBlocks, detach};
 use crate::offline::standing::out_of_service;
 use crate::serve::config::StatePlace;
 use crate::state::{OriginRecord, StateStore, uuid_text};
-use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
+use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, StateOption};
@@ -13,7 +14,6 @@ use crate::control::last_error::LastError;
 use crate::control::report::{CacheReport, Report, VolumeReport};
 use crate::offline::drain::{DrainPlan, OlderBlocks, drain};
 use crate::serve::config::{OriginCache, OriginFlush, OriginMove};
-use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
 Examples:

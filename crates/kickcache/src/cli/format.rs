@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeSet;
+use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{StateOption, parse_cache_size};
@@ -13,7 +14,6 @@ use crate::serve::cache_device::{CacheDevice, Overwrite};
 use crate::serve::config::StatePlace;
 use crate::serve::prepare::noted;
 use crate::state::{StateStore, uuid_text};
-use crate::units::{Size, show_bytes};
 
 const EXAMPLES: &str = "\
 Examples:

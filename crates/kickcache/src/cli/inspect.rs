@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+use kickcache_units::show_bytes;
 use serde::Serialize;
 
 use crate::cli::exit::Failure;
@@ -15,7 +16,6 @@ use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::offline::standing::out_of_service;
 use crate::offline::{self, Contents};
 use crate::state::uuid_text;
-use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use kickcache_units::Size;
+
 use crate::control::client::Client;
 use crate::plan::{SYSTEM_CONTROL, default_control};
 use crate::serve::config::StatePlace;
 use crate::state::default_directory;
-use crate::units::Size;
 
 /// Which daemon is meant.
 #[derive(Debug, clap::Args)]

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use kickcache_units::show_bytes;
+
 use crate::cli::leave::check_origin;
 use crate::cli::unserved::leave_unserved;
 use crate::driver::device::identity_of;
@@ -12,7 +14,6 @@ use crate::plan::{CachePlan, CacheUsage};
 use crate::serve::config::{OriginMove, Replacement, StatePlace};
 use crate::serve::notes::{Chosen, check_readable};
 use crate::state::{OriginRecord, StateStore};
-use crate::units::show_bytes;
 
 /// Drops what is old, durably. Volumes of which old blocks are dirty are taken from the plan, unless these may be lost.
 pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {

@@ -10,11 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use kickcache_units::show_count;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
-
-use crate::units::show_count;
 
 /// Lines that wait to be written, and bytes of one.
 const LINES_MAX: usize = 1024;

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
+use kickcache_units::show_bytes;
+
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
-use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
 Examples:

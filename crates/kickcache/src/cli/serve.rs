@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
+use kickcache_units::Size;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
@@ -14,7 +15,6 @@ use crate::plan::{
     Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, nbd_unless,
     parse_fill_window, parse_guest_block,
 };
-use crate::units::Size;
 use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
 
 const EXAMPLES: &str = "\

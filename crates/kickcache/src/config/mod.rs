@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use kickcache_units::Size;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
@@ -12,7 +13,6 @@ use crate::plan::{
     Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, PlanError, ServePlan, VolumePlan,
     default_control, nbd_unless,
 };
-use crate::units::Size;
 use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
 
 /// Why a configuration file cannot be used.

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use kickcache_units::{show_count, show_duration};
 use serde::{Deserialize, Serialize};
-
-use crate::units::{show_count, show_duration};
 
 /// The errors of a device since the daemon started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_sim::result::RunResult;
+use kickcache_model::result::RunResult;
 use serde::{Deserialize, Serialize};
 
 use crate::demo::interrupt::Interrupt;
@@ -32,8 +32,8 @@ pub use crate::demo::report::chart::Colours;
 use crate::demo::result::{DemoResult, Phase, PhaseResult, RESULT_VERSION, Settings};
 use crate::demo::stage::Stage;
 use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
-use crate::report::Report;
-use crate::units::show_bytes;
+use kickcache_report::Report;
+use kickcache_units::show_bytes;
 
 /// Time of a run with a cache, unless something else is asked for.
 pub const SECONDS: u64 = 14;

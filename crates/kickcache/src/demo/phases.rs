@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kickcache_engine::stats::VolumeStatus;
-use kickcache_sim::result::RunResult;
+use kickcache_model::result::RunResult;
+use kickcache_units::show_bytes;
 
 use crate::demo::Load;
 use crate::demo::interrupt::Interrupt;
@@ -16,7 +17,6 @@ use crate::demo::stage::{DATA, Stage};
 use crate::demo::timeline::{Timeline, job_result};
 use crate::demo::workload::{DEPTH, JOB_COUNT, JobLoad, Order, Scale, THETA};
 use crate::serve::server::ServerHandle;
-use crate::units::show_bytes;
 
 /// Everything that the phases share.
 pub(crate) struct Context<'a> {

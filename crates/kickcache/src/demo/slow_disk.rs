@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use kickcache_engine::device::DeviceError;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
-use kickcache_sim::model::disk::DiskParameters;
-use kickcache_sim::model::mirror::Mirror;
-use kickcache_sim::model::{DeviceModel, ModelOperation, ModelRequest};
+use kickcache_model::device_model::disk::DiskParameters;
+use kickcache_model::device_model::mirror::Mirror;
+use kickcache_model::device_model::{DeviceModel, ModelOperation, ModelRequest};
 
 use crate::demo::content::Content;
 use crate::driver::virtual_device::{VirtualCompletion, VirtualDevice, VirtualOperation};

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use kickcache_nbd::client::{Client, ConnectOptions};
 use rustix::fs::statvfs;
 use tempfile::TempDir;
 
@@ -15,7 +16,6 @@ use crate::demo::interrupt::Interrupt;
 use crate::demo::result::Phase;
 use crate::demo::slow_disk::SlowDisk;
 use crate::demo::workload::Scale;
-use crate::export::nbd::client::{Client, ConnectOptions};
 use crate::serve::config::{
     CacheConfig, CacheService, NbdAddress, OriginSource, Replacement, ServerConfig, VolumeConfig,
 };

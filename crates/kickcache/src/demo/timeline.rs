@@ -5,8 +5,8 @@ use std::time::Duration;
 use kickcache_engine::stats::{CacheCounters, VolumeCounters};
 use kickcache_engine::time;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_sim::result::series::Series;
-use kickcache_sim::result::{DeviceResult, JobResult, RunResult};
+use kickcache_model::result::series::Series;
+use kickcache_model::result::{DeviceResult, JobResult, RunResult};
 
 use crate::demo::load::measure::{INTERVAL, JobMeasure};
 use crate::demo::stage::DATA;

@@ -10,11 +10,11 @@ use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
+use kickcache_units::show_bytes;
 
 use crate::offline::OfflineError;
 use crate::offline::source::Source;
 use crate::serve::cache_device::signature;
-use crate::units::show_bytes;
 
 /// A recovered engine above a device that is only read.
 pub(crate) struct Books {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use kickcache_engine::config::{VOLUME_COUNT_MAX, VOLUME_NAME_MAX};
 use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN};
 use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::{Size, show_bytes};
 
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::{CachePlan, Exposure, ServePlan, VolumePlan, check_fill_window, check_guest_block};
-use crate::units::{Size, show_bytes};
 
 /// Why a plan cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

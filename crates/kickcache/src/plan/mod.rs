@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, FILL_WINDOW_MIN};
 use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
+use kickcache_units::Size;
 
 use crate::plan::address::NbdAddress;
 use crate::plan::dirty_limit::DirtyLimit;
-use crate::units::Size;
 use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
 
 pub use crate::plan::check::PlanError;

@@ -2,11 +2,11 @@
 
 use kickcache_engine::device::Device;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
+use kickcache_nbd::StatusExtent;
 use rustix::fs::{SeekFrom, seek};
 
 use crate::driver::device::{BlockFile, Kind};
 use crate::driver::executor::Driver;
-use crate::export::nbd::StatusExtent;
 use crate::serve::cache_engine::CacheEngine;
 
 /// Bytes of holes that one reply looks the cache up for: 65536 blocks.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use kickcache_engine::request::{Errno, RequestId};
 use kickcache_engine::time::Instant;
+use kickcache_nbd::{Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::driver::buffers::Buffers;
-use crate::export::nbd::{Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session};
 use crate::serve::config::Limits;
 use crate::serve::input::{Input, Received};
 use crate::serve::outbox::{Message, Outbox, Sent};
@@ -193,7 +193,7 @@ impl Connection {
     }
 
     /// Answers a block status command that was not admitted.
-    pub(crate) fn answer_status(&mut self, command: Command, extents: &[crate::export::nbd::StatusExtent]) {
+    pub(crate) fn answer_status(&mut self, command: Command, extents: &[kickcache_nbd::StatusExtent]) {
         let mut bytes = Vec::new();
         self.session.encode_block_status(&command, extents, &mut bytes);
         self.outbox.push(Message::Bytes(bytes));

@@ -7,10 +7,10 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::stats::Status;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::VolumeId;
+use kickcache_nbd::ExportInfo;
 
 use crate::driver::executor::IoEngine;
 use crate::driver::fault::Fault;
-use crate::export::nbd::ExportInfo;
 use crate::serve::error::ServeError;
 use crate::serve::times::Activity;
 

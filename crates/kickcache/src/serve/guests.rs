@@ -2,9 +2,9 @@
 
 use kickcache_engine::request::RequestId;
 use kickcache_engine::time::Instant;
+use kickcache_vhost_user::{Device, Disk, GuestRequest, Packet, QUEUE_COUNT_MAX, Socket};
 
 use crate::driver::Doorbells;
-use crate::export::vhost_user::{Device, Disk, GuestRequest, Packet, QUEUE_COUNT_MAX, Socket};
 use crate::serve::listener::Listener;
 
 /// Volumes with a vhost-user socket, and their requests in flight.

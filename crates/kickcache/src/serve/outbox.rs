@@ -5,11 +5,11 @@ use std::io::IoSlice;
 use std::os::fd::AsFd;
 
 use kickcache_engine::request::RequestId;
+use kickcache_nbd::ReplyHead;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::driver::buffers::Buffers;
-use crate::export::nbd::ReplyHead;
 
 /// Stretches that one call sends.
 const STRETCHES_MAX: usize = 128;

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use kickcache_engine::time::{Duration, Instant, earlier};
-
-use crate::units::show_count;
+use kickcache_units::show_count;
 
 /// The span of all limits, and the lines of one kind in it that clients can provoke.
 pub(crate) const SPAN: Duration = Duration::from_millis(60_000);

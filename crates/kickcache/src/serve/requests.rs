@@ -3,8 +3,7 @@
 use kickcache_engine::request::RequestId;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
-
-use crate::export::nbd::Command;
+use kickcache_nbd::Command;
 
 /// Names a connection, and none that comes later in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

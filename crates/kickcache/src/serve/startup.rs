@@ -9,11 +9,11 @@ use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::stats::{CacheHealth, Record};
 use kickcache_engine::time::earlier;
 use kickcache_engine::units::VolumeId;
+use kickcache_nbd::ExportInfo;
+use kickcache_vhost_user::Disk;
 
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
-use crate::export::nbd::ExportInfo;
-use crate::export::vhost_user::Disk;
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::{
     CacheService, Limits, NbdAddress, OriginContent, ServerConfig, TcpPolicy, VhostUserPort, VolumeConfig,

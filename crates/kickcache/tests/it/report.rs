@@ -4,10 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use kickcache::report::Report;
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_sim::random::Random;
-use kickcache_sim::result::{DeviceResult, JobResult, RunResult};
+use kickcache_model::random::Random;
+use kickcache_model::result::{DeviceResult, JobResult, RunResult};
+use kickcache_report::Report;
 
 use crate::need_tools;
 use crate::scratch::Scratch;

@@ -108,7 +108,7 @@ fn a_trace_is_replayed_at_its_times_faster_or_as_fast_as_it_goes() {
 }
 
 #[test]
-fn a_trace_is_counted_beside_the_yardsticks_and_drawn() {
+fn a_trace_is_counted_beside_reference_policies_and_drawn() {
     need_kickcache!();
     let desk = Desk::new();
     let table = desk.simulate("trace vm.csv --sizes 10%,50% -o hits.html");

@@ -8,9 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use kickcache::export::nbd::{
-    Command, CommandKind, Decoded, ExportInfo, NbdErrno, ReplyHead, Session, StatusExtent,
-};
+use kickcache_nbd::{Command, CommandKind, Decoded, ExportInfo, NbdErrno, ReplyHead, Session, StatusExtent};
 
 use crate::fault::{Effect, Operation};
 use crate::state::State;

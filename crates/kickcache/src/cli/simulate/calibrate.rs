@@ -9,11 +9,11 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use kickcache_sim::model::device_file::{DeviceFile, DeviceKind};
+use kickcache_model::device_model::device_file::{DeviceFile, DeviceKind};
+use kickcache_units::show_bytes;
 use serde_json::Value;
 
 use crate::cli::simulate::fit;
-use crate::units::show_bytes;
 
 /// Seconds of each run.
 const SECONDS: u64 = 3;

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::time::Instant;
-use kickcache_sim::model::device_file::{DeviceFile, built_in, built_in_names};
-use kickcache_sim::others::choice::Choice;
-use kickcache_sim::replay::bench::{Course, run};
-use kickcache_sim::replay::devices::Devices;
-use kickcache_sim::result::RunResult;
+use kickcache_model::cache_model::choice::Choice;
+use kickcache_model::device_model::device_file::{DeviceFile, built_in, built_in_names};
+use kickcache_model::replay::bench::{Course, run};
+use kickcache_model::replay::devices::Devices;
+use kickcache_model::result::RunResult;
+use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::simulate::load::{Load, LoadArgs, PROGRESS_MAX};
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::{compare_page, compare_table, input};
-use crate::units::{Size, show_bytes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -269,7 +269,7 @@ impl Plan {
         let mut opened = self.load.open(self.seed)?;
         let share = opened.share();
         let mut tell = |nanos: u64| progress(share.as_ref().map_or(nanos, |share| share()));
-        let mut contestant = self.choice.start(self.size.bytes(), self.load.volume_bytes, self.seed)?;
+        let mut model = self.choice.start(self.size.bytes(), self.load.volume_bytes, self.seed)?;
         let origin = self.origin.start(self.seed.wrapping_add(1));
         let mut devices = match self.choice {
             Choice::None => Devices::bare(origin),
@@ -280,7 +280,7 @@ impl Plan {
         let Load { length, cost, .. } = self.load;
         let course = Course { start: Instant::ZERO, length, cost, steady: None, ..Course::default() };
         let workload = opened.workload.as_mut();
-        let mut result = run(course, workload, contestant.as_mut(), &mut devices, &mut tell);
+        let mut result = run(course, workload, model.as_mut(), &mut devices, &mut tell);
         result.name = self.name();
         result.cache = (self.choice != Choice::None).then(|| self.cache.name.clone());
         result.origin.clone_from(&self.origin.name);
@@ -310,7 +310,7 @@ fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Write)
     for run in results.iter().filter(|run| run.nanos > span.saturating_add(span / BEHIND + 1_000_000_000)) {
         let (took, span) =
             (std::time::Duration::from_nanos(run.nanos), std::time::Duration::from_nanos(span));
-        let (took, span) = (crate::units::show_duration(took), crate::units::show_duration(span));
+        let (took, span) = (kickcache_units::show_duration(took), kickcache_units::show_duration(span));
         writeln!(out, "{}: fell behind, with {took} for accesses of {span}.", run.name)?;
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! The page of `kickcache simulate run` and `compare`.
 
-use kickcache_sim::others::choice::Choice;
-use kickcache_sim::result::RunResult;
+use kickcache_model::cache_model::choice::Choice;
+use kickcache_model::result::RunResult;
+use kickcache_report::{Collection, Group, Overview, OverviewRow, Report};
+use kickcache_units::{Size, show_bytes};
 
 use crate::cli::simulate::compare::{Kind, Scenery};
 use crate::cli::simulate::compare_table::median;
-use crate::report::{Collection, Group, Overview, OverviewRow, Report};
-use crate::units::{Size, show_bytes};
 
 /// The page; of several sizes, a table of all comes first.
 pub(crate) fn page(scenery: &Scenery, kinds: &[Kind<'_>], runs: &[RunResult]) -> String {

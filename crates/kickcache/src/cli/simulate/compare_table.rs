@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use kickcache_sim::result::RunResult;
+use kickcache_model::result::RunResult;
+use kickcache_units::show_bytes;
 
 use crate::cli::simulate::compare::{Kind, Scenery};
 use crate::cli::table::{Align, Cell, Colour, Table};
-use crate::units::show_bytes;
 
 /// A column: its heading, its side, and what it shows of a run.
 type Column<'a> = (&'static str, Align, Box<dyn Fn(&Kind<'_>) -> String + 'a>);

@@ -1,14 +1,14 @@
 //! A model that gives what was measured: it is run with the same loads, and what differs is corrected, a few times.
 
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_sim::model::device_file::{DeviceFile, DeviceKind};
-use kickcache_sim::model::disk::DiskParameters;
-use kickcache_sim::model::ssd::SsdParameters;
-use kickcache_sim::others::bare::Bare;
-use kickcache_sim::replay::bench::{Course, run};
-use kickcache_sim::replay::devices::Devices;
-use kickcache_sim::result::RunResult;
-use kickcache_sim::workload::fio::FioWorkload;
+use kickcache_model::cache_model::bare::Bare;
+use kickcache_model::device_model::device_file::{DeviceFile, DeviceKind};
+use kickcache_model::device_model::disk::DiskParameters;
+use kickcache_model::device_model::ssd::SsdParameters;
+use kickcache_model::replay::bench::{Course, run};
+use kickcache_model::replay::devices::Devices;
+use kickcache_model::result::RunResult;
+use kickcache_model::workload::fio::FioWorkload;
 
 use crate::cli::simulate::calibrate::{Measured, PROBES, Probe, Runs};
 use crate::cli::simulate::load::FIO_COST;

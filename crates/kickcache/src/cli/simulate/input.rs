@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use kickcache_sim::trace_file::Format;
-use kickcache_sim::trace_file::survey::{Survey, survey};
+use kickcache_model::trace_file::Format;
+use kickcache_model::trace_file::survey::{Survey, survey};
 
 use crate::cli::exit::Failure;
 

@@ -6,15 +6,15 @@ use std::rc::Rc;
 use std::str::FromStr;
 
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_sim::trace_file::Format;
-use kickcache_sim::trace_file::survey::Survey;
-use kickcache_sim::workload::fio::FioWorkload;
-use kickcache_sim::workload::trace::{Pace, TraceWorkload, at_speed};
-use kickcache_sim::workload::{JobShape, Next, Workload};
+use kickcache_model::trace_file::Format;
+use kickcache_model::trace_file::survey::Survey;
+use kickcache_model::workload::fio::FioWorkload;
+use kickcache_model::workload::trace::{Pace, TraceWorkload, at_speed};
+use kickcache_model::workload::{JobShape, Next, Workload};
+use kickcache_units::{show_bytes, show_duration};
 
 use crate::cli::exit::Failure;
 use crate::cli::simulate::input;
-use crate::units::{show_bytes, show_duration};
 
 /// Processor time of an access of fio: what fio on the articles' machine took.
 pub(crate) const FIO_COST: Duration = Duration::from_micros(12);

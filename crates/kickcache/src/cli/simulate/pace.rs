@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use kickcache_sim::result::RunResult;
+use kickcache_model::result::RunResult;
 
 /// Accesses that were simulated, and the time that processors took for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use kickcache_sim::published::cloud::{self, CloudCache};
-use kickcache_sim::published::figures::{Figures, iops_at_end};
-use kickcache_sim::published::rows::{Row, rows};
-use kickcache_sim::published::scene::{Cache, Scene};
-use kickcache_sim::published::steady::{self, Steady, SteadyRow};
-use kickcache_sim::result::RunResult;
+use kickcache_model::published::cloud::{self, CloudCache};
+use kickcache_model::published::figures::{Figures, iops_at_end};
+use kickcache_model::published::rows::{Row, rows};
+use kickcache_model::published::scene::{Cache, Scene};
+use kickcache_model::published::steady::{self, Steady, SteadyRow};
+use kickcache_model::result::RunResult;
 
 use crate::cli::exit::Failure;
 use crate::cli::output;

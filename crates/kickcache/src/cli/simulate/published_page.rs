@@ -1,14 +1,14 @@
 //! The page of `kickcache simulate published`.
 
-use kickcache_sim::others::dm_cache::age::Age;
-use kickcache_sim::published::cloud;
-use kickcache_sim::published::rows::Row;
-use kickcache_sim::published::scene::{Cache, Scene, Start};
-use kickcache_sim::result::RunResult;
+use kickcache_model::cache_model::dm_cache::age::Age;
+use kickcache_model::published::cloud;
+use kickcache_model::published::rows::Row;
+use kickcache_model::published::scene::{Cache, Scene, Start};
+use kickcache_model::result::RunResult;
+use kickcache_report::{Collection, Group, Overview, OverviewRow};
 
 use crate::cli::simulate::published_table::{CloudLine, Line};
 use crate::cli::simulate::steady_table::{self, SteadyLine};
-use crate::report::{Collection, Group, Overview, OverviewRow};
 
 const INTRODUCTION: &str = "Published runs of fio on hard disks, SSDs and cloud disks, behind lvmcache and bcache; what \
 models of those caches give on models of those disks; and what kickcache gives there, the engine that the daemon runs, \
@@ -98,7 +98,7 @@ impl Simulated<'_> {
             } else {
                 format!("{known}, {}", row.name)
             };
-            let iops = |figures: &Option<kickcache_sim::published::figures::Figures>| {
+            let iops = |figures: &Option<kickcache_model::published::figures::Figures>| {
                 figures.as_ref().map(|known| known.iops())
             };
             let fitted = line.fitted.map_or_else(String::new, |what| format!(", {what} fitted"));

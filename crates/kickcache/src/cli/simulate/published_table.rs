@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kickcache_sim::published::figures::Figures;
+use kickcache_model::published::figures::Figures;
 use serde_json::{Value, json};
 
 use crate::cli::simulate::published::Format;

@@ -1,6 +1,6 @@
 //! The rows of skewed reads in steady state, as tables and JSON.
 
-use kickcache_sim::published::steady::{Steady, SteadyRow};
+use kickcache_model::published::steady::{Steady, SteadyRow};
 use serde_json::{Value, json};
 
 /// A row with what was counted.

@@ -9,18 +9,18 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_sim::instant::{self, Fill, Outcome, Scale, Trial, blocks_max, blocks_min};
-use kickcache_sim::memory;
-use kickcache_sim::trace_file::Format;
-use kickcache_sim::trace_file::survey::Survey;
-use kickcache_sim::yardstick::{self, Misses};
+use kickcache_model::memory;
+use kickcache_model::reference_policy::{self, Misses};
+use kickcache_model::trace_file::Format;
+use kickcache_model::trace_file::survey::Survey;
+use kickcache_model::untimed::{self, Fill, Outcome, Scale, Trial, blocks_max, blocks_min};
+use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::{input, trace_page, trace_table};
 use crate::plan::Cutoff;
-use crate::units::{Size, show_bytes};
 
 /// Blocks of a cache that are few; a smaller one is left out.
 const CACHE_BLOCKS_MIN: u64 = 64;
@@ -39,7 +39,7 @@ version 2 and 3, MSR Cambridge, SPC, Alibaba, Tencent; each plain or packed by x
 /// Count what caches of several sizes would have done for recorded accesses
 ///
 /// The real engine runs on devices that take no time. FIFO, LRU, SIEVE, ARC, LIRS and S3-FIFO, which keep single blocks
-/// and waste nothing, run beside it as yardsticks. How fast a trace would be served, `kickcache simulate run --trace FILE`
+/// and waste nothing, run beside it as reference_policies. How fast a trace would be served, `kickcache simulate run --trace FILE`
 /// and `compare --trace FILE` tell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -140,8 +140,8 @@ pub(crate) struct Finding {
     pub(crate) trace: usize,
     pub(crate) size: CacheSize,
     pub(crate) cache_blocks: u64,
-    /// In the order of [`yardstick::NAMES`].
-    pub(crate) yardsticks: [Misses; yardstick::NAMES.len()],
+    /// In the order of [`reference_policy::NAMES`].
+    pub(crate) reference_policies: [Misses; reference_policy::NAMES.len()],
     pub(crate) exact: Outcome,
     pub(crate) adaptive: Outcome,
 }
@@ -250,7 +250,7 @@ impl TraceArgs {
     }
 }
 
-/// Runs one trace through one size of cache, with either fill and all yardsticks.
+/// Runs one trace through one size of cache, with either fill and all reference_policies.
 fn measure(
     path: &Path,
     survey: &Survey,
@@ -259,13 +259,13 @@ fn measure(
     progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<Finding> {
     let cache_blocks = trial.cache_blocks;
-    let yardsticks = yardstick::run_all(path, survey, cache_blocks)?;
+    let reference_policies = reference_policy::run_all(path, survey, cache_blocks)?;
     progress(2);
-    let exact = instant::run(path, survey, trial)?;
+    let exact = untimed::run(path, survey, trial)?;
     progress(3);
-    let adaptive = instant::run(path, survey, Trial { fill: Fill::Adaptive { sequential_cutoff }, ..trial })?;
+    let adaptive = untimed::run(path, survey, Trial { fill: Fill::Adaptive { sequential_cutoff }, ..trial })?;
     let size = CacheSize::Percent(0.0);
-    Ok(Finding { trace: 0, size, cache_blocks, yardsticks, exact, adaptive })
+    Ok(Finding { trace: 0, size, cache_blocks, reference_policies, exact, adaptive })
 }
 
 /// Standard input in a file, as it is read several times; the file has no name, so that it never stays behind.

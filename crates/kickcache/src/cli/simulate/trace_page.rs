@@ -1,12 +1,12 @@
 //! The page of `kickcache simulate trace`.
 
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_sim::yardstick;
+use kickcache_model::reference_policy;
+use kickcache_report::{Curve, Curves, TraceCurves};
+use kickcache_units::show_bytes;
 
 use crate::cli::simulate::trace::{Finding, Surveyed};
 use crate::cli::simulate::trace_table::origin_factor;
-use crate::report::{Curve, Curves, TraceCurves};
-use crate::units::show_bytes;
 
 const INTRODUCTION: &str = "How often caches of several sizes would have had what was asked for. kickcache is the real \
 engine on devices that take no time, bringing in single blocks, or (wide) what its adaptive fill window brings. The others \
@@ -37,8 +37,8 @@ fn of_trace(trace: &Surveyed, findings: &[&Finding]) -> TraceCurves {
         Curve { name: "kickcache".into(), is_main: true, hit_ratios: exact },
         Curve { name: "kickcache, wide".into(), is_main: true, hit_ratios: adaptive },
     ];
-    curves.extend(yardstick::NAMES.into_iter().enumerate().map(|(index, name)| {
-        let hit_ratios = hits(&|finding| finding.yardsticks[index].miss_ratio());
+    curves.extend(reference_policy::NAMES.into_iter().enumerate().map(|(index, name)| {
+        let hit_ratios = hits(&|finding| finding.reference_policies[index].miss_ratio());
         Curve { name: name.into(), is_main: false, hit_ratios }
     }));
     TraceCurves {

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_sim::instant::Outcome;
-use kickcache_sim::yardstick::{self, Misses};
+use kickcache_model::reference_policy::{self, Misses};
+use kickcache_model::untimed::Outcome;
+use kickcache_units::{show_bytes, show_ratio};
 use serde_json::{Value, json};
 
 use crate::cli::simulate::trace::{Finding, Surveyed};
 use crate::cli::table::{Align, Cell, Colour, Table};
-use crate::units::{show_bytes, show_ratio};
 
 /// Prints the table.
 pub(crate) fn print(
@@ -19,7 +19,7 @@ pub(crate) fn print(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut columns = vec![("TRACE", Align::Left), ("CACHE", Align::Right), ("BYTES", Align::Right)];
-    columns.extend(yardstick::NAMES.map(|name| (name, Align::Right)));
+    columns.extend(reference_policy::NAMES.map(|name| (name, Align::Right)));
     columns.extend(["KICKCACHE", "WRITTEN", "WIDE", "READ"].map(|name| (name, Align::Right)));
     let mut table = Table::new(&columns);
     for finding in findings {
@@ -37,13 +37,13 @@ pub(crate) fn print(
 }
 
 fn row(trace: &Surveyed, finding: &Finding) -> Vec<String> {
-    let Finding { yardsticks, exact, adaptive, .. } = finding;
+    let Finding { reference_policies, exact, adaptive, .. } = finding;
     let hits = |touched: u64, missed: u64| show_ratio(touched - missed.min(touched), touched);
     let of_policy = |misses: &Misses| hits(misses.touched_blocks, misses.missed_blocks);
     let of_engine = |outcome: &Outcome| hits(outcome.touched_blocks, outcome.missed_blocks);
     let mut cells =
         vec![trace.name.clone(), finding.size.to_string(), show_bytes(finding.cache_blocks * BLOCK_SIZE)];
-    cells.extend(yardsticks.iter().map(of_policy));
+    cells.extend(reference_policies.iter().map(of_policy));
     cells.extend([
         of_engine(exact),
         format!("{:.2}", exact.written_per_byte()),
@@ -78,11 +78,11 @@ fn of_size(finding: &Finding) -> Value {
     let of_policy = |(name, misses): (&str, &Misses)| {
         (name.to_lowercase().replace('-', "_"), json!({ "missed_blocks": misses.missed_blocks }))
     };
-    let yardsticks: serde_json::Map<String, Value> =
-        yardstick::NAMES.into_iter().zip(&finding.yardsticks).map(of_policy).collect();
+    let reference_policies: serde_json::Map<String, Value> =
+        reference_policy::NAMES.into_iter().zip(&finding.reference_policies).map(of_policy).collect();
     json!({
         "size": finding.size.to_string(), "cache_blocks": finding.cache_blocks,
-        "yardsticks": yardsticks,
+        "reference_policies": reference_policies,
         "exact": of_engine(&finding.exact), "adaptive": of_engine(&finding.adaptive),
     })
 }

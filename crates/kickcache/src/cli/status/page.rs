@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use kickcache_units::show_duration;
+
 use super::sentences::{cache_sentence, engines, volume_sentences};
 use super::volumes::volume_table;
 use super::width::wrap;
 use crate::cli::table::{Colour, Tone, paint};
 use crate::control::report::{Report, VolumeReport};
-use crate::units::show_duration;
 
 /// What is printed, and into how much room.
 pub(super) struct Page<'a> {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::{show_bytes, show_count, show_duration, show_ratio};
 
 use crate::cli::table::Tone;
 use crate::control::activity::{Activity, Took};
 use crate::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
-use crate::units::{show_bytes, show_count, show_duration, show_ratio};
 
 /// A sentence and how it is meant.
 type Sentence = (String, Tone);

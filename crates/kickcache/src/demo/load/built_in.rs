@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_nbd::client::{Client, ConnectOptions, Receiver, Sender};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::demo::content::Content;
 use crate::demo::load::measure::JobMeasure;
 use crate::demo::load::{Glance, Run, Watch};
 use crate::demo::workload::JobLoad;
-use crate::export::nbd::client::{Client, ConnectOptions, Receiver, Sender};
-use kickcache_engine::units::BLOCK_SIZE;
 
 /// Longest time between two looks at the clock.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };

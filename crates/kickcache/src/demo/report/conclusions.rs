@@ -1,8 +1,9 @@
 //! What the figures say, in three sentences.
 
+use kickcache_units::show_count;
+
 use crate::demo::report::numbers::{factor, times};
 use crate::demo::result::{DemoResult, Phase, PhaseResult};
-use crate::units::show_count;
 
 /// How many times the slow disk's speed is worth a mention.
 const NOTABLE: u64 = 10;

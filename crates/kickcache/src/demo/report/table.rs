@@ -1,8 +1,9 @@
 //! The table: a row a run.
 
+use kickcache_units::show_count;
+
 use crate::demo::report::numbers::{percent, time, times};
 use crate::demo::result::{DemoResult, Phase, PhaseResult};
-use crate::units::show_count;
 
 /// Width of the first column.
 const NAME: usize = 12;

@@ -15,9 +15,9 @@ use kickcache_engine::format::journal::JOURNAL_MAGIC;
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::tools::CachedBlock;
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, SegmentIndex};
-use kickcache_sim::world::content::Block;
-use kickcache_sim::world::device::SimulatedDevice;
-use kickcache_sim::world::rot::{DurablePlaces, durable_places};
+use kickcache_faultsim::content::Block;
+use kickcache_faultsim::device::SimulatedDevice;
+use kickcache_faultsim::rot::{DurablePlaces, durable_places};
 
 use super::image::{Ending, Image};
 use crate::driver::checksum::checksum;

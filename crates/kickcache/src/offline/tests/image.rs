@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::units::{BLOCK_BYTES, VolumeId};
+use kickcache_nbd::client::{Client, ConnectOptions};
 
-use crate::export::nbd::client::{Client, ConnectOptions};
 use crate::serve::config::{
     CacheConfig, CacheService, NbdAddress, OriginSource, Replacement, ServerConfig, VolumeConfig,
 };

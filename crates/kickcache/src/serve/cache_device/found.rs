@@ -10,6 +10,7 @@ use kickcache_engine::format::geometry::{DEVICE_SIZE_MIN, SUPERBLOCK_AREA};
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeSet;
+use kickcache_units::show_bytes;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::made::Made;
@@ -18,7 +19,6 @@ use super::{CacheDevice, Overwrite, cache_io, decode, read, read_copies, signatu
 use crate::driver::device::{Access, BlockFile, Emptiness, Kind, OpenError};
 use crate::places;
 use crate::serve::error::ServeError;
-use crate::units::show_bytes;
 
 /// What was found.
 pub(crate) enum Found {

@@ -5,16 +5,16 @@ use std::os::fd::AsFd;
 use kickcache_engine::request::{Durability, Errno, Operation, Reply, Request, RequestId, Unmap};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::Checksum;
+use kickcache_vhost_user::{
+    Answer, GuestRequest, KickChange, Notice, Outcome, Packet, ProtocolError, QUEUE_COUNT_MAX, Received,
+    RequestKind, Socket,
+};
 
 use super::complaints::Complaint;
 use super::watched::Watched;
 use super::{ACCEPT_PAUSE, EventLoop, Stage};
 use crate::driver::Interest;
 use crate::driver::buffers::Bound;
-use crate::export::vhost_user::{
-    Answer, GuestRequest, KickChange, Notice, Outcome, Packet, ProtocolError, QUEUE_COUNT_MAX, Received,
-    RequestKind, Socket,
-};
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::error::ServeError;
 use crate::serve::guests::{GuestKey, Part, Pending};

@@ -36,7 +36,6 @@ use crate::driver::checksum::checksum;
 use crate::driver::clock::Clock;
 use crate::driver::device::ZeroSpeed;
 use crate::driver::executor::Driver;
-use crate::export::nbd::{Command, CommandKind, ExportInfo, NbdErrno, Session};
 use crate::serve::block_status::block_status;
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::Limits;
@@ -52,6 +51,7 @@ use crate::serve::requests::{ConnectionId, InFlight, Requests, Then};
 use crate::serve::times::{Class, Times};
 use crate::serve::troubles::Troubles;
 use crate::wakeup::Wakeup;
+use kickcache_nbd::{Command, CommandKind, ExportInfo, NbdErrno, Session};
 
 /// Receives of one connection before the others get their turn.
 const RECEIVES_MAX: usize = 4;

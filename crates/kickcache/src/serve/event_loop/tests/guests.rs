@@ -2,12 +2,12 @@
 
 use std::os::fd::OwnedFd;
 
+use kickcache_vhost_user::{Disk, Socket};
 use rustix::io::ioctl_fionread;
 use rustix::net::Shutdown;
 
+use super::reader::Reader;
 use super::*;
-use crate::export::vhost_user::tests::Reader;
-use crate::export::vhost_user::{Disk, Socket};
 use crate::serve::guests::{GuestKey, Part, Port};
 
 /// The daemon's end of [`Scene::front`], and its listener.

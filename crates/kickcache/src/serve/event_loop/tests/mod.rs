@@ -1,6 +1,7 @@
 //! The loop with the toy engine and real sockets.
 
 mod guests;
+mod reader;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,13 +11,12 @@ use std::thread::JoinHandle;
 use std::time::Duration as Span;
 
 use kickcache_engine::device::Device;
-
 use kickcache_engine::units::VolumeId;
+use kickcache_nbd::client::{Client, ConnectOptions};
 
 use super::*;
 use crate::driver::device::{Access, BlockFile, Emptiness};
 use crate::driver::executor::{DriverSettings, IoEngine, Medium};
-use crate::export::nbd::client::{Client, ConnectOptions};
 use crate::serve::config::{NbdAddress, TcpPolicy};
 use crate::serve::toy::ToyEngine;
 

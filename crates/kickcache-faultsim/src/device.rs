@@ -1,0 +1,343 @@
+//! A block device with a volatile write cache: what reads see, what a power cut leaves, and the writes between.
+
+use std::collections::VecDeque;
+
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE};
+
+use crate::content::Block;
+use crate::payload::{Payload, copy, index};
+use crate::random::Random;
+
+/// A write that a power cut may undo.
+#[derive(Clone, Debug)]
+struct Pending {
+    order: u64,
+    offset: u64,
+    data: Payload,
+    /// How many flushes had begun when it ended.
+    ended: Option<u64>,
+    durable: bool,
+    /// A failed flush let go of it: no later flush makes it durable.
+    abandoned: bool,
+    /// A flush that covered it said that it is durable, which it is not.
+    lied_about: bool,
+}
+
+/// Names a write that took effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriteTicket(u64);
+
+/// A flush: it covers the writes that had ended when it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlushTicket(u64);
+
+/// What a power cut cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// Nothing that the device had called durable.
+    Fair,
+    /// Something that it had called durable.
+    Lied,
+}
+
+/// A device.
+#[derive(Clone, Debug)]
+pub struct SimulatedDevice {
+    size: u64,
+    current: Vec<Block>,
+    durable: Vec<Block>,
+    /// In the order of taking effect. Those at the front that are durable move into the durable image.
+    pending: VecDeque<Pending>,
+    order: u64,
+    flushes: u64,
+    /// Writes that ended before so many flushes had begun are durable.
+    flushed: u64,
+}
+
+impl SimulatedDevice {
+    /// A device of `size` zero bytes.
+    pub fn new(size: u64) -> SimulatedDevice {
+        let image = vec![Block::Zeroes; index(size.div_ceil(BLOCK_SIZE))];
+        SimulatedDevice {
+            size,
+            current: image.clone(),
+            durable: image,
+            pending: VecDeque::new(),
+            order: 0,
+            flushes: 1,
+            flushed: 0,
+        }
+    }
+
+    /// Bytes of the device.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Stores a block durably, outside of any run.
+    pub fn prepare(&mut self, number: u64, block: &Block) {
+        self.current[index(number)].clone_from(block);
+        self.durable[index(number)].clone_from(block);
+    }
+
+    /// What reads see, block by block.
+    pub fn blocks(&self) -> &[Block] {
+        &self.current
+    }
+
+    /// What a power cut would leave for certain, block by block.
+    pub fn durable(&self) -> Vec<Block> {
+        let mut image = self.durable.clone();
+        for write in self.pending.iter().filter(|write| is_durable(write, self.flushed)) {
+            store(&mut image, write, 0, write.data.length);
+        }
+        image
+    }
+
+    /// The bytes of whole blocks that a read sees.
+    pub fn bytes(&self, extent: ByteExtent) -> Vec<u8> {
+        let range = index(extent.start / BLOCK_SIZE)..index(extent.end().div_ceil(BLOCK_SIZE));
+        let mut bytes = Vec::with_capacity(range.len() * index(BLOCK_SIZE));
+        self.current[range].iter().for_each(|block| block.append_to(&mut bytes));
+        bytes
+    }
+
+    /// Lets a write take effect.
+    pub fn write(&mut self, offset: u64, data: Payload) -> WriteTicket {
+        copy((&data.blocks, data.skip), (&mut self.current, index(offset)), data.length);
+        self.order += 1;
+        let (order, lied_about) = (self.order, false);
+        let pending =
+            Pending { order, offset, data, ended: None, durable: false, abandoned: false, lied_about };
+        self.pending.push_back(pending);
+        WriteTicket(order)
+    }
+
+    /// Lets some of the atomic units of a write take effect, and ends it.
+    pub fn write_torn(&mut self, offset: u64, data: &Payload, unit: u64, random: &mut Random) {
+        for start in (0..data.length).step_by(index(unit)) {
+            if random.chance(500) {
+                let length = index(unit).min(data.length - start);
+                let ticket = self.write(offset + start as u64, part(data, start, length));
+                self.complete_write(ticket, false);
+            }
+        }
+    }
+
+    fn find(&mut self, order: u64) -> Option<&mut Pending> {
+        let place = self.pending.partition_point(|pending| pending.order < order);
+        self.pending.get_mut(place).filter(|pending| pending.order == order)
+    }
+
+    /// Ends a write; `durable` ones survive from here on.
+    pub fn complete_write(&mut self, ticket: WriteTicket, durable: bool) {
+        let flushes = self.flushes;
+        let pending = self.find(ticket.0).expect("a write that is not complete is pending");
+        pending.ended = Some(flushes);
+        pending.durable |= durable;
+        if durable {
+            self.settle();
+        }
+    }
+
+    /// Begins a flush: it covers the writes that have ended.
+    pub fn start_flush(&mut self) -> FlushTicket {
+        self.flushes += 1;
+        FlushTicket(self.flushes)
+    }
+
+    /// Ends a flush well.
+    pub fn complete_flush(&mut self, ticket: FlushTicket) {
+        self.flushed = self.flushed.max(ticket.0);
+        self.settle();
+    }
+
+    /// Ends a flush badly: the writes it covered can be lost whatever later flushes say.
+    pub fn fail_flush(&mut self, ticket: FlushTicket) {
+        let flushed = self.flushed;
+        for pending in self.pending.iter_mut().filter(|pending| is_covered(pending, ticket)) {
+            pending.abandoned |= !is_durable(pending, flushed);
+        }
+    }
+
+    /// Ends a flush that did nothing as if it had.
+    pub fn lie_about(&mut self, ticket: FlushTicket) {
+        for pending in self.pending.iter_mut().filter(|pending| is_covered(pending, ticket)) {
+            pending.lied_about = true;
+        }
+    }
+
+    /// Ends all writes: the process that waited for them is gone.
+    pub fn complete_all(&mut self) {
+        let flushes = self.flushes;
+        self.pending.iter_mut().for_each(|pending| _ = pending.ended.get_or_insert(flushes));
+    }
+
+    /// Nobody knows any more that a flush failed: what it let go of counts as lied about.
+    pub fn blame_abandoned(&mut self) {
+        self.pending.iter_mut().for_each(|pending| pending.lied_about |= pending.abandoned);
+    }
+
+    /// Makes everything durable as reads see it.
+    pub fn settle_all(&mut self) {
+        self.pending.clear();
+        self.durable.clone_from(&self.current);
+    }
+
+    fn settle(&mut self) {
+        while self.pending.front().is_some_and(|pending| is_durable(pending, self.flushed)) {
+            let pending = self.pending.pop_front().expect("there is a front");
+            store(&mut self.durable, &pending, 0, pending.data.length);
+        }
+    }
+
+    /// Cuts the power: each write that is not durable is kept, dropped or torn into its atomic units.
+    pub fn cut_power(&mut self, unit: u64, random: &mut Random) -> Loss {
+        let keep = random.below(1001);
+        let pending = std::mem::take(&mut self.pending);
+        let mut loss = Loss::Fair;
+        for write in &pending {
+            if is_durable(write, self.flushed) || random.chance(keep) {
+                store(&mut self.durable, write, 0, write.data.length);
+                continue;
+            }
+            if write.lied_about {
+                loss = Loss::Lied;
+            }
+            if random.chance(400) {
+                tear(&mut self.durable, write, index(unit), random);
+            }
+        }
+        for write in &pending {
+            let start = index(write.offset);
+            copy((&self.durable, start), (&mut self.current, start), write.data.length);
+        }
+        loss
+    }
+
+    /// Flips one bit of what is stored.
+    pub fn flip_bit(&mut self, extent: ByteExtent, random: &mut Random) {
+        let (byte, bit) = (index(extent.start + random.below(extent.length)), random.below(8));
+        let (block, byte) = (byte / index(BLOCK_SIZE), byte % index(BLOCK_SIZE));
+        self.current[block].flip(byte, bit);
+        self.durable[block].flip(byte, bit);
+    }
+
+    /// Whether an extent lies on the device and on its sectors.
+    pub fn allows(&self, extent: ByteExtent, unit: u64) -> bool {
+        debug_assert!(unit.is_multiple_of(SECTOR_SIZE), "devices have sectors");
+        let aligned = extent.start.is_multiple_of(unit) && extent.length.is_multiple_of(unit);
+        aligned
+            && extent.length > 0
+            && extent.start.checked_add(extent.length).is_some_and(|end| end <= self.size)
+    }
+}
+
+fn is_covered(pending: &Pending, flush: FlushTicket) -> bool {
+    pending.ended.is_some_and(|ended| ended < flush.0)
+}
+
+fn is_durable(pending: &Pending, flushed: u64) -> bool {
+    pending.durable || (!pending.abandoned && is_covered(pending, FlushTicket(flushed)))
+}
+
+/// A part of the bytes of a write.
+fn part(data: &Payload, start: usize, length: usize) -> Payload {
+    let (at, size) = (data.skip + start, index(BLOCK_SIZE));
+    let blocks = data.blocks[at / size..(at + length).div_ceil(size)].to_vec();
+    Payload { skip: at % size, length, blocks }
+}
+
+fn store(image: &mut [Block], write: &Pending, start: usize, length: usize) {
+    copy((&write.data.blocks, write.data.skip + start), (image, index(write.offset) + start), length);
+}
+
+/// A prefix, a suffix, or any units of the write.
+fn tear(image: &mut [Block], write: &Pending, unit: usize, random: &mut Random) {
+    let units = write.data.length / unit;
+    let (shape, cut) = (random.below(3), random.index(units + 1));
+    for number in 0..units {
+        let kept = match shape {
+            0 => number < cut,
+            1 => number >= cut,
+            _ => random.chance(500),
+        };
+        if kept {
+            store(image, write, number * unit, unit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kickcache_engine::units::VolumeId;
+
+    fn data(start: u64, length: u64, version: u64) -> Payload {
+        Payload::stamped(VolumeId::new(0), ByteExtent { start, length }, version)
+    }
+
+    fn versions(image: &[Block], sectors: u64) -> Vec<u64> {
+        let version = |sector: u64| {
+            let units = sector * 16..sector * 16 + 16;
+            image[index(sector / 8)].version_of_units(VolumeId::new(0), units).unwrap()
+        };
+        (0..sectors).map(version).collect()
+    }
+
+    #[test]
+    fn flush_covers_only_writes_that_ended_before_it() {
+        let mut device = SimulatedDevice::new(8192);
+        let early = device.write(0, data(0, 512, 1));
+        let late = device.write(512, data(512, 512, 2));
+        device.complete_write(early, false);
+        let flush = device.start_flush();
+        device.complete_write(late, false);
+        device.complete_flush(flush);
+        assert_eq!(versions(&device.durable, 2), [1, 0]);
+        assert_eq!(versions(&device.current, 2), [1, 2]);
+    }
+
+    #[test]
+    fn a_durable_write_is_not_undone_by_an_older_one() {
+        for seed in 0..50 {
+            let mut device = SimulatedDevice::new(4096);
+            let old = device.write(0, data(0, 512, 1));
+            device.complete_write(old, false);
+            let new = device.write(0, data(0, 512, 2));
+            device.complete_write(new, true);
+            device.cut_power(512, &mut Random::new(seed));
+            assert_eq!(versions(&device.current, 1), [2]);
+        }
+    }
+
+    #[test]
+    fn power_cuts_keep_drop_and_tear() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..200 {
+            let mut device = SimulatedDevice::new(4096);
+            let write = device.write(0, data(0, 1024, 1));
+            device.complete_write(write, false);
+            assert_eq!(device.cut_power(512, &mut Random::new(seed)), Loss::Fair);
+            seen.insert(versions(&device.current, 2));
+        }
+        assert_eq!(seen.len(), 4);
+    }
+
+    #[test]
+    fn failed_and_lying_flushes_keep_nothing() {
+        let lost = |seed| {
+            let mut device = SimulatedDevice::new(4096);
+            for (version, is_lie) in [(1, true), (2, false)] {
+                let write = device.write(0, data(0, 512, version));
+                device.complete_write(write, false);
+                let flush = device.start_flush();
+                if is_lie { device.lie_about(flush) } else { device.fail_flush(flush) }
+            }
+            let loss = device.cut_power(4096, &mut Random::new(seed));
+            (versions(&device.current, 1)[0], loss)
+        };
+        let seen: Vec<_> = (0..50).map(lost).collect();
+        assert!(seen.contains(&(0, Loss::Lied)) && seen.contains(&(2, Loss::Fair)));
+    }
+}

@@ -1,0 +1,197 @@
+//! What a submission does to its device: all of it, a part of it, something else, or nothing.
+
+use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SECTOR_SIZE, VolumeId};
+
+use crate::content::Block;
+use crate::device::SimulatedDevice;
+use crate::host::{Devices, Host, InFlight, Progress, Surroundings};
+use crate::operation::is_durable;
+use crate::payload::{Payload, index};
+use crate::subject::Subject;
+
+impl<E: Subject> Host<E> {
+    /// Lets a submission take effect on its device.
+    ///
+    /// # Errors
+    /// If its memory is gone.
+    pub fn apply(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
+        let mut flight = self.take_flight(id)?;
+        let failure = if around.faulty { self.draw_failure(&flight, around) } else { None };
+        let result = match failure {
+            Some(error) => self.apply_failed(&mut flight, error, around),
+            None => self.apply_well(&mut flight, around),
+        };
+        self.put_flight(flight);
+        result
+    }
+
+    fn draw_failure(&mut self, flight: &InFlight, around: &Surroundings<'_>) -> Option<DeviceError> {
+        if flight.is_note() {
+            return self.faults.draw_failure(&flight.operation, &mut self.random);
+        }
+        let outages = self.outages.iter().filter(|outage| outage.device == flight.device);
+        let mut failures = outages.filter(|outage| outage.is_at(around.now));
+        if let Some(failure) = failures.find_map(|outage| outage.failure(&flight.operation)) {
+            return Some(failure);
+        }
+        self.faults.draw_failure(&flight.operation, &mut self.random)
+    }
+
+    /// A failed write stores some of its sectors; a failed flush lets go of what it covered, or not.
+    fn apply_failed(
+        &mut self,
+        flight: &mut InFlight,
+        error: DeviceError,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), String> {
+        if let DeviceOperation::NoteOutOfService { incomplete } = flight.operation
+            && self.random.chance(300)
+        {
+            // It was taken all the same.
+            around.devices.noted = Some(incomplete);
+        }
+        let device = around.devices.get(flight.device);
+        if let Some(data) = self.data_of(&flight.operation)?
+            && error != DeviceError::Gone
+        {
+            device.write_torn(flight.extent.start, &data, SECTOR_SIZE, &mut self.random);
+        }
+        let rates = if flight.device == Device::Cache { &self.faults.cache } else { &self.faults.origin };
+        if let Progress::Flushing(ticket) = &flight.progress
+            && rates.forgets
+            && around.phase_is_running
+        {
+            device.fail_flush(*ticket);
+        }
+        around.injected.errors += 1;
+        flight.progress = Progress::Failed(error);
+        Ok(())
+    }
+
+    fn apply_well(&mut self, flight: &mut InFlight, around: &mut Surroundings<'_>) -> Result<(), String> {
+        match &flight.operation {
+            DeviceOperation::Read { pieces, .. } => {
+                if around.faulty && flight.device == Device::Cache {
+                    self.rot(flight.extent, around);
+                }
+                let blocks = around.devices.get(flight.device).blocks();
+                self.memory.scatter(pieces.as_slice(), blocks, flight.extent.start)?;
+            }
+            DeviceOperation::ReadMetadata { .. } => {
+                flight.bytes = around.devices.get(flight.device).bytes(flight.extent);
+            }
+            DeviceOperation::Write { .. }
+            | DeviceOperation::WriteMetadata { .. }
+            | DeviceOperation::WriteZeroes { .. }
+            | DeviceOperation::Discard { .. } => return self.write(flight, around),
+            DeviceOperation::Flush { .. } => return Ok(()),
+            DeviceOperation::NoteOutOfService { incomplete } => around.devices.noted = Some(*incomplete),
+            DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => {}
+        }
+        flight.progress = Progress::Done;
+        Ok(())
+    }
+
+    fn rot(&mut self, extent: ByteExtent, around: &mut Surroundings<'_>) {
+        if self.faults.damage.flip > 0 && self.random.below(10_000) < self.faults.damage.flip {
+            around.devices.cache.flip_bit(extent, &mut self.random);
+            around.injected.damaged_blocks += 1;
+        }
+    }
+
+    fn write(&mut self, flight: &mut InFlight, around: &mut Surroundings<'_>) -> Result<(), String> {
+        flight.progress = Progress::Done;
+        let Some(data) = self.data_of(&flight.operation)? else { return Ok(()) };
+        let is_batch = flight.device == Device::Cache && data.blocks.len() > 1;
+        if around.faulty && is_batch && self.write_damaged(flight, &data, &mut around.devices.cache) {
+            around.injected.damaged_blocks += 1;
+            return Ok(());
+        }
+        flight.progress = Progress::Wrote(around.devices.get(flight.device).write(flight.extent.start, data));
+        Ok(())
+    }
+
+    /// A batch is written but for one of its blocks, which is stored nowhere or in the place of another.
+    fn write_damaged(&mut self, flight: &InFlight, data: &Payload, cache: &mut SimulatedDevice) -> bool {
+        let damage = self.faults.damage;
+        let DeviceOperation::WriteMetadata { pieces, .. } = &flight.operation else { return false };
+        if pieces.is_empty() || damage.phantom + damage.misdirect == 0 {
+            return false;
+        }
+        let place = |block: usize| flight.extent.start + block as u64 * BLOCK_SIZE;
+        self.places.extend((1..data.blocks.len()).map(place));
+        let ticket = self.random.below(10_000);
+        if ticket >= damage.phantom + damage.misdirect {
+            return false;
+        }
+        let lost = 1 + self.random.index(data.blocks.len() - 1);
+        let other = self.places[self.random.index(self.places.len())];
+        let durable = is_durable(&flight.operation);
+        let mut store = |offset: u64, blocks: &[Block]| {
+            if !blocks.is_empty() {
+                let length = blocks.len() * BLOCK_BYTES;
+                let ticket = cache.write(offset, Payload { skip: 0, length, blocks: blocks.to_vec() });
+                cache.complete_write(ticket, durable);
+            }
+        };
+        store(flight.extent.start, &data.blocks[..lost]);
+        store(place(lost + 1), &data.blocks[lost + 1..]);
+        if ticket < damage.misdirect && other != place(lost) {
+            store(other, &data.blocks[lost..=lost]);
+        }
+        true
+    }
+
+    /// The bytes that a submission stores, if it stores any.
+    pub(super) fn data_of(&mut self, operation: &DeviceOperation) -> Result<Option<Payload>, String> {
+        let zeroes = |extent: &ByteExtent| Payload::new(*extent, |_| Block::Zeroes);
+        match operation {
+            DeviceOperation::Write { offset, pieces, .. } => {
+                let mut data = Payload { skip: index(offset % BLOCK_SIZE), ..Payload::empty() };
+                self.memory.gather(pieces.as_slice(), &mut data)?;
+                Ok(Some(data))
+            }
+            DeviceOperation::WriteMetadata { bytes, pieces, .. } => {
+                let blocks = bytes.chunks_exact(BLOCK_BYTES);
+                let blocks: Vec<Block> =
+                    blocks.map(|chunk| Block::from_bytes(chunk.try_into().expect("a block"))).collect();
+                let mut data = Payload { skip: 0, length: bytes.len(), blocks };
+                self.memory.gather(pieces, &mut data)?;
+                Ok(Some(data))
+            }
+            DeviceOperation::WriteZeroes { extent, .. } => Ok(Some(zeroes(extent))),
+            // Devices zero what is discarded, or do nothing.
+            DeviceOperation::Discard { extent, .. } => Ok(self.random.chance(500).then(|| zeroes(extent))),
+            DeviceOperation::Read { .. }
+            | DeviceOperation::ReadMetadata { .. }
+            | DeviceOperation::Flush { .. }
+            | DeviceOperation::NoteOutOfService { .. }
+            | DeviceOperation::Copy { .. }
+            | DeviceOperation::Zero { .. } => Ok(None),
+        }
+    }
+
+    /// Ends the life: what is in flight takes effect, does not, or tears. Gives the volumes whose origins let go of
+    /// what a flush should have made durable.
+    pub fn kill(mut self, devices: &mut Devices) -> Vec<VolumeId> {
+        let flights: Vec<InFlight> = std::mem::take(&mut self.in_flight).into_iter().flatten().collect();
+        for flight in flights.iter().filter(|flight| flight.progress == Progress::Submitted) {
+            let Ok(Some(data)) = self.data_of(&flight.operation) else {
+                continue;
+            };
+            let device = devices.get(flight.device);
+            match self.random.below(3) {
+                0 => {}
+                1 => device.write_torn(flight.extent.start, &data, SECTOR_SIZE, &mut self.random),
+                _ => {
+                    device.write(flight.extent.start, data);
+                }
+            }
+        }
+        devices.cache.complete_all();
+        devices.cache.blame_abandoned();
+        devices.origins.iter_mut().for_each(SimulatedDevice::complete_all);
+        flights.iter().filter_map(InFlight::forgetful_origin).collect()
+    }
+}

@@ -1,0 +1,399 @@
+//! Plays the driver for one life of an engine: executes its submissions on simulated devices and memory.
+
+mod border;
+mod effect;
+mod forgotten;
+
+use kickcache_engine::device::{
+    Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Submission, SubmissionId,
+};
+use kickcache_engine::format::geometry::Geometry;
+use kickcache_engine::request::{Reply, Request};
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::{ByteExtent, Checksum, VolumeId, VolumeSet};
+
+use crate::device::{FlushTicket, SimulatedDevice, WriteTicket};
+use crate::host::border::{Claim, memory_of};
+use crate::host::forgotten::Forgotten;
+use crate::memory::DriverMemory;
+use crate::operation::{describe, device_and_flush, extent_of, is_durable, is_write, kind, metadata_part};
+use crate::payload::Payload;
+use crate::plan::faults::{Faults, Outage, Trouble};
+use crate::plan::{Aim, Latency, Plan};
+use crate::queue::{Event, Queue};
+use crate::random::Random;
+use crate::report::Injected;
+use crate::subject::Subject;
+use crate::trace::Trace;
+
+/// How long a submission takes that hangs.
+const HANG: Duration = Duration::from_millis(30_000);
+
+/// The devices of a run; they outlive every engine.
+#[derive(Clone, Debug)]
+pub struct Devices {
+    /// The cache device.
+    pub cache: SimulatedDevice,
+    /// The origins, by the number of their volume.
+    pub origins: Vec<SimulatedDevice>,
+    /// What the host remembers: the cache device is out of service, and these volumes may need it.
+    pub noted: Option<VolumeSet>,
+}
+
+impl Devices {
+    fn get(&mut self, device: Device) -> &mut SimulatedDevice {
+        match device {
+            Device::Cache => &mut self.cache,
+            Device::Origin(volume) => &mut self.origins[usize::from(volume.get())],
+        }
+    }
+}
+
+/// How far a submission is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Progress {
+    Submitted,
+    Wrote(WriteTicket),
+    Flushing(FlushTicket),
+    Done,
+    Failed(DeviceError),
+}
+
+/// A submission that has not ended.
+#[derive(Clone, Debug)]
+struct InFlight {
+    id: u64,
+    operation: DeviceOperation,
+    device: Device,
+    extent: ByteExtent,
+    is_flush: bool,
+    writes: bool,
+    progress: Progress,
+    checksums: Vec<Checksum>,
+    bytes: Vec<u8>,
+}
+
+impl InFlight {
+    fn new(id: u64, operation: DeviceOperation) -> InFlight {
+        let (device, is_flush) = device_and_flush(&operation);
+        let (extent, writes) = (extent_of(&operation), is_write(&operation));
+        let (progress, checksums, bytes) = (Progress::Submitted, Vec::new(), Vec::new());
+        InFlight { id, operation, device, extent, is_flush, writes, progress, checksums, bytes }
+    }
+
+    /// Whether the host is to remember something; no device is asked.
+    fn is_note(&self) -> bool {
+        matches!(self.operation, DeviceOperation::NoteOutOfService { .. })
+    }
+
+    /// The volume whose origin failed to flush.
+    fn forgetful_origin(&self) -> Option<VolumeId> {
+        match (self.device, &self.progress) {
+            (Device::Origin(volume), Progress::Failed(_)) if self.is_flush => Some(volume),
+            _ => None,
+        }
+    }
+}
+
+/// What a life may use of its run.
+pub struct Surroundings<'a> {
+    /// The time.
+    pub now: Instant,
+    /// The devices.
+    pub devices: &'a mut Devices,
+    /// The event queue.
+    pub queue: &'a mut Queue,
+    /// The record.
+    pub trace: &'a mut Trace,
+    /// What goes wrong is counted here.
+    pub injected: &'a mut Injected,
+    /// Whether faults are injected.
+    pub faulty: bool,
+    /// Whether the engine serves: recovery is over.
+    pub phase_is_running: bool,
+}
+
+/// One life of an engine with its driver.
+pub struct Host<E> {
+    /// The engine.
+    pub engine: E,
+    /// The driver's memory.
+    pub memory: DriverMemory,
+    /// By the lower half of their ids.
+    in_flight: Vec<Option<InFlight>>,
+    /// What they use of the devices.
+    claims: Vec<Claim>,
+    random: Random,
+    cache_latency: Latency,
+    origin_latency: Latency,
+    faults: Faults,
+    outages: Vec<Outage>,
+    /// Where blocks of batches were stored.
+    places: Vec<u64>,
+    /// The size of the engine's tables when it was opened.
+    memory_bytes: u64,
+    pool_pages: u32,
+    checks_every: u64,
+    steps: u64,
+    /// What crashes wait for, and how many of it were submitted.
+    aim: Aim,
+    aimed: u64,
+    forgotten: Forgotten,
+    geometry: Geometry,
+}
+
+fn place_of(id: u64) -> usize {
+    usize::try_from(id & u64::from(u32::MAX)).expect("32 bits fit a usize")
+}
+
+impl<E: Subject> Host<E> {
+    /// Starts the life of an engine.
+    pub fn new(engine: E, plan: &Plan, mut random: Random, now: Instant) -> Host<E> {
+        let volumes = u8::try_from(plan.origin_sizes.len()).expect("few volumes");
+        Host {
+            memory_bytes: engine.status().memory_bytes,
+            pool_pages: plan.settings.pool_pages,
+            engine,
+            memory: DriverMemory::new(plan.settings.pool_pages),
+            in_flight: Vec::new(),
+            claims: Vec::new(),
+            outages: plan.faults.draw_outages(now, volumes, &mut random),
+            random,
+            cache_latency: plan.cache_latency,
+            origin_latency: plan.origin_latency,
+            faults: plan.faults,
+            places: Vec::new(),
+            checks_every: plan.checks_every,
+            steps: 0,
+            aim: plan.ends.aim,
+            aimed: 0,
+            forgotten: Forgotten::default(),
+            geometry: Geometry::for_device(plan.cache_size).expect("plans have cache devices that can be"),
+        }
+    }
+
+    /// Submissions so far of what crashes wait for.
+    pub fn aimed(&self) -> u64 {
+        self.aimed
+    }
+
+    /// What is wrong with the device at a time, or was within the span before it.
+    pub fn trouble(&self, device: Device, now: Instant, span: Duration) -> Option<Trouble> {
+        let was_lately = |outage: &&Outage| outage.from <= now && now < outage.until.plus(span);
+        self.outages
+            .iter()
+            .filter(|outage| outage.device == device)
+            .find(was_lately)
+            .map(|outage| outage.trouble)
+    }
+
+    /// What goes wrong from here on.
+    pub fn set_faults(&mut self, faults: Faults, outages: Vec<Outage>) {
+        (self.faults, self.outages) = (faults, outages);
+    }
+
+    /// Submissions that have not ended.
+    pub fn in_flight_count(&self) -> usize {
+        self.in_flight.iter().flatten().count()
+    }
+
+    /// What is in flight, for a message.
+    pub fn in_flight_text(&self) -> String {
+        let text = |flight: &InFlight| format!("{:#x}: {}", flight.id, describe(&flight.operation));
+        self.in_flight.iter().flatten().map(text).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Hands a request in.
+    pub fn request(&mut self, now: Instant, request: Request<'_>, payload: Payload) {
+        self.memory.insert(request.id, payload);
+        self.engine.handle_request(now, request);
+    }
+
+    /// Drains what the engine wants; gives the replies.
+    ///
+    /// # Errors
+    /// If the engine asks for something that no device may be asked for.
+    pub fn pump(&mut self, around: &mut Surroundings<'_>) -> Result<Vec<Reply>, String> {
+        let mut replies = Vec::new();
+        while let Some(submission) = self.engine.poll_submission() {
+            self.submit(submission, around)?;
+        }
+        while let Some(reply) = self.engine.poll_reply() {
+            replies.push(reply);
+        }
+        self.steps += 1;
+        if self.steps.is_multiple_of(self.checks_every) {
+            self.check()?;
+        }
+        Ok(replies)
+    }
+
+    /// Whether the engine's books agree, and its tables and pages have the size that was announced.
+    fn check(&self) -> Result<(), String> {
+        self.engine.check();
+        let memory = self.engine.status().memory_bytes;
+        let pages = self.engine.pool_pages_used();
+        if memory != self.memory_bytes || pages >= self.pool_pages {
+            return Err(format!(
+                "{memory} bytes of tables, {} at first; {pages} pages in use",
+                self.memory_bytes
+            ));
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, submission: Submission, around: &mut Surroundings<'_>) -> Result<(), String> {
+        let Submission { id, operation } = submission;
+        let mut flight = InFlight::new(id.as_u64(), operation);
+        let (id, extent) = (flight.id, flight.extent);
+        self.count_aimed(&flight);
+        let numbers = [id, kind(&flight.operation), extent.start, extent.length];
+        around
+            .trace
+            .record(around.now, &numbers, || format!("submit {id:#x}: {}", describe(&flight.operation)));
+        if let Some((to, checksums)) = self.move_memory(&flight.operation)? {
+            if checksums == Checksums::Compute {
+                flight.checksums = vec![self.memory.page_checksum(to)?];
+                flight.progress = Progress::Done;
+                let delay = Duration::from_nanos(self.random.below(20_000));
+                around.queue.push(around.now.plus(delay), Event::Complete(id));
+                self.put_flight(flight);
+            }
+            return Ok(());
+        }
+        self.take_in(&flight, around.devices)
+            .map_err(|error| format!("submission {id:#x}, {}: {error}", describe(&flight.operation)))?;
+        if flight.is_flush {
+            flight.progress = Progress::Flushing(around.devices.get(flight.device).start_flush());
+        }
+        self.schedule(&flight, around);
+        self.put_flight(flight);
+        Ok(())
+    }
+
+    /// Counts what crashes wait for.
+    fn count_aimed(&mut self, flight: &InFlight) {
+        if self.aim == Aim::Anything {
+            return;
+        }
+        if self.aim == Aim::Forgotten {
+            self.forgotten.on_submit(flight.id, &flight.operation, &self.geometry);
+            return;
+        }
+        let is_aimed = metadata_part(&flight.operation, &self.geometry) == Some(self.aim);
+        self.aimed += u64::from(is_aimed);
+    }
+
+    /// Whether a write of an origin ended over a block that a power cut would bring back as it was.
+    fn is_over_forgotten(&self, flight: &InFlight) -> bool {
+        let Device::Origin(volume) = flight.device else { return false };
+        flight.writes && self.forgotten.overlaps(volume, flight.extent)
+    }
+
+    fn put_flight(&mut self, flight: InFlight) {
+        let place = place_of(flight.id);
+        if place >= self.in_flight.len() {
+            self.in_flight.resize(place + 1, None);
+        }
+        assert!(self.in_flight[place].is_none(), "a submission's id is in use");
+        self.in_flight[place] = Some(flight);
+    }
+
+    fn take_flight(&mut self, id: u64) -> Result<InFlight, String> {
+        let flight = self.in_flight.get_mut(place_of(id)).and_then(Option::take);
+        flight.filter(|flight| flight.id == id).ok_or_else(|| format!("submission {id:#x} vanished"))
+    }
+
+    /// Copies and zeroes at once; gives where to, and whether a checksum is wanted.
+    fn move_memory(&mut self, operation: &DeviceOperation) -> Result<Option<(Memory, Checksums)>, String> {
+        match operation {
+            DeviceOperation::Copy { from, to, length, checksums } => {
+                self.memory.copy(*from, *to, *length)?;
+                Ok(Some((*to, *checksums)))
+            }
+            DeviceOperation::Zero { to, length, checksums } => {
+                self.memory.zero(*to, *length)?;
+                Ok(Some((*to, *checksums)))
+            }
+            DeviceOperation::Read { .. }
+            | DeviceOperation::Write { .. }
+            | DeviceOperation::WriteMetadata { .. }
+            | DeviceOperation::ReadMetadata { .. }
+            | DeviceOperation::Flush { .. }
+            | DeviceOperation::Discard { .. }
+            | DeviceOperation::NoteOutOfService { .. }
+            | DeviceOperation::WriteZeroes { .. } => Ok(None),
+        }
+    }
+
+    fn schedule(&mut self, flight: &InFlight, around: &mut Surroundings<'_>) {
+        let (latency, hang) = match flight.device {
+            Device::Cache if flight.is_note() => (self.origin_latency, 0),
+            Device::Cache => (self.cache_latency, self.faults.cache.hang),
+            Device::Origin(_) => (self.origin_latency, self.faults.origin.hang),
+        };
+        let mut time = latency.draw(&mut self.random, flight.extent.length);
+        if around.faulty && hang > 0 && self.random.below(10_000) < hang {
+            time = HANG;
+            around.injected.hangs += 1;
+        }
+        for outage in self.outages.iter().filter(|outage| around.faulty && outage.trouble == Trouble::Silent)
+        {
+            if outage.device == flight.device && outage.is_at(around.now) && !flight.is_note() {
+                time = time.max(outage.until.since(around.now));
+            }
+        }
+        let applied = Duration::from_nanos(self.random.within(0, time.as_nanos()));
+        around.queue.push(around.now.plus(applied), Event::Apply(flight.id));
+        around.queue.push(around.now.plus(time), Event::Complete(flight.id));
+    }
+
+    /// Ends a submission and tells the engine.
+    ///
+    /// # Errors
+    /// If its memory is gone.
+    pub fn complete(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
+        let mut flight = self.take_flight(id)?;
+        self.release(&flight);
+        let result = self.end(&flight, around)?;
+        if let DeviceOperation::Read { pieces, checksums: Checksums::Compute, .. } = &flight.operation {
+            self.memory.checksums(pieces.as_slice(), &mut flight.checksums)?;
+        }
+        if let Some((pieces, _)) = memory_of(&flight.operation) {
+            self.memory.release(id, pieces);
+        }
+        if self.aim == Aim::Forgotten && result.is_ok() {
+            self.aimed += u64::from(self.is_over_forgotten(&flight));
+            self.forgotten.on_end(id);
+        }
+        let failed = u64::from(result.is_err());
+        around.trace.record(around.now, &[id, 100 + failed], || format!("complete {id:#x}: {result:?}"));
+        let result = result.map(|()| Data { checksums: &flight.checksums, bytes: &flight.bytes });
+        self.engine.handle_completion(around.now, Completion { id: SubmissionId::from_u64(id), result });
+        Ok(())
+    }
+
+    fn end(
+        &mut self,
+        flight: &InFlight,
+        around: &mut Surroundings<'_>,
+    ) -> Result<Result<(), DeviceError>, String> {
+        let device = around.devices.get(flight.device);
+        match &flight.progress {
+            Progress::Wrote(ticket) => device.complete_write(*ticket, is_durable(&flight.operation)),
+            Progress::Flushing(ticket) => {
+                let rates =
+                    if flight.device == Device::Cache { &self.faults.cache } else { &self.faults.origin };
+                let lies = around.faulty && rates.lie > 0 && self.random.below(10_000) < rates.lie;
+                around.injected.lies += u64::from(lies);
+                if lies { device.lie_about(*ticket) } else { device.complete_flush(*ticket) }
+            }
+            Progress::Done => {}
+            Progress::Failed(error) => return Ok(Err(*error)),
+            Progress::Submitted => {
+                return Err(format!("submission {:#x} ended before it took effect", flight.id));
+            }
+        }
+        Ok(Ok(()))
+    }
+}

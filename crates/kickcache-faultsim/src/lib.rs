@@ -1,0 +1,39 @@
+//! The fault simulation: the real engine on simulated devices, with many clients, crashes and an oracle, in virtual
+//! time. One seed decides everything.
+//!
+//! Rooms:
+//! * [`plan`] draws what a run does: sizes, settings, faults (each run switches some features off).
+//! * [`content`] and [`payload`] are what stands in blocks and memory.
+//! * [`device`] is a block device with a volatile write cache.
+//! * [`host`] plays the driver for one life of an engine.
+//! * [`subject`] is what is tested: the engine.
+//! * [`workload`] is what the clients do.
+//! * [`oracle`] knows which values a read may return.
+//! * [`report`] is what comes out; [`seeds`] and [`series`] play many runs.
+//! * [`run`] plays a whole run: lives, crashes, the last look at the origins.
+//! * [`random`]: random numbers; a seed decides everything.
+//!
+//! Invariants: the same seed gives the same events and the same hash on every machine; no wall clock is read, but to say
+//! how long a series took.
+//!
+//! Start with [`run`], then [`oracle`].
+
+pub mod content;
+pub mod device;
+pub mod host;
+pub mod memory;
+mod operation;
+pub mod oracle;
+pub mod payload;
+pub mod plan;
+pub mod queue;
+pub mod random;
+pub mod report;
+pub mod rot;
+pub mod run;
+pub mod seeds;
+pub mod series;
+mod setup;
+pub mod subject;
+pub mod trace;
+pub mod workload;

@@ -1,0 +1,165 @@
+//! The writes of a run: when each was issued and acknowledged, and what flushes have covered.
+
+use std::collections::BTreeSet;
+
+use kickcache_engine::units::VolumeId;
+
+use crate::content::{Version, ZERO};
+
+/// A point in the order of everything that clients see; later events have larger ticks.
+pub type Tick = u64;
+/// The tick of what has not happened.
+pub const NEVER: Tick = u64::MAX;
+
+/// A write of a client, of data or zeroes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriteRecord {
+    /// Where it went.
+    pub volume: VolumeId,
+    /// When it was issued.
+    pub issued: Tick,
+    /// When it was acknowledged; [`NEVER`] if it was not, or failed.
+    pub acknowledged: Tick,
+    /// Acknowledged as durable.
+    pub durable: bool,
+}
+
+/// All writes, by version.
+#[derive(Clone, Debug)]
+pub struct Book {
+    writes: Vec<WriteRecord>,
+    /// By volume: writes acknowledged before this tick are durable.
+    flushed_through: Vec<Tick>,
+    /// By volume: from and before which ticks acknowledged writes may be lost, as a flush failed.
+    doomed: Vec<Vec<(Tick, Tick)>>,
+    /// Start ticks of the requests in flight.
+    in_flight: BTreeSet<Tick>,
+    tick: Tick,
+    /// Reads of writes that are not acknowledged bind them.
+    strict: bool,
+}
+
+/// The version of what lay on the origins before the run.
+pub const INITIAL: Version = 1;
+
+impl Book {
+    /// The book of a run over so many volumes.
+    pub fn new(volumes: usize) -> Book {
+        let before = WriteRecord { volume: VolumeId::new(0), issued: 0, acknowledged: 0, durable: true };
+        Book {
+            writes: vec![before; 2],
+            flushed_through: vec![0; volumes],
+            doomed: vec![Vec::new(); volumes],
+            in_flight: BTreeSet::new(),
+            tick: 1,
+            strict: true,
+        }
+    }
+
+    /// From here on a write that was seen before it was acknowledged may be overtaken by a later one: the engine does
+    /// not promise the order of such writes when the cache device dies under them.
+    pub fn be_lenient(&mut self) {
+        self.strict = false;
+    }
+
+    /// Whether a read of a write that is not acknowledged says that it happened.
+    pub fn is_strict(&self) -> bool {
+        self.strict
+    }
+
+    /// The tick of an event that happens now.
+    pub fn next_tick(&mut self) -> Tick {
+        self.tick += 1;
+        self.tick
+    }
+
+    /// Notes that a request starts now.
+    pub fn start(&mut self) -> Tick {
+        let tick = self.next_tick();
+        self.in_flight.insert(tick);
+        tick
+    }
+
+    /// Notes that the request that started at `started` ends now.
+    pub fn end(&mut self, started: Tick) -> Tick {
+        self.in_flight.remove(&started);
+        self.next_tick()
+    }
+
+    /// No request in flight started before this tick.
+    pub fn oldest_start(&self) -> Tick {
+        self.in_flight.first().copied().unwrap_or(self.tick)
+    }
+
+    /// Forgets the requests in flight: they died with the engine.
+    pub fn drop_in_flight(&mut self) {
+        self.in_flight.clear();
+    }
+
+    /// A new version for a write that starts at `issued`.
+    pub fn add(&mut self, volume: VolumeId, issued: Tick) -> Version {
+        self.writes.push(WriteRecord { volume, issued, acknowledged: NEVER, durable: false });
+        self.writes.len() as u64 - 1
+    }
+
+    /// Notes the acknowledgement of a write.
+    pub fn acknowledge(&mut self, version: Version, at: Tick, durable: bool) {
+        let record = &mut self.writes[usize::try_from(version).expect("a version of ours")];
+        record.acknowledged = at;
+        record.durable = durable;
+    }
+
+    /// The record of a version; `None` if no such write was ever issued.
+    pub fn get(&self, version: Version) -> Option<&WriteRecord> {
+        self.writes.get(usize::try_from(version).ok()?)
+    }
+
+    /// Whether a write was acknowledged.
+    pub fn is_acknowledged(&self, version: Version) -> bool {
+        self.get(version).is_some_and(|record| record.acknowledged != NEVER)
+    }
+
+    /// Whether a write survives a power cut.
+    pub fn is_durable(&self, version: Version) -> bool {
+        self.get(version).is_some_and(|record| {
+            record.acknowledged != NEVER
+                && (record.durable || self.is_flushed(record.volume, record.acknowledged))
+        })
+    }
+
+    /// Whether what was acknowledged at a tick was flushed since.
+    pub fn is_flushed(&self, volume: VolumeId, acknowledged: Tick) -> bool {
+        let at = usize::from(volume.get());
+        let is_doomed = |span: &(Tick, Tick)| (span.0..span.1).contains(&acknowledged);
+        acknowledged < self.flushed_through[at] && !self.doomed[at].iter().any(is_doomed)
+    }
+
+    /// Notes a flush that failed: later ones do not cover what was acknowledged up to now.
+    pub fn doom(&mut self, volume: VolumeId, now: Tick) {
+        let at = usize::from(volume.get());
+        self.doomed[at].push((self.flushed_through[at], now));
+    }
+
+    /// Notes a flush that was issued at `issued` and ended well.
+    pub fn flushed(&mut self, volume: VolumeId, issued: Tick) {
+        let through = &mut self.flushed_through[usize::from(volume.get())];
+        *through = issued.max(*through);
+    }
+
+    /// A version in a few words.
+    pub fn describe(&self, version: Version) -> String {
+        match (version, self.get(version)) {
+            (ZERO, _) => "zeroes".to_owned(),
+            (INITIAL, _) => "the first content".to_owned(),
+            (_, None) => format!("version {version}, which nobody wrote"),
+            (_, Some(record)) => {
+                let end = match record.acknowledged {
+                    NEVER => "never acknowledged".to_owned(),
+                    tick => format!("acknowledged {tick}"),
+                };
+                let durable = if self.is_durable(version) { ", durable" } else { "" };
+                format!("version {version} (issued {}, {end}{durable})", record.issued)
+            }
+        }
+    }
+}

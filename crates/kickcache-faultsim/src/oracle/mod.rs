@@ -1,0 +1,239 @@
+//! Knows which values a read of a volume may return, now, after a kill and after a power cut.
+
+pub mod book;
+pub mod cells;
+pub mod register;
+
+use std::collections::BTreeSet;
+
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
+
+use crate::content::{Block, Version};
+use crate::oracle::book::{Book, Tick};
+use crate::oracle::cells::Shadow;
+use crate::oracle::register::{Register, Seen};
+use crate::payload::Payload;
+
+/// How a crash ends a life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Crash {
+    /// The process dies; the machine and its devices go on.
+    Kill,
+    /// The power goes off.
+    PowerCut,
+}
+
+/// The oracle of a run.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    book: Book,
+    shadows: Vec<Shadow>,
+    /// Volumes of which a lie has cost data.
+    distrusted: BTreeSet<VolumeId>,
+}
+
+impl Oracle {
+    /// The oracle of volumes of these sizes; `filled` says of each 64 KiB whether it holds data.
+    pub fn new(volumes: Vec<(u64, Vec<bool>)>) -> Oracle {
+        let book = Book::new(volumes.len());
+        let shadow = |(number, (size, filled)): (usize, (u64, Vec<bool>))| {
+            Shadow::new(VolumeId::new(u8::try_from(number).expect("few volumes")), size, filled)
+        };
+        let shadows = volumes.into_iter().enumerate().map(shadow).collect();
+        Oracle { book, shadows, distrusted: BTreeSet::new() }
+    }
+
+    /// See [`Book::be_lenient`].
+    pub fn be_lenient(&mut self) {
+        self.book.be_lenient();
+    }
+
+    fn shadow(&mut self, volume: VolumeId) -> &mut Shadow {
+        &mut self.shadows[usize::from(volume.get())]
+    }
+
+    /// A read, flush or other request without effect starts.
+    pub fn start(&mut self) -> Tick {
+        self.book.start()
+    }
+
+    /// It ended in a way that says nothing.
+    pub fn end(&mut self, started: Tick) {
+        self.book.end(started);
+    }
+
+    /// A write starts; gives its version and start.
+    pub fn start_write(&mut self, volume: VolumeId, extent: ByteExtent, zero: bool) -> (Version, Tick) {
+        let issued = self.book.start();
+        let version = self.book.add(volume, issued);
+        let Oracle { book, shadows, .. } = self;
+        shadows[usize::from(volume.get())]
+            .visit(extent, |register, _| register.start_write(version, zero, book));
+        (version, issued)
+    }
+
+    /// A write was acknowledged.
+    pub fn end_write(&mut self, version: Version, extent: ByteExtent, durable: bool) {
+        let record = *self.book.get(version).expect("a version of ours");
+        let at = self.book.end(record.issued);
+        self.book.acknowledge(version, at, durable);
+        self.shadow(record.volume).visit(extent, |register, _| register.end_write(version, at));
+    }
+
+    /// A discard starts.
+    pub fn start_discard(&mut self, volume: VolumeId, extent: ByteExtent) -> Tick {
+        let Oracle { book, shadows, .. } = self;
+        let tick = book.start();
+        shadows[usize::from(volume.get())].visit(extent, |register, _| register.start_discard(book));
+        tick
+    }
+
+    /// A discard ended, well or not.
+    pub fn end_discard(&mut self, volume: VolumeId, extent: ByteExtent, started: Tick) {
+        let at = self.book.end(started);
+        self.shadow(volume).visit(extent, |register, _| register.end_discard(at));
+    }
+
+    /// A flush ended well.
+    pub fn end_flush(&mut self, volume: VolumeId, started: Tick) {
+        self.book.end(started);
+        self.book.flushed(volume, started);
+    }
+
+    /// Everything of a volume that was acknowledged so far is durable: the engine that served it stopped.
+    pub fn stopped(&mut self, volume: VolumeId) {
+        let now = self.book.next_tick();
+        self.book.flushed(volume, now);
+        self.book.next_tick();
+    }
+
+    /// A read ended with data.
+    ///
+    /// # Errors
+    /// A sentence, if the data may not be seen.
+    pub fn end_read(
+        &mut self,
+        volume: VolumeId,
+        extent: ByteExtent,
+        start: Tick,
+        data: &Payload,
+    ) -> Result<(), String> {
+        let end = self.book.end(start);
+        let mut at = extent.start;
+        for found in &data.blocks {
+            let next = ((at / BLOCK_SIZE + 1) * BLOCK_SIZE).min(extent.end());
+            self.judge(volume, ByteExtent { start: at, length: next - at }, (start, end), found)?;
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Judges a part of a block.
+    fn judge(
+        &mut self,
+        volume: VolumeId,
+        part: ByteExtent,
+        (start, end): (Tick, Tick),
+        found: &Block,
+    ) -> Result<(), String> {
+        let Oracle { book, shadows, distrusted } = self;
+        let is_judged = !distrusted.contains(&volume);
+        let judge = |register: &mut Register, version| match is_judged {
+            true => register.read(Seen { version, start, end }, book),
+            false => Ok(()),
+        };
+        shadows[usize::from(volume.get())].compare(part, found, judge)
+    }
+
+    /// Judges what an origin holds after the end, where every place must hold what a read would return.
+    ///
+    /// # Errors
+    /// A sentence, if the data may not be seen.
+    pub fn judge_origin(&mut self, volume: VolumeId, origin: &[Block]) -> Result<(), String> {
+        for (number, found) in (0..).zip(origin) {
+            if !self.shadow(volume).is_touched(number) {
+                self.judge_untouched(volume, number, found)?;
+                continue;
+            }
+            let tick = self.book.next_tick();
+            let part = ByteExtent { start: number * BLOCK_SIZE, length: BLOCK_SIZE };
+            self.judge(volume, part, (tick, tick), found)?;
+        }
+        Ok(())
+    }
+
+    fn judge_untouched(&mut self, volume: VolumeId, number: u64, found: &Block) -> Result<(), String> {
+        let first = self.shadow(volume).first(number);
+        match found.version(volume, number) {
+            Some(version) if version == first => Ok(()),
+            found => Err(format!("volume {} block {number:#x} was never written: {found:?}", volume.get())),
+        }
+    }
+
+    /// A life ends with a crash.
+    pub fn crash(&mut self, crash: Crash) {
+        self.book.drop_in_flight();
+        let now = self.book.next_tick();
+        let Oracle { book, shadows, .. } = self;
+        for shadow in shadows {
+            let volume = shadow.volume;
+            shadow.visit_all(|register| match crash {
+                Crash::Kill => register.kill(now, volume, book),
+                Crash::PowerCut => register.cut_power(now, volume, book),
+            });
+        }
+    }
+
+    /// A crash has cost what nobody could keep: each place may hold anything it ever held, but one thing.
+    pub fn loosen(&mut self, volume: VolumeId, extent: ByteExtent) {
+        let now = self.book.next_tick();
+        let Oracle { book, shadows, .. } = self;
+        shadows[usize::from(volume.get())].visit(extent, |register, _| {
+            register.start_discard(book);
+            register.end_discard(now);
+        });
+        self.book.next_tick();
+    }
+
+    /// A device lied, and a power cut showed it: from here on the volume must hold data of its own places, and no more
+    /// is asked. What stands in the cache may hide for long what the device lost.
+    pub fn distrust(&mut self, volume: VolumeId) {
+        self.distrusted.insert(volume);
+    }
+
+    /// Whether nothing but its own places is asked of a volume any more.
+    pub fn is_distrusted(&self, volume: VolumeId) -> bool {
+        self.distrusted.contains(&volume)
+    }
+
+    /// A client was told that its flush failed.
+    pub fn fail_flush(&mut self, volume: VolumeId, started: Tick) {
+        self.book.end(started);
+        self.doom(volume);
+    }
+
+    /// A device failed to flush: whatever it should have made durable may never be, however many flushes follow.
+    pub fn doom(&mut self, volume: VolumeId) {
+        let now = self.book.next_tick();
+        self.book.doom(volume, now);
+    }
+
+    /// Blocks that were ever touched, as extents of at most `length_max` bytes.
+    pub fn touched(&self, volume: VolumeId, length_max: u64) -> Vec<ByteExtent> {
+        let shadow = &self.shadows[usize::from(volume.get())];
+        let mut extents: Vec<ByteExtent> = Vec::new();
+        for start in (0..shadow.block_count())
+            .filter(|block| shadow.is_touched(*block))
+            .map(|block| block * BLOCK_SIZE)
+        {
+            match extents.last_mut() {
+                Some(last) if last.end() == start && last.length < length_max => last.length += BLOCK_SIZE,
+                Some(_) | None => extents.push(ByteExtent { start, length: BLOCK_SIZE }),
+            }
+        }
+        extents
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,433 @@
+//! What one place of a volume may hold.
+//!
+//! Within a life the place is a linearizable register. With unique values that can be judged pair by pair: the
+//! reign of value `v` reaches back to the earliest end of an operation on it, `first_end`, or earlier, and up to
+//! the latest start of one, `last_start`, or later. So `v` reigned before `w` if `v.first_end < w.last_start`,
+//! and the history is wrong exactly if two values each reigned before the other.
+//!
+//! A crash starts a new history: one of the values that could have survived reigns from the beginning, and the
+//! first read says which.
+
+use kickcache_engine::units::VolumeId;
+
+use crate::content::{Version, ZERO};
+use crate::oracle::book::{Book, NEVER, Tick};
+
+/// A value written in this life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    version: Version,
+    zero: bool,
+    first_end: Tick,
+    last_start: Tick,
+}
+
+impl Entry {
+    fn value(&self) -> Version {
+        if self.zero { ZERO } else { self.version }
+    }
+
+    fn issued(&self, book: &Book) -> Tick {
+        book.get(self.version).map_or(0, |record| record.issued)
+    }
+
+    fn reigned_before(&self, other: &Entry) -> bool {
+        self.first_end < other.last_start
+    }
+}
+
+/// Discards that leave the content open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Loose {
+    in_flight: u32,
+    /// When the last one ended.
+    ended: Tick,
+}
+
+/// The state of one place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Register {
+    /// Values of which one reigned at the start of this life.
+    base: Vec<Version>,
+    /// Latest start of a read that saw it.
+    base_seen: Tick,
+    /// Older values that a power cut may bring back until something is flushed.
+    volatile: Vec<Version>,
+    /// A discard has left open what reigned at the start of this life.
+    base_open: bool,
+    /// The same for what a power cut may bring back.
+    volatile_open: bool,
+    /// When this life started.
+    born: Tick,
+    entries: Vec<Entry>,
+    loose: Option<Loose>,
+    /// End of the last discard that a power cut may undo.
+    discarded: Option<Tick>,
+    /// End of the read that showed what came after a discard: one that started earlier may still see what it left.
+    closed: Tick,
+}
+
+/// A read that ended: its value and its ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// The value.
+    pub version: Version,
+    /// When the read started.
+    pub start: Tick,
+    /// When it ended.
+    pub end: Tick,
+}
+
+/// Why a value may not be seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wrong {
+    /// It is not among the values that may be seen.
+    Unknown,
+    /// An older value was seen after it.
+    SeenOlder,
+    /// A newer one had replaced it.
+    Replaced(Version),
+    /// A newer one was written after the discard.
+    Rewritten(Version),
+}
+
+impl Register {
+    /// A place that holds a value from before the run.
+    pub fn new(version: Version) -> Register {
+        Register {
+            base: vec![version],
+            base_seen: 0,
+            volatile: Vec::new(),
+            base_open: false,
+            volatile_open: false,
+            born: 0,
+            entries: Vec::new(),
+            loose: None,
+            discarded: None,
+            closed: 0,
+        }
+    }
+
+    /// A write starts.
+    pub fn start_write(&mut self, version: Version, zero: bool, book: &Book) {
+        self.prune(book);
+        let issued = book.get(version).map_or(0, |record| record.issued);
+        self.entries.push(Entry { version, zero, first_end: NEVER, last_start: issued });
+    }
+
+    /// A write ended well.
+    pub fn end_write(&mut self, version: Version, at: Tick) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.version == version) {
+            entry.first_end = entry.first_end.min(at);
+        }
+    }
+
+    /// Forgets values that no read may return and no crash bring back.
+    fn prune(&mut self, book: &Book) {
+        if self.entries.len() < 6 {
+            return;
+        }
+        let ended = self.loose.map_or(0, |loose| loose.ended).max(self.discarded.unwrap_or(0));
+        let settled = |entry: &Entry| {
+            book.is_durable(entry.version)
+                && entry.first_end < book.oldest_start()
+                && entry.issued(book) > ended
+        };
+        let Some(floor) = self.entries.iter().copied().filter(settled).max_by_key(|entry| entry.last_start)
+        else {
+            return;
+        };
+        self.entries.retain(|entry| entry.version == floor.version || !entry.reigned_before(&floor));
+        self.base.clear();
+        self.volatile.clear();
+        (self.base_open, self.volatile_open) = (false, false);
+    }
+
+    /// A discard starts: from here on the place may hold anything it ever held, or zeroes.
+    pub fn start_discard(&mut self, book: &Book) {
+        let in_flight = self.loose.map_or(0, |loose| loose.in_flight) + 1;
+        self.loose = Some(Loose { in_flight, ended: NEVER });
+        self.base_open = true;
+        self.base.clear();
+        self.volatile.clear();
+        self.entries.retain(|entry| !book.is_acknowledged(entry.version));
+    }
+
+    /// A discard ended.
+    pub fn end_discard(&mut self, at: Tick) {
+        self.discarded = Some(at);
+        if let Some(loose) = &mut self.loose {
+            loose.in_flight = loose.in_flight.saturating_sub(1);
+            if loose.in_flight == 0 {
+                loose.ended = at;
+            }
+        }
+    }
+
+    /// Judges a read.
+    ///
+    /// # Errors
+    /// A sentence, if no order of the operations explains the value.
+    pub fn read(&mut self, seen: Seen, book: &Book) -> Result<(), String> {
+        let mut matching =
+            (0..self.entries.len()).filter(|index| self.entries[*index].value() == seen.version);
+        let (first, several) = (matching.next(), matching.next().is_some());
+        let in_base = self.base.contains(&seen.version);
+        let result = match first {
+            None if in_base => self.read_base(seen),
+            None => self.read_unknown(seen, book),
+            Some(index) if !several && !in_base && !self.may_be_older(seen) => {
+                let result = self.read_entry(index, seen, book);
+                // A discard that was in flight beside the write, or beside the read, may have brought it back.
+                if self.loose.is_some() || self.is_beside_discard(seen) {
+                    result.or_else(|_| self.read_unknown(seen, book))
+                } else {
+                    result
+                }
+            }
+            Some(_) => self.read_ambiguous(in_base, seen, book),
+        };
+        result.map_err(|wrong| self.blame(seen, wrong, book))
+    }
+
+    /// Whether the value may also be what a discard left.
+    fn may_be_older(&self, seen: Seen) -> bool {
+        let is_open = self.loose.is_some() || self.base_open;
+        seen.version == ZERO && (is_open || self.is_beside_discard(seen))
+    }
+
+    /// Whether a read started before the last discard ended, or before it was known what came after.
+    fn is_beside_discard(&self, seen: Seen) -> bool {
+        self.discarded.is_some_and(|ended| seen.start <= ended.max(self.closed))
+    }
+
+    fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), Wrong> {
+        let mut entry = self.entries[index];
+        if book.is_acknowledged(entry.version) || book.is_strict() {
+            entry.first_end = entry.first_end.min(seen.end);
+        }
+        entry.last_start = entry.last_start.max(seen.start);
+        if entry.first_end < self.base_seen {
+            return Err(Wrong::SeenOlder);
+        }
+        for (other_index, other) in self.entries.iter().enumerate() {
+            if other_index != index && entry.reigned_before(other) && other.reigned_before(&entry) {
+                return Err(Wrong::Replaced(other.version));
+            }
+        }
+        self.entries[index] = entry;
+        if self.loose.is_some_and(|loose| loose.in_flight == 0 && seen.start > loose.ended)
+            && book.is_acknowledged(entry.version)
+        {
+            self.loose = None;
+            self.closed = seen.end;
+        }
+        Ok(())
+    }
+
+    fn read_base(&mut self, seen: Seen) -> Result<(), Wrong> {
+        let start = self.base_seen.max(seen.start);
+        if let Some(newer) = self.entries.iter().find(|entry| entry.first_end < start) {
+            return Err(Wrong::Replaced(newer.version));
+        }
+        self.base.clear();
+        self.base.push(seen.version);
+        self.base_seen = start;
+        Ok(())
+    }
+
+    /// A value that is only possible because of a discard.
+    fn read_unknown(&mut self, seen: Seen, book: &Book) -> Result<(), Wrong> {
+        let Some(loose) = self.loose else {
+            return self.read_open_base(seen, book);
+        };
+        let settled = loose.in_flight == 0;
+        let newer = self
+            .entries
+            .iter()
+            .find(|entry| settled && entry.issued(book) > loose.ended && entry.first_end < seen.start);
+        if let Some(newer) = newer {
+            return Err(Wrong::Rewritten(newer.version));
+        }
+        if settled && seen.start > loose.ended && self.entries.is_empty() {
+            self.loose = None;
+            self.base_open = false;
+            self.base.clear();
+            self.base.push(seen.version);
+            self.base_seen = seen.start;
+        }
+        Ok(())
+    }
+
+    /// A read that started before what came after a discard.
+    fn read_open_base(&self, seen: Seen, book: &Book) -> Result<(), Wrong> {
+        let ended = self.discarded.unwrap_or(0);
+        let newer =
+            self.entries.iter().find(|entry| entry.issued(book) > ended && entry.first_end < seen.start);
+        match newer {
+            _ if !self.base_open && !self.is_beside_discard(seen) => Err(Wrong::Unknown),
+            Some(newer) => Err(Wrong::Replaced(newer.version)),
+            None => Ok(()),
+        }
+    }
+
+    /// Zeroes that several writes may have stored: one of them must explain the read.
+    fn read_ambiguous(&mut self, base: bool, seen: Seen, book: &Book) -> Result<(), Wrong> {
+        let mut result = Err(Wrong::Unknown);
+        for index in 0..self.entries.len() {
+            if self.entries[index].value() == seen.version {
+                result = result.or_else(|_| self.clone().read_entry(index, seen, book));
+            }
+        }
+        if base {
+            result = result.or_else(|_| self.clone().read_base(seen));
+        }
+        if self.may_be_older(seen) {
+            result = result.or_else(|_| self.clone().read_unknown(seen, book));
+        }
+        result
+    }
+
+    fn blame(&self, seen: Seen, wrong: Wrong, book: &Book) -> String {
+        let why = match wrong {
+            Wrong::Unknown => "it is not among the values that may be seen".to_owned(),
+            Wrong::SeenOlder => "an older value was seen after it".to_owned(),
+            Wrong::Replaced(newer) => format!("{} had replaced it", book.describe(newer)),
+            Wrong::Rewritten(newer) => format!("{} was written after the discard", book.describe(newer)),
+        };
+        let base: Vec<String> = self.base.iter().map(|version| book.describe(*version)).collect();
+        let entries: Vec<String> = self.entries.iter().map(|entry| book.describe(entry.version)).collect();
+        format!(
+            "read {} (started {}, ended {}), but {why}; at the start of this life: [{}], written since: [{}]{}",
+            book.describe(seen.version),
+            seen.start,
+            seen.end,
+            base.join(", "),
+            entries.join(", "),
+            if self.loose.is_some() { ", discarded" } else { "" },
+        )
+    }
+
+    /// The values that survive if those for which `kept` holds surely do.
+    fn survivors(&self, kept: impl Fn(Version) -> bool) -> (Vec<Version>, bool) {
+        let floor: Vec<&Entry> = self.entries.iter().filter(|entry| kept(entry.version)).collect();
+        let beaten = |entry: &Entry| {
+            floor.iter().any(|newer| newer.version != entry.version && entry.reigned_before(newer))
+        };
+        let mut values: Vec<Version> =
+            self.entries.iter().filter(|entry| !beaten(entry)).map(Entry::value).collect();
+        values.sort_unstable();
+        values.dedup();
+        (values, floor.is_empty())
+    }
+
+    /// The process died: what was acknowledged survives.
+    pub fn kill(&mut self, now: Tick, volume: VolumeId, book: &Book) {
+        let flushed = book.is_flushed(volume, self.born);
+        if self.is_idle() {
+            if flushed {
+                self.volatile.clear();
+            }
+            self.volatile.extend_from_slice(&self.base);
+            return self.begin(now);
+        }
+        let (mut base, base_survives) = self.survivors(|version| book.is_acknowledged(version));
+        let (mut volatile, older_survive) = self.survivors(|version| book.is_durable(version));
+        if base_survives {
+            base.extend(&self.base);
+        }
+        // A power cut may take all that came after a discard, or beside it, unless that is durable.
+        let is_kept =
+            |ended: &Tick| self.is_overwritten_since(*ended, |version| book.is_durable(version), book);
+        self.discarded = self.discard_at_stake(volume, book).filter(|ended| !is_kept(ended));
+        self.volatile_open = self.discarded.is_some()
+            || (older_survive && (self.base_open || (!flushed && self.volatile_open)));
+        if older_survive {
+            volatile.extend(&self.base);
+            if !flushed {
+                volatile.extend(&self.volatile);
+            }
+        }
+        let kept = |version: Version| book.is_acknowledged(version);
+        self.loose = self.loose.filter(|loose| !self.overwritten_since(*loose, kept, book));
+        self.restart(now, base, volatile);
+    }
+
+    /// The power went off: only what was flushed surely survives.
+    pub fn cut_power(&mut self, now: Tick, volume: VolumeId, book: &Book) {
+        let flushed = book.is_flushed(volume, self.born);
+        if self.is_idle() {
+            if !flushed {
+                self.base.append(&mut self.volatile);
+            }
+            self.volatile.clear();
+            return self.begin(now);
+        }
+        let (mut base, older_survive) = self.survivors(|version| book.is_durable(version));
+        if older_survive {
+            base.extend(&self.base);
+            if !flushed {
+                base.extend(&self.volatile);
+            }
+        }
+        let open = older_survive && (self.base_open || (!flushed && self.volatile_open));
+        let undone = self.discard_at_stake(volume, book);
+        let loose = self.loose.or_else(|| undone.map(|ended| Loose { in_flight: 0, ended }));
+        let kept = |version: Version| book.is_durable(version);
+        self.loose = loose.filter(|loose| !self.overwritten_since(*loose, kept, book));
+        if open {
+            self.loose = Some(Loose { in_flight: 0, ended: now });
+        }
+        self.discarded = None;
+        self.volatile_open = false;
+        self.restart(now, base, Vec::new());
+    }
+
+    /// The last discard, if a power cut may undo it, or take what was written after it or beside it.
+    fn discard_at_stake(&self, volume: VolumeId, book: &Book) -> Option<Tick> {
+        let is_written_since = |ended: Tick| self.entries.iter().any(|entry| entry.first_end > ended);
+        self.discarded.filter(|ended| !book.is_flushed(volume, *ended) || is_written_since(*ended))
+    }
+
+    fn overwritten_since(&self, loose: Loose, kept: impl Fn(Version) -> bool, book: &Book) -> bool {
+        loose.in_flight == 0 && self.is_overwritten_since(loose.ended, kept, book)
+    }
+
+    fn is_overwritten_since(&self, ended: Tick, kept: impl Fn(Version) -> bool, book: &Book) -> bool {
+        self.entries.iter().any(|entry| entry.issued(book) > ended && kept(entry.version))
+    }
+
+    /// Whether nothing was written or discarded in this life, nor left open by an earlier one.
+    fn is_idle(&self) -> bool {
+        let is_open = self.base_open || self.volatile_open || self.loose.is_some();
+        self.entries.is_empty() && self.discarded.is_none() && !is_open
+    }
+
+    fn restart(&mut self, now: Tick, base: Vec<Version>, volatile: Vec<Version>) {
+        (self.base, self.volatile) = (base, volatile);
+        self.begin(now);
+    }
+
+    /// Begins a life with the values that may have survived.
+    fn begin(&mut self, now: Tick) {
+        // Those that are in both stay in both: a read tells which of the first reigns, and nothing of the others.
+        for values in [&mut self.base, &mut self.volatile] {
+            values.sort_unstable();
+            values.dedup();
+        }
+        self.base_seen = 0;
+        self.born = now;
+        self.entries.clear();
+        self.closed = 0;
+        self.base_open = self.loose.is_some();
+        if let Some(loose) = &mut self.loose {
+            *loose = Loose { in_flight: 0, ended: now };
+            self.discarded = Some(now);
+            self.base.clear();
+            self.volatile.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! What goes wrong with devices in a run.
+
+use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::VolumeId;
+
+use crate::operation::is_write;
+use crate::random::Random;
+
+/// How often submissions of a device fail, in 1/10000.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rates {
+    /// Reads.
+    pub read: u64,
+    /// Writes.
+    pub write: u64,
+    /// Flushes.
+    pub flush: u64,
+    /// Anything takes half a minute.
+    pub hang: u64,
+    /// Flushes that do nothing and say that they did.
+    pub lie: u64,
+    /// A failed flush lets go of what it covered.
+    pub forgets: bool,
+}
+
+/// Damage without an error, in 1/10000 of the reads or writes of blocks on the cache device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Damage {
+    /// Reads that find a flipped bit.
+    pub flip: u64,
+    /// Batches of which a block is not stored.
+    pub phantom: u64,
+    /// Batches of which a block is stored in the place of another.
+    pub misdirect: u64,
+}
+
+/// What is wrong with a device for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trouble {
+    /// Everything fails: it is gone.
+    Gone,
+    /// It can be read and flushed, and takes no writes.
+    Refuses,
+    /// The same, as it is full.
+    Full,
+    /// Nothing that it is asked for ends before the trouble does.
+    Silent,
+}
+
+/// Trouble that lasts for minutes, or for the rest of a life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LongTrouble {
+    /// Lives in which it comes, in 1/1000.
+    pub permille: u64,
+    /// To the cache device, or to one of the origins.
+    pub is_cache: bool,
+    /// What it is.
+    pub trouble: Trouble,
+}
+
+/// A device has trouble for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outage {
+    /// Which one.
+    pub device: Device,
+    /// What is wrong.
+    pub trouble: Trouble,
+    /// From when on.
+    pub from: Instant,
+    /// Until when.
+    pub until: Instant,
+}
+
+/// The faults of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Faults {
+    /// Of the cache device.
+    pub cache: Rates,
+    /// Of the origins.
+    pub origin: Rates,
+    /// Of the cache device.
+    pub damage: Damage,
+    /// Crashes after which bits have flipped in what the log calls durable, in 1/1000.
+    pub rot_permille: u64,
+    /// Writes that fail because a device is full, in 1/1000 of those that fail.
+    pub full_permille: u64,
+    /// Lives in which a device is gone for a while, in 1/1000.
+    pub outage_permille: u64,
+    /// Lives in which a device has trouble for long.
+    pub long: Option<LongTrouble>,
+    /// Notes that the host cannot take, in 1/10000.
+    pub note: u64,
+    /// The log may fail to be read back; it is tried again.
+    pub in_recovery: bool,
+}
+
+impl Faults {
+    /// Whether anything can go wrong that the engine hears of or can tell.
+    pub fn any(&self) -> bool {
+        *self != Faults::default()
+    }
+
+    /// Whether a device may hold other bytes than it said, or says.
+    pub fn may_deceive(&self) -> bool {
+        let lies = self.cache.lie + self.origin.lie + self.rot_permille > 0;
+        lies || self.cache.forgets || self.origin.forgets || self.damage != Damage::default()
+    }
+
+    /// How a submission fails, if it does.
+    pub fn draw_failure(&self, operation: &DeviceOperation, random: &mut Random) -> Option<DeviceError> {
+        let (rates, is_cache) = match operation {
+            DeviceOperation::Read { device: Device::Origin(_), .. }
+            | DeviceOperation::Write { device: Device::Origin(_), .. }
+            | DeviceOperation::WriteZeroes { device: Device::Origin(_), .. }
+            | DeviceOperation::Discard { device: Device::Origin(_), .. }
+            | DeviceOperation::Flush { device: Device::Origin(_) } => (&self.origin, false),
+            _ => (&self.cache, true),
+        };
+        let (permyriad, writes) = match operation {
+            DeviceOperation::Read { .. } | DeviceOperation::ReadMetadata { .. } => (rates.read, false),
+            DeviceOperation::Write { .. }
+            | DeviceOperation::WriteMetadata { .. }
+            | DeviceOperation::WriteZeroes { .. } => (rates.write, true),
+            DeviceOperation::Discard { .. } => (if is_cache { 0 } else { rates.write }, false),
+            DeviceOperation::Flush { .. } => (rates.flush, false),
+            DeviceOperation::NoteOutOfService { .. } => (self.note, false),
+            DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => (0, false),
+        };
+        if permyriad == 0 || random.below(10_000) >= permyriad {
+            return None;
+        }
+        let is_full = writes && random.chance(self.full_permille);
+        Some(if is_full { DeviceError::NoSpace } else { DeviceError::Io })
+    }
+
+    /// The outages of a life that begins now, over so many volumes.
+    pub fn draw_outages(&self, now: Instant, volumes: u8, random: &mut Random) -> Vec<Outage> {
+        let short = self.draw_outage(now, volumes, random);
+        let long = self.long.and_then(|long| long.draw(now, volumes, random));
+        short.into_iter().chain(long).collect()
+    }
+
+    fn draw_outage(&self, now: Instant, volumes: u8, random: &mut Random) -> Option<Outage> {
+        if !random.chance(self.outage_permille) {
+            return None;
+        }
+        let number = u8::try_from(random.below(u64::from(volumes) + 1)).expect("few volumes");
+        let device = match number.checked_sub(1) {
+            None => Device::Cache,
+            Some(volume) => Device::Origin(VolumeId::new(volume)),
+        };
+        let from = now.plus(Duration::from_micros(random.below(300_000)));
+        let until = from.plus(Duration::from_micros(random.within(100, 3_000_000)));
+        Some(Outage { device, trouble: Trouble::Gone, from, until })
+    }
+}
+
+impl LongTrouble {
+    fn draw(&self, now: Instant, volumes: u8, random: &mut Random) -> Option<Outage> {
+        if !random.chance(self.permille) {
+            return None;
+        }
+        let number = u8::try_from(random.below(u64::from(volumes))).expect("few volumes");
+        let device = if self.is_cache { Device::Cache } else { Device::Origin(VolumeId::new(number)) };
+        let from = now.plus(Duration::from_micros(random.below(300_000)));
+        let lasts_on = self.trouble != Trouble::Silent && random.chance(700);
+        let span = if lasts_on { u64::MAX / 2 } else { random.within(1_000_000_000, 200_000_000_000) };
+        Some(Outage { device, trouble: self.trouble, from, until: from.plus(Duration::from_nanos(span)) })
+    }
+}
+
+impl Outage {
+    /// Whether it holds at a time.
+    pub fn is_at(&self, now: Instant) -> bool {
+        self.from <= now && now < self.until
+    }
+
+    /// How a submission to its device fails meanwhile, if it does.
+    pub fn failure(&self, operation: &DeviceOperation) -> Option<DeviceError> {
+        match self.trouble {
+            Trouble::Gone => Some(DeviceError::Gone),
+            Trouble::Refuses => is_write(operation).then_some(DeviceError::Io),
+            Trouble::Full => is_write(operation).then_some(DeviceError::NoSpace),
+            Trouble::Silent => None,
+        }
+    }
+}
+
+fn draw_rates(random: &mut Random) -> Rates {
+    let mut rate = |high: u64| if random.chance(600) { 0 } else { random.within(1, high) };
+    Rates {
+        read: rate(100),
+        write: rate(100),
+        flush: rate(200),
+        hang: rate(20),
+        lie: 0,
+        forgets: rate(2) > 0,
+    }
+}
+
+fn draw_damage(random: &mut Random) -> Damage {
+    let mut rate = |high: u64| if random.chance(400) { 0 } else { random.within(1, high) };
+    Damage { flip: rate(200), phantom: rate(200), misdirect: rate(200) }
+}
+
+/// Draws one of the kinds of faults, or several errors together.
+pub(crate) fn draw(random: &mut Random) -> Faults {
+    let mut faults = Faults::default();
+    match random.below(11) {
+        0 => faults.damage = draw_damage(random),
+        1 => {
+            let rate = random.within(500, 10_000);
+            if random.chance(500) { faults.cache.lie = rate } else { faults.origin.lie = rate }
+        }
+        2 => faults.outage_permille = 700,
+        3 => (faults.cache.hang, faults.origin.hang) = (random.below(30), random.below(30)),
+        4 => faults.cache = draw_rates(random),
+        5 => faults.origin = draw_rates(random),
+        6 => faults.rot_permille = random.within(100, 1_000),
+        _ => {
+            faults.cache = draw_rates(random);
+            faults.origin = draw_rates(random);
+            faults.outage_permille = if random.chance(700) { 0 } else { 300 };
+            faults.rot_permille = if random.chance(700) { 0 } else { 300 };
+        }
+    }
+    faults.full_permille = if random.chance(500) { 0 } else { random.below(1_001) };
+    faults.note = if faults.any() && random.chance(500) { [2_000, 10_000][random.index(2)] } else { 0 };
+    faults.in_recovery = faults.cache.read + faults.cache.flush > 0 && random.chance(400);
+    faults
+}

@@ -1,0 +1,258 @@
+//! Runs that aim at what seldom comes about by chance, because several rare things must meet.
+
+use kickcache_engine::config::{Admission, Mode, VolumeSettings};
+use kickcache_engine::time::Duration;
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+
+use crate::plan::faults::{Damage, Faults, LongTrouble, Trouble};
+use crate::plan::{Aim, Latency, Plan, Shape, draw_mode};
+use crate::random::Random;
+
+/// Turns some plans into one that aims at something.
+pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
+    match random.below(20) {
+        0 => lose_writes(plan, random),
+        1..=4 => crash_while_reclaiming(plan, random),
+        5..=7 => crash_after_a_crash(plan, random),
+        8 | 9 => crash_at_a_checkpoint(plan, random),
+        10 if random.chance(500) => fail_origin_flushes(plan, random),
+        10 => rot(plan, random),
+        11 => rot_between_lives(plan, random),
+        12 => go_out_of_service(plan, random),
+        13 | 14 | 19 => trouble_a_neighbour(plan, random),
+        15 => fail_flushes_past_the_log(plan, random),
+        16 | 18 => write_behind_demotions(plan, random),
+        17 => carry_what_waits_for_a_flush(plan, random),
+        _ => {}
+    }
+}
+
+fn keep_dirty(plan: &mut Plan) {
+    for volume in &mut plan.volumes {
+        volume.mode = Mode::WriteBack;
+        (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (600, 750, 900);
+        volume.idle_after = Duration::from_millis(5_000);
+    }
+    (plan.mode_changes, plan.drains, plan.long_pause_permille) = (false, false, 0);
+}
+
+/// The cache device refuses writes of parts of dirty blocks, until it is taken out of service.
+fn lose_writes(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    plan.faults = Faults::default();
+    plan.faults.cache.write = random.within(500, 5_000);
+    (plan.shape.sector_permille, plan.shape.hot_permille, plan.shape.hot_blocks) = (500, 950, 16);
+    (plan.weights.read, plan.weights.write) = (30, 100);
+    (plan.requests, plan.lives) = (random.within(30, 100), random.within(8, 16));
+}
+
+/// The cache device soon refuses all writes, its marks or the host's note may fail as well, and lives come after it.
+fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
+    plan.faults = Faults::default();
+    plan.faults.long = Some(LongTrouble { permille: 900, is_cache: true, trouble: Trouble::Refuses });
+    plan.faults.note = [0, 3_000, 10_000][random.index(3)];
+    if random.chance(500) {
+        // All that is dirty is soon written over, past the cache device, and the power fails before an origin is flushed.
+        keep_dirty(plan);
+        plan.weights.flush = 20;
+        (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 4, 16 << 10);
+        plan.origin_latency.base = Duration::from_millis(20);
+        (plan.requests, plan.lives) = (random.within(20, 60), random.within(6, 12));
+        (plan.ends.power_cut, plan.ends.kill, plan.ends.verify, plan.ends.aim) = (900, 50, 1_000, Aim::Marks);
+        return;
+    }
+    (plan.weights.read, plan.weights.write) = (50, 100);
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(300, 950), 64);
+    plan.shape.length_max = 64 << 10;
+    plan.ends.aim = if random.chance(500) { Aim::Marks } else { Aim::Anything };
+    (plan.requests, plan.lives) = (random.within(40, 150), random.within(6, 12));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (400, 400, 1_000);
+}
+
+/// One origin refuses writes, is full, or says nothing, for most of the run; the volumes of the others do not notice.
+fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
+    while plan.origin_sizes.len() < 2 {
+        plan.origin_sizes.push(plan.origin_sizes[0]);
+        let volume = VolumeId::new(u8::try_from(plan.volumes.len()).expect("few volumes"));
+        plan.volumes.push(VolumeSettings { volume, ..plan.volumes[0] });
+    }
+    for volume in &mut plan.volumes {
+        let limit = u16::try_from(random.within(300, 850)).expect("small");
+        (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (limit / 4, limit / 2, limit);
+        volume.mode = if random.chance(700) { Mode::WriteBack } else { draw_mode(random) };
+    }
+    let trouble = [Trouble::Refuses, Trouble::Full, Trouble::Silent][random.index(3)];
+    plan.faults =
+        Faults { long: Some(LongTrouble { permille: 900, is_cache: false, trouble }), ..Faults::default() };
+    plan.wait_max = Some(Duration::from_millis(1_000));
+    plan.cache_size = 8 << 20;
+    plan.clients = plan.clients.max(8);
+    (plan.cache_latency.stall_permille, plan.origin_latency.stall_permille) = (0, 0);
+    let origin = Duration::from_micros(random.within(100, 2_000));
+    (plan.origin_latency.base, plan.origin_latency.mean) = (origin, origin);
+    plan.shape.length_max = 64 << 10;
+    plan.shape.hot_permille = [0, 300, 700][random.index(3)];
+    (plan.weights.read, plan.weights.write) = (random.within(5, 40), 100);
+    (plan.requests, plan.lives) = (random.within(400, 1_200), random.within(1, 3));
+}
+
+/// The log goes round with dirty blocks in it, and the power fails again and again.
+fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    if plan.faults.damage != Damage::default() || random.chance(500) {
+        plan.faults = Faults::default();
+        plan.faults.cache.write = if random.chance(500) { 0 } else { random.within(10, 200) };
+    }
+    plan.cache_size = 8 << 20;
+    // A batch may come back long after what was submitted with it.
+    plan.cache_latency.stall_permille = random.within(0, 100);
+    plan.shape.length_max = 256 << 10;
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
+    (plan.weights.read, plan.weights.write) = (30, 100);
+    (plan.requests, plan.lives) = (random.within(40, 150), random.within(4, 10));
+    plan.ends.power_cut = 900;
+    plan.ends.aim = if random.chance(500) { Aim::Records } else { Aim::Anything };
+}
+
+/// The process dies, and soon after it is back the power fails: what it found was not durable.
+fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    if plan.faults.damage != Damage::default() {
+        plan.faults = Faults::default();
+    }
+    plan.weights.write = 100;
+    plan.weights.durable_permille = 0;
+    (plan.ends.kill, plan.ends.power_cut, plan.ends.during_verify) = (500, 500, 300);
+    (plan.requests, plan.lives) = (random.within(3, 30), random.within(10, 24));
+}
+
+/// Blocks are written over while the journal fills, and the power fails while a checkpoint calls their older copies dead.
+fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    if plan.faults.damage != Damage::default() || random.chance(500) {
+        plan.faults = Faults::default();
+    }
+    plan.cache_size = 8 << 20;
+    plan.clients = plan.clients.max(4);
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(500, 900), 64);
+    plan.shape.length_max = 64 << 10;
+    // Each flush behind a discard takes a block of the journal.
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 30);
+    plan.weights.discard = random.within(10, 40);
+    (plan.requests, plan.lives) = (random.within(100, 300), random.within(4, 10));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.aim) = (900, 50, Aim::Checkpoint);
+}
+
+/// Origins let go of what a flush should have made durable, and say so; what was written back must stay dirty. All
+/// writes stand in the log: what went past it would be nowhere else.
+fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        (volume.mode, volume.sequential_cutoff, volume.dirty_limit) = (Mode::WriteBack, None, 900);
+    }
+    plan.mode_changes = false;
+    plan.faults = Faults::default();
+    (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(500, 5_000), true);
+    (plan.weights.write, plan.weights.flush) = (100, 10);
+    (plan.weights.discard, plan.weights.zeroes, plan.shape.length_max) = (0, 0, 16 << 10);
+    // Streams write 64 KiB and more, which go around the log where the origin would be sooner.
+    plan.shape.sequential_permille = 0;
+    (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
+}
+
+/// The same for writes that are nowhere but on the origin: who flushes is told, whoever wrote.
+fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        volume.mode = if random.chance(500) { Mode::WriteAround } else { Mode::Bypass };
+    }
+    (plan.mode_changes, plan.drains, plan.absent_permille) = (false, false, 0);
+    plan.faults = Faults::default();
+    (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(1_000, 5_000), true);
+    // The engine flushes of its own accord.
+    plan.settings.origin_flush_after = Duration::from_millis(random.within(1, 10));
+    (plan.weights.read, plan.weights.promote) = (0, 0);
+    (plan.weights.write, plan.weights.flush, plan.weights.durable_permille) = (100, random.within(2, 20), 0);
+    (plan.weights.discard, plan.weights.zeroes, plan.shape.length_max) = (0, 0, 16 << 10);
+    (plan.shape.sector_permille, plan.shape.unaligned_permille, plan.shape.sequential_permille) = (0, 0, 0);
+    (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
+}
+
+/// The log goes round with blocks that the origin has, but not durably.
+fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    for volume in &mut plan.volumes {
+        (volume.dirty_low, volume.dirty_high) = (10, 50);
+        volume.idle_after = Duration::from_millis(1);
+    }
+    plan.settings.origin_flush_after = Duration::from_millis(2_000);
+    plan.faults = Faults::default();
+    plan.cache_size = 8 << 20;
+    plan.absent_permille = 0;
+    // A flush may take long, with blocks behind it that reclaim cannot wait for.
+    plan.origin_latency = Latency {
+        base: Duration::from_micros(20),
+        mean: Duration::from_micros(random.within(2_000, 6_000)),
+        stall_permille: random.within(30, 150),
+    };
+    (plan.shape.hot_permille, plan.shape.length_max) = (random.within(0, 300), 64 << 10);
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 0);
+    (plan.requests, plan.lives) = (random.within(150, 400), random.within(3, 8));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (900, 0, 1_000);
+}
+
+/// What was demoted a moment ago is written again, and the power fails before the record of it is durable: the origin may
+/// have the new content, and must not lie hidden below the old. Volumes that hold little more than the cache are read and
+/// written in sequence, so that whoever comes next needs what has just left.
+fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        (volume.mode, volume.admission, volume.sequential_cutoff) =
+            (Mode::WriteThrough, Admission::Always, None);
+    }
+    (plan.mode_changes, plan.drains, plan.absent_permille, plan.long_pause_permille) = (false, false, 0, 0);
+    plan.faults = Faults::default();
+    plan.cache_size = 8 << 20;
+    let (blocks, count) = (random.within(1_400, 2_000), plan.origin_sizes.len() as u64);
+    plan.origin_sizes.fill(blocks / count * BLOCK_SIZE);
+    plan.clients = 16;
+    plan.pause = Duration::from_micros(0);
+    // Now and then the record takes long, and writes go on behind it.
+    plan.cache_latency = Latency {
+        base: Duration::from_micros(50),
+        mean: Duration::from_micros(random.within(100, 500)),
+        stall_permille: random.within(0, 30),
+    };
+    (plan.origin_latency.base, plan.origin_latency.mean) =
+        (Duration::from_micros(20), Duration::from_micros(50));
+    plan.shape = Shape {
+        length_max: 32 << 10,
+        hot_permille: 0,
+        sequential_permille: random.within(500, 1_000),
+        ..plan.shape
+    };
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (100, 40, 0);
+    (plan.weights.durable_permille, plan.settings.origin_flush_after) = (0, Duration::from_millis(50));
+    (plan.requests, plan.lives) = (random.within(2_000, 4_000), random.within(8, 14));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.aim) = (950, 0, Aim::Forgotten);
+    plan.ends.verify = 1_000;
+}
+
+/// Hits find flipped bits.
+fn rot(plan: &mut Plan, random: &mut Random) {
+    plan.faults = Faults::default();
+    plan.faults.damage.flip = random.within(100, 2_000);
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (800, 256);
+    (plan.weights.read, plan.weights.write) = (100, 30);
+    (plan.requests, plan.lives) = (400, 1);
+}
+
+/// Blocks rot of which nobody else has the newest content, while recovery still has to look at each.
+fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    plan.faults = Faults::default();
+    plan.faults.rot_permille = random.within(500, 1_000);
+    (plan.shape.hot_permille, plan.shape.length_max) = (random.within(0, 600), 64 << 10);
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 10);
+    (plan.requests, plan.lives) = (random.within(20, 150), random.within(6, 14));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (500, 450, 1_000);
+}

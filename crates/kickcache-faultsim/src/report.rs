@@ -1,0 +1,138 @@
+//! What comes out of a run: counts of what was exercised, or a failure.
+
+use kickcache_engine::stats::Status;
+
+/// Faults that were injected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Injected {
+    /// Submissions that failed.
+    pub errors: u64,
+    /// Blocks of the cache device that were damaged, not stored, or stored elsewhere.
+    pub damaged_blocks: u64,
+    /// Blocks of data in the log in which a bit flipped between two lives.
+    pub rotted_blocks: u64,
+    /// Batch headers in which one did.
+    pub rotted_headers: u64,
+    /// Flushes that did nothing.
+    pub lies: u64,
+    /// Submissions that took half a minute.
+    pub hangs: u64,
+}
+
+/// What a run did, so that a zero is visible.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Hash of everything that happened.
+    pub trace_hash: u64,
+    /// Events: requests, submissions, completions, replies, timeouts.
+    pub events: u64,
+    /// Faults.
+    pub injected: Injected,
+    /// Blocks that requests named.
+    pub request_blocks: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests that ended with an error.
+    pub errors: u64,
+    /// Simulated nanoseconds.
+    pub nanos: u64,
+    /// Lives of engines.
+    pub lives: u64,
+    /// Kills.
+    pub kills: u64,
+    /// Power cuts.
+    pub power_cuts: u64,
+    /// Crashes during recovery.
+    pub recovery_crashes: u64,
+    /// Recoveries that a device ended with an error.
+    pub failed_recoveries: u64,
+    /// Lives before which the cache device was out of service.
+    pub lives_after_service: u64,
+    /// Volumes of such devices whose dirty blocks may have been there alone.
+    pub incomplete_volumes: u64,
+    /// Cache devices that had to be formatted again.
+    pub replaced_caches: u64,
+    /// Blocks that reads found.
+    pub hit_blocks: u64,
+    /// Blocks that reads did not find.
+    pub miss_blocks: u64,
+    /// Blocks copied to origins.
+    pub writeback_blocks: u64,
+    /// Segments emptied.
+    pub reclaimed_segments: u64,
+    /// Blocks copied by reclaim.
+    pub reinserted_blocks: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Blocks read from the origin because of a wrong checksum.
+    pub healed_blocks: u64,
+}
+
+impl Summary {
+    /// Adds what another run did; the hashes are mixed.
+    pub fn add(&mut self, other: &Summary) {
+        // A sum, so that the runs of a series may end in any order.
+        self.trace_hash = self.trace_hash.wrapping_add(other.trace_hash);
+        self.events += other.events;
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.nanos += other.nanos;
+        self.lives += other.lives;
+        self.kills += other.kills;
+        self.power_cuts += other.power_cuts;
+        self.recovery_crashes += other.recovery_crashes;
+        self.failed_recoveries += other.failed_recoveries;
+        self.replaced_caches += other.replaced_caches;
+        self.lives_after_service += other.lives_after_service;
+        self.incomplete_volumes += other.incomplete_volumes;
+        self.request_blocks += other.request_blocks;
+        self.injected.errors += other.injected.errors;
+        self.injected.damaged_blocks += other.injected.damaged_blocks;
+        self.injected.rotted_blocks += other.injected.rotted_blocks;
+        self.injected.rotted_headers += other.injected.rotted_headers;
+        self.injected.lies += other.injected.lies;
+        self.injected.hangs += other.injected.hangs;
+        self.hit_blocks += other.hit_blocks;
+        self.miss_blocks += other.miss_blocks;
+        self.writeback_blocks += other.writeback_blocks;
+        self.reclaimed_segments += other.reclaimed_segments;
+        self.reinserted_blocks += other.reinserted_blocks;
+        self.checkpoints += other.checkpoints;
+        self.healed_blocks += other.healed_blocks;
+    }
+
+    /// Adds what a life did.
+    pub(crate) fn add_status(&mut self, status: &Status) {
+        self.reclaimed_segments += status.counters.reclaimed_segments;
+        self.reinserted_blocks += status.counters.reinserted_blocks;
+        self.checkpoints += status.counters.checkpoints;
+        for volume in &status.volumes {
+            self.hit_blocks += volume.counters.hit_blocks;
+            self.miss_blocks += volume.counters.miss_blocks;
+            self.writeback_blocks += volume.counters.writeback_blocks;
+            self.healed_blocks += volume.counters.healed_blocks;
+        }
+    }
+}
+
+/// A run that found something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What was found.
+    pub what: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Failure { seed, what } = self;
+        writeln!(formatter, "seed {seed} failed: {what}")?;
+        write!(
+            formatter,
+            "replay: cargo run --release -p kickcache-faultsim --bin kickcache-vopr -- --seed {seed} --trace"
+        )
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,442 @@
+//! A life of an engine: recovery, work, and its end by a stop or a crash.
+
+use kickcache_engine::config::{Mode, VolumeSettings};
+use kickcache_engine::engine::Phase;
+use kickcache_engine::error::Error;
+use kickcache_engine::request::Operation;
+use kickcache_engine::stats::{CacheHealth, Status};
+use kickcache_engine::time::Duration;
+use kickcache_engine::units::BLOCK_SIZE;
+
+use crate::device::{Loss, SimulatedDevice};
+use crate::host::Host;
+use crate::oracle::Crash;
+use crate::payload::index;
+use crate::plan::Aim;
+use crate::queue::Event;
+use crate::rot::{Rotted, rot};
+use crate::run::{End, PATIENCE, World, volume_id};
+use crate::subject::Subject;
+use crate::workload::Ask;
+
+/// The same for dirty data that may be damaged.
+const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
+
+/// Crashes that wait for something, in 1/1000.
+const AIMED_PERMILLE: u64 = 900;
+/// What is submitted is on its way to the device, and made durable, within about so many events.
+const AIMED_EVENTS: u64 = 24;
+/// The same for all that recovery found.
+const VERIFY_EVENTS: u64 = 60;
+
+impl World {
+    pub(super) fn draw_end(&mut self) -> End {
+        let ticket = self.random.below(1_000);
+        let ends = self.plan.ends;
+        if ticket < ends.power_cut {
+            End::Crash(Crash::PowerCut)
+        } else if ticket < ends.power_cut + ends.kill {
+            End::Crash(Crash::Kill)
+        } else {
+            End::Stop
+        }
+    }
+
+    /// One life: recovery, work, end.
+    pub(super) fn live<E: Subject>(&mut self, end: End) -> Result<(), String> {
+        self.draw_served();
+        if let End::Crash(crash) = end
+            && self.random.chance(self.plan.ends.during_recovery)
+        {
+            let service = self.prepare_cache::<E>()?;
+            let mut host = self.open::<E>(service)?;
+            let events = self.random.below(60);
+            let alive =
+                self.run(&mut host, Some(events), |_, host| host.engine.phase() != Phase::Recovering)?;
+            self.summary.recovery_crashes += u64::from(!alive);
+            return self.crash(host, crash);
+        }
+        let mut host = self.start::<E>()?;
+        if let End::Crash(crash) = end
+            && self.plan.ends.during_verify > 0
+            && self.random.chance(self.plan.ends.during_verify)
+        {
+            let events = self.random.below(VERIFY_EVENTS);
+            self.verify(&mut host, Some(events))?;
+            return self.crash(host, crash);
+        }
+        if self.random.chance(self.plan.ends.verify) {
+            self.verify(&mut host, None)?;
+        }
+        match end {
+            End::Stop => self.work_and_stop(host),
+            End::Crash(crash) => self.work_and_crash(host, crash),
+        }
+    }
+
+    /// Which volumes are served in the next life; one at least.
+    fn draw_served(&mut self) {
+        let keep = self.clients[0].volume();
+        for number in 0..self.served.len() {
+            let is_absent = self.random.chance(self.plan.absent_permille);
+            self.served[number] = !is_absent || volume_id(number) == keep;
+        }
+    }
+
+    /// Whether volumes that nobody serves fill so much of the log with dirty blocks that others would wait for them.
+    fn is_crowded<E: Subject>(&self, host: &Host<E>) -> bool {
+        let absent = (0..self.served.len()).filter(|number| !self.served[*number]);
+        let dirty: usize = absent.map(|number| host.engine.dirty_blocks(volume_id(number)).len()).sum();
+        dirty as u64 > self.plan.cache_size / BLOCK_SIZE / 16
+    }
+
+    /// Opens the cache device until its log was read back; a device that fails meanwhile is tried again.
+    fn start<E: Subject>(&mut self) -> Result<Host<E>, String> {
+        for attempt in 0.. {
+            let service = self.prepare_cache::<E>()?;
+            let mut host = self.open::<E>(service)?;
+            self.faulty = self.plan.faults.in_recovery && attempt < 3;
+            let phase = self.recover(&mut host)?;
+            self.faulty = self.plan.faults.any();
+            match phase {
+                Phase::Running if !self.is_crowded(&host) => {
+                    self.has_rotted_header = false;
+                    return Ok(host);
+                }
+                Phase::Running => {
+                    self.served.fill(true);
+                    host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
+                }
+                Phase::Failed(_) if self.plan.faults.in_recovery && attempt < 3 => {
+                    self.summary.failed_recoveries += 1;
+                    host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
+                }
+                Phase::Failed(Error::Rotted { .. }) if self.has_rotted_header => {
+                    self.has_rotted_header = false;
+                    (0..self.volumes.len()).for_each(|number| self.oracle.distrust(volume_id(number)));
+                    self.give_up_cache(host)?;
+                }
+                Phase::Failed(_) if self.has_lost_by_lies() => self.give_up_cache(host)?,
+                phase => return Err(format!("after recovery the engine is {phase:?}")),
+            }
+        }
+        Err("recovery never ends".to_owned())
+    }
+
+    /// Whether the cache device's lies have cost data of all volumes, so that recovery may refuse its log.
+    fn has_lost_by_lies(&self) -> bool {
+        let all = 0..self.plan.origin_sizes.len();
+        self.plan.faults.cache.lie > 0 && all.map(volume_id).all(|volume| self.oracle.is_distrusted(volume))
+    }
+
+    /// The operator takes another cache device.
+    fn give_up_cache<E: Subject>(&mut self, host: Host<E>) -> Result<(), String> {
+        self.note(|| "a new cache device: the log was refused".to_owned());
+        self.summary.failed_recoveries += 1;
+        host.kill(&mut self.devices);
+        self.format_another::<E>()
+    }
+
+    fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Phase, String> {
+        self.run(host, None, |_, host| host.engine.phase() != Phase::Recovering)
+            .map_err(|error| format!("recovery: {error}"))?;
+        self.is_running = true;
+        host.engine.check();
+        self.note(|| "recovered".to_owned());
+        if host.engine.phase() == Phase::Running && !self.plan.faults.may_deceive() {
+            self.compare_clean(host)?;
+        }
+        Ok(host.engine.phase())
+    }
+
+    /// What the log calls clean is what the origin has: any other content would be found only once it is demoted.
+    fn compare_clean<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
+        for (volume, block, checksum) in host.engine.clean_blocks() {
+            let number = usize::from(volume.get());
+            let origin = &self.devices.origins[number].blocks()[index(block.get())];
+            if self.served[number] && !self.oracle.is_distrusted(volume) && origin.checksum() != checksum {
+                let (volume, at) = (volume.get(), block.byte_offset());
+                return Err(format!(
+                    "volume {volume} byte {at:#x}: a clean block is not what the origin has"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything that was ever touched, or for so many events.
+    fn verify<E: Subject>(&mut self, host: &mut Host<E>, events: Option<u64>) -> Result<(), String> {
+        self.note(|| "verify".to_owned());
+        let length_max = 4096 << self.random.below(7);
+        self.verify = (0..self.devices.origins.len())
+            .filter(|number| self.served[*number])
+            .flat_map(|number| {
+                let volume = volume_id(number);
+                self.oracle.touched(volume, length_max).into_iter().map(move |extent| (volume, extent))
+            })
+            .collect();
+        for _ in 0..8 {
+            self.issue_verify(host);
+        }
+        self.run(host, events, |life, _| life.outstanding.is_empty() && life.verify.is_empty())
+            .map_err(|error| format!("verify: {error}"))?;
+        Ok(())
+    }
+
+    pub(super) fn issue_verify<E: Subject>(&mut self, host: &mut Host<E>) {
+        if let Some((volume, extent)) = self.verify.pop() {
+            self.issue(host, Ask { volume, operation: Operation::Read, extent }, None);
+        }
+    }
+
+    fn start_clients(&mut self, requests: u64) {
+        self.budget = requests;
+        for client in 0..self.clients.len() {
+            if !self.served[usize::from(self.clients[client].volume().get())] {
+                continue;
+            }
+            let at = self.now.plus(self.clients[client].pause());
+            self.queue.push(at, Event::Client(client));
+        }
+        if self.plan.mode_changes || self.plan.drains {
+            self.queue.push(self.now.plus(Duration::from_millis(5)), Event::Operator);
+        }
+    }
+
+    fn work_and_crash<E: Subject>(&mut self, mut host: Host<E>, crash: Crash) -> Result<(), String> {
+        let requests = self.random.within(1, self.plan.requests);
+        if self.plan.ends.aim != Aim::Anything && self.random.chance(AIMED_PERMILLE) {
+            return self.work_and_crash_aiming(host, crash, requests);
+        }
+        self.start_clients(requests);
+        self.run(&mut host, None, |life, _| life.budget == 0)?;
+        let events = self.random.below(200);
+        self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
+        self.crash(host, crash)
+    }
+
+    /// The crash comes soon after something that it waits for was submitted, or at the end of the work.
+    fn work_and_crash_aiming<E: Subject>(
+        &mut self,
+        mut host: Host<E>,
+        crash: Crash,
+        requests: u64,
+    ) -> Result<(), String> {
+        self.start_clients(self.plan.requests);
+        if matches!(self.plan.ends.aim, Aim::Records | Aim::Forgotten)
+            || self.plan.ends.aim == Aim::Marks && self.random.chance(500)
+        {
+            // There are many: not always the first.
+            let left = self.plan.requests - requests;
+            self.run(&mut host, None, |life, _| life.budget <= left)?;
+        }
+        let before = host.aimed();
+        self.run(&mut host, None, |life, host| life.budget == 0 || host.aimed() > before)?;
+        let events = self.random.below(if self.plan.ends.aim == Aim::Forgotten { 2 } else { AIMED_EVENTS });
+        self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
+        self.crash(host, crash)
+    }
+
+    fn work_and_stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
+        self.start_clients(self.plan.requests);
+        self.run(&mut host, None, |life, _| life.budget == 0)?;
+        if self.random.chance(700) {
+            self.finish_requests(&mut host)?;
+        }
+        self.stop(host)
+    }
+
+    fn finish_requests<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        self.run(host, None, |life, _| life.outstanding.is_empty())
+            .map_err(|error| format!("requests at the end: {error}"))?;
+        Ok(())
+    }
+
+    fn stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
+        self.note(|| "stop".to_owned());
+        self.budget = 0;
+        host.engine.stop(self.now);
+        self.pump(&mut host)?;
+        self.run(&mut host, None, |_, host| host.engine.phase() == Phase::Stopped)
+            .map_err(|error| format!("stop: {error}"))?;
+        if !self.outstanding.is_empty() || host.in_flight_count() > 0 {
+            let count = self.outstanding.len();
+            return Err(format!("stopped with {count} requests and in flight: {}", host.in_flight_text()));
+        }
+        self.summary.add_status(&host.engine.status());
+        if !self.plan.faults.any() {
+            let served = (0..self.served.len()).filter(|number| self.served[*number]);
+            served.for_each(|number| self.oracle.stopped(volume_id(number)));
+        }
+        // What a stop could not flush on an origin that lets go of it is nowhere else, and the next life cannot know.
+        if self.random.chance(500) || self.plan.faults.origin.forgets {
+            self.cut_power();
+        }
+        Ok(())
+    }
+
+    pub(super) fn format_another<E: Subject>(&mut self) -> Result<(), String> {
+        self.summary.replaced_caches += 1;
+        self.devices.noted = None;
+        self.devices.cache.settle_all();
+        self.format::<E>()
+    }
+
+    /// Whether what was read may be on the origin alone, without a dirty block that stands for it: a failed flush that
+    /// lets go of it takes it from whoever reads it later.
+    fn has_reads_past_the_log(&self) -> bool {
+        let weights = &self.plan.weights;
+        let is_logged = |settings: &VolumeSettings| {
+            settings.mode == Mode::WriteBack && settings.sequential_cutoff.is_none()
+        };
+        if self.plan.reads_nothing() {
+            return false;
+        }
+        self.plan.mode_changes
+            || weights.discard + weights.zeroes > 0
+            || !self.plan.volumes.iter().all(is_logged)
+    }
+
+    fn cut_power(&mut self) {
+        self.take_back_cache();
+        self.note(|| "power cut".to_owned());
+        self.summary.power_cuts += 1;
+        let unit = self.plan.atomic_unit;
+        if self.has_reads_past_the_log() {
+            self.devices.origins.iter_mut().for_each(SimulatedDevice::blame_abandoned);
+        }
+        let cache_loss = self.devices.cache.cut_power(unit, &mut self.random);
+        let losses: Vec<Loss> =
+            self.devices.origins.iter_mut().map(|origin| origin.cut_power(unit, &mut self.random)).collect();
+        self.oracle.crash(Crash::PowerCut);
+        for (number, loss) in losses.into_iter().enumerate() {
+            // What a device called durable and lost is lost; the rest of the promise holds.
+            if loss == Loss::Lied || cache_loss == Loss::Lied {
+                self.oracle.distrust(volume_id(number));
+            }
+        }
+    }
+
+    fn crash<E: Subject>(&mut self, host: Host<E>, crash: Crash) -> Result<(), String> {
+        self.note(|| format!("crash: {crash:?}"));
+        self.summary.add_status(&host.engine.status());
+        host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
+        self.outstanding.clear();
+        self.verify.clear();
+        self.budget = 0;
+        if crash == Crash::Kill {
+            self.summary.kills += 1;
+            self.oracle.crash(Crash::Kill);
+        }
+        if crash == Crash::PowerCut || self.random.chance(self.plan.ends.kill_then_cut) {
+            self.cut_power();
+        }
+        self.take_back_cache();
+        self.rot();
+        Ok(())
+    }
+
+    fn rot(&mut self) {
+        let permille = self.plan.faults.rot_permille;
+        if permille > 0 && self.random.chance(permille) {
+            let rotted = rot(&mut self.devices.cache, &mut self.random);
+            self.note(|| format!("rotted: {rotted:?}"));
+            match rotted {
+                Rotted::Nothing => {}
+                Rotted::Data(count) => self.summary.injected.rotted_blocks += count,
+                Rotted::Header => {
+                    self.summary.injected.rotted_headers += 1;
+                    self.has_rotted_header = true;
+                }
+            }
+        }
+    }
+
+    /// The last life: work without a crash, then without faults: everything ends, everything drains, and the
+    /// origins hold what plain disks would.
+    pub(super) fn last_life<E: Subject>(&mut self) -> Result<(), String> {
+        self.served.fill(true);
+        let mut host = self.start::<E>()?;
+        self.verify(&mut host, None)?;
+        self.start_clients(self.plan.requests);
+        self.run(&mut host, None, |life, _| life.budget == 0)?;
+        self.finish_requests(&mut host)?;
+        self.faulty = false;
+        self.verify(&mut host, None)?;
+        host.engine.check();
+        self.drain(&mut host)?;
+        let excused = self.is_excused(&host);
+        // Out of service no segment is emptied any more.
+        if !excused && host.engine.health() == CacheHealth::Good {
+            self.check_rest(&mut host)?;
+        }
+        self.stop(host)?;
+        if excused {
+            return Ok(());
+        }
+        self.cut_power();
+        for (number, device) in self.devices.origins.iter().enumerate() {
+            self.oracle
+                .judge_origin(volume_id(number), device.blocks())
+                .map_err(|error| format!("origin after the end: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether faults have cost something that no engine can bring back: damaged blocks, or the flush without which
+    /// nothing says what a cache device out of service holds.
+    fn is_damaged<E: Subject>(&self, host: &Host<E>) -> bool {
+        let status = host.engine.status();
+        let faults = &self.plan.faults;
+        let may_fail_flushes = faults.cache.flush > 0 || faults.outage_permille > 0;
+        (status.health != CacheHealth::Good && may_fail_flushes)
+            || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
+    }
+
+    /// Damage may also come to light while dirty blocks are written back.
+    fn is_excused<E: Subject>(&self, host: &Host<E>) -> bool {
+        self.plan.faults.any() && self.is_damaged(host)
+    }
+
+    fn drain<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        self.note(|| "drain".to_owned());
+        for settings in &self.volumes {
+            debug_assert!(self.served.iter().all(|served| *served), "the last life serves all volumes");
+            host.engine.drain(self.now, settings.volume);
+        }
+        self.pump(host)?;
+        let (deadline, early) = (self.now.plus(PATIENCE), self.now.plus(PATIENCE_EXCUSED));
+        loop {
+            let is_idle = self.run(host, Some(200), |life, host| life.is_idle(host))?;
+            let may_stay = self.is_excused(host) && (is_idle || self.now > early);
+            if is_drained(&host.engine.status()) || may_stay {
+                return Ok(());
+            }
+            if is_idle || self.now > deadline {
+                return Err(self.stuck("it is not drained", host));
+            }
+        }
+    }
+
+    /// At rest nothing is held back: no memory, no request, and there is room for new ones.
+    fn check_rest<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        self.run(host, None, |_, host| is_at_rest(host))
+            .map(drop)
+            .map_err(|error| format!("pages of memory, requests or no free segment at rest: {error}"))
+    }
+
+    fn is_idle<E: Subject>(&self, host: &Host<E>) -> bool {
+        self.queue.next().is_none() && host.engine.poll_timeout().is_none()
+    }
+}
+
+fn is_at_rest<E: Subject>(host: &Host<E>) -> bool {
+    let status = host.engine.status();
+    let requests: u64 = status.volumes.iter().map(|volume| volume.requests_in_flight).sum();
+    let has_room = status.segments == 0 || status.free_segments > 0;
+    requests == 0 && has_room && host.engine.pool_pages_used() == 0
+}
+
+fn is_drained(status: &Status) -> bool {
+    status.volumes.iter().all(|volume| volume.dirty_blocks == 0 && volume.unflushed_blocks == 0)
+}

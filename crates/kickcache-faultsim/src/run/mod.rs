@@ -1,0 +1,460 @@
+//! A whole run: lives of an engine, crashes between them, and the last look at the origins.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
+use kickcache_engine::device::Device;
+use kickcache_engine::engine::Engine;
+use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId};
+use kickcache_engine::time::{Duration, Instant, earlier};
+use kickcache_engine::units::{ByteExtent, VolumeId};
+
+use crate::content::{Block, Version};
+use crate::device::SimulatedDevice;
+use crate::host::{Devices, Host, Surroundings};
+use crate::oracle::book::Tick;
+use crate::oracle::{Crash, Oracle};
+use crate::payload::Payload;
+use crate::plan::faults::Trouble;
+use crate::plan::{Plan, draw_mode};
+use crate::queue::{Event, Queue};
+use crate::random::Random;
+use crate::report::{Failure, Summary};
+use crate::setup::{cache_device, draw_filled, origin};
+use crate::subject::Subject;
+use crate::trace::{Printing, Trace};
+use crate::workload::{Ask, Client};
+
+/// Plays the run of a seed.
+///
+/// # Errors
+/// What was found wrong: a wrong value, a request that never ends, a panic of the engine.
+pub fn run_seed(seed: u64) -> Result<Summary, Failure> {
+    run_seed_printing(seed, Printing::Silent)
+}
+
+/// Plays the run of a seed and prints its trace if asked.
+///
+/// # Errors
+/// As [`run_seed`].
+pub fn run_seed_printing(seed: u64, printing: Printing) -> Result<Summary, Failure> {
+    run_subject::<Engine>(seed, printing)
+}
+
+/// Plays the run of a seed with anything that has an engine's boundary.
+fn run_subject<E: Subject>(seed: u64, printing: Printing) -> Result<Summary, Failure> {
+    let result = catch_unwind(AssertUnwindSafe(|| World::new(seed, printing).play::<E>()));
+    match result {
+        Ok(Ok(summary)) => Ok(summary),
+        Ok(Err(what)) => Err(Failure { seed, what }),
+        Err(panic) => Err(Failure { seed, what: format!("panic: {}", panic_text(panic.as_ref())) }),
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    ask: Ask,
+    started: Tick,
+    version: Version,
+    /// When it was issued.
+    issued: Instant,
+    /// The client that waits; `None` for reads that verify.
+    client: Option<usize>,
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Stop,
+    Crash(Crash),
+}
+
+/// Longest simulated time until everything has ended once no more is asked for.
+const PATIENCE: Duration = Duration::from_millis(900_000);
+/// More events than this at one point in time are a livelock.
+const SAME_TIME_MAX: u64 = 100_000;
+
+struct World {
+    plan: Plan,
+    random: Random,
+    trace: Trace,
+    now: Instant,
+    same_time: u64,
+    queue: Queue,
+    devices: Devices,
+    oracle: Oracle,
+    volumes: Vec<VolumeSettings>,
+    /// Which of them are served in this life.
+    served: Vec<bool>,
+    clients: Vec<Client>,
+    outstanding: BTreeMap<RequestId, Outstanding>,
+    /// Extents still to be read to verify.
+    verify: Vec<(VolumeId, ByteExtent)>,
+    next_id: u32,
+    /// Requests that clients may still issue in this life.
+    budget: u64,
+    faulty: bool,
+    /// Recovery is over.
+    is_running: bool,
+    /// A batch header has rotted since the log was read back: it may be refused.
+    has_rotted_header: bool,
+    /// The cache device, while a life goes on without it.
+    aside: Option<SimulatedDevice>,
+    summary: Summary,
+}
+
+fn volume_id(number: usize) -> VolumeId {
+    VolumeId::new(u8::try_from(number).expect("few volumes"))
+}
+
+impl World {
+    fn new(seed: u64, printing: Printing) -> World {
+        let mut random = Random::new(seed);
+        let plan = Plan::draw(&mut random.split());
+        let mut trace = Trace::new(printing);
+        trace.record(Instant::ZERO, &[seed], || format!("{plan:#?}"));
+        let mut content = random.split();
+        let filled: Vec<Vec<bool>> =
+            plan.origin_sizes.iter().map(|size| draw_filled(*size, &plan, &mut content)).collect();
+        let origins = plan.origin_sizes.iter().zip(&filled).enumerate();
+        let origins =
+            origins.map(|(number, (size, filled))| origin(volume_id(number), *size, filled)).collect();
+        let hot: Vec<u64> = plan.origin_sizes.iter().map(|size| random.below(size / 4096)).collect();
+        let clients = (0..plan.clients).map(|_| Client::new(&plan, &hot, random.split())).collect();
+        let cache = cache_device(&plan, &mut content);
+        let mut oracle = Oracle::new(plan.origin_sizes.iter().copied().zip(filled).collect());
+        if plan.faults.any() {
+            oracle.be_lenient();
+        }
+        World {
+            volumes: plan.volumes.clone(),
+            served: vec![true; plan.volumes.len()],
+            random,
+            trace,
+            now: Instant::ZERO,
+            same_time: 0,
+            queue: Queue::default(),
+            devices: Devices { cache, origins, noted: None },
+            oracle,
+            clients,
+            outstanding: BTreeMap::new(),
+            verify: Vec::new(),
+            next_id: 0,
+            budget: 0,
+            faulty: false,
+            is_running: false,
+            has_rotted_header: false,
+            aside: None,
+            summary: Summary::default(),
+            plan,
+        }
+    }
+
+    fn play<E: Subject>(mut self) -> Result<Summary, String> {
+        self.format::<E>()?;
+        for _ in 1..self.plan.lives {
+            let end = self.draw_end();
+            self.live::<E>(end)?;
+        }
+        self.last_life::<E>()?;
+        Ok(self.sum_up())
+    }
+
+    fn sum_up(mut self) -> Summary {
+        self.summary.trace_hash = self.trace.hash();
+        self.summary.events = self.trace.events();
+        self.summary.nanos = self.now.as_nanos();
+        self.summary
+    }
+
+    fn around(&mut self) -> Surroundings<'_> {
+        Surroundings {
+            now: self.now,
+            devices: &mut self.devices,
+            queue: &mut self.queue,
+            trace: &mut self.trace,
+            injected: &mut self.summary.injected,
+            faulty: self.faulty,
+            phase_is_running: self.is_running,
+        }
+    }
+
+    fn note(&mut self, text: impl FnOnce() -> String) {
+        self.trace.record(self.now, &[999], text);
+    }
+
+    fn format<E: Subject>(&mut self) -> Result<(), String> {
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&self.random.next_u64().to_le_bytes());
+        uuid[8..].copy_from_slice(&self.random.next_u64().to_le_bytes());
+        E::format(&mut self.devices.cache, uuid, &self.plan.origin_sizes)
+    }
+
+    fn open<E: Subject>(&mut self, service: Service) -> Result<Host<E>, String> {
+        let served = self.volumes.iter().zip(&self.served).filter(|volume| *volume.1);
+        let volumes: Vec<VolumeSettings> = served.map(|volume| *volume.0).collect();
+        let settings = EngineSettings { service, ..self.plan.settings };
+        let engine = E::open(self.now, &self.devices.cache, settings, &volumes)?;
+        Ok(self.begin_life(engine))
+    }
+
+    fn begin_life<E: Subject>(&mut self, engine: E) -> Host<E> {
+        self.queue = Queue::default();
+        self.summary.lives += 1;
+        self.note(|| "a new life".to_owned());
+        self.is_running = false;
+        Host::new(engine, &self.plan, self.random.split(), self.now)
+    }
+
+    /// Lets things happen until `done`, or for so many events; says whether `done` was reached.
+    fn run<E: Subject>(
+        &mut self,
+        host: &mut Host<E>,
+        events: Option<u64>,
+        done: impl Fn(&World, &Host<E>) -> bool,
+    ) -> Result<bool, String> {
+        self.pump(host)?;
+        let deadline = self.now.plus(PATIENCE);
+        let mut left = events;
+        while !done(self, host) {
+            if let Some(left) = &mut left {
+                if *left == 0 {
+                    return Ok(false);
+                }
+                *left -= 1;
+            }
+            if self.now > deadline {
+                return Err(self.stuck("takes too long", host));
+            }
+            self.step(host)?;
+        }
+        Ok(true)
+    }
+
+    fn stuck<E: Subject>(&self, what: &str, host: &Host<E>) -> String {
+        let requests: Vec<String> = self
+            .outstanding
+            .iter()
+            .take(8)
+            .map(|(id, outstanding)| format!("{} {:?}", id.get(), outstanding.ask))
+            .collect();
+        format!(
+            "{what}; {} requests wait: {requests:?}; in flight: {}; timeout {:?}; now {:?}; {:?}",
+            self.outstanding.len(),
+            host.in_flight_text(),
+            host.engine.poll_timeout(),
+            self.now,
+            host.engine.status(),
+        )
+    }
+
+    /// The next event.
+    fn step<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        let timeout = host.engine.poll_timeout();
+        let event = self.queue.next();
+        let Some(next) = earlier(timeout, event) else {
+            return Err(self.stuck("nothing will ever happen again", host));
+        };
+        host.engine.handle_sleep(next.since(self.now));
+        self.pass(next).map_err(|what| self.stuck(&what, host))?;
+        self.check_waits(host)?;
+        if event.is_some_and(|event| timeout.is_none_or(|timeout| event <= timeout)) {
+            let (_, event) = self.queue.pop().expect("there is an event");
+            self.happen(host, event)?;
+        } else {
+            self.trace.record(self.now, &[998], || "timeout".to_owned());
+            host.engine.handle_timeout(self.now);
+        }
+        // A driver takes several completions before it looks at what the engine wants.
+        let soon = self.queue.next().is_some_and(|next| next <= self.now.plus(Duration::from_micros(20)));
+        if soon && self.random.chance(300) {
+            return Ok(());
+        }
+        self.pump(host)
+    }
+
+    /// Whether a request waits for long whose own devices are well.
+    fn check_waits<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
+        let Some(wait_max) = self.plan.wait_max.filter(|_| self.is_running && E::KEEPS_NEIGHBOURS) else {
+            return Ok(());
+        };
+        let is_silent =
+            |volume| host.trouble(Device::Origin(volume), self.now, wait_max) == Some(Trouble::Silent);
+        let is_late = |outstanding: &&Outstanding| {
+            self.now.since(outstanding.issued) > wait_max && !is_silent(outstanding.ask.volume)
+        };
+        match self.outstanding.values().find(is_late) {
+            None => Ok(()),
+            Some(late) => Err(self.stuck(&format!("{:?} waits since {:?}", late.ask, late.issued), host)),
+        }
+    }
+
+    fn pass(&mut self, next: Instant) -> Result<(), String> {
+        if next > self.now {
+            self.now = next;
+            self.same_time = 0;
+        }
+        self.same_time += 1;
+        if self.same_time > SAME_TIME_MAX { Err("time stands still".to_owned()) } else { Ok(()) }
+    }
+
+    fn happen<E: Subject>(&mut self, host: &mut Host<E>, event: Event) -> Result<(), String> {
+        match event {
+            Event::Apply(id) => {
+                self.trace.record(self.now, &[id], || format!("apply {id:#x}"));
+                host.apply(id, &mut self.around())
+            }
+            Event::Complete(id) => host.complete(id, &mut self.around()),
+            Event::Client(client) => {
+                if self.budget > 0 {
+                    self.budget -= 1;
+                    let ask = self.clients[client].next_ask();
+                    self.issue(host, ask, Some(client));
+                }
+                Ok(())
+            }
+            Event::Operator => {
+                if self.budget > 0 {
+                    self.operate(host);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn operate<E: Subject>(&mut self, host: &mut Host<E>) {
+        let number = self.random.index(self.volumes.len());
+        let volume = volume_id(number);
+        if !self.served[number] {
+            // Nobody is there to ask.
+        } else if self.plan.mode_changes && self.random.chance(700) {
+            let mode = draw_mode(&mut self.random);
+            self.note(|| format!("mode of volume {number} becomes {mode:?}"));
+            self.volumes[number].mode = mode;
+            host.engine.set_mode(self.now, volume, mode);
+        } else if self.plan.drains {
+            self.note(|| format!("drain volume {number}"));
+            host.engine.drain(self.now, volume);
+        }
+        let pause = Duration::from_micros(self.random.within(100, 200_000));
+        if self.budget > 0 {
+            self.queue.push(self.now.plus(pause), Event::Operator);
+        }
+    }
+
+    fn issue<E: Subject>(&mut self, host: &mut Host<E>, ask: Ask, client: Option<usize>) {
+        self.next_id += 1;
+        self.summary.requests += 1;
+        self.summary.request_blocks += ask.extent.length.div_ceil(4096);
+        let id = RequestId::new(self.next_id);
+        let Ask { volume, operation, extent } = ask;
+        let (mut payload, mut version, mut checksums) = (Payload::empty(), 0, Vec::new());
+        let started = match operation {
+            Operation::Read => {
+                payload = Payload::new(extent, |_| Block::Noise(0x77));
+                self.oracle.start()
+            }
+            Operation::Write(_) => {
+                let started;
+                (version, started) = self.oracle.start_write(volume, extent, false);
+                payload = Payload::stamped(volume, extent, version);
+                checksums = payload.checksums();
+                started
+            }
+            Operation::WriteZeroes { .. } => {
+                let started;
+                (version, started) = self.oracle.start_write(volume, extent, true);
+                started
+            }
+            Operation::Discard => self.oracle.start_discard(volume, extent),
+            Operation::Flush | Operation::Promote => self.oracle.start(),
+        };
+        let number = u64::from(self.next_id);
+        self.trace.record(self.now, &[number, extent.start, extent.length, version], || {
+            format!("request {number} tick {started} version {version}: {ask:?}")
+        });
+        self.outstanding.insert(id, Outstanding { ask, started, version, issued: self.now, client });
+        let request = Request { id, volume, operation, extent, checksums: &checksums };
+        host.request(self.now, request, payload);
+    }
+
+    fn pump<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        loop {
+            let replies = host.pump(&mut self.around())?;
+            if replies.is_empty() {
+                return Ok(());
+            }
+            for reply in replies {
+                self.take_reply(host, reply)?;
+            }
+        }
+    }
+
+    fn take_reply<E: Subject>(&mut self, host: &mut Host<E>, reply: Reply) -> Result<(), String> {
+        let id = reply.id.get();
+        self.trace.record(self.now, &[u64::from(id), u64::from(reply.result.is_err())], || {
+            format!("reply {id}: {:?}", reply.result)
+        });
+        let outstanding = self.outstanding.remove(&reply.id);
+        let outstanding =
+            outstanding.ok_or_else(|| format!("a reply to request {id}, which is not in flight"))?;
+        let payload = host.memory.remove(reply.id)?;
+        match reply.result {
+            Ok(()) => {
+                self.succeed(&outstanding, &payload).map_err(|error| format!("request {id}: {error}"))?;
+            }
+            Err(_) if self.plan.faults.any() => {
+                self.summary.errors += 1;
+                self.fail(&outstanding);
+            }
+            Err(errno) => return Err(format!("request {id} {:?} failed with {errno:?}", outstanding.ask)),
+        }
+        match outstanding.client {
+            Some(client) => {
+                let at = self.now.plus(self.clients[client].pause());
+                self.queue.push(at, Event::Client(client));
+            }
+            None => self.issue_verify(host),
+        }
+        Ok(())
+    }
+
+    fn succeed(&mut self, outstanding: &Outstanding, payload: &Payload) -> Result<(), String> {
+        let Outstanding { ask: Ask { volume, operation, extent }, started, version, .. } = *outstanding;
+        match operation {
+            Operation::Read => self.oracle.end_read(volume, extent, started, payload)?,
+            Operation::Write(durability) | Operation::WriteZeroes { durability, .. } => {
+                self.oracle.end_write(version, extent, durability == Durability::Durable);
+            }
+            Operation::Flush => self.oracle.end_flush(volume, started),
+            Operation::Discard => self.oracle.end_discard(volume, extent, started),
+            Operation::Promote => self.oracle.end(started),
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, outstanding: &Outstanding) {
+        let Outstanding { ask: Ask { volume, operation, extent }, started, .. } = *outstanding;
+        match operation {
+            Operation::Discard => self.oracle.end_discard(volume, extent, started),
+            Operation::Flush => self.oracle.fail_flush(volume, started),
+            Operation::Read | Operation::Write(_) | Operation::WriteZeroes { .. } | Operation::Promote => {
+                self.oracle.end(started);
+            }
+        }
+    }
+}
+
+mod life;
+mod service;
+#[cfg(test)]
+mod stand_in;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+use super::*;
+use crate::run::stand_in::{Flaw, StandIn};
+
+/// The first of some seeds that finds something.
+fn finding<const FLAW: u8>(seeds: u64) -> Option<Failure> {
+    (0..seeds).find_map(|seed| run_subject::<StandIn<FLAW>>(seed, Printing::Silent).err())
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 1_000..1_010 {
+        let (one, two) = (run_seed(seed), run_seed(seed));
+        assert_eq!(one.map(|summary| summary.trace_hash), two.map(|summary| summary.trace_hash));
+    }
+}
+
+#[test]
+fn a_faultless_stand_in_passes() {
+    let found = finding::<{ Flaw::NONE }>(40);
+    assert!(found.is_none(), "{}", found.unwrap());
+}
+
+#[test]
+fn each_flaw_of_the_stand_in_is_found() {
+    let found = [
+        finding::<{ Flaw::FLUSH_DOES_NOTHING }>(60),
+        finding::<{ Flaw::FUA_IGNORED }>(60),
+        finding::<{ Flaw::EARLY_REPLY }>(60),
+        finding::<{ Flaw::LOST_TAIL }>(60),
+        finding::<{ Flaw::STUCK_AT_STOP }>(60),
+        finding::<{ Flaw::STALE_READ }>(60),
+        finding::<{ Flaw::WRONG_PLACE }>(60),
+    ];
+    for (flaw, failure) in (1..).zip(&found) {
+        assert!(failure.is_some(), "flaw {flaw} was not found");
+    }
+}
+
+#[test]
+#[ignore = "prints a trace for SEED"]
+fn trace_of_the_stand_in() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    println!("{:?}", run_subject::<StandIn<{ Flaw::NONE }>>(seed, Printing::Lines).err());
+}

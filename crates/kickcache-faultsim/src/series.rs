@@ -1,0 +1,107 @@
+//! Many runs, side by side: runs share nothing.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::report::{Failure, Summary};
+use crate::run::run_seed;
+
+/// A run takes a fraction of a second. One that takes this long goes round in the engine, where nothing can end it.
+const RUN_TIME_MAX: Duration = Duration::from_secs(180);
+/// How often the watch looks.
+const WATCH_EVERY: Duration = Duration::from_millis(100);
+
+/// Which seeds are played.
+#[derive(Clone, Copy, Debug)]
+pub struct Series {
+    /// The first seed.
+    pub first: u64,
+    /// How many there are.
+    pub count: u64,
+    /// No run begins after this.
+    pub deadline: Option<Instant>,
+    /// Runs at a time.
+    pub threads: usize,
+    /// Whether the first failure ends the series.
+    pub until_failure: bool,
+}
+
+/// What came of a series.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Runs that were played.
+    pub runs: u64,
+    /// What they did, those that failed left out.
+    pub total: Summary,
+    /// What went wrong, by seed.
+    pub failures: Vec<Failure>,
+}
+
+impl Outcome {
+    fn add(&mut self, other: Outcome) {
+        self.runs += other.runs;
+        self.total.add(&other.total);
+        self.failures.extend(other.failures);
+        self.failures.sort_unstable_by_key(|failure| failure.seed);
+    }
+}
+
+/// Runs in progress: their seeds, and when they began.
+type Running = Mutex<Vec<(u64, Instant)>>;
+
+/// Plays a series.
+///
+/// A run that does not end ends the process, which names its seed.
+pub fn play(series: &Series) -> Outcome {
+    let (next, running, is_over) = (AtomicU64::new(0), Running::default(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..series.threads).map(|_| scope.spawn(|| work(series, &next, &running))).collect();
+        scope.spawn(|| watch(&running, &is_over));
+        let mut outcome = Outcome::default();
+        workers.into_iter().for_each(|worker| outcome.add(worker.join().expect("runs catch panics")));
+        is_over.store(true, Ordering::Relaxed);
+        outcome
+    })
+}
+
+fn watch(running: &Running, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        thread::sleep(WATCH_EVERY);
+        let running = running.lock().expect("nobody panics with the list in hand");
+        if let Some((seed, _)) = running.iter().find(|(_, begun)| begun.elapsed() > RUN_TIME_MAX) {
+            eprintln!("{}", Failure { seed: *seed, what: "it does not end".to_owned() });
+            std::process::exit(101);
+        }
+    }
+}
+
+fn run_watched(seed: u64, running: &Running) -> Result<Summary, Failure> {
+    let list = || running.lock().expect("nobody panics with the list in hand");
+    list().push((seed, Instant::now()));
+    let result = run_seed(seed);
+    list().retain(|(other, _)| *other != seed);
+    result
+}
+
+fn work(series: &Series, next: &AtomicU64, running: &Running) -> Outcome {
+    let mut outcome = Outcome::default();
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= series.count || series.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return outcome;
+        }
+        outcome.runs += 1;
+        match run_watched(series.first.wrapping_add(number), running) {
+            Ok(summary) => outcome.total.add(&summary),
+            Err(failure) => {
+                outcome.failures.push(failure);
+                if series.until_failure {
+                    next.fetch_add(series.count, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What the simulation puts to the test: the real engine, or in its own tests a stand-in with known faults.
+
+use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::device::{Completion, Submission};
+use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
+use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::request::{Reply, Request};
+use kickcache_engine::stats::{CacheHealth, Status};
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::{
+    BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, SegmentIndex, VolumeId,
+};
+
+use crate::content::Block;
+use crate::device::SimulatedDevice;
+
+/// The boundary of an engine, as [`Engine`] has it.
+pub trait Subject: Sized {
+    /// Whether requests go on while the device of another volume is in trouble.
+    const KEEPS_NEIGHBOURS: bool;
+
+    /// Formats a cache device for volumes of these sizes.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn format(cache: &mut SimulatedDevice, uuid: [u8; 16], origin_sizes: &[u64]) -> Result<(), String>;
+    /// Opens a cache device.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn open(
+        now: Instant,
+        cache: &SimulatedDevice,
+        settings: EngineSettings,
+        volumes: &[VolumeSettings],
+    ) -> Result<Self, String>;
+    /// Whether a cache device says that it is in service.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn service(cache: &SimulatedDevice) -> Result<ServiceMark, String>;
+    /// Puts on a cache device whether it is in service, durably and outside of any run.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String>;
+    /// See [`Engine::phase`].
+    fn phase(&self) -> Phase;
+    /// See [`Engine::handle_request`].
+    fn handle_request(&mut self, now: Instant, request: Request<'_>);
+    /// See [`Engine::handle_completion`].
+    fn handle_completion(&mut self, now: Instant, completion: Completion<'_>);
+    /// See [`Engine::handle_timeout`].
+    fn handle_timeout(&mut self, now: Instant);
+    /// See [`Engine::handle_sleep`].
+    fn handle_sleep(&mut self, slept: Duration);
+    /// See [`Engine::poll_submission`].
+    fn poll_submission(&mut self) -> Option<Submission>;
+    /// See [`Engine::poll_reply`].
+    fn poll_reply(&mut self) -> Option<Reply>;
+    /// See [`Engine::poll_timeout`].
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// See [`Engine::set_mode`].
+    fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode);
+    /// See [`Engine::drain`].
+    fn drain(&mut self, now: Instant, volume: VolumeId);
+    /// See [`Engine::stop`].
+    fn stop(&mut self, now: Instant);
+    /// See [`Engine::status`].
+    fn status(&self) -> Status;
+    /// See [`Engine::health`].
+    fn health(&self) -> CacheHealth;
+    /// See [`Engine::dirty_blocks`].
+    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex>;
+    /// The blocks of which the log says that the origins have them: volume, block and checksum.
+    fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)>;
+    /// See [`Engine::pool_pages_used`].
+    fn pool_pages_used(&self) -> u32;
+    /// See [`Engine::check`].
+    fn check(&self);
+}
+
+impl Subject for Engine {
+    const KEEPS_NEIGHBOURS: bool = true;
+
+    fn format(cache: &mut SimulatedDevice, uuid: [u8; 16], origin_sizes: &[u64]) -> Result<(), String> {
+        let mut superblock = Superblock::new(uuid, cache.size()).map_err(|error| error.to_string())?;
+        for (number, size) in (0..).zip(origin_sizes) {
+            let id = superblock.add_volume(&format!("v{number}"), *size, "simulated");
+            if id != Ok(VolumeId::new(number)) {
+                return Err(format!("volume {number} got id {id:?}"));
+            }
+        }
+        let bytes = superblock.encode();
+        SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
+        prepare_marks(cache, ServiceMark::InService, uuid);
+        Ok(())
+    }
+
+    fn service(cache: &SimulatedDevice) -> Result<ServiceMark, String> {
+        let uuid = superblock(cache)?.uuid;
+        let [first, second] =
+            MARK_OFFSETS.map(|start| cache.bytes(ByteExtent { start, length: MARK_BYTES as u64 }));
+        Ok(ServiceMark::decode([&first, &second], uuid))
+    }
+
+    fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String> {
+        let uuid = superblock(cache)?.uuid;
+        prepare_marks(cache, mark, uuid);
+        Ok(())
+    }
+
+    fn open(
+        now: Instant,
+        cache: &SimulatedDevice,
+        settings: EngineSettings,
+        volumes: &[VolumeSettings],
+    ) -> Result<Engine, String> {
+        Engine::open(now, &superblock(cache)?, settings, volumes).map_err(|error| error.to_string())
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase()
+    }
+
+    fn handle_request(&mut self, now: Instant, request: Request<'_>) {
+        self.handle_request(now, request);
+    }
+
+    fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
+        self.handle_completion(now, completion);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.handle_timeout(now);
+    }
+
+    fn handle_sleep(&mut self, slept: Duration) {
+        self.handle_sleep(slept);
+    }
+
+    fn poll_submission(&mut self) -> Option<Submission> {
+        self.poll_submission()
+    }
+
+    fn poll_reply(&mut self) -> Option<Reply> {
+        self.poll_reply()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.poll_timeout()
+    }
+
+    fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
+        self.set_mode(now, volume, mode);
+    }
+
+    fn drain(&mut self, now: Instant, volume: VolumeId) {
+        self.drain(now, volume);
+    }
+
+    fn stop(&mut self, now: Instant) {
+        self.stop(now);
+    }
+
+    fn status(&self) -> Status {
+        self.status()
+    }
+
+    fn health(&self) -> CacheHealth {
+        self.health()
+    }
+
+    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
+        self.dirty_blocks(volume)
+    }
+
+    fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)> {
+        let count = u32::try_from(self.status().segments).expect("segments have numbers of 32 bits");
+        let segments = (0..count).map(SegmentIndex::new);
+        let blocks = segments.flat_map(|segment| self.blocks_in(segment));
+        blocks
+            .filter(|found| !found.is_dirty)
+            .map(|found| (found.volume, found.block, found.checksum))
+            .collect()
+    }
+
+    fn pool_pages_used(&self) -> u32 {
+        self.pool_pages_used()
+    }
+
+    fn check(&self) {
+        self.check();
+    }
+}
+
+fn superblock(cache: &SimulatedDevice) -> Result<Superblock, String> {
+    let copy = |start: u64| cache.bytes(ByteExtent { start, length: SUPERBLOCK_SIZE as u64 });
+    let [first, second] = SUPERBLOCK_OFFSETS.map(copy);
+    Superblock::decode([&first, &second], cache.size()).map_err(|error| error.to_string())
+}
+
+/// Stores a structure durably, outside of any run.
+fn prepare(cache: &mut SimulatedDevice, offset: u64, bytes: &[u8]) {
+    for (chunk, number) in bytes.chunks_exact(BLOCK_BYTES).zip(offset / BLOCK_SIZE..) {
+        cache.prepare(number, &Block::from_bytes(chunk.try_into().expect("a block")));
+    }
+}
+
+/// Stores both service marks durably, outside of any run.
+fn prepare_marks(cache: &mut SimulatedDevice, mark: ServiceMark, uuid: [u8; 16]) {
+    let bytes = mark.encode(uuid);
+    MARK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
+}

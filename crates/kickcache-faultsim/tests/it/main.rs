@@ -1,0 +1,9 @@
+//! The gate: many seeds of the fault simulation, and proof that it would find what it looks for.
+
+mod carried;
+mod gate;
+mod mutants;
+mod out_of_service;
+mod refused;
+mod scenarios;
+mod stage;

@@ -1,0 +1,332 @@
+//! A small stage for scenarios: one engine on simulated devices, driven step by step.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
+
+use std::collections::BTreeMap;
+
+use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::request::{Durability, Errno, Operation, Request, RequestId};
+use kickcache_engine::stats::Status;
+use kickcache_engine::time::{Duration, Instant, earlier};
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
+use kickcache_faultsim::content::{Block, Version};
+use kickcache_faultsim::device::SimulatedDevice;
+use kickcache_faultsim::host::{Devices, Host, Surroundings};
+use kickcache_faultsim::payload::Payload;
+use kickcache_faultsim::plan::faults::{Faults, Outage};
+use kickcache_faultsim::plan::{Latency, Plan};
+use kickcache_faultsim::queue::{Event, Queue};
+use kickcache_faultsim::random::Random;
+use kickcache_faultsim::report::Injected;
+use kickcache_faultsim::subject::Subject;
+use kickcache_faultsim::trace::{Printing, Trace};
+
+pub(crate) const VOLUME: VolumeId = VolumeId::new(0);
+
+/// The extent of whole blocks.
+pub(crate) fn blocks(first: u64, count: u64) -> ByteExtent {
+    ByteExtent { start: first * BLOCK_SIZE, length: count * BLOCK_SIZE }
+}
+
+type Ended = (Result<(), Errno>, Payload);
+
+pub(crate) struct Stage {
+    pub(crate) devices: Devices,
+    pub(crate) plan: Plan,
+    pub(crate) host: Option<Host<Engine>>,
+    queue: Queue,
+    trace: Trace,
+    injected: Injected,
+    now: Instant,
+    next_id: u32,
+    random: Random,
+    ended: BTreeMap<RequestId, Ended>,
+}
+
+const LATENCY: Latency =
+    Latency { base: Duration::from_micros(50), mean: Duration::from_micros(20), stall_permille: 0 };
+
+/// What [`Stage::new`] plays, to be changed.
+pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
+    let mut plan = Plan::draw(&mut Random::new(seed));
+    plan.cache_size = 8 << 20;
+    plan.origin_sizes = vec![16 << 20];
+    plan.volumes = vec![VolumeSettings { mode, sequential_cutoff: None, ..VolumeSettings::new(VOLUME) }];
+    plan.settings = EngineSettings {
+        fill_linger: Duration::from_millis(1),
+        origin_flush_after: Duration::from_millis(50),
+        ..EngineSettings::default()
+    };
+    (plan.cache_latency, plan.origin_latency) = (LATENCY, LATENCY);
+    plan.faults = Faults::default();
+    plan.checks_every = 64;
+    plan
+}
+
+/// The same in write-back, with limits so high that nothing is written back by itself.
+pub(crate) fn dirty_plan(seed: u64) -> Plan {
+    let mut plan = plan(Mode::WriteBack, seed);
+    let volume = &mut plan.volumes[0];
+    (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1_000, 1_010, 1_020);
+    volume.idle_after = Duration::from_millis(1_000_000);
+    plan
+}
+
+impl Stage {
+    /// A formatted cache device before one empty origin, served.
+    pub(crate) fn new(mode: Mode, seed: u64) -> Stage {
+        let mut stage = Stage::with(plan(mode, seed), seed);
+        assert_eq!(stage.open(), Phase::Running);
+        stage
+    }
+
+    pub(crate) fn with(plan: Plan, seed: u64) -> Stage {
+        let mut cache = SimulatedDevice::new(plan.cache_size);
+        Engine::format(&mut cache, [7; 16], &plan.origin_sizes).unwrap();
+        let origins = plan.origin_sizes.iter().map(|size| SimulatedDevice::new(*size)).collect();
+        Stage {
+            devices: Devices { cache, origins, noted: None },
+            plan,
+            host: None,
+            queue: Queue::default(),
+            trace: Trace::new(Printing::Silent),
+            injected: Injected::default(),
+            now: Instant::ZERO,
+            next_id: 0,
+            random: Random::new(seed),
+            ended: BTreeMap::new(),
+        }
+    }
+
+    /// Opens the cache device and waits for recovery.
+    pub(crate) fn open(&mut self) -> Phase {
+        let Plan { settings, volumes, .. } = &self.plan;
+        let engine = <Engine as Subject>::open(self.now, &self.devices.cache, *settings, volumes);
+        self.queue = Queue::default();
+        self.host = Some(Host::new(engine.unwrap(), &self.plan, self.random.split(), self.now));
+        self.until(|stage| stage.engine().phase() != Phase::Recovering);
+        self.engine().phase()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.host.as_ref().unwrap().engine
+    }
+
+    pub(crate) fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.host.as_mut().unwrap().engine
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.engine().status()
+    }
+
+    pub(crate) fn dirty(&self) -> u64 {
+        let volume = self.status().volumes[0];
+        volume.dirty_blocks + volume.unflushed_blocks
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// What goes wrong from here on.
+    pub(crate) fn set_faults(&mut self, faults: Faults, outages: Vec<Outage>) {
+        self.host.as_mut().unwrap().set_faults(faults, outages);
+    }
+
+    fn with_host<T>(&mut self, act: impl FnOnce(&mut Host<Engine>, &mut Surroundings<'_>) -> T) -> T {
+        let mut around = Surroundings {
+            now: self.now,
+            devices: &mut self.devices,
+            queue: &mut self.queue,
+            trace: &mut self.trace,
+            injected: &mut self.injected,
+            faulty: true,
+            phase_is_running: true,
+        };
+        act(self.host.as_mut().unwrap(), &mut around)
+    }
+
+    fn pump(&mut self) {
+        loop {
+            let replies = self.with_host(|host, around| host.pump(around)).unwrap();
+            if replies.is_empty() {
+                return;
+            }
+            for reply in replies {
+                let payload = self.host.as_mut().unwrap().memory.remove(reply.id).unwrap();
+                self.ended.insert(reply.id, (reply.result, payload));
+            }
+        }
+    }
+
+    /// The next thing happens; `false` if nothing ever will.
+    pub(crate) fn step(&mut self) -> bool {
+        self.pump();
+        let timeout = self.engine().poll_timeout();
+        let event = self.queue.next();
+        let Some(next) = earlier(timeout, event) else { return false };
+        self.now = self.now.max(next);
+        let now = self.now;
+        if event.is_some_and(|event| timeout.is_none_or(|timeout| event <= timeout)) {
+            match self.queue.pop().unwrap().1 {
+                Event::Apply(id) => self.with_host(|host, around| host.apply(id, around)).unwrap(),
+                Event::Complete(id) => {
+                    self.with_host(|host, around| host.complete(id, around)).unwrap();
+                }
+                Event::Client(_) | Event::Operator => {}
+            }
+        } else {
+            self.engine_mut().handle_timeout(now);
+        }
+        self.pump();
+        true
+    }
+
+    /// Lets things happen until something holds.
+    pub(crate) fn until(&mut self, holds: impl Fn(&Stage) -> bool) {
+        for _ in 0..2_000_000 {
+            self.pump();
+            if holds(self) {
+                return;
+            }
+            assert!(self.step(), "nothing will ever happen: {:?}", self.status());
+        }
+        panic!("too many steps: {:?}", self.status());
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, millis: u64) {
+        let end = self.now.plus(Duration::from_millis(millis));
+        self.pump();
+        loop {
+            let next = earlier(self.engine().poll_timeout(), self.queue.next());
+            if next.is_none_or(|next| next > end) {
+                self.now = end;
+                return;
+            }
+            self.step();
+        }
+    }
+
+    /// Asks for something; a write is of a version.
+    pub(crate) fn ask(&mut self, operation: Operation, extent: ByteExtent, version: Version) -> RequestId {
+        self.ask_of(VOLUME, operation, extent, version)
+    }
+
+    /// The same of another volume.
+    pub(crate) fn ask_of(
+        &mut self,
+        volume: VolumeId,
+        operation: Operation,
+        extent: ByteExtent,
+        version: Version,
+    ) -> RequestId {
+        self.next_id += 1;
+        let id = RequestId::new(self.next_id);
+        let payload = match operation {
+            Operation::Read => Payload::new(extent, |_| Block::Noise(1)),
+            Operation::Write(_) => Payload::stamped(volume, extent, version),
+            _ => Payload::empty(),
+        };
+        let checksums = if operation == Operation::Read { Vec::new() } else { payload.checksums() };
+        let request = Request { id, volume, operation, extent, checksums: &checksums };
+        let now = self.now;
+        self.host.as_mut().unwrap().request(now, request, payload);
+        id
+    }
+
+    pub(crate) fn has_ended(&self, id: RequestId) -> bool {
+        self.ended.contains_key(&id)
+    }
+
+    /// Waits for the end of a request.
+    pub(crate) fn finish(&mut self, id: RequestId) -> Result<Payload, Errno> {
+        self.until(|stage| stage.has_ended(id));
+        let (result, payload) = self.ended.remove(&id).unwrap();
+        result.map(|()| payload)
+    }
+
+    pub(crate) fn write(&mut self, extent: ByteExtent, version: Version) -> Result<(), Errno> {
+        let id = self.ask(Operation::Write(Durability::Volatile), extent, version);
+        self.finish(id).map(|_| ())
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), Errno> {
+        let id = self.ask(Operation::Flush, blocks(0, 0), 0);
+        self.finish(id).map(|_| ())
+    }
+
+    /// The version of a block, which must be a whole one.
+    pub(crate) fn read(&mut self, block: u64) -> Result<Version, Errno> {
+        let id = self.ask(Operation::Read, blocks(block, 1), 0);
+        let found = self.finish(id)?;
+        Ok(found.blocks[0].version(VOLUME, block).unwrap_or_else(|| panic!("block {block}: {found:?}")))
+    }
+
+    /// The versions of blocks, each a whole one.
+    pub(crate) fn read_all(&mut self, blocks: u64) -> Vec<Version> {
+        (0..blocks).map(|block| self.read(block).unwrap()).collect()
+    }
+
+    /// What the origin holds.
+    pub(crate) fn on_origin(&self, block: u64) -> Option<Version> {
+        self.devices.origins[0].blocks()[usize::try_from(block).unwrap()].version(VOLUME, block)
+    }
+
+    pub(crate) fn drain(&mut self) {
+        let now = self.now;
+        self.engine_mut().drain(now, VOLUME);
+        self.until(|stage| stage.dirty() == 0);
+    }
+
+    pub(crate) fn stop(&mut self) {
+        let now = self.now;
+        self.engine_mut().stop(now);
+        self.until(|stage| stage.engine().phase() == Phase::Stopped);
+    }
+
+    /// The process dies.
+    pub(crate) fn kill(&mut self) {
+        self.host.take().unwrap().kill(&mut self.devices);
+        self.ended.clear();
+    }
+
+    /// Two versions of some blocks and one of another, all flushed, one write more, which says so, and a kill.
+    pub(crate) fn written_twice(seed: u64) -> Stage {
+        let mut stage = Stage::with(dirty_plan(seed), seed);
+        assert_eq!(stage.open(), Phase::Running);
+        for version in [2, 3] {
+            stage.write(blocks(0, 8), version).unwrap();
+            stage.flush().unwrap();
+        }
+        stage.write(blocks(100, 1), 4).unwrap();
+        stage.flush().unwrap();
+        stage.write(blocks(101, 1), 4).unwrap();
+        stage.kill();
+        stage
+    }
+
+    /// A bit flips in the copy of a block on the cache device that holds a version.
+    pub(crate) fn rot(&mut self, block: u64, version: Version) {
+        let holds = |found: &Block| found.version(VOLUME, block) == Some(version);
+        let place = self.devices.cache.blocks().iter().position(holds).unwrap();
+        self.devices.cache.flip_bit(blocks(place as u64, 1), &mut Random::new(1));
+    }
+
+    /// The power goes off.
+    pub(crate) fn cut_power(&mut self) {
+        if self.host.is_some() {
+            self.kill();
+        }
+        self.devices.cache.cut_power(512, &mut self.random);
+        self.devices.origins[0].cut_power(512, &mut self.random);
+    }
+
+    /// The power goes off and comes back.
+    pub(crate) fn cut_and_open(&mut self) {
+        self.cut_power();
+        assert_eq!(self.open(), Phase::Running);
+    }
+}

@@ -1,0 +1,141 @@
+//! Caches by the names that people give them, ready to run.
+
+use std::str::FromStr;
+
+use kickcache_engine::config::Mode;
+use kickcache_engine::format::geometry::DEVICE_SIZE_MAX;
+use kickcache_engine::units::BLOCK_SIZE;
+
+use crate::cache_model::bare::Bare;
+use crate::cache_model::bcache::{Bcache, BcacheShape};
+use crate::cache_model::dm_cache::age::Age;
+use crate::cache_model::dm_cache::{DmCache, DmCacheShape, WriteMode};
+use crate::cache_model::lru::Lru;
+use crate::memory;
+use crate::replay::cache_model::CacheModel;
+use crate::replay::real_engine::Kickcache;
+
+/// Bytes of a block of dm-cache: lvm's default.
+const DM_BLOCK_BYTES: u64 = 64 << 10;
+/// bcache's default.
+const BCACHE_CUTOFF: u64 = 4 << 20;
+
+/// One of the caches that can be simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// No cache.
+    None,
+    /// The real engine.
+    Kickcache(Mode),
+    /// dm-cache with smq.
+    DmCache(Age, WriteMode),
+    /// bcache in write-back mode.
+    Bcache {
+        /// Sequential cut-off in bytes.
+        cutoff: u64,
+    },
+    /// A reference policy.
+    Lru,
+}
+
+/// Every name, and what it stands for.
+const NAMES: [(&str, Choice); 10] = [
+    ("none", Choice::None),
+    ("kickcache", Choice::Kickcache(Mode::WriteThrough)),
+    ("kickcache-write-back", Choice::Kickcache(Mode::WriteBack)),
+    ("dm-cache", Choice::DmCache(Age::REPAIRED, WriteMode::Through)),
+    ("dm-cache-write-back", Choice::DmCache(Age::REPAIRED, WriteMode::Back)),
+    ("dm-cache-4.11", Choice::DmCache(Age::LINUX_4_11, WriteMode::Through)),
+    ("dm-cache-4.12-rc1", Choice::DmCache(Age::LINUX_4_12_RC1, WriteMode::Through)),
+    ("bcache", Choice::Bcache { cutoff: BCACHE_CUTOFF }),
+    ("bcache-no-cutoff", Choice::Bcache { cutoff: 0 }),
+    ("lru", Choice::Lru),
+];
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Choice, String> {
+        let found = NAMES.iter().find(|known| known.0 == name).map(|known| known.1);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = NAMES.iter().map(|known| known.0).collect();
+            format!("no cache is called `{name}`; there are {}", names.join(", "))
+        })
+    }
+}
+
+impl Choice {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
+    }
+
+    /// About what its largest tables take.
+    fn table_bytes(self, cache_bytes: u64, origin_bytes: u64) -> u64 {
+        match self {
+            Choice::None | Choice::Lru => 0,
+            Choice::Kickcache(_) => memory::of_engine(cache_bytes),
+            Choice::DmCache(..) => (cache_bytes * 8).saturating_add(origin_bytes) / DM_BLOCK_BYTES * 4,
+            Choice::Bcache { .. } => origin_bytes / BLOCK_SIZE * 4,
+        }
+    }
+
+    /// An empty one.
+    ///
+    /// # Errors
+    /// A sentence if the sizes are impossible.
+    pub fn start(
+        self,
+        cache_bytes: u64,
+        origin_bytes: u64,
+        seed: u64,
+    ) -> Result<Box<dyn CacheModel>, String> {
+        if self != Choice::None && cache_bytes > DEVICE_SIZE_MAX {
+            return Err(format!("a cache has at most {DEVICE_SIZE_MAX} bytes, this one {cache_bytes}"));
+        }
+        memory::check(self.table_bytes(cache_bytes, origin_bytes))?;
+        Ok(match self {
+            Choice::None => Box::new(Bare::default()),
+            Choice::Kickcache(mode) => {
+                let change = |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = mode;
+                Box::new(
+                    Kickcache::new(cache_bytes, origin_bytes, change).map_err(|error| error.to_string())?,
+                )
+            }
+            Choice::DmCache(age, mode) => {
+                let shape =
+                    DmCacheShape { age, block_bytes: DM_BLOCK_BYTES, cache_bytes, origin_bytes, mode };
+                Box::new(DmCache::new(shape))
+            }
+            Choice::Bcache { cutoff } => {
+                let shape = BcacheShape { cache_bytes, origin_bytes, sequential_cutoff: cutoff, seed };
+                Box::new(Bcache::new(shape))
+            }
+            Choice::Lru => Box::new(Lru::new(cache_bytes)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_and_starts() {
+        for (name, choice) in NAMES {
+            assert_eq!(name.parse(), Ok(choice));
+            assert_eq!(choice.name(), name);
+            assert!(choice.start(256 << 20, 1 << 30, 1).is_ok(), "{name}");
+        }
+        for (name, choice) in NAMES.into_iter().filter(|(name, _)| *name != "none") {
+            for cache_bytes in [DEVICE_SIZE_MAX + 4_096, u64::MAX] {
+                let sentence = choice.start(cache_bytes, 1 << 30, 1).err().unwrap();
+                assert!(sentence.contains("a cache has at most"), "{name}: {sentence}");
+            }
+        }
+        assert!(Choice::None.start(u64::MAX, 1 << 30, 1).is_ok(), "there is none of that size");
+        let sentence = Choice::Bcache { cutoff: 0 }.start(1 << 30, 1 << 60, 1).err().unwrap();
+        assert!(sentence.contains("of memory"), "{sentence}");
+        assert!("zfs".parse::<Choice>().unwrap_err().contains("dm-cache-4.11"));
+    }
+}

@@ -1,0 +1,363 @@
+//! smq, the policy of dm-cache: which misses are promoted, and who has to leave for them.
+//!
+//! Leaves out: hints of an earlier life, and writeback beside other work of Linux 4.11.
+
+use kickcache_engine::time::Instant;
+
+use crate::cache_model::dm_cache::age::{Age, Victims};
+use crate::cache_model::dm_cache::levels::{End, Entry, LEVELS, Levels, Top};
+
+const NONE: u32 = u32::MAX;
+const SECOND: u64 = 1_000_000_000;
+/// Blocks of the cache that a block of the hotspot queue covers, at most.
+const HOTSPOT_SHARE: u64 = 16;
+/// Seconds of a period of demotion: who was used in the last one or two may stay.
+const DEMOTE_PERIOD: u64 = 60;
+/// What 4.11 raises the threshold by, by sixteenths of the hit ratio.
+const TABLE: [u8; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
+
+/// Hits and misses of a queue, in one of its periods.
+#[derive(Clone, Copy, Debug, Default)]
+struct Statistics {
+    hits: u64,
+    misses: u64,
+}
+
+impl Statistics {
+    fn count(&mut self, level: u8) {
+        if level >= LEVELS * 3 / 4 { self.hits += 1 } else { self.misses += 1 }
+    }
+
+    /// Hits in 1/16 of all, rounded down.
+    fn sixteenths(&self) -> u64 {
+        (self.hits * 16).checked_div(self.hits + self.misses).unwrap_or(0)
+    }
+}
+
+/// How well the hotspot queue knows what is hot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Confidence {
+    Poor,
+    Fair,
+    Well,
+}
+
+/// What kind of access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Want {
+    Read,
+    Write,
+    /// A write of a whole block, which needs no copy.
+    WholeWrite,
+}
+
+/// The policy's memory.
+#[derive(Clone, Debug)]
+pub(super) struct Smq {
+    age: Age,
+    entries: Vec<Entry>,
+    clean: Levels,
+    dirty: Levels,
+    /// The period in which a cached block was last hit.
+    hit_in: Vec<u32>,
+    free: Vec<u32>,
+    cache_statistics: Statistics,
+    cache_period: u32,
+    cache_period_ends: Instant,
+    demote_period: u32,
+    demote_period_ends: Instant,
+    hotspots: Hotspots,
+    /// Level from which on a read's miss is promoted.
+    threshold: u8,
+}
+
+/// The hotspot queue.
+#[derive(Clone, Debug)]
+struct Hotspots {
+    entries: Vec<Entry>,
+    levels: Levels,
+    /// Blocks of the cache that one covers.
+    blocks: u64,
+    /// By hotspot block: its entry.
+    of_block: Vec<u32>,
+    /// By entry: its hotspot block.
+    block_of: Vec<u32>,
+    hit_in: Vec<u32>,
+    used: u32,
+    statistics: Statistics,
+    tick: u32,
+    period_ends: Instant,
+    jump: u8,
+}
+
+impl Hotspots {
+    fn new(cache_blocks: u32, origin_blocks: u64) -> Hotspots {
+        let count = (cache_blocks / 4).max(1024);
+        let mut blocks = HOTSPOT_SHARE;
+        while blocks > 1 && blocks * u64::from(count) > origin_blocks {
+            blocks /= 2;
+        }
+        let in_top = (count / 64).min(cache_blocks / u32::try_from(blocks).expect("at most 16"));
+        let of_block = usize::try_from(origin_blocks.div_ceil(blocks)).expect("fits the address space");
+        Hotspots {
+            entries: vec![Entry::default(); count as usize],
+            levels: Levels::new(Some(Top { levels: 8, entries: in_top })),
+            blocks,
+            of_block: vec![NONE; of_block],
+            block_of: vec![NONE; count as usize],
+            hit_in: vec![NONE; count as usize],
+            used: 0,
+            statistics: Statistics::default(),
+            tick: 0,
+            period_ends: Instant::ZERO,
+            jump: 1,
+        }
+    }
+
+    /// Counts an access; gives the level that its block has now.
+    fn touch(&mut self, block: u64) -> u8 {
+        let hotspot = usize::try_from(block / self.blocks).expect("blocks are on the origin");
+        let found = self.of_block[hotspot];
+        if found == NONE {
+            self.statistics.misses += 1;
+            return self.insert(hotspot);
+        }
+        self.statistics.count(self.entries[found as usize].level);
+        let seen = std::mem::replace(&mut self.hit_in[found as usize], self.tick);
+        let jump = if seen == self.tick { 0 } else { self.jump };
+        self.levels.raise(&mut self.entries, found, jump, 0);
+        self.entries[found as usize].level
+    }
+
+    fn insert(&mut self, hotspot: usize) -> u8 {
+        let index = if (self.used as usize) < self.entries.len() {
+            self.used += 1;
+            self.used - 1
+        } else {
+            let index = self.levels.lowest(LEVELS).expect("all entries are queued");
+            self.levels.remove(&mut self.entries, index);
+            self.of_block[self.block_of[index as usize] as usize] = NONE;
+            index
+        };
+        self.of_block[hotspot] = index;
+        self.block_of[index as usize] = u32::try_from(hotspot).expect("fewer than blocks");
+        self.hit_in[index as usize] = NONE;
+        self.levels.push(&mut self.entries, index, End::Newest);
+        self.entries[index as usize].level
+    }
+
+    fn confidence(&self) -> Confidence {
+        match self.statistics.sixteenths() {
+            0 => Confidence::Poor,
+            1 => Confidence::Fair,
+            _ => Confidence::Well,
+        }
+    }
+
+    /// Once a second.
+    fn end_period(&mut self, surplus_to: End) {
+        self.jump = match self.confidence() {
+            Confidence::Poor => 4,
+            Confidence::Fair => 2,
+            Confidence::Well => 1,
+        };
+        self.levels.redistribute(&mut self.entries, surplus_to);
+        self.statistics = Statistics::default();
+    }
+}
+
+impl Smq {
+    pub(super) fn new(age: Age, cache_blocks: u32, origin_blocks: u64) -> Smq {
+        Smq {
+            age,
+            entries: vec![Entry::default(); cache_blocks as usize],
+            clean: Levels::new(None),
+            dirty: Levels::new(None),
+            hit_in: vec![NONE; cache_blocks as usize],
+            free: (0..cache_blocks).collect(),
+            cache_statistics: Statistics::default(),
+            cache_period: 0,
+            cache_period_ends: Instant::ZERO,
+            demote_period: 2,
+            demote_period_ends: Instant::ZERO,
+            hotspots: Hotspots::new(cache_blocks, origin_blocks),
+            threshold: LEVELS,
+        }
+    }
+
+    pub(super) fn free_count(&self) -> u32 {
+        u32::try_from(self.free.len()).expect("came from 32 bits")
+    }
+
+    pub(super) fn dirty_count(&self) -> u32 {
+        self.dirty.count()
+    }
+
+    const fn surplus_to(&self) -> End {
+        if self.age.uses_table { End::Oldest } else { End::Newest }
+    }
+
+    /// The clock of the policy: about once for each access's latency.
+    pub(super) fn tick(&mut self, now: Instant) {
+        let after = |seconds: u64| Instant::from_nanos(now.as_nanos() + seconds * SECOND);
+        if now >= self.demote_period_ends {
+            self.demote_period += 1;
+            self.demote_period_ends = after(DEMOTE_PERIOD);
+        }
+        self.hotspots.tick = self.hotspots.tick.wrapping_add(1);
+        self.set_threshold();
+        let surplus_to = self.surplus_to();
+        if now >= self.hotspots.period_ends {
+            self.hotspots.period_ends = after(1);
+            self.hotspots.end_period(surplus_to);
+        }
+        if now >= self.cache_period_ends {
+            self.cache_period_ends = after(self.age.cache_period);
+            self.cache_period += 1;
+            self.dirty.redistribute(&mut self.entries, surplus_to);
+            self.clean.redistribute(&mut self.entries, surplus_to);
+            self.cache_statistics = Statistics::default();
+        }
+    }
+
+    fn set_threshold(&mut self) {
+        let confidence = self.hotspots.confidence();
+        let below =
+            if self.age.uses_table { self.below_top_by_table(confidence) } else { below_top(confidence) };
+        self.threshold = LEVELS - below;
+    }
+
+    /// The threshold of 4.11, in levels below the top.
+    fn below_top_by_table(&self, confidence: Confidence) -> u8 {
+        let sixteenths = usize::try_from(self.cache_statistics.sixteenths()).expect("at most 16");
+        let full = if self.free.is_empty() { TABLE[sixteenths] } else { 32 };
+        match confidence {
+            Confidence::Poor => full / 4,
+            Confidence::Fair => full / 2,
+            Confidence::Well => full,
+        }
+    }
+
+    /// A cached block was accessed.
+    pub(super) fn on_hit(&mut self, index: u32, block: u64) {
+        if self.age.every_access_counts {
+            self.hotspots.touch(block);
+        }
+        let entry = self.entries[index as usize];
+        self.cache_statistics.count(entry.level);
+        let seen = std::mem::replace(&mut self.hit_in[index as usize], self.cache_period);
+        if !entry.is_queued || seen == self.cache_period {
+            return;
+        }
+        let period = self.demote_period;
+        if self.is_dirty(index) {
+            self.dirty.raise(&mut self.entries, index, 1, period);
+        } else {
+            self.clean.raise(&mut self.entries, index, 1, period);
+        }
+    }
+
+    /// A block that is not cached was accessed: is it worth a promotion?
+    pub(super) fn on_miss(&mut self, block: u64, want: Want) -> bool {
+        self.cache_statistics.misses += 1;
+        let level = self.hotspots.touch(block);
+        match want {
+            Want::WholeWrite if !self.free.is_empty() => true,
+            Want::Read => level >= self.threshold,
+            Want::Write | Want::WholeWrite => {
+                let more = if self.age.uses_table { 2 } else { 0 };
+                level >= self.threshold + more
+            }
+        }
+    }
+
+    /// Takes a block of the cache for a promotion.
+    pub(super) fn take_free(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    pub(super) fn give_back(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    /// A promotion is done.
+    pub(super) fn on_promoted(&mut self, index: u32, dirty: bool) {
+        let level = if self.age.enters_at_top { LEVELS - 1 } else { 0 };
+        let period = self.demote_period;
+        self.entries[index as usize] = Entry { level, period, is_dirty: dirty, ..Entry::default() };
+        self.hit_in[index as usize] = NONE;
+        self.requeue(index);
+    }
+
+    pub(super) fn is_dirty(&self, index: u32) -> bool {
+        self.entries[index as usize].is_dirty
+    }
+
+    /// Puts an entry that is in no queue last into its level.
+    pub(super) fn requeue(&mut self, index: u32) {
+        let queue = if self.is_dirty(index) { &mut self.dirty } else { &mut self.clean };
+        queue.push(&mut self.entries, index, End::Newest);
+    }
+
+    fn unqueue(&mut self, index: u32) {
+        let queue = if self.is_dirty(index) { &mut self.dirty } else { &mut self.clean };
+        queue.remove(&mut self.entries, index);
+    }
+
+    /// Notes that a block is dirty, or clean.
+    pub(super) fn set_dirty(&mut self, index: u32, dirty: bool) {
+        if self.is_dirty(index) == dirty {
+            return;
+        }
+        let is_queued = self.entries[index as usize].is_queued;
+        if is_queued {
+            self.unqueue(index);
+        }
+        self.entries[index as usize].is_dirty = dirty;
+        if is_queued {
+            self.requeue(index);
+        }
+    }
+
+    /// Takes the clean block that has to leave out of its queue.
+    pub(super) fn take_victim(&mut self) -> Option<u32> {
+        let index = match self.age.victims {
+            Victims::Any => self.clean.lowest(LEVELS),
+            Victims::LowerHalf => self.clean.lowest(LEVELS / 2),
+            Victims::Rested => {
+                let is_rested = |index: &u32| self.entries[*index as usize].period + 2 <= self.demote_period;
+                (0..LEVELS).find_map(|level| self.clean.oldest(level).filter(is_rested))
+            }
+        }?;
+        self.unqueue(index);
+        Some(index)
+    }
+
+    /// Takes the dirty block that is written back next out of its queue.
+    pub(super) fn take_writeback(&mut self) -> Option<u32> {
+        let index = self.dirty.lowest(LEVELS)?;
+        self.unqueue(index);
+        Some(index)
+    }
+
+    /// Fills the cache with clean blocks that were used before: their levels are those after a redistribution.
+    pub(super) fn fill(&mut self) -> Vec<u32> {
+        let filled: Vec<u32> = std::mem::take(&mut self.free);
+        for index in &filled {
+            self.entries[*index as usize] = Entry::default();
+            self.clean.push(&mut self.entries, *index, End::Newest);
+        }
+        let surplus_to = self.surplus_to();
+        self.clean.redistribute(&mut self.entries, surplus_to);
+        filled
+    }
+}
+
+/// The threshold since 4.12, in levels below the top.
+const fn below_top(confidence: Confidence) -> u8 {
+    match confidence {
+        Confidence::Poor => 16,
+        Confidence::Fair => 32,
+        Confidence::Well => 64,
+    }
+}

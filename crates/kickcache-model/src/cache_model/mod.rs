@@ -1,0 +1,9 @@
+//! Models of the other ways to do it: no cache at all, the caches of Linux, and reference_policies.
+
+pub mod bare;
+pub mod bcache;
+pub mod choice;
+pub mod dm_cache;
+pub mod lru;
+pub mod optimal;
+mod parts;

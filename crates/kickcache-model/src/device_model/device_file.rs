@@ -1,0 +1,216 @@
+//! Devices as people describe them: a TOML file with a name and one table that says what kind of device it is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device_model::DeviceModel;
+use crate::device_model::cloud::{Cloud, CloudParameters};
+use crate::device_model::disk::{Disk, DiskParameters};
+use crate::device_model::mirror::Mirror;
+use crate::device_model::remote::{Remote, RemoteParameters};
+use crate::device_model::ssd::{Ssd, SsdParameters};
+
+/// The devices that come with the program: what they are called, and their files.
+const BUILT_IN: [(&str, &str); 8] = [
+    ("mirrored-5400", include_str!("../../devices/mirrored-5400.toml")),
+    ("disk-7200", include_str!("../../devices/disk-7200.toml")),
+    ("article-ssd", include_str!("../../devices/article-ssd.toml")),
+    ("cloud-slow", include_str!("../../devices/cloud-slow.toml")),
+    ("cloud-fast-20g", include_str!("../../devices/cloud-fast-20g.toml")),
+    ("cloud-fast-80g", include_str!("../../devices/cloud-fast-80g.toml")),
+    ("network-disk", include_str!("../../devices/network-disk.toml")),
+    ("object-store", include_str!("../../devices/object-store.toml")),
+];
+
+/// A file as it is written.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<DiskParameters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mirror: Option<DiskParameters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ssd: Option<SsdParameters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capped: Option<CloudParameters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote: Option<RemoteParameters>,
+}
+
+/// What kind of device, and what it is like.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum DeviceKind {
+    /// A rotating disk.
+    Disk(DiskParameters),
+    /// Two equal rotating disks with the same data.
+    Mirror(DiskParameters),
+    /// A flash disk.
+    Ssd(SsdParameters),
+    /// A disk with a cap on operations and bandwidth.
+    Capped(CloudParameters),
+    /// A disk behind a network, or an object store.
+    Remote(RemoteParameters),
+}
+
+/// A device and its name.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DeviceFile {
+    /// What people call it.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+}
+
+impl DeviceFile {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub fn parse(text: &str) -> Result<DeviceFile, String> {
+        let file: File = toml::from_str(text).map_err(|error| sentence(&error, text))?;
+        let kinds = [
+            file.disk.map(DeviceKind::Disk),
+            file.mirror.map(DeviceKind::Mirror),
+            file.ssd.map(DeviceKind::Ssd),
+            file.capped.map(DeviceKind::Capped),
+            file.remote.map(DeviceKind::Remote),
+        ];
+        let mut found = kinds.into_iter().flatten();
+        match (found.next(), found.next()) {
+            (Some(kind), None) => {
+                kind.check()?;
+                Ok(DeviceFile { name: file.name, kind })
+            }
+            (None, _) => {
+                Err("it has none of the tables [disk], [mirror], [ssd], [capped] and [remote]; write one"
+                    .into())
+            }
+            (Some(_), Some(_)) => Err("it has more than one table; a device is one thing, keep one".into()),
+        }
+    }
+
+    /// The text of a file that says the same.
+    ///
+    /// # Panics
+    /// Never: numbers and names can be written.
+    pub fn text(&self) -> String {
+        let mut file =
+            File { name: self.name.clone(), disk: None, mirror: None, ssd: None, capped: None, remote: None };
+        match self.kind {
+            DeviceKind::Disk(parameters) => file.disk = Some(parameters),
+            DeviceKind::Mirror(parameters) => file.mirror = Some(parameters),
+            DeviceKind::Ssd(parameters) => file.ssd = Some(parameters),
+            DeviceKind::Capped(parameters) => file.capped = Some(parameters),
+            DeviceKind::Remote(parameters) => file.remote = Some(parameters),
+        }
+        toml::to_string(&file).expect("numbers and names can be written")
+    }
+
+    /// The device at rest.
+    pub fn start(&self, seed: u64) -> Box<dyn DeviceModel> {
+        match self.kind {
+            DeviceKind::Disk(parameters) => Box::new(Disk::new(parameters, seed)),
+            DeviceKind::Mirror(parameters) => Box::new(Mirror::new(parameters, seed)),
+            DeviceKind::Ssd(parameters) => Box::new(Ssd::new(parameters, seed)),
+            DeviceKind::Capped(parameters) => Box::new(Cloud::new(parameters, seed)),
+            DeviceKind::Remote(parameters) => Box::new(Remote::new(parameters, seed)),
+        }
+    }
+}
+
+/// What the reader of TOML said, in one line.
+fn sentence(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().trim().replace('\n', "; ");
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) if !before.is_empty() => {
+            format!("line {}: {message}", before.matches('\n').count() + 1)
+        }
+        Some(_) | None => message,
+    }
+}
+
+impl DeviceKind {
+    /// Whether a device can be like that.
+    fn check(&self) -> Result<(), String> {
+        let figures = match self {
+            DeviceKind::Disk(disk) | DeviceKind::Mirror(disk) => disk.figures(),
+            DeviceKind::Ssd(ssd) => ssd.figures(),
+            DeviceKind::Capped(cloud) => cloud.figures(),
+            DeviceKind::Remote(remote) => remote.figures(),
+        };
+        figures.iter().try_for_each(|(name, value, range)| range.check(name, *value))
+    }
+}
+
+/// A device that comes with the program.
+pub fn built_in(name: &str) -> Option<DeviceFile> {
+    let text = BUILT_IN.iter().find(|device| device.0 == name)?.1;
+    Some(DeviceFile::parse(text).expect("a test reads every file"))
+}
+
+/// What the devices are called that come with the program.
+pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|device| device.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_device_can_be_read_and_written() {
+        for name in built_in_names() {
+            let device = built_in(name).unwrap();
+            assert_eq!(DeviceFile::parse(&device.text()).unwrap(), device, "{name}");
+        }
+    }
+
+    #[test]
+    fn files_agree_with_the_parameters_in_the_code() {
+        let kind = |name| built_in(name).unwrap().kind;
+        assert_eq!(kind("mirrored-5400"), DeviceKind::Mirror(DiskParameters::rpm_5400()));
+        assert_eq!(kind("disk-7200"), DeviceKind::Disk(DiskParameters::rpm_7200()));
+        assert_eq!(kind("article-ssd"), DeviceKind::Ssd(SsdParameters::articles()));
+    }
+
+    #[test]
+    fn a_file_with_no_kind_or_a_wrong_word_is_refused() {
+        let sentence = DeviceFile::parse("name = 'x'").unwrap_err();
+        assert!(sentence.contains("none of the tables"), "{sentence}");
+        let sentence = DeviceFile::parse("name = 'x'\n[ssd]\nspeed = 3").unwrap_err();
+        assert!(sentence.starts_with("line 3: ") && sentence.contains("speed"), "{sentence}");
+        assert!(!sentence.contains('\n'), "{sentence}");
+    }
+
+    #[test]
+    fn what_a_table_leaves_out_is_as_in_the_textbook() {
+        let device = DeviceFile::parse("name = 'x'\n[disk]\nrpm = 15000").unwrap();
+        let textbook = DiskParameters::rpm_7200();
+        assert_eq!(device.kind, DeviceKind::Disk(DiskParameters { rpm: 15_000.0, ..textbook }));
+        let device = DeviceFile::parse("name = 'x'\n[capped]\niops = 500.0\nbandwidth = 1e8").unwrap();
+        assert!(matches!(device.kind, DeviceKind::Capped(cloud) if cloud.slice > 0.0));
+    }
+
+    #[test]
+    fn figures_that_no_device_has_are_refused() {
+        let tables = [
+            "[disk]\nrpm = 0",
+            "[disk]\nrpm = -7200",
+            "[disk]\nheads = 0",
+            "[disk]\ntrack_bytes = 0",
+            "[disk]\nhit = [5.0, 1.0]",
+            "[mirror]\nblocked_permille = 2000",
+            "[ssd]\nbandwidth = 0",
+            "[ssd]\nread_median = nan",
+            "[ssd]\nsigma = inf",
+            "[ssd]\ndies = 4294967295",
+            "[capped]\niops = 0\nbandwidth = 1e8",
+            "[capped]\niops = 10\nbandwidth = 1e8\noperation_bytes = 0",
+        ];
+        for table in tables {
+            let sentence = DeviceFile::parse(&format!("name = 'x'\n{table}")).unwrap_err();
+            assert!(sentence.contains("was expected"), "{table}: {sentence}");
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! A rotating disk: seek, rotation, a segmented read cache, a volatile write cache and command queueing.
+//!
+//! The angle of the platters is a function of absolute time. Among the first commands of the queue the one that
+//! can start soonest goes first (SPTF); its unfairness is what gives a busy disk its long tail.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use kickcache_engine::time::{Instant, earlier};
+use serde::{Deserialize, Serialize};
+
+use crate::device_model::{
+    DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, micros, span,
+};
+use crate::random::Random;
+
+/// What a disk is like. Times are in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DiskParameters {
+    /// Revolutions a minute.
+    pub rpm: f64,
+    /// Bytes of a track.
+    pub track_bytes: u64,
+    /// Tracks of a cylinder.
+    pub heads: u64,
+    /// Seek time over `d` cylinders: `constant + root * sqrt(d) + linear * d`.
+    pub seek_constant: f64,
+    /// See `seek_constant`.
+    pub seek_root: f64,
+    /// See `seek_constant`.
+    pub seek_linear: f64,
+    /// Time to another track of the same cylinder.
+    pub settle: f64,
+    /// Fixed cost of a command that goes to the medium.
+    pub overhead: f64,
+    /// Segments of the read cache.
+    pub segments: usize,
+    /// Bytes of a segment, and how far read-ahead goes.
+    pub segment_bytes: u64,
+    /// Shortest and longest time of a command that the caches answer.
+    pub hit: (f64, f64),
+    /// Probability in 1/1000 that such a command waits for the medium's command.
+    pub blocked_permille: u64,
+    /// Shortest and longest such wait.
+    pub blocked: (f64, f64),
+    /// Commands that the drive chooses among.
+    pub queue_depth: usize,
+    /// Bytes of the volatile write cache.
+    pub write_cache_bytes: u64,
+}
+
+impl Default for DiskParameters {
+    /// The textbook's disk.
+    fn default() -> DiskParameters {
+        DiskParameters::rpm_7200()
+    }
+}
+
+impl DiskParameters {
+    /// What can be wrong with a description.
+    pub(crate) fn figures(&self) -> Figures {
+        use Range::{NotNegative, Positive, UpTo};
+        vec![
+            ("rpm", self.rpm, Positive),
+            ("track_bytes", bytes(self.track_bytes), Positive),
+            ("heads", bytes(self.heads), Positive),
+            ("seek_constant", self.seek_constant, NotNegative),
+            ("seek_root", self.seek_root, NotNegative),
+            ("seek_linear", self.seek_linear, NotNegative),
+            ("settle", self.settle, NotNegative),
+            ("overhead", self.overhead, NotNegative),
+            ("segment_bytes", bytes(self.segment_bytes), Positive),
+            ("the first of hit", self.hit.0, UpTo(self.hit.1)),
+            ("the second of hit", self.hit.1, NotNegative),
+            ("blocked_permille", bytes(self.blocked_permille), UpTo(1_000.0)),
+            ("the first of blocked", self.blocked.0, UpTo(self.blocked.1)),
+            ("the second of blocked", self.blocked.1, NotNegative),
+            ("queue_depth", bytes(self.queue_depth as u64), Positive),
+        ]
+    }
+
+    /// A 2.5 inch, 5400 rpm drive of 4 TB, fitted to a published measurement of two of them as a mirror.
+    pub const fn rpm_5400() -> DiskParameters {
+        DiskParameters {
+            rpm: 5_400.0,
+            track_bytes: 1_500_000,
+            heads: 8,
+            seek_constant: 2_900.0,
+            seek_root: 20.9,
+            seek_linear: 0.0221,
+            settle: 2_030.0,
+            overhead: 500.0,
+            segments: 240,
+            segment_bytes: 128 << 10,
+            hit: (70.0, 200.0),
+            blocked_permille: 300,
+            blocked: (500.0, 1_500.0),
+            queue_depth: 32,
+            write_cache_bytes: 32 << 20,
+        }
+    }
+
+    /// A 3.5 inch, 7200 rpm drive of 4 TB.
+    pub const fn rpm_7200() -> DiskParameters {
+        DiskParameters {
+            rpm: 7_200.0,
+            heads: 10,
+            seek_constant: 800.0,
+            seek_linear: 0.0166,
+            settle: 600.0,
+            overhead: 200.0,
+            segments: 128,
+            segment_bytes: 512 << 10,
+            write_cache_bytes: 64 << 20,
+            ..DiskParameters::rpm_5400()
+        }
+    }
+
+    fn revolution(&self) -> f64 {
+        60e6 / self.rpm
+    }
+
+    fn transfer(&self, length: u64) -> f64 {
+        bytes(length) / bytes(self.track_bytes) * self.revolution()
+    }
+
+    fn cylinder(&self, offset: u64) -> u64 {
+        offset / self.track_bytes / self.heads
+    }
+
+    /// Time until the head stands over `offset`, if the move starts at `now` from `head`.
+    fn position(&self, now: f64, head: u64, offset: u64) -> f64 {
+        let seek = match self.cylinder(head).abs_diff(self.cylinder(offset)) {
+            0 => self.settle,
+            distance => {
+                self.seek_constant
+                    + self.seek_root * bytes(distance).sqrt()
+                    + self.seek_linear * bytes(distance)
+            }
+        };
+        let angle = bytes(offset % self.track_bytes) / bytes(self.track_bytes);
+        let arrival = ((now + seek) / self.revolution()).fract();
+        seek + (angle - arrival).rem_euclid(1.0) * self.revolution()
+    }
+}
+
+/// What the medium is working on.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    until: Instant,
+    offset: u64,
+    length: u64,
+    /// The command that ends with the job; a destage has none.
+    command: Option<ModelRequest>,
+}
+
+/// A write that is only in the volatile cache.
+#[derive(Clone, Copy, Debug)]
+struct Dirty {
+    length: u64,
+    /// Which write, in the order of acknowledgement.
+    order: u64,
+}
+
+/// A flush that waits for the writes up to `order`.
+#[derive(Clone, Copy, Debug)]
+struct PendingFlush {
+    token: u64,
+    order: u64,
+}
+
+/// A rotating disk in virtual time.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    parameters: DiskParameters,
+    random: Random,
+    head: u64,
+    /// When the medium last became idle, and whether it reads ahead since then.
+    idle_since: Instant,
+    reads_ahead: bool,
+    job: Option<Job>,
+    queue: VecDeque<ModelRequest>,
+    /// Start and end of what the read cache holds, the most recently used first.
+    segments: VecDeque<(u64, u64)>,
+    dirty: BTreeMap<u64, Dirty>,
+    dirty_bytes: u64,
+    /// Writes that wait for room in the cache.
+    stalled: VecDeque<ModelRequest>,
+    flushes: VecDeque<PendingFlush>,
+    write_count: u64,
+    endings: Endings,
+}
+
+impl Disk {
+    /// A disk at rest.
+    pub fn new(parameters: DiskParameters, seed: u64) -> Disk {
+        Disk {
+            parameters,
+            random: Random::new(seed),
+            head: 0,
+            idle_since: Instant::ZERO,
+            reads_ahead: false,
+            job: None,
+            queue: VecDeque::new(),
+            segments: VecDeque::new(),
+            dirty: BTreeMap::new(),
+            dirty_bytes: 0,
+            stalled: VecDeque::new(),
+            flushes: VecDeque::new(),
+            write_count: 0,
+            endings: Endings::default(),
+        }
+    }
+
+    /// Whether no command waits for the medium.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.job.is_none_or(|job| job.command.is_none())
+    }
+
+    /// The byte offset behind the last command of the medium, where the head is.
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    fn advance(&mut self, now: Instant) {
+        while let Some(job) = self.job.filter(|job| job.until <= now) {
+            self.finish(job);
+            self.start(job.until);
+        }
+    }
+
+    fn finish(&mut self, job: Job) {
+        self.job = None;
+        self.head = job.offset + job.length;
+        self.idle_since = job.until;
+        self.reads_ahead = false;
+        if let Some(command) = job.command {
+            self.endings.push(job.until, command.token);
+            if command.operation == ModelOperation::Read {
+                self.remember(command.offset, command.offset + command.length);
+                self.reads_ahead = true;
+            }
+        }
+        self.admit_stalled(job.until);
+        self.finish_flushes(job.until);
+    }
+
+    fn finish_flushes(&mut self, now: Instant) {
+        while let Some(flush) = self.flushes.front().copied() {
+            let waits = self.dirty.values().any(|dirty| dirty.order <= flush.order)
+                || self.job.is_some_and(|job| job.command.is_none());
+            if waits {
+                return;
+            }
+            self.flushes.pop_front();
+            self.endings.push(now, flush.token);
+        }
+    }
+
+    /// Chooses the medium's next job.
+    fn start(&mut self, now: Instant) {
+        if self.job.is_some() {
+            return;
+        }
+        let crowded = self.dirty_bytes > self.parameters.write_cache_bytes / 2;
+        let command = self.soonest_command(now);
+        let destage = (command.is_none() || crowded || !self.flushes.is_empty())
+            .then(|| self.soonest_destage(now))
+            .flatten();
+        match (command, destage) {
+            (None, None) => {}
+            (Some((_, index)), None) => self.start_command(now, index),
+            (None, Some((_, offset))) => self.start_destage(now, offset),
+            (Some((command_at, index)), Some((destage_at, offset))) => {
+                if command_at <= destage_at {
+                    self.start_command(now, index);
+                } else {
+                    self.start_destage(now, offset);
+                }
+            }
+        }
+    }
+
+    fn position(&self, now: Instant, offset: u64) -> f64 {
+        let streaming = offset == self.head && now == self.idle_since;
+        if streaming { 0.0 } else { self.parameters.position(micros(now), self.head, offset) }
+    }
+
+    fn soonest_command(&self, now: Instant) -> Option<(f64, usize)> {
+        let candidates = self.queue.iter().take(self.parameters.queue_depth).enumerate();
+        candidates
+            .map(|(index, command)| (self.position(now, command.offset), index))
+            .min_by(|one, two| one.0.total_cmp(&two.0))
+    }
+
+    fn soonest_destage(&self, now: Instant) -> Option<(f64, u64)> {
+        let (after, before) = (self.dirty.range(self.head..), self.dirty.range(..self.head).rev());
+        after
+            .take(32)
+            .chain(before.take(32))
+            .map(|(offset, _)| (self.position(now, *offset), *offset))
+            .min_by(|one, two| one.0.total_cmp(&two.0))
+    }
+
+    fn start_command(&mut self, now: Instant, index: usize) {
+        let command = self.queue.remove(index).expect("the index was just found");
+        self.begin(
+            now,
+            Job { until: now, offset: command.offset, length: command.length, command: Some(command) },
+        );
+    }
+
+    /// Writes a dirty extent and those that follow it without a gap.
+    fn start_destage(&mut self, now: Instant, offset: u64) {
+        let mut end = offset;
+        while let Some(dirty) = self.dirty.remove(&end) {
+            self.dirty_bytes -= dirty.length;
+            end += dirty.length;
+            if end - offset >= 1 << 20 {
+                break;
+            }
+        }
+        self.begin(now, Job { until: now, offset, length: end - offset, command: None });
+    }
+
+    fn begin(&mut self, now: Instant, mut job: Job) {
+        let streaming = job.offset == self.head && now == self.idle_since;
+        let overhead =
+            if streaming { 0.0 } else { self.position(now, job.offset) + self.parameters.overhead };
+        job.until = now.plus(span(overhead + self.parameters.transfer(job.length)));
+        self.reads_ahead = false;
+        self.job = Some(job);
+    }
+
+    /// Puts what was read into the read cache.
+    fn remember(&mut self, start: u64, end: u64) {
+        let start = start.max(end.saturating_sub(self.parameters.segment_bytes));
+        let joined = self.segments.iter().position(|segment| segment.1 == start);
+        let start = match joined.and_then(|index| self.segments.remove(index)) {
+            Some(segment) if end - segment.0 <= self.parameters.segment_bytes => segment.0,
+            Some(_) | None => start,
+        };
+        self.segments.push_front((start, end));
+        self.segments.truncate(self.parameters.segments);
+    }
+
+    /// Lets read-ahead fill the newest segment up to `now`.
+    fn read_ahead(&mut self, now: Instant) {
+        if !self.reads_ahead || self.job.is_some() {
+            return;
+        }
+        let elapsed = micros(now) - micros(self.idle_since);
+        let ahead = elapsed / self.parameters.revolution() * bytes(self.parameters.track_bytes);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "saturates and is clamped"
+        )]
+        let ahead = ahead as u64;
+        let streams = ahead < self.parameters.segment_bytes;
+        if let Some(segment) = self.segments.front_mut() {
+            self.head = segment.1 + ahead.min(self.parameters.segment_bytes);
+            segment.1 = self.head;
+            segment.0 = segment.0.max(self.head.saturating_sub(self.parameters.segment_bytes));
+        }
+        if streams {
+            self.idle_since = now;
+        } else {
+            self.reads_ahead = false;
+        }
+    }
+
+    fn take_read(&mut self, now: Instant, request: ModelRequest) {
+        self.read_ahead(now);
+        let end = request.offset + request.length;
+        let found = self.segments.iter().position(|segment| segment.0 <= request.offset && end <= segment.1);
+        if let Some(segment) = found.and_then(|index| self.segments.remove(index)) {
+            self.segments.push_front(segment);
+            // Only the newest segment can grow: the hit moves another one before it.
+            self.reads_ahead &= segment.1 == self.head;
+        }
+        if found.is_some() || self.is_dirty(request.offset, end) {
+            let at = now.plus(span(self.answer_time()));
+            self.endings.push(at, request.token);
+        } else {
+            self.queue.push_back(self.without_cached_head(request));
+            self.start(now);
+        }
+    }
+
+    /// Cuts off what read-ahead has just read of a request that goes on behind it.
+    fn without_cached_head(&self, request: ModelRequest) -> ModelRequest {
+        let end = request.offset + request.length;
+        match self.segments.front() {
+            Some(segment) if segment.0 <= request.offset && request.offset < segment.1 && segment.1 < end => {
+                ModelRequest { offset: segment.1, length: end - segment.1, ..request }
+            }
+            Some(_) | None => request,
+        }
+    }
+
+    fn is_dirty(&self, start: u64, end: u64) -> bool {
+        let before = self.dirty.range(..=start).next_back();
+        before.is_some_and(|(offset, dirty)| end <= offset + dirty.length)
+    }
+
+    /// How long a command takes that needs no medium.
+    fn answer_time(&mut self) -> f64 {
+        let (low, high) = self.parameters.hit;
+        let wait = self.random.uniform(low, high);
+        if self.job.is_none() || !self.random.chance(self.parameters.blocked_permille) {
+            return wait;
+        }
+        let (low, high) = self.parameters.blocked;
+        wait + self.random.uniform(low, high)
+    }
+
+    fn take_write(&mut self, now: Instant, request: ModelRequest) {
+        self.stalled.push_back(request);
+        self.admit_stalled(now);
+        self.start(now);
+    }
+
+    fn admit_stalled(&mut self, now: Instant) {
+        while let Some(request) = self.stalled.front().copied() {
+            if self.dirty_bytes + request.length > self.parameters.write_cache_bytes && self.dirty_bytes > 0 {
+                return;
+            }
+            self.stalled.pop_front();
+            self.forget_read(request.offset, request.offset + request.length);
+            self.write_count += 1;
+            let dirty = Dirty { length: request.length, order: self.write_count };
+            let replaced = self.dirty.insert(request.offset, dirty);
+            self.dirty_bytes = self.dirty_bytes + request.length - replaced.map_or(0, |old| old.length);
+            let at = now.plus(span(self.answer_time()));
+            self.endings.push(at, request.token);
+        }
+    }
+
+    fn forget_read(&mut self, start: u64, end: u64) {
+        self.segments.retain(|segment| segment.1 <= start || end <= segment.0);
+    }
+
+    fn take_flush(&mut self, now: Instant, token: u64) {
+        self.flushes.push_back(PendingFlush { token, order: self.write_count });
+        self.finish_flushes(now);
+        self.start(now);
+    }
+}
+
+impl DeviceModel for Disk {
+    fn submit(&mut self, now: Instant, request: ModelRequest) {
+        self.advance(now);
+        match request.operation {
+            ModelOperation::Read => self.take_read(now, request),
+            ModelOperation::Write => self.take_write(now, request),
+            ModelOperation::WriteDurable => {
+                self.forget_read(request.offset, request.offset + request.length);
+                self.queue.push_back(request);
+                self.start(now);
+            }
+            ModelOperation::Flush => self.take_flush(now, request.token),
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        earlier(self.endings.next(), self.job.map(|job| job.until))
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<u64> {
+        self.advance(now);
+        self.endings.pop(now)
+    }
+}
+
+#[cfg(test)]
+mod tests;

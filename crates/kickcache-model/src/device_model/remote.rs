@@ -1,0 +1,121 @@
+//! A disk behind a network, or an object store: a latency with a long tail, a bandwidth for each stream and one for
+//! all, and a rate.
+//!
+//! Leaves out errors, retries and the cost of a request.
+
+use kickcache_engine::time::Instant;
+use serde::{Deserialize, Serialize};
+
+use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
+use crate::random::Random;
+
+/// What a remote device is like. Times are in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoteParameters {
+    /// Median of a read, without the transfer.
+    pub read_median: f64,
+    /// Median of a write, without the transfer.
+    pub write_median: f64,
+    /// Time of a flush; 0 if writes are durable when they end.
+    pub flush: f64,
+    /// Spread of the logarithm of a read's and a write's time.
+    pub sigma: f64,
+    /// Probability in 1/1000 of an operation that takes longer.
+    pub tail_permille: u64,
+    /// How many times as long.
+    pub tail_factor: f64,
+    /// Bytes a microsecond of one operation.
+    pub stream_bandwidth: f64,
+    /// Bytes a microsecond of all operations.
+    pub bandwidth: f64,
+    /// Operations a second.
+    pub iops: f64,
+}
+
+impl RemoteParameters {
+    /// What can be wrong with a description.
+    pub(crate) fn figures(&self) -> Figures {
+        use Range::{NotNegative, Positive, UpTo};
+        vec![
+            ("read_median", self.read_median, NotNegative),
+            ("write_median", self.write_median, NotNegative),
+            ("flush", self.flush, NotNegative),
+            ("sigma", self.sigma, UpTo(5.0)),
+            ("tail_permille", bytes(self.tail_permille), UpTo(1_000.0)),
+            ("tail_factor", self.tail_factor, NotNegative),
+            ("stream_bandwidth", self.stream_bandwidth, Positive),
+            ("bandwidth", self.bandwidth, Positive),
+            ("iops", self.iops, Positive),
+        ]
+    }
+}
+
+/// A remote device in virtual time.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    parameters: RemoteParameters,
+    random: Random,
+    wire_free: Instant,
+    endings: Endings,
+}
+
+impl Remote {
+    /// A remote device at rest.
+    pub fn new(parameters: RemoteParameters, seed: u64) -> Remote {
+        let endings = Endings::default();
+        Remote { parameters, random: Random::new(seed), wire_free: Instant::ZERO, endings }
+    }
+
+    /// Takes a turn at what all operations share.
+    fn pass_wire(&mut self, now: Instant, length: u64) -> Instant {
+        let time = (bytes(length) / self.parameters.bandwidth).max(1e6 / self.parameters.iops);
+        self.wire_free = now.max(self.wire_free).plus(span(time));
+        self.wire_free
+    }
+
+    fn draw(&mut self, median: f64) -> f64 {
+        let is_slow = self.random.chance(self.parameters.tail_permille);
+        let factor = if is_slow { self.parameters.tail_factor } else { 1.0 };
+        self.random.log_normal(median, self.parameters.sigma) * factor
+    }
+}
+
+impl DeviceModel for Remote {
+    fn submit(&mut self, now: Instant, request: ModelRequest) {
+        let length = if request.operation == ModelOperation::Flush { 0 } else { request.length };
+        let passed = self.pass_wire(now, length);
+        let time = match request.operation {
+            ModelOperation::Read => self.draw(self.parameters.read_median),
+            ModelOperation::Write => self.draw(self.parameters.write_median),
+            ModelOperation::WriteDurable => self.draw(self.parameters.write_median) + self.parameters.flush,
+            ModelOperation::Flush => self.parameters.flush,
+        };
+        let end = passed.plus(span(time + bytes(length) / self.parameters.stream_bandwidth));
+        self.endings.push(end, request.token);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.endings.next()
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<u64> {
+        self.endings.pop(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device_model::device_file::built_in;
+    use crate::device_model::load::{Load, run};
+
+    #[test]
+    fn an_object_store_is_slow_alone_and_fast_together() {
+        let rate = |depth| {
+            let mut model = built_in("object-store").unwrap().start(1);
+            run(model.as_mut(), &Load { depth, count: 5_000, ..Load::default() }).rate
+        };
+        assert!((20.0..80.0).contains(&rate(1)), "{}", rate(1));
+        assert!(rate(64) > 40.0 * rate(1));
+    }
+}

@@ -1,0 +1,247 @@
+//! A flash disk: a bus that moves one thing at a time, many dies, and a log-normal latency.
+//!
+//! Leaves out garbage collection, wear and the difference between a fresh and a full drive: the published
+//! measurements read far more than they write. Long transfers share the bus with short ones in turns.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use kickcache_engine::time::{Instant, earlier};
+use serde::{Deserialize, Serialize};
+
+use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
+use crate::random::Random;
+
+/// Bytes that a transfer moves before another one has its turn.
+const TURN_BYTES: u64 = 64 << 10;
+/// Steps of the table of log-normal factors, in each of two directions.
+const FACTOR_STEPS: u32 = 64;
+
+/// What a flash disk is like. Times are in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SsdParameters {
+    /// The controller's time for each command.
+    pub command: f64,
+    /// Bytes a microsecond over the bus: with `command`, what limits the rate.
+    pub bandwidth: f64,
+    /// Dies that work in parallel.
+    pub dies: usize,
+    /// The part of a read's time that its die cannot do anything else.
+    pub die_share: f64,
+    /// Median of a 4 KiB read, without the bus.
+    pub read_median: f64,
+    /// Median of a 4 KiB write to the drive's buffer, without the bus.
+    pub write_median: f64,
+    /// Spread of the logarithm of both.
+    pub sigma: f64,
+    /// Probability in 1/1000 of a stall.
+    pub stall_permille: u64,
+    /// Mean of a stall.
+    pub stall_mean: f64,
+    /// Time of a flush.
+    pub flush: f64,
+}
+
+impl Default for SsdParameters {
+    /// The articles' drive.
+    fn default() -> SsdParameters {
+        SsdParameters::articles()
+    }
+}
+
+impl SsdParameters {
+    /// What can be wrong with a description.
+    pub(crate) fn figures(&self) -> Figures {
+        use Range::{Count, NotNegative, Positive, UpTo};
+        vec![
+            ("command", self.command, NotNegative),
+            ("bandwidth", self.bandwidth, Positive),
+            ("dies", bytes(self.dies as u64), Count(65_536)),
+            ("die_share", self.die_share, UpTo(1.0)),
+            ("read_median", self.read_median, NotNegative),
+            ("write_median", self.write_median, NotNegative),
+            ("sigma", self.sigma, UpTo(5.0)),
+            ("stall_permille", bytes(self.stall_permille), UpTo(1_000.0)),
+            ("stall_mean", self.stall_mean, NotNegative),
+            ("flush", self.flush, NotNegative),
+        ]
+    }
+
+    /// The drive of the articles, fitted to their rows of the bare drive.
+    pub const fn articles() -> SsdParameters {
+        SsdParameters {
+            command: 1.0,
+            bandwidth: 600.0,
+            dies: 7,
+            die_share: 0.4,
+            read_median: 97.0,
+            write_median: 40.0,
+            sigma: 0.22,
+            stall_permille: 0,
+            stall_mean: 0.0,
+            flush: 300.0,
+        }
+    }
+}
+
+/// The rest of a long transfer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Rest {
+    at: Instant,
+    order: u64,
+    token: u64,
+    length: u64,
+    /// What comes behind the transfer, in nanoseconds.
+    tail: u64,
+}
+
+/// A flash disk in virtual time.
+#[derive(Clone, Debug)]
+pub struct Ssd {
+    parameters: SsdParameters,
+    random: Random,
+    /// Factors of the log-normal distribution, each as likely as the others: quicker than drawing it.
+    factors: Vec<f64>,
+    bus_free: Instant,
+    dies_free: Vec<Instant>,
+    rests: BinaryHeap<Reverse<Rest>>,
+    rest_count: u64,
+    endings: Endings,
+}
+
+fn factors(sigma: f64) -> Vec<f64> {
+    let middle = |step: u32| (f64::from(step) + 0.5) / f64::from(FACTOR_STEPS);
+    let normal = |(radius, angle): (u32, u32)| {
+        (-2.0 * middle(radius).ln()).sqrt() * (std::f64::consts::TAU * middle(angle)).cos()
+    };
+    let steps = (0..FACTOR_STEPS).flat_map(|radius| (0..FACTOR_STEPS).map(move |angle| (radius, angle)));
+    steps.map(|step| (sigma * normal(step)).exp()).collect()
+}
+
+impl Ssd {
+    /// A flash disk at rest.
+    pub fn new(parameters: SsdParameters, seed: u64) -> Ssd {
+        Ssd {
+            parameters,
+            random: Random::new(seed),
+            factors: factors(parameters.sigma),
+            bus_free: Instant::ZERO,
+            dies_free: vec![Instant::ZERO; parameters.dies.max(1)],
+            rests: BinaryHeap::new(),
+            rest_count: 0,
+            endings: Endings::default(),
+        }
+    }
+
+    fn factor(&mut self) -> f64 {
+        let index = self.random.index(self.factors.len());
+        self.factors[index]
+    }
+
+    /// Moves up to a turn of bytes over the bus.
+    fn take_turn(&mut self, now: Instant, command: f64, length: u64) -> Instant {
+        let time = command + bytes(length.min(TURN_BYTES)) / self.parameters.bandwidth;
+        self.bus_free = now.max(self.bus_free).plus(span(time));
+        self.bus_free
+    }
+
+    /// Lets the transfers that were waiting for another turn by `now` have it.
+    fn advance(&mut self, now: Instant) {
+        while let Some(Reverse(rest)) = self.rests.peek().copied().filter(|rest| rest.0.at <= now) {
+            self.rests.pop();
+            let passed = self.take_turn(rest.at, 0.0, rest.length);
+            self.pass_on(passed, Rest { length: rest.length.saturating_sub(TURN_BYTES), ..rest });
+        }
+    }
+
+    fn pass_on(&mut self, passed: Instant, rest: Rest) {
+        if rest.length == 0 {
+            let end = passed.plus(kickcache_engine::time::Duration::from_nanos(rest.tail));
+            self.endings.push(end, rest.token);
+            return;
+        }
+        self.rest_count += 1;
+        self.rests.push(Reverse(Rest { at: passed, order: self.rest_count, ..rest }));
+    }
+
+    /// The time of a read's die, with the wait for it.
+    fn die_time(&mut self, at: Instant) -> f64 {
+        let time = self.parameters.read_median * self.factor();
+        let die = self.random.index(self.dies_free.len());
+        let wait = self.dies_free[die].since(at);
+        self.dies_free[die] = at.max(self.dies_free[die]).plus(span(self.parameters.die_share * time));
+        super::micros_of(wait) + time
+    }
+
+    fn stall(&mut self) -> f64 {
+        let permille = self.parameters.stall_permille;
+        if permille > 0 && self.random.chance(permille) {
+            self.random.exponential(self.parameters.stall_mean)
+        } else {
+            0.0
+        }
+    }
+}
+
+impl DeviceModel for Ssd {
+    fn submit(&mut self, now: Instant, request: ModelRequest) {
+        self.advance(now);
+        let length = if request.operation == ModelOperation::Flush { 0 } else { request.length };
+        let passed = self.take_turn(now, self.parameters.command, length);
+        let tail = match request.operation {
+            ModelOperation::Read => self.die_time(passed),
+            ModelOperation::Write => self.parameters.write_median * self.factor(),
+            ModelOperation::WriteDurable => {
+                self.parameters.write_median * self.factor() + self.parameters.flush
+            }
+            ModelOperation::Flush => self.parameters.flush,
+        } + self.stall();
+        let length = length.saturating_sub(TURN_BYTES);
+        let tail = span(tail).as_nanos();
+        self.pass_on(passed, Rest { at: passed, order: 0, token: request.token, length, tail });
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let rest = self.rests.peek().map(|rest| rest.0.at);
+        earlier(self.endings.next(), rest)
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<u64> {
+        if !self.rests.is_empty() {
+            self.advance(now);
+        }
+        self.endings.pop(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device_model::load::{Load, run};
+
+    #[test]
+    fn the_drive_of_the_articles_slows_down_gently_with_depth() {
+        let latency = |depth: u64| {
+            let mut ssd = Ssd::new(SsdParameters::articles(), 1);
+            run(&mut ssd, &Load { depth, count: 50_000, ..Load::default() }).percentile(50.0)
+        };
+        assert!((100.0..120.0).contains(&latency(1)), "{}", latency(1));
+        assert!((115.0..150.0).contains(&latency(16)), "{}", latency(16));
+    }
+
+    #[test]
+    fn a_long_write_does_not_keep_short_reads_waiting() {
+        let mut ssd = Ssd::new(SsdParameters::articles(), 1);
+        let request = |operation, length, token| ModelRequest { operation, offset: 0, length, token };
+        ssd.submit(Instant::ZERO, request(ModelOperation::Write, 8 << 20, 1));
+        ssd.submit(Instant::ZERO, request(ModelOperation::Read, 4096, 2));
+        let mut ended = Vec::new();
+        while let Some(now) = ssd.next_event() {
+            ended.extend(std::iter::from_fn(|| ssd.poll(now)).map(|token| (token, now.as_nanos() / 1000)));
+        }
+        assert_eq!(ended.iter().map(|end| end.0).collect::<Vec<_>>(), [2, 1]);
+        assert!(ended[0].1 < 500, "the read took {} us", ended[0].1);
+        assert!((14_000..16_000).contains(&ended[1].1), "the write took {} us", ended[1].1);
+    }
+}

@@ -1,0 +1,33 @@
+//! Models of devices and of other caches, workloads, traces and the published results, in virtual time: what a cache is
+//! worth before it is built. The engine that runs here is the shipped one.
+//!
+//! Rooms:
+//! * [`device_model`]: how long devices take (rotating disk, mirror, SSD, capped cloud disk).
+//! * [`workload`]: what clients do; [`zipf`], [`pareto`]: the skewed random offsets of fio.
+//! * [`trace_file`]: recorded accesses, read from the usual formats.
+//! * [`cache_model`]: models of the other caches.
+//! * [`reference_policy`]: policies without a log, to compare hit ratios with.
+//! * [`untimed`]: the engine on devices that take no time, for hit ratios and bytes written.
+//! * [`replay`]: a workload against the engine or a model, on virtual devices.
+//! * [`published`]: the published runs that the project answers to.
+//! * [`result`]: what a run gave; its JSON.
+//! * [`memory`]: whether there is enough of it.
+//! * [`random`]: random numbers; a seed decides everything.
+//!
+//! Invariants: the same input and seed give the same result on every machine; nothing here reads a clock.
+//!
+//! Start with [`replay`], which runs a workload on a cache, and with [`untimed`], which only counts.
+
+pub mod cache_model;
+pub mod device_model;
+pub mod memory;
+pub mod pareto;
+pub mod published;
+pub mod random;
+pub mod reference_policy;
+pub mod replay;
+pub mod result;
+pub mod trace_file;
+pub mod untimed;
+pub mod workload;
+pub mod zipf;

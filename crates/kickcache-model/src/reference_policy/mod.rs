@@ -1,0 +1,116 @@
+//! Reference policies: they keep single blocks, without segments, headers or copies, so that what they need
+//! not write and waste is an advantage that no log has.
+
+pub mod arc;
+pub mod fifo;
+pub mod lirs;
+pub mod lru;
+mod queues;
+pub mod s3_fifo;
+pub mod sieve;
+
+use crate::reference_policy::arc::Arc;
+use crate::reference_policy::fifo::Fifo;
+use crate::reference_policy::lirs::Lirs;
+use crate::reference_policy::lru::Lru;
+use crate::reference_policy::s3_fifo::S3Fifo;
+use crate::reference_policy::sieve::Sieve;
+
+use crate::trace_file::survey::{Survey, blocks};
+use crate::trace_file::{TraceError, TraceFile};
+use crate::untimed::share;
+use crate::workload::Kind;
+use std::path::Path;
+
+/// Keeps a number of blocks and chooses which.
+pub trait Policy {
+    /// A block is asked for; whether it was there. It is there afterwards.
+    fn touch(&mut self, block: u64) -> bool;
+
+    /// A block is no longer needed.
+    fn discard(&mut self, block: u64);
+}
+
+/// Touches, and those that missed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Misses {
+    /// Blocks that were read and written.
+    pub touched_blocks: u64,
+    /// Those of them that were not there.
+    pub missed_blocks: u64,
+}
+
+/// What the policies are called, in the order of [`all`].
+pub const NAMES: [&str; 6] = ["FIFO", "LRU", "SIEVE", "ARC", "LIRS", "S3-FIFO"];
+
+/// Every policy, empty, with room for so many blocks.
+pub fn all(capacity: u64) -> [Box<dyn Policy>; NAMES.len()] {
+    [
+        Box::new(Fifo::new(capacity)),
+        Box::new(Lru::new(capacity)),
+        Box::new(Sieve::new(capacity)),
+        Box::new(Arc::new(capacity)),
+        Box::new(Lirs::new(capacity)),
+        Box::new(S3Fifo::new(capacity)),
+    ]
+}
+
+/// Runs a whole trace through a policy that holds nothing at first.
+///
+/// # Errors
+/// If the trace cannot be read.
+pub fn run(path: &Path, survey: &Survey, policy: &mut dyn Policy) -> Result<Misses, TraceError> {
+    let mut misses = Misses::default();
+    each(path, survey, |kind, block| misses.count(policy, kind, block))?;
+    Ok(misses)
+}
+
+/// As [`run`], with every policy, in the order of [`NAMES`]; the trace is read once.
+///
+/// # Errors
+/// If the trace cannot be read.
+pub fn run_all(path: &Path, survey: &Survey, capacity: u64) -> Result<[Misses; NAMES.len()], TraceError> {
+    let mut misses = [Misses::default(); NAMES.len()];
+    let mut policies = all(capacity);
+    each(path, survey, |kind, block| {
+        let both = misses.iter_mut().zip(&mut policies);
+        both.for_each(|(misses, policy)| misses.count(policy.as_mut(), kind, block));
+    })?;
+    Ok(misses)
+}
+
+impl Misses {
+    /// The part of the touched blocks that missed.
+    pub fn miss_ratio(&self) -> f64 {
+        share(self.missed_blocks, self.touched_blocks)
+    }
+
+    /// Hands a block to a policy and notes what came of it.
+    fn count(&mut self, policy: &mut dyn Policy, kind: Kind, block: u64) {
+        match kind {
+            Kind::Read | Kind::Write => {
+                self.touched_blocks += 1;
+                self.missed_blocks += u64::from(!policy.touch(block));
+            }
+            Kind::Discard | Kind::WriteZeroes => policy.discard(block),
+            Kind::Flush => {}
+        }
+    }
+}
+
+/// Calls back for each block that a trace touches, in its order.
+fn each(path: &Path, survey: &Survey, mut touch: impl FnMut(Kind, u64)) -> Result<(), TraceError> {
+    for record in TraceFile::open(path, Some(survey.format))? {
+        let record = match record {
+            Ok(record) => record,
+            Err(TraceError::Line { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let Some(extent) = survey.placement.place(&record) else { continue };
+        blocks(extent).for_each(|block| touch(record.kind, block.get()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! The devices below a cache model, and what they did.
+
+use kickcache_engine::time::{Instant, earlier};
+use kickcache_engine::units::ByteExtent;
+
+use crate::device_model::{DeviceModel, ModelOperation, ModelRequest};
+use crate::result::DeviceResult;
+
+/// Which device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Place {
+    /// The cache device.
+    Cache,
+    /// The origin.
+    Origin,
+}
+
+/// What a device is asked to do, and where.
+pub(crate) type Errand = (Place, ModelOperation, ByteExtent);
+
+/// A device with its tally.
+struct Tallied {
+    model: Box<dyn DeviceModel>,
+    result: DeviceResult,
+    in_flight: u64,
+    busy_since: Instant,
+    /// When something ends or changes inside; known without asking the model.
+    next: Option<Instant>,
+}
+
+impl Tallied {
+    fn new(model: Box<dyn DeviceModel>) -> Tallied {
+        let next = model.next_event();
+        Tallied { model, result: DeviceResult::default(), in_flight: 0, busy_since: Instant::ZERO, next }
+    }
+
+    fn count(&mut self, at: Instant, request: &ModelRequest) {
+        match request.operation {
+            ModelOperation::Read => {
+                self.result.reads += 1;
+                self.result.read_bytes += request.length;
+            }
+            ModelOperation::Write | ModelOperation::WriteDurable => {
+                self.result.writes += 1;
+                self.result.write_bytes += request.length;
+                self.result.written.add(at, request.length);
+            }
+            ModelOperation::Flush => self.result.flushes += 1,
+        }
+    }
+}
+
+/// Both devices. Time of the devices runs from a run's start on.
+pub struct Devices {
+    cache: Option<Tallied>,
+    origin: Tallied,
+    /// What the clock says when the run starts.
+    start: Instant,
+}
+
+impl Devices {
+    /// An origin alone.
+    pub fn bare(origin: Box<dyn DeviceModel>) -> Devices {
+        Devices { cache: None, origin: Tallied::new(origin), start: Instant::ZERO }
+    }
+
+    /// An origin with a cache device in front of it.
+    pub fn cached(cache: Box<dyn DeviceModel>, origin: Box<dyn DeviceModel>) -> Devices {
+        Devices { cache: Some(Tallied::new(cache)), ..Devices::bare(origin) }
+    }
+
+    pub(crate) fn start_at(&mut self, start: Instant) {
+        self.start = start;
+        let all = self.cache.iter_mut().chain([&mut self.origin]);
+        all.for_each(|device| device.busy_since = start);
+    }
+
+    fn get(&mut self, place: Place) -> &mut Tallied {
+        match place {
+            Place::Cache => self.cache.as_mut().expect("a bare device has no cache device"),
+            Place::Origin => &mut self.origin,
+        }
+    }
+
+    /// Hands an operation to a device; its token comes back when it has ended.
+    ///
+    /// # Panics
+    /// If there is no cache device and it is meant.
+    pub fn submit(&mut self, now: Instant, place: Place, request: ModelRequest) {
+        let at = Instant::ZERO.plus(now.since(self.start));
+        let device = self.get(place);
+        if device.in_flight == 0 {
+            device.busy_since = now;
+        }
+        device.in_flight += 1;
+        device.count(at, &request);
+        device.model.submit(now, request);
+        device.next = device.model.next_event();
+    }
+
+    /// When something ends or changes inside of a device.
+    pub(crate) fn next_event(&self) -> Option<Instant> {
+        earlier(self.cache.as_ref().and_then(|cache| cache.next), self.origin.next)
+    }
+
+    /// An operation that has ended by now.
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<(Place, u64)> {
+        let start = self.start;
+        let cache = self.cache.as_mut().and_then(|cache| cache.poll(start, now));
+        let poll_origin = || Some((Place::Origin, self.origin.poll(start, now)?));
+        cache.map(|token| (Place::Cache, token)).or_else(poll_origin)
+    }
+
+    /// What they did until `now`: the cache device, and the origin.
+    pub(crate) fn take_results(&mut self, now: Instant) -> (Option<DeviceResult>, DeviceResult) {
+        let start = self.start;
+        for device in self.cache.iter_mut().chain([&mut self.origin]).filter(|device| device.in_flight > 0) {
+            device.end_busy(start, now);
+        }
+        let cache = self.cache.as_mut().map(|cache| std::mem::take(&mut cache.result));
+        (cache, std::mem::take(&mut self.origin.result))
+    }
+}
+
+impl Tallied {
+    /// The token of an operation that has ended by now.
+    fn poll(&mut self, start: Instant, now: Instant) -> Option<u64> {
+        // A model that has nothing due is not asked: models may do work when they are.
+        if self.next.is_none_or(|at| at > now) {
+            return None;
+        }
+        let token = self.model.poll(now);
+        self.next = self.model.next_event();
+        let token = token?;
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
+            self.end_busy(start, now);
+        }
+        Some(token)
+    }
+
+    fn end_busy(&mut self, start: Instant, now: Instant) {
+        let of_run = |at: Instant| Instant::ZERO.plus(at.since(start));
+        self.result.busy.add_span(of_run(self.busy_since), of_run(now));
+    }
+}

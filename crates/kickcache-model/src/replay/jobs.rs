@@ -1,0 +1,188 @@
+//! The clients: jobs with a queue each, and the processor time that an access costs them.
+
+use std::collections::VecDeque;
+
+use kickcache_engine::time::{Duration, Instant, earlier};
+
+use crate::replay::cache_model::Demand;
+use crate::result::JobResult;
+use crate::workload::{Kind, Next, Workload};
+
+/// An access in flight.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    job: usize,
+    begun: Instant,
+    kind: Kind,
+    bytes: u64,
+}
+
+/// One client.
+#[derive(Debug)]
+struct Job {
+    /// When its places in the queue become free, ascending.
+    free: VecDeque<Instant>,
+    /// Places that wait, and until when; without a time, for other jobs.
+    parked: usize,
+    wake: Option<Instant>,
+    waits_for_jobs: bool,
+    finished: bool,
+    in_flight: u32,
+    /// Its processor is at work until then.
+    busy_until: Instant,
+    result: JobResult,
+}
+
+impl Job {
+    fn next_event(&self) -> Option<Instant> {
+        let wake = self.wake.filter(|_| self.parked > 0);
+        earlier(self.free.front().copied(), wake)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.finished && self.in_flight == 0
+    }
+}
+
+/// All clients. Times are those of the run: it starts at zero.
+pub(crate) struct Jobs<'a> {
+    workload: &'a mut dyn Workload,
+    jobs: Vec<Job>,
+    in_flight: Vec<Option<InFlight>>,
+    unused: Vec<u32>,
+    cost: Duration,
+    measured_from: Instant,
+}
+
+impl<'a> Jobs<'a> {
+    /// Jobs that begin at the zero of the run; each access costs `cost` of its job's processor.
+    pub(crate) fn new(workload: &'a mut dyn Workload, cost: Duration) -> Jobs<'a> {
+        let new_job = |shape: &crate::workload::JobShape| Job {
+            free: (0..shape.depth)
+                .map(|place| Instant::from_nanos(u64::from(place) * cost.as_nanos()))
+                .collect(),
+            parked: 0,
+            wake: None,
+            waits_for_jobs: false,
+            finished: false,
+            in_flight: 0,
+            busy_until: Instant::ZERO,
+            result: JobResult::new(&shape.name, shape.depth),
+        };
+        let jobs = workload.jobs().iter().map(new_job).collect();
+        let measured_from = workload.measured_from();
+        Jobs { workload, jobs, in_flight: Vec::new(), unused: Vec::new(), cost, measured_from }
+    }
+
+    /// When a job can begin an access.
+    pub(crate) fn next_event(&self) -> Option<Instant> {
+        self.jobs.iter().filter_map(Job::next_event).min()
+    }
+
+    /// Whether all jobs have finished and nothing is in flight.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.jobs.iter().all(Job::has_ended)
+    }
+
+    /// The access that a job begins by now, if any does.
+    pub(crate) fn begin(&mut self, now: Instant) -> Option<Demand> {
+        for job in 0..self.jobs.len() {
+            while self.take_place(job, now) {
+                match self.workload.next(job, now) {
+                    Next::Access(access) => {
+                        let bytes = access.extent.length;
+                        let id = self.enter(InFlight { job, begun: now, kind: access.kind, bytes });
+                        return Some(Demand { id, job, kind: access.kind, extent: access.extent });
+                    }
+                    Next::WaitUntil(until) => self.park(job, Some(until)),
+                    Next::WaitForJobs => self.park(job, None),
+                    Next::Finished => self.finish(job),
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes a place that is free by now.
+    fn take_place(&mut self, job: usize, now: Instant) -> bool {
+        let job = &mut self.jobs[job];
+        if job.parked > 0 && job.wake.is_some_and(|wake| wake <= now) {
+            job.parked -= 1;
+            return true;
+        }
+        let is_free = job.free.front().is_some_and(|at| *at <= now);
+        if is_free {
+            job.free.pop_front();
+        }
+        is_free
+    }
+
+    fn park(&mut self, job: usize, wake: Option<Instant>) {
+        let job = &mut self.jobs[job];
+        job.parked += 1;
+        job.wake = wake;
+        job.waits_for_jobs = wake.is_none();
+    }
+
+    fn finish(&mut self, job: usize) {
+        let job = &mut self.jobs[job];
+        job.finished = true;
+        job.free.clear();
+        job.parked = 0;
+    }
+
+    fn enter(&mut self, access: InFlight) -> u32 {
+        self.jobs[access.job].in_flight += 1;
+        if let Some(id) = self.unused.pop() {
+            self.in_flight[id as usize] = Some(access);
+            return id;
+        }
+        self.in_flight.push(Some(access));
+        u32::try_from(self.in_flight.len() - 1).expect("few accesses are in flight")
+    }
+
+    /// An access ended.
+    pub(crate) fn end(&mut self, now: Instant, id: u32) {
+        let access = self.in_flight[id as usize].take().expect("it is in flight");
+        self.unused.push(id);
+        let job = &mut self.jobs[access.job];
+        job.in_flight -= 1;
+        // Half of the cost is that of noticing the end, the other half that of the next beginning.
+        let noticed = now.max(job.busy_until).plus(Duration::from_nanos(self.cost.as_nanos() / 2));
+        let free = noticed.plus(Duration::from_nanos(self.cost.as_nanos() / 2));
+        job.busy_until = free;
+        if access.begun >= self.measured_from {
+            record(&mut job.result, access, noticed, self.measured_from);
+        }
+        if !job.finished {
+            job.free.push_back(free);
+        } else if job.in_flight == 0 {
+            self.wake_waiting(now);
+        }
+    }
+
+    /// A job has ended: those that waited for it ask again.
+    fn wake_waiting(&mut self, now: Instant) {
+        for job in self.jobs.iter_mut().filter(|job| job.waits_for_jobs && job.parked > 0) {
+            job.wake = Some(now);
+        }
+    }
+
+    /// What they measured.
+    pub(crate) fn into_results(self) -> Vec<JobResult> {
+        self.jobs.into_iter().map(|job| job.result).collect()
+    }
+}
+
+fn record(result: &mut JobResult, access: InFlight, ended: Instant, measured_from: Instant) {
+    let of_run = |at: Instant| Instant::ZERO.plus(at.since(measured_from));
+    let direction = match access.kind {
+        Kind::Read => &mut result.reads,
+        Kind::Write => &mut result.writes,
+        Kind::Flush | Kind::Discard | Kind::WriteZeroes => {
+            result.others += 1;
+            return;
+        }
+    };
+    direction.record(of_run(access.begun), of_run(ended), access.bytes);
+}

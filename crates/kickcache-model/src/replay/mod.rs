@@ -1,0 +1,11 @@
+//! A bench in virtual time: a workload against a bare device, a model of another cache or the real engine.
+//!
+//! The same seed gives the same run. What the bench leaves out: the processor is short only within a job (each
+//! access costs it a fixed time) and where a cache model wakes late, and memory, locks and interrupts cost nothing.
+
+pub mod bench;
+pub mod cache_model;
+pub mod devices;
+mod jobs;
+pub mod late_processor;
+pub mod real_engine;

@@ -1,0 +1,325 @@
+//! The real engine on devices that take no time: what it keeps, and how much it writes, without asking how fast.
+//!
+//! A real cache has hundreds of thousands of blocks, the traces that may be passed around touch few. So that segments,
+//! batches and headers have the proportions of a real cache, a block of the trace can stand for several blocks of the
+//! volume: [`Scale`].
+
+use std::path::Path;
+
+use kickcache_engine::config::{EngineSettings, FILL_WINDOW_MIN, VolumeSettings};
+use kickcache_engine::device::{Completion, Data, DeviceOperation};
+use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::error::Error;
+use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN, Geometry};
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::request::{Durability, Operation, Request, RequestId};
+use kickcache_engine::stats::Status;
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, VolumeId};
+
+use crate::trace_file::survey::{Survey, blocks};
+use crate::trace_file::{TraceError, TraceFile};
+use crate::workload::Kind;
+
+/// Time between two accesses of a trace without times.
+const STEP: Duration = Duration::from_millis(1);
+/// Bytes of the longest request that is handed in: about what kernels split long ones into.
+const REQUEST_MAX: u64 = 1 << 20;
+/// What every block's checksum is, as no block has contents.
+static CHECKSUMS: [Checksum; 8192] = [Checksum::new(0); 8192];
+/// What the cache device reads as before it was written.
+static ZEROES: [u8; 4 << 20] = [0; 4 << 20];
+
+/// Blocks of the volume that a block of the trace stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scale(pub u64);
+
+/// What is brought in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fill {
+    /// Only what is asked for, sequential streams too.
+    Exact,
+    /// What the adaptive fill window of the product takes; sequential streams longer than so many bytes pass by.
+    Adaptive { sequential_cutoff: Option<u64> },
+}
+
+/// A cache to be tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trial {
+    /// Blocks of the trace that the segments of the cache device have room for, headers included.
+    pub cache_blocks: u64,
+    /// What a block of the trace stands for.
+    pub scale: Scale,
+    /// What is brought in.
+    pub fill: Fill,
+}
+
+/// What came of it; blocks are blocks of the volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Blocks that were read and written.
+    pub touched_blocks: u64,
+    /// Blocks of these that the cache did not hold.
+    pub missed_blocks: u64,
+    /// Blocks that entered the cache: promoted or written.
+    pub admitted_blocks: u64,
+    /// Blocks that reclaim copied.
+    pub reinserted_blocks: u64,
+    /// Bytes written to the cache device: all of the above, headers, journal, summaries.
+    pub cache_write_bytes: u64,
+    /// Bytes read from the origin.
+    pub origin_read_bytes: u64,
+    /// Bytes that clients read.
+    pub read_bytes: u64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a trace are far below 2^53")]
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+impl Outcome {
+    /// The part of the touched blocks that missed.
+    pub fn miss_ratio(&self) -> f64 {
+        share(self.missed_blocks, self.touched_blocks)
+    }
+
+    /// Bytes written to the cache device for each byte that entered the cache.
+    pub fn written_per_byte(&self) -> f64 {
+        share(self.cache_write_bytes, self.admitted_blocks * BLOCK_SIZE)
+    }
+}
+
+/// Runs a whole trace through a cache that is empty at first.
+///
+/// # Errors
+/// If the trace cannot be read, or the cache or its volume would be larger than any can be.
+pub fn run(path: &Path, survey: &Survey, trial: Trial) -> Result<Outcome, TraceError> {
+    let volume_bytes = survey.placement.volume_bytes().saturating_mul(trial.scale.0);
+    let mut cache = InstantCache::open(volume_bytes, trial).map_err(std::io::Error::other)?;
+    let (mut first, mut step) = (None, Duration::default());
+    for record in TraceFile::open(path, Some(survey.format))? {
+        let record = match record {
+            Ok(record) => record,
+            Err(TraceError::Line { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let since = match record.at {
+            Some(at) => at.as_nanos().saturating_sub(first.get_or_insert(at).as_nanos()),
+            None => step.as_nanos(),
+        };
+        step = Duration::from_nanos(step.as_nanos() + STEP.as_nanos());
+        if let Some(extent) = survey.placement.place(&record) {
+            cache.access(Instant::from_nanos(since), record.kind, extent);
+        }
+    }
+    Ok(cache.outcome())
+}
+
+/// The engine with its devices.
+pub(crate) struct InstantCache {
+    engine: Engine,
+    scale: u64,
+    now: Instant,
+    write_misses: u64,
+    touched: u64,
+}
+
+const VOLUME: VolumeId = VolumeId::new(0);
+
+impl InstantCache {
+    pub(crate) fn open(volume_bytes: u64, trial: Trial) -> Result<InstantCache, Error> {
+        let size = device_size(trial.cache_blocks * trial.scale.0);
+        let mut superblock = Superblock::new([1; 16], size)?;
+        let volume = superblock.add_volume("trace", volume_bytes, "trace")?;
+        let mut settings = VolumeSettings::new(volume);
+        match trial.fill {
+            Fill::Exact => (settings.fill_window_max, settings.sequential_cutoff) = (FILL_WINDOW_MIN, None),
+            Fill::Adaptive { sequential_cutoff } => settings.sequential_cutoff = sequential_cutoff,
+        }
+        let engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[settings])?;
+        let mut cache =
+            InstantCache { engine, scale: trial.scale.0, now: Instant::ZERO, write_misses: 0, touched: 0 };
+        cache.drive();
+        assert_eq!(cache.engine.phase(), Phase::Running, "an empty cache device opens at once");
+        Ok(cache)
+    }
+
+    /// One access of the trace; points in time that run backwards are taken for the present.
+    pub(crate) fn access(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
+        self.wait_until(at.max(self.now));
+        let operation = match kind {
+            Kind::Read => Operation::Read,
+            Kind::Write => Operation::Write(Durability::Volatile),
+            Kind::Discard | Kind::WriteZeroes => Operation::Discard,
+            Kind::Flush => Operation::Flush,
+        };
+        let whole = extent.widened_to_blocks();
+        let (mut start, end) = (whole.start * self.scale, whole.end() * self.scale);
+        while start < end {
+            let part = ByteExtent { start, length: (end - start).min(REQUEST_MAX) };
+            self.count(kind, part);
+            self.request(operation, part);
+            start = part.end();
+        }
+    }
+
+    fn count(&mut self, kind: Kind, extent: ByteExtent) {
+        if kind == Kind::Read || kind == Kind::Write {
+            self.touched += extent.length / BLOCK_SIZE;
+        }
+        if kind == Kind::Write {
+            let is_missing = |block: &BlockIndex| !self.engine.is_cached(VOLUME, *block);
+            self.write_misses += blocks(extent).filter(is_missing).count() as u64;
+        }
+    }
+
+    fn request(&mut self, operation: Operation, extent: ByteExtent) {
+        let count = match operation {
+            Operation::Write(_) => usize::try_from(extent.length / BLOCK_SIZE).expect("at most REQUEST_MAX"),
+            _ => 0,
+        };
+        let checksums = &CHECKSUMS[..count];
+        let request = Request { id: RequestId::new(1), volume: VOLUME, operation, extent, checksums };
+        self.engine.handle_request(self.now, request);
+        let mut is_answered = self.drive();
+        // A write that waits for room waits for a timer.
+        while !is_answered {
+            let due = self.engine.poll_timeout().expect("a request in flight waits for something");
+            self.now = due.max(self.now);
+            self.engine.handle_timeout(self.now);
+            is_answered = self.drive();
+        }
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        while let Some(due) = self.engine.poll_timeout().filter(|due| *due <= at) {
+            self.now = due.max(self.now);
+            self.engine.handle_timeout(self.now);
+            self.drive();
+        }
+        self.now = at;
+    }
+
+    /// Completes everything at once; says whether the request was answered.
+    fn drive(&mut self) -> bool {
+        let mut is_answered = false;
+        loop {
+            while let Some(submission) = self.engine.poll_submission() {
+                let data = match &submission.operation {
+                    DeviceOperation::ReadMetadata { extent } => {
+                        let length = usize::try_from(extent.length).expect("at most a segment");
+                        Data { checksums: &[], bytes: &ZEROES[..length] }
+                    }
+                    DeviceOperation::Copy { .. } => continue,
+                    _ => Data { checksums: &CHECKSUMS, bytes: &[] },
+                };
+                self.engine.handle_completion(self.now, Completion { id: submission.id, result: Ok(data) });
+            }
+            if self.engine.poll_reply().is_none() {
+                return is_answered;
+            }
+            is_answered = true;
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        let Status { counters: cache, volumes, .. } = self.engine.status();
+        let volume = volumes[0].counters;
+        Outcome {
+            touched_blocks: self.touched,
+            missed_blocks: volume.miss_blocks + self.write_misses,
+            admitted_blocks: volume.promoted_blocks + volume.logged_blocks,
+            reinserted_blocks: cache.reinserted_blocks,
+            cache_write_bytes: cache.write_bytes,
+            origin_read_bytes: volume.origin_read_bytes,
+            read_bytes: volume.read_bytes,
+        }
+    }
+}
+
+/// The most blocks of a trace that a cache can have room for.
+pub fn blocks_max(scale: Scale) -> u64 {
+    capacity(DEVICE_SIZE_MAX) / scale.0
+}
+
+/// The fewest blocks of a trace that the smallest cache device has room for: one that asks for less gets as many.
+pub fn blocks_min(scale: Scale) -> u64 {
+    capacity(DEVICE_SIZE_MIN) / scale.0
+}
+
+/// Blocks that the segments of a cache device have room for.
+fn capacity(size: u64) -> u64 {
+    Geometry::for_device(size).expect("below 15 TiB").capacity_blocks()
+}
+
+/// The smallest cache device whose segments have room for so many blocks, which are not too many.
+fn device_size(blocks: u64) -> u64 {
+    let most = DEVICE_SIZE_MIN + blocks * BLOCK_SIZE * 5 / 4;
+    let (mut low, mut high) = (DEVICE_SIZE_MIN, most.min(DEVICE_SIZE_MAX));
+    while low < high {
+        let middle = low.midpoint(high);
+        if capacity(middle) >= blocks { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference_policy::{self, s3_fifo::S3Fifo};
+    use crate::trace_file::survey::survey;
+
+    /// The beginning of a developer's file system: checkouts, searches, small edits; recorded for this project.
+    fn excerpt() -> (std::path::PathBuf, Survey) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/untimed/tests/gen_dev.csv.xz");
+        let survey = survey(&path, None).unwrap();
+        (path, survey)
+    }
+
+    fn trial(survey: &Survey, percent: u64, fill: Fill) -> Trial {
+        Trial { cache_blocks: survey.footprint * percent / 100, scale: Scale(4), fill }
+    }
+
+    #[test]
+    fn the_log_keeps_what_a_policy_without_a_log_keeps_and_writes_less_than_twice() {
+        let (path, survey) = excerpt();
+        for percent in [10, 50] {
+            let trial = trial(&survey, percent, Fill::Exact);
+            let found = run(&path, &survey, trial).unwrap();
+            let best = reference_policy::run(&path, &survey, &mut S3Fifo::new(trial.cache_blocks)).unwrap();
+            let reference = share(best.missed_blocks, best.touched_blocks);
+            assert!(
+                found.miss_ratio() < reference + 0.04,
+                "{percent} %: {found:?}, S3-FIFO misses {reference}"
+            );
+            assert!(found.written_per_byte() < 2.0, "{percent} %: {found:?}");
+        }
+    }
+
+    #[test]
+    fn writes_that_wait_for_room_empty_no_more_than_they_need() {
+        const MIB: u64 = 1 << 20;
+        let trial = Trial { cache_blocks: 16 * MIB / BLOCK_SIZE, scale: Scale(1), fill: Fill::Exact };
+        let mut cache = InstantCache::open(512 * MIB, trial).unwrap();
+        let mebibyte = |number: u64| ByteExtent { start: number * MIB, length: MIB };
+        (0..32).for_each(|number| cache.access(Instant::ZERO, Kind::Read, mebibyte(number)));
+        let cached = |cache: &InstantCache| cache.engine.status().volumes[0].cached_blocks;
+        let full = cached(&cache);
+        for number in 0..400 {
+            cache.access(Instant::ZERO, Kind::Write, mebibyte(64 + number));
+            let left = cached(&cache);
+            assert!(left * 10 > full * 8, "{left} blocks of {full} after {number} writes");
+        }
+    }
+
+    #[test]
+    fn the_adaptive_fill_window_hits_more_often() {
+        let (path, survey) = excerpt();
+        let exact = run(&path, &survey, trial(&survey, 50, Fill::Exact)).unwrap();
+        let adaptive =
+            run(&path, &survey, trial(&survey, 50, Fill::Adaptive { sequential_cutoff: None })).unwrap();
+        assert!(adaptive.missed_blocks < exact.missed_blocks, "{adaptive:?} {exact:?}");
+        assert!(adaptive.origin_read_bytes < exact.origin_read_bytes * 2, "{adaptive:?} {exact:?}");
+    }
+}

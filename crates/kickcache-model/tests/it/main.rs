@@ -1,0 +1,3 @@
+//! What the simulator must show.
+
+mod late_processor;

@@ -1,0 +1,353 @@
+//! Which charts a page has.
+
+use kickcache_model::result::series::Series;
+use kickcache_model::result::{DeviceResult, JobResult, RunResult};
+use kickcache_units::show_bytes;
+
+use crate::html::{escape, fold, section};
+use crate::plot::axis::{Axis, Scale, Unit};
+use crate::plot::lines::{Line, Shape};
+use crate::plot::{Plot, Width};
+
+/// Rates that differ by more than this are drawn on a logarithmic axis.
+const LOG_FROM: f64 = 20.0;
+/// Bars of a histogram for each power of ten.
+const BARS_PER_DECADE: f64 = 12.0;
+/// Runs whose details are shown without being asked for.
+const OPEN_RUNS_MAX: usize = 5;
+/// Jobs that have a line each; of more, three stand for all.
+const JOB_LINES_MAX: usize = 6;
+
+#[expect(clippy::cast_precision_loss, reason = "amounts of a run are far below 2^53")]
+pub(crate) fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// The values of a series at the middles of their intervals, in seconds.
+fn over_time(series: &Series, values: &[f64]) -> Vec<(f64, f64)> {
+    let interval = float(series.interval().as_nanos()) / 1e9;
+    (0_u32..).map(|index| (f64::from(index) + 0.5) * interval).zip(values.iter().copied()).collect()
+}
+
+/// Rates of a series, without the last interval if the run ended within it.
+fn rates(series: &Series, nanos: u64) -> Vec<(f64, f64)> {
+    let mut points = over_time(series, &series.rates());
+    let whole = nanos / series.interval().as_nanos().max(1);
+    let has_rest = !nanos.is_multiple_of(series.interval().as_nanos().max(1));
+    if has_rest && points.len() > 1 && points.len() as u64 > whole {
+        points.pop();
+    }
+    points
+}
+
+fn line(name: &str, style: usize, points: Vec<(f64, f64)>) -> Line {
+    Line { name: name.into(), style, is_main: false, shape: Shape::Joined, points }
+}
+
+fn seconds_axis(lines: &[Line]) -> Axis {
+    let ends = lines.iter().filter_map(|line| line.points.last());
+    let end = ends.map(|point| point.0).fold(0.0, f64::max);
+    Axis::new(Scale::Linear, Unit::Seconds, "time since the start", (0.0, end.ceil()))
+}
+
+fn highest(lines: &[Line]) -> f64 {
+    lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max)
+}
+
+fn mean(line: &Line) -> f64 {
+    let count = f64::from(u32::try_from(line.points.len().max(1)).unwrap_or(u32::MAX));
+    line.points.iter().map(|point| point.1).sum::<f64>() / count
+}
+
+/// From zero, or logarithmic if the lines are far from each other.
+fn rate_axis(lines: &[Line]) -> Axis {
+    let means: Vec<f64> = lines.iter().map(mean).filter(|mean| *mean > 0.0).collect();
+    let (low, high) =
+        (means.iter().copied().fold(f64::INFINITY, f64::min), means.iter().copied().fold(0.0, f64::max));
+    let top = highest(lines);
+    if high > low * LOG_FROM {
+        let lowest =
+            lines.iter().flat_map(|line| &line.points).map(|point| point.1).filter(|rate| *rate > 0.0);
+        let from = lowest.fold(f64::INFINITY, f64::min).max(low / 10.0);
+        return Axis::new(Scale::Log, Unit::Rate, "", (from, top));
+    }
+    Axis::new(Scale::Linear, Unit::Rate, "", (0.0, top * 1.05))
+}
+
+/// The charts that show all runs together; the first run has the colour of this number.
+pub(crate) fn side_by_side(runs: &[RunResult], first: usize) -> String {
+    let mut charts = [iops(runs), percentiles(runs), hit_ratio(runs)];
+    for line in charts.iter_mut().flat_map(|plot| &mut plot.lines) {
+        line.style += first;
+    }
+    charts.map(|plot| plot.figure()).concat()
+}
+
+fn iops(runs: &[RunResult]) -> Plot {
+    let lines: Vec<Line> = runs
+        .iter()
+        .enumerate()
+        .map(|(style, run)| line(&run.name, style, rates(&run.ended(), run.nanos)))
+        .collect();
+    let y = rate_axis(&lines);
+    let note = if y.scale == Scale::Log {
+        "All jobs of a run together; each step of the scale is ten times the one below."
+    } else {
+        "All jobs of a run together."
+    };
+    Plot {
+        title: "Operations a second".into(),
+        note: note.into(),
+        width: Width::Full,
+        x: seconds_axis(&lines),
+        y,
+        lines,
+    }
+}
+
+fn percentiles(runs: &[RunResult]) -> Plot {
+    let lines: Vec<Line> = runs.iter().enumerate().map(|(style, run)| percentile_line(run, style)).collect();
+    let lowest =
+        lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(f64::INFINITY, f64::min);
+    let longest = lines.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max);
+    let note = "How long that share of the operations took at most, from request to reply.";
+    Plot {
+        title: "Latency by percentile".into(),
+        note: note.into(),
+        width: Width::Full,
+        x: Axis::new(Scale::Nines, Unit::Share, "share of the operations", (0.0, longest)),
+        y: Axis::new(Scale::Log, Unit::Nanos, "", (lowest, highest(&lines))),
+        lines,
+    }
+}
+
+/// From the fastest operation to the last percentile that a hundred operations stand behind.
+fn percentile_line(run: &RunResult, style: usize) -> Line {
+    let latencies = run.latencies();
+    let count = latencies.count();
+    let last = if count < 100 { 0.9 } else { (1.0 - 10.0 / float(count)).min(0.999_99) };
+    let nines = -(1.0_f64 - last).log10();
+    let points = (0..=120).filter(|_| count > 0).map(|step| {
+        let share = 1.0 - 10_f64.powf(-nines * f64::from(step) / 120.0);
+        (share, float(latencies.quantile(share)))
+    });
+    Line { shape: Shape::Exact, ..line(&run.name, style, points.collect()) }
+}
+
+fn hit_ratio(runs: &[RunResult]) -> Plot {
+    let of_run = |(style, run): (usize, &RunResult)| {
+        let points = ratio_points(&run.hit_blocks, &run.miss_blocks);
+        (!points.is_empty()).then(|| line(&run.name, style, points))
+    };
+    let lines: Vec<Line> = runs.iter().enumerate().filter_map(of_run).collect();
+    Plot {
+        title: "Blocks found in the cache".into(),
+        note: String::new(),
+        width: Width::Full,
+        x: seconds_axis(&lines),
+        y: Axis::new(Scale::Linear, Unit::Share, "", (0.0, 1.0)),
+        lines,
+    }
+}
+
+fn ratio_points(hits: &Series, misses: &Series) -> Vec<(f64, f64)> {
+    if hits.interval() != misses.interval() && !hits.values().is_empty() && !misses.values().is_empty() {
+        return Vec::new();
+    }
+    let series = if hits.values().len() >= misses.values().len() { hits } else { misses };
+    let at = |series: &Series, index: usize| series.values().get(index).copied().unwrap_or(0);
+    let ratio = |index| {
+        let (hit, miss) = (at(hits, index), at(misses, index));
+        (hit + miss > 0).then(|| float(hit) / float(hit + miss))
+    };
+    let values: Vec<f64> = (0..series.values().len()).filter_map(ratio).collect();
+    if values.len() == series.values().len() { over_time(series, &values) } else { sparse(series, ratio) }
+}
+
+/// As [`over_time`], without the intervals in which nothing was asked for.
+fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<(f64, f64)> {
+    let zeroes = vec![0.0; series.values().len()];
+    let places = over_time(series, &zeroes);
+    places.iter().enumerate().filter_map(|(index, point)| Some((point.0, value(index)?))).collect()
+}
+
+/// A part for each run: its jobs, its latencies, its devices.
+pub(crate) fn by_run(runs: &[RunResult]) -> String {
+    let span = latency_span(runs);
+    if runs.len() <= OPEN_RUNS_MAX {
+        let part = |(style, run): (usize, &RunResult)| section(&run.name, &one_run(run, style, span));
+        return runs.iter().enumerate().map(part).collect();
+    }
+    let part = |run: &RunResult| fold(&run.name, &one_run(run, 0, span));
+    section("Each run", &runs.iter().map(part).collect::<String>())
+}
+
+/// The latencies that all histograms have room for.
+fn latency_span(runs: &[RunResult]) -> (f64, f64) {
+    let all: Vec<_> =
+        runs.iter().map(RunResult::latencies).filter(|latencies| latencies.count() > 0).collect();
+    let low = all.iter().map(|latencies| float(latencies.quantile(0.001))).fold(f64::INFINITY, f64::min);
+    let high = all.iter().map(|latencies| float(latencies.p99_9())).fold(1.0, f64::max);
+    (low.min(high).max(1.0), high)
+}
+
+fn one_run(run: &RunResult, style: usize, span: (f64, f64)) -> String {
+    let jobs = jobs(run).figure();
+    let pair = [histogram(run, style, span), utilisation(run)].map(|plot| plot.figure()).concat();
+    format!("{jobs}<div class=\"pair\">\n{pair}</div>\n")
+}
+
+fn jobs(run: &RunResult) -> Plot {
+    let mut lines = job_lines(run);
+    name_alike(&mut lines);
+    let count = run.jobs.len();
+    let note = if count > JOB_LINES_MAX {
+        three_of(run, &mut lines);
+        format!("Of {count} jobs the slowest, the middle one and the fastest.")
+    } else {
+        String::new()
+    };
+    if count > 1 {
+        let sum = line("all jobs", 0, rates(&run.ended(), run.nanos));
+        lines.insert(0, Line { is_main: true, ..sum });
+    }
+    Plot {
+        title: "Operations a second, by job".into(),
+        note,
+        width: Width::Full,
+        x: seconds_axis(&lines),
+        y: Axis::new(Scale::Linear, Unit::Rate, "", (0.0, highest(&lines) * 1.05)),
+        lines,
+    }
+}
+
+fn job_lines(run: &RunResult) -> Vec<Line> {
+    let of_job =
+        |(style, job): (usize, &JobResult)| line(&job.name, style + 1, rates(&job.ended(), run.nanos));
+    run.jobs.iter().enumerate().map(of_job).collect()
+}
+
+/// Leaves the lines of the slowest, the middle and the fastest job.
+fn three_of(run: &RunResult, lines: &mut Vec<Line>) {
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    order.sort_by_key(|index| run.jobs[*index].count());
+    let chosen = [order[0], order[order.len() / 2], order[order.len() - 1]];
+    let style = |(style, index): (usize, usize)| Line { style: style + 1, ..lines[index].clone() };
+    *lines = chosen.into_iter().enumerate().map(style).collect();
+}
+
+/// Jobs that share a name are told apart by a number.
+fn name_alike(lines: &mut [Line]) {
+    let names: Vec<String> = lines.iter().map(|line| line.name.clone()).collect();
+    for (index, line) in lines.iter_mut().enumerate() {
+        if names.iter().filter(|name| **name == line.name).count() > 1 {
+            let before = names[..index].iter().filter(|name| **name == names[index]).count();
+            line.name = format!("{} {}", line.name, before + 1);
+        }
+    }
+}
+
+fn histogram(run: &RunResult, style: usize, (low, high): (f64, f64)) -> Plot {
+    let x = Axis::new(Scale::Log, Unit::Nanos, "time from request to reply", (low, high));
+    let latencies = run.latencies();
+    let bar = |nanos: f64| (nanos.log10() * BARS_PER_DECADE).floor();
+    let (first, last) = (bar(low) - 1.0, bar(high) + 1.0);
+    let mut shares: Vec<(f64, f64)> = Vec::new();
+    let mut at = first;
+    while at <= last + 1.0 {
+        shares.push((10_f64.powf(at / BARS_PER_DECADE), 0.0));
+        at += 1.0;
+    }
+    for (nanos, count) in latencies.counts() {
+        let index = (bar(float(nanos.max(1))).clamp(first, last) - first).round();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and a few hundred"
+        )]
+        let index = index as usize;
+        shares[index].1 += float(count) / float(latencies.count());
+    }
+    // A step holds from its own place to the next one.
+    let steps: Vec<(f64, f64)> =
+        (1..shares.len()).map(|index| (shares[index].0, shares[index - 1].1)).collect();
+    let points = if latencies.count() > 0 {
+        std::iter::once((shares[0].0, 0.0)).chain(steps).collect()
+    } else {
+        Vec::new()
+    };
+    let line = Line { shape: Shape::Steps, ..line("operations", style, points) };
+    let top = highest(std::slice::from_ref(&line)) * 1.1;
+    Plot {
+        title: "Latencies".into(),
+        note: String::new(),
+        width: Width::Half,
+        x,
+        y: Axis::new(Scale::Linear, Unit::Share, "", (0.0, top)),
+        lines: vec![line],
+    }
+}
+
+fn utilisation(run: &RunResult) -> Plot {
+    let of_device = |name: &str, style: usize, device: &Option<DeviceResult>| {
+        let busy = &device.as_ref()?.busy;
+        let shares: Vec<f64> = busy.rates().iter().map(|rate| (rate / 1e9).min(1.0)).collect();
+        let mut points = over_time(busy, &shares);
+        if points.len() > 1 && !run.nanos.is_multiple_of(busy.interval().as_nanos().max(1)) {
+            points.pop();
+        }
+        (!points.is_empty()).then(|| line(name, style, points))
+    };
+    let devices =
+        [of_device("cache device", 0, &run.cache_device), of_device("origin", 1, &run.origin_device)];
+    let lines: Vec<Line> = devices.into_iter().flatten().collect();
+    Plot {
+        title: "Devices at work".into(),
+        note: String::new(),
+        width: Width::Half,
+        x: seconds_axis(&lines),
+        y: Axis::new(Scale::Linear, Unit::Share, "", (0.0, 1.0)),
+        lines,
+    }
+}
+
+/// What was written to the cache devices, as bars: what had to be, and what came on top.
+pub(crate) fn endurance(runs: &[RunResult]) -> String {
+    let written = |run: &RunResult| run.cache_device.as_ref().map_or(0, |device| device.write_bytes);
+    let most = runs.iter().map(written).max().unwrap_or(0);
+    if most == 0 {
+        return String::new();
+    }
+    let rows: String =
+        runs.iter().filter(|run| run.cache_device.is_some()).map(|run| bar(run, most)).collect();
+    let note = "<p class=\"note\">What reads brought in and clients wrote must be written once; headers, journal \
+                and copies come on top. A flash device wears out by the sum.</p>";
+    let legend = "<ul class=\"legend\"><li><i class=\"b0\"></i>brought in by reads</li>\
+                  <li><i class=\"b1\"></i>written by clients</li><li><i class=\"b2\"></i>on top</li></ul>";
+    section(
+        "Bytes written to the cache device",
+        &format!("{note}{legend}<div class=\"bars\">\n{rows}</div>\n"),
+    )
+}
+
+fn bar(run: &RunResult, most: u64) -> String {
+    let written = run.cache_device.as_ref().map_or(0, |device| device.write_bytes);
+    let promoted = run.promoted_bytes.min(written);
+    let logged = run.logged_bytes.min(written - promoted);
+    let part = |class: &str, bytes: u64| {
+        let percent = float(bytes) * 100.0 / float(most);
+        format!("<i class=\"{class}\" style=\"width:{percent:.2}%\" title=\"{}\"></i>", show_bytes(bytes))
+    };
+    let per_hour = float(written) * 3_600e9 / float(run.nanos.max(1));
+    let ratio = run.written_per_byte().map_or_else(String::new, |ratio| format!(", {ratio:.2} a byte kept"));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and saturates")]
+    let per_hour = show_bytes(per_hour as u64);
+    format!(
+        "<p class=\"name\">{}</p><p class=\"bar\">{}{}{}</p><p class=\"figure\">{} ({per_hour} an hour{ratio})</p>\n",
+        escape(&run.name),
+        part("b0", promoted),
+        part("b1", logged),
+        part("b2", written - promoted - logged),
+        show_bytes(written)
+    )
+}

@@ -1,0 +1,131 @@
+//! How often caches of several sizes hit: a chart and a table for each trace.
+
+use kickcache_units::show_bytes;
+use serde::Serialize;
+
+use crate::charts::float;
+use crate::html::{escape, json, section};
+use crate::page::Page;
+use crate::plot::axis::{Axis, Scale, Unit};
+use crate::plot::lines::{Line, Shape};
+use crate::plot::{Plot, Width};
+
+/// What caches of several sizes did for some traces.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Curves<'a> {
+    /// What the page is about.
+    pub title: &'a str,
+    /// What was run, in a sentence or two.
+    pub introduction: &'a str,
+    /// The traces.
+    pub traces: Vec<TraceCurves>,
+}
+
+/// One trace.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TraceCurves {
+    /// Its name.
+    pub name: String,
+    /// What it holds, in a sentence.
+    pub note: String,
+    /// Bytes that it touches.
+    pub footprint_bytes: u64,
+    /// Sizes of the caches in bytes, ascending.
+    pub sizes: Vec<u64>,
+    /// The caches; ratios of each size.
+    pub curves: Vec<Curve>,
+    /// Bytes written to the cache device for each byte that entered the cache, by size.
+    pub written_per_byte: Vec<f64>,
+    /// Bytes that the adaptive fill window read from the origin for each that fills of single blocks read, by size.
+    pub origin_factor: Vec<f64>,
+}
+
+/// One cache.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Curve {
+    /// What it is called.
+    pub name: String,
+    /// Whether it is what the page is about; reference_policies are not.
+    pub is_main: bool,
+    /// The part of the blocks asked for that it had, for each size.
+    pub hit_ratios: Vec<f64>,
+}
+
+impl Curves<'_> {
+    /// The page.
+    pub fn html(&self) -> String {
+        let body: String = self.traces.iter().map(TraceCurves::html).collect();
+        Page { title: self.title, introduction: self.introduction, body: &body, data: &json(self) }.html()
+    }
+}
+
+impl TraceCurves {
+    fn html(&self) -> String {
+        let note = format!("<p class=\"note\">{}</p>\n", escape(&self.note));
+        section(&self.name, &(note + &self.plot().figure() + &self.table()))
+    }
+
+    fn plot(&self) -> Plot {
+        let parts: Vec<f64> =
+            self.sizes.iter().map(|size| float(*size) / float(self.footprint_bytes.max(1))).collect();
+        let line = |(style, curve): (usize, &Curve)| Line {
+            name: curve.name.clone(),
+            style,
+            is_main: curve.is_main,
+            shape: Shape::Exact,
+            points: parts.iter().copied().zip(curve.hit_ratios.iter().copied()).collect(),
+        };
+        let label = "size of the cache, as a part of what is touched";
+        Plot {
+            title: "Blocks found in the cache".into(),
+            note: String::new(),
+            width: Width::Full,
+            x: Axis::at_points(Unit::Share, label, &parts),
+            y: Axis::new(Scale::Linear, Unit::Share, "", self.span()),
+            lines: self.curves.iter().enumerate().map(line).collect(),
+        }
+    }
+
+    /// The tenths that all ratios lie between.
+    fn span(&self) -> (f64, f64) {
+        let ratios = || self.curves.iter().flat_map(|curve| curve.hit_ratios.iter().copied());
+        let (low, high) = (ratios().fold(1.0, f64::min), ratios().fold(0.0, f64::max));
+        ((low * 10.0).floor() / 10.0, (high * 10.0).ceil() / 10.0)
+    }
+
+    fn table(&self) -> String {
+        let head: String = self
+            .curves
+            .iter()
+            .map(|curve| format!("<th scope=\"col\">{}</th>", escape(&curve.name)))
+            .collect();
+        let rows: String = (0..self.sizes.len()).map(|index| self.row(index)).collect();
+        format!(
+            "<div class=\"wide-table\"><table class=\"summary curves\">\n<thead><tr><th scope=\"col\">cache</th>{head}\
+             <th scope=\"col\">written/kept</th><th scope=\"col\">read, wide</th></tr></thead>\n\
+             <tbody>\n{rows}</tbody>\n</table></div>\n"
+        )
+    }
+
+    fn row(&self, index: usize) -> String {
+        let best = self.curves.iter().filter(|curve| !curve.is_main).map(|curve| curve.hit_ratios[index]);
+        let best = best.fold(0.0, f64::max);
+        let cell = |curve: &Curve| {
+            let ratio = curve.hit_ratios[index];
+            let class = if curve.is_main || ratio >= best { "strong" } else { "" };
+            format!(
+                "<td class=\"{class}\" data-label=\"{}\">{:.1} %</td>",
+                escape(&curve.name),
+                ratio * 100.0
+            )
+        };
+        let cells: String = self.curves.iter().map(cell).collect();
+        format!(
+            "<tr><th scope=\"row\">{}</th>{cells}<td data-label=\"written/kept\">{:.2}</td>\
+             <td data-label=\"read, wide\">\u{d7} {:.2}</td></tr>\n",
+            show_bytes(self.sizes[index]),
+            self.written_per_byte[index],
+            self.origin_factor[index]
+        )
+    }
+}

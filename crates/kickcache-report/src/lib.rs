@@ -1,0 +1,111 @@
+//! A report: runs side by side in one HTML page that needs nothing else, neither network nor program.
+//!
+//! The charts are drawn here as SVG, each in a wide and a narrow form, so that the page is right on a desk, on a phone,
+//! on paper and without JavaScript; a few lines of script add what a pointer can ask for. The figures
+//! of the runs are in the page too, as JSON.
+
+mod charts;
+mod curves;
+mod facts;
+mod html;
+mod overview;
+mod page;
+mod plot;
+mod repeated;
+mod summary;
+
+use kickcache_model::result::RunResult;
+
+pub use crate::curves::{Curve, Curves, TraceCurves};
+pub use crate::overview::{Overview, OverviewRow};
+
+use crate::html::{fold, json, section};
+use crate::page::Page;
+
+/// Runs to be compared.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Report<'a> {
+    /// What the page is about.
+    pub title: &'a str,
+    /// What was run, in a sentence or two.
+    pub introduction: &'a str,
+    /// The runs; ratios are to the first one unless the reader chooses another. Of runs that share a name and differ
+    /// in their seed, the one with the middle rate stands for all.
+    pub runs: &'a [RunResult],
+}
+
+impl Report<'_> {
+    /// The page.
+    pub fn html(&self) -> String {
+        let repeated = repeated::fold(self.runs);
+        let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
+        let body = [
+            summary::table(&repeated),
+            section("Side by side", &charts::side_by_side(&runs, 0)),
+            charts::by_run(&runs),
+            charts::endurance(&runs),
+            facts::table(&runs),
+        ]
+        .concat();
+        Page { title: self.title, introduction: self.introduction, body: &body, data: &json(&runs) }.html()
+    }
+}
+
+/// Runs that belong together, of many.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Group {
+    /// What they have in common.
+    pub title: String,
+    /// More about them, in a sentence.
+    pub note: String,
+    /// Which of the collection's runs.
+    pub runs: Vec<usize>,
+    /// Which column of an overview the first of them is: it has that column's colour, and the others the next ones.
+    pub first: usize,
+}
+
+/// Many runs: tables of what came out first, then charts to be unfolded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Collection<'a> {
+    /// What the page is about.
+    pub title: &'a str,
+    /// What was run, in a sentence or two.
+    pub introduction: &'a str,
+    /// What came out, in rows; a row may name a group, which is what its name leads to.
+    pub overviews: &'a [Overview],
+    /// What is charted together.
+    pub groups: &'a [Group],
+    /// All runs, each once; repetitions as in a [`Report`]. Without any there are only the overviews.
+    pub runs: &'a [RunResult],
+}
+
+impl Collection<'_> {
+    /// The page.
+    pub fn html(&self) -> String {
+        let repeated = repeated::fold(self.runs);
+        let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
+        let groups: String = (0..).zip(self.groups).map(|(index, group)| self.part(index, group)).collect();
+        let charted = || {
+            let groups = section("Side by side", &groups);
+            [groups, charts::by_run(&runs), charts::endurance(&runs), facts::table(&runs)].concat()
+        };
+        let charts = if runs.is_empty() { String::new() } else { charted() };
+        let body = self.overviews.iter().map(Overview::html).collect::<String>() + &charts;
+        Page { title: self.title, introduction: self.introduction, body: &body, data: &json(&runs) }.html()
+    }
+
+    fn part(&self, index: usize, group: &Group) -> String {
+        let meant: Vec<RunResult> = group.runs.iter().map(|run| self.runs[*run].clone()).collect();
+        let runs: Vec<RunResult> = repeated::fold(&meant).iter().map(|known| known.run.clone()).collect();
+        let note = html::escape(&group.note);
+        let body = format!(
+            "<div id=\"{}\">\n<p class=\"note\">{note}</p>\n{}</div>\n",
+            overview::anchor(index),
+            charts::side_by_side(&runs, group.first)
+        );
+        fold(&group.title, &body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

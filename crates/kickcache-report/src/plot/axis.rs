@@ -1,0 +1,254 @@
+//! Axes: where a value stands, which values are written beside it, and how.
+
+use std::time::Duration;
+
+use kickcache_units::{show_bytes, show_rate};
+
+/// How values are spread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scale {
+    Linear,
+    Log,
+    /// Shares from 0 to 1 by how near they are to 1: 90 %, 99 %, 99.9 % stand at equal distances.
+    Nines,
+}
+
+/// What values are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unit {
+    /// Seconds since the start.
+    Seconds,
+    /// Operations a second.
+    Rate,
+    /// Nanoseconds of a latency.
+    Nanos,
+    /// Shares from 0 to 1.
+    Share,
+}
+
+impl Unit {
+    /// The name that the script knows it by.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Unit::Seconds => "seconds",
+            Unit::Rate => "rate",
+            Unit::Nanos => "nanos",
+            Unit::Share => "share",
+        }
+    }
+
+    /// A value as people write it.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Unit::Seconds => format!("{} s", trimmed(value)),
+            Unit::Rate => show_rate(value).replace(".0k", "k").replace(".00M", "M"),
+            Unit::Nanos => show_nanos(value),
+            Unit::Share => format!("{} %", trimmed((value * 1e5).round() / 1e3)),
+        }
+    }
+}
+
+/// A number without zeroes at its end, to four decimals.
+fn trimmed(number: f64) -> String {
+    let text = format!("{number:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A time of a run that lasts so long: seconds, minutes and seconds, or hours and minutes.
+fn show_time(seconds: f64, whole: f64) -> String {
+    let (part, rest) = if whole < 7_200.0 { (60.0, 1.0) } else { (3_600.0, 60.0) };
+    if whole < 120.0 {
+        return format!("{} s", trimmed(seconds));
+    }
+    format!("{:.0}:{:02.0}", (seconds / part).floor(), ((seconds % part) / rest).floor())
+}
+
+/// A latency in the largest unit that it fills.
+pub(crate) fn show_nanos(nanos: f64) -> String {
+    let (value, unit) = match nanos {
+        small if small < 999.5 => (small, "ns"),
+        micros if micros < 999_500.0 => (micros / 1e3, "\u{b5}s"),
+        millis if millis < 999_500_000.0 => (millis / 1e6, "ms"),
+        seconds => (seconds / 1e9, "s"),
+    };
+    let digits = if value < 9.95 { 2 } else { usize::from(value < 99.5) };
+    let text = format!("{value:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {unit}")
+}
+
+/// Bytes a second.
+pub(crate) fn show_bandwidth(bytes: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rates are positive and saturate"
+    )]
+    let whole = bytes.max(0.0).round() as u64;
+    format!("{}/s", show_bytes(whole))
+}
+
+/// One axis of a chart.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Axis {
+    pub(crate) scale: Scale,
+    pub(crate) unit: Unit,
+    pub(crate) label: String,
+    from: f64,
+    to: f64,
+    /// The values to be written, if they are known.
+    marked: Vec<f64>,
+}
+
+impl Axis {
+    /// A logarithmic axis from the least of some values to the greatest, with each of them written beside it.
+    pub(crate) fn at_points(unit: Unit, label: &str, values: &[f64]) -> Axis {
+        let from = values.iter().copied().fold(f64::INFINITY, f64::min).clamp(1e-9, 1e18);
+        let to = values.iter().copied().fold(0.0, f64::max).max(from * 1.1);
+        Axis { scale: Scale::Log, unit, label: label.into(), from, to, marked: values.to_vec() }
+    }
+
+    pub(crate) fn new(scale: Scale, unit: Unit, label: &str, (from, to): (f64, f64)) -> Axis {
+        let (from, to) = match scale {
+            Scale::Log => {
+                let from = 10_f64.powf(from.max(1e-9).log10().floor());
+                (from, 10_f64.powf((to.max(from) * 1.000_001).log10().ceil()).max(from * 10.0))
+            }
+            Scale::Linear => (from, if to > from { to } else { from + 1.0 }),
+            Scale::Nines => (from, to.clamp(from + 0.1, 0.999_999_9)),
+        };
+        Axis { scale, unit, label: label.into(), from, to, marked: Vec::new() }
+    }
+
+    /// Where a value stands, from 0 to 1; what lies beyond stands at the end.
+    pub(crate) fn share(&self, value: f64) -> f64 {
+        let place = |value: f64| match self.scale {
+            Scale::Linear => value,
+            Scale::Log => value.max(self.from).log10(),
+            Scale::Nines => -(1.0 - value.min(self.to)).log10(),
+        };
+        let (from, to) = (place(self.from), place(self.to));
+        ((place(value) - from) / (to - from)).clamp(0.0, 1.0)
+    }
+
+    /// About so many values to be written.
+    pub(crate) fn ticks(&self, count: u32) -> Vec<f64> {
+        if !self.marked.is_empty() {
+            return self.apart(&self.marked, count);
+        }
+        match self.scale {
+            Scale::Linear if self.unit == Unit::Seconds => self.even_ticks(&TIME_STEPS, count),
+            Scale::Linear => self.even_ticks(&self.decimal_steps(), count),
+            Scale::Log => self.powers(count),
+            Scale::Nines => self.nines(count),
+        }
+    }
+
+    fn even_ticks(&self, steps: &[f64], count: u32) -> Vec<f64> {
+        let span = self.to - self.from;
+        let fits = |step: &&f64| span / **step <= f64::from(count);
+        let step = steps.iter().find(fits).copied().unwrap_or_else(|| span / f64::from(count));
+        let first = (self.from / step - 1e-9).ceil();
+        (0..=count)
+            .map(|index| (first + f64::from(index)) * step)
+            .filter(|tick| *tick <= self.to * 1.000_001)
+            .collect()
+    }
+
+    /// 1, 2 and 5 times powers of ten around the span.
+    fn decimal_steps(&self) -> Vec<f64> {
+        let base = 10_f64.powf((self.to - self.from).log10().floor() - 2.0);
+        (0..4).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * base * 10_f64.powi(power))).collect()
+    }
+
+    /// Those that have room beside each other.
+    fn nines(&self, count: u32) -> Vec<f64> {
+        let known: Vec<f64> = NINES.into_iter().filter(|share| *share <= self.to * 1.000_000_1).collect();
+        self.apart(&known, count)
+    }
+
+    fn apart(&self, values: &[f64], count: u32) -> Vec<f64> {
+        let apart = 0.9 / f64::from(count);
+        let mut ticks: Vec<f64> = Vec::new();
+        for value in values {
+            if ticks.last().is_none_or(|last| self.share(*value) - self.share(*last) >= apart) {
+                ticks.push(*value);
+            }
+        }
+        ticks
+    }
+
+    fn powers(&self, count: u32) -> Vec<f64> {
+        let decades = (self.to / self.from).log10().round();
+        let every = (decades / f64::from(count)).ceil().max(1.0);
+        (0..=count)
+            .map(|index| self.from * 10_f64.powf(f64::from(index) * every))
+            .filter(|tick| *tick <= self.to * 1.001)
+            .collect()
+    }
+
+    /// A value beside the axis.
+    pub(crate) fn show(&self, value: f64) -> String {
+        match self.unit {
+            Unit::Seconds => show_time(value, self.to),
+            Unit::Rate | Unit::Nanos | Unit::Share => self.unit.show(value),
+        }
+    }
+
+    /// What is written below the axis.
+    pub(crate) fn caption(&self) -> String {
+        match self.unit {
+            Unit::Seconds if self.to >= 7_200.0 => format!("{}, h:min", self.label),
+            Unit::Seconds if self.to >= 120.0 => format!("{}, min:s", self.label),
+            Unit::Seconds | Unit::Rate | Unit::Nanos | Unit::Share => self.label.clone(),
+        }
+    }
+
+    /// A value under the pointer.
+    pub(crate) fn show_exactly(&self, value: f64) -> String {
+        match self.unit {
+            Unit::Seconds => {
+                let span = Duration::from_secs_f64(value.max(0.0));
+                if value < 120.0 { format!("{value:.1} s") } else { kickcache_units::show_duration(span) }
+            }
+            Unit::Rate | Unit::Nanos | Unit::Share => self.unit.show(value),
+        }
+    }
+}
+
+/// Steps of a time axis, in seconds.
+const TIME_STEPS: [f64; 22] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0,
+    1_800.0, 3_600.0, 7_200.0, 14_400.0, 43_200.0,
+];
+
+/// Shares that are written.
+const NINES: [f64; 7] = [0.0, 0.5, 0.9, 0.99, 0.999, 0.999_9, 0.999_99];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_numbers_that_fit() {
+        let shown = |axis: &Axis| axis.ticks(6).into_iter().map(|tick| axis.show(tick)).collect::<Vec<_>>();
+        let rates = Axis::new(Scale::Linear, Unit::Rate, "", (0.0, 113_000.0));
+        assert_eq!(shown(&rates), ["0", "20k", "40k", "60k", "80k", "100k"]);
+        let times = Axis::new(Scale::Linear, Unit::Seconds, "", (0.0, 1_800.0));
+        assert_eq!(shown(&times), ["0:00", "5:00", "10:00", "15:00", "20:00", "25:00", "30:00"]);
+        let nanos = Axis::new(Scale::Log, Unit::Nanos, "", (70_000.0, 400_000_000.0));
+        assert_eq!(shown(&nanos), ["10 \u{b5}s", "100 \u{b5}s", "1 ms", "10 ms", "100 ms", "1 s"]);
+        let nines = Axis::new(Scale::Nines, Unit::Share, "", (0.0, 0.999));
+        assert_eq!(shown(&nines), ["0 %", "90 %", "99 %", "99.9 %"]);
+        let hours = Axis::new(Scale::Linear, Unit::Seconds, "", (0.0, 43_200.0));
+        assert_eq!(shown(&hours), ["0:00", "2:00", "4:00", "6:00", "8:00", "10:00", "12:00"]);
+    }
+
+    #[test]
+    fn nines_stand_at_equal_distances() {
+        let axis = Axis::new(Scale::Nines, Unit::Share, "", (0.0, 0.999));
+        assert!((axis.share(0.9) - 1.0 / 3.0).abs() < 1e-9);
+        assert!((axis.share(0.99) - 2.0 / 3.0).abs() < 1e-9);
+        assert!((axis.share(1.0) - 1.0).abs() < 1e-9);
+    }
+}

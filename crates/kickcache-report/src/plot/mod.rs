@@ -1,0 +1,193 @@
+//! Line charts as SVG.
+
+pub(crate) mod axis;
+pub(crate) mod lines;
+
+use std::fmt::Write;
+
+use crate::html::escape;
+use crate::plot::axis::Axis;
+use crate::plot::lines::{Line, thin};
+
+/// How wide a chart may become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Width {
+    /// The whole page.
+    Full,
+    /// Two in a row.
+    Half,
+}
+
+/// A chart.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Plot {
+    pub(crate) title: String,
+    pub(crate) note: String,
+    pub(crate) width: Width,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// The sizes of one drawing, in CSS pixels.
+#[derive(Clone, Copy)]
+struct Frame {
+    class: &'static str,
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Frame {
+    const fn new(class: &'static str, width: f64, height: f64) -> Frame {
+        Frame { class, width, height, left: 64.0, right: 14.0, top: 10.0, bottom: 40.0 }
+    }
+
+    fn x(&self, share: f64) -> f64 {
+        self.left + share * (self.width - self.left - self.right)
+    }
+
+    fn y(&self, share: f64) -> f64 {
+        self.height - self.bottom - share * (self.height - self.top - self.bottom)
+    }
+
+    /// Points of a line that can be told apart.
+    fn points(&self) -> usize {
+        if self.width > 700.0 { 360 } else { 180 }
+    }
+}
+
+impl Plot {
+    /// The chart with its title and legend; nothing if there is nothing to draw.
+    pub(crate) fn figure(&self) -> String {
+        if self.lines.iter().all(|line| line.points.is_empty()) {
+            return String::new();
+        }
+        let frames = match self.width {
+            Width::Full => [Frame::new("wide", 1040.0, 340.0), Frame::new("narrow", 360.0, 270.0)],
+            Width::Half => [Frame::new("wide", 510.0, 260.0), Frame::new("narrow", 360.0, 240.0)],
+        };
+        let drawings: String = frames.iter().map(|frame| self.draw(*frame)).collect();
+        let note = match self.note.as_str() {
+            "" => String::new(),
+            note => format!("<p class=\"note\">{}</p>", escape(note)),
+        };
+        format!(
+            "<figure>\n<figcaption>{}</figcaption>\n{note}{}{drawings}</figure>\n",
+            escape(&self.title),
+            self.legend()
+        )
+    }
+
+    fn legend(&self) -> String {
+        if self.lines.len() < 2 {
+            return String::new();
+        }
+        let entry = |(index, line): (usize, &Line)| {
+            format!(
+                "<li data-line=\"{index}\"><svg width=\"34\" height=\"12\" aria-hidden=\"true\">\
+                 <line x1=\"1\" x2=\"33\" y1=\"6\" y2=\"6\" class=\"{}\"/></svg>{}</li>",
+                line.class(),
+                escape(&line.name)
+            )
+        };
+        let entries: String = self.lines.iter().enumerate().map(entry).collect();
+        format!("<ul class=\"legend\">{entries}</ul>\n")
+    }
+
+    fn draw(&self, frame: Frame) -> String {
+        let mut svg = format!(
+            "<svg class=\"plot {}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" \
+             data-plot=\"{}\">\n",
+            frame.class,
+            frame.width,
+            frame.height,
+            escape(&self.title),
+            escape(&self.data(frame))
+        );
+        self.draw_axes(&mut svg, frame);
+        for (index, line) in self.lines.iter().enumerate() {
+            let points = self.place(line, frame);
+            line.draw(&mut svg, index, &points, frame.y(0.0));
+        }
+        svg.push_str("<line class=\"cursor\" hidden=\"hidden\"/>\n</svg>\n");
+        svg
+    }
+
+    /// A line's points on the drawing.
+    fn place(&self, line: &Line, frame: Frame) -> Vec<(f64, f64)> {
+        let place = |(x, y): (f64, f64)| (frame.x(self.x.share(x)), frame.y(self.y.share(y)));
+        thin(&line.points, frame.points(), line.shape).into_iter().map(place).collect()
+    }
+
+    fn draw_axes(&self, svg: &mut String, frame: Frame) {
+        let (left, right, top, bottom) = (frame.x(0.0), frame.x(1.0), frame.y(1.0), frame.y(0.0));
+        for tick in self.y.ticks(if frame.height > 300.0 { 6 } else { 5 }) {
+            let y = frame.y(self.y.share(tick));
+            line(svg, "grid", (left, y), (right, y));
+            text(svg, "end", (left - 8.0, y + 4.0), &self.y.unit.show(tick));
+        }
+        let room = if frame.width > 700.0 { 11 } else { 5 };
+        for tick in self.x.ticks(room) {
+            let x = frame.x(self.x.share(tick));
+            line(svg, "grid", (x, top), (x, bottom));
+            let anchor = if x > right - 24.0 { "end" } else { "middle" };
+            text(
+                svg,
+                anchor,
+                (if anchor == "end" { right + 8.0 } else { x }, bottom + 17.0),
+                &self.x.show(tick),
+            );
+        }
+        line(svg, "axis", (left, bottom), (right, bottom));
+        text(svg, "middle", (left.midpoint(right), bottom + 34.0), &self.x.caption());
+    }
+
+    /// What the script needs to say what stands under the pointer.
+    fn data(&self, frame: Frame) -> String {
+        let series = |line: &Line| {
+            let points = thin(&line.points, frame.points(), line.shape);
+            let marks: Vec<(f64, f64)> =
+                points.iter().map(|(x, y)| (rounded(frame.x(self.x.share(*x))), significant(*y))).collect();
+            let at: Vec<String> = points.iter().map(|(x, _)| self.x.show_exactly(*x)).collect();
+            serde_json::json!({ "name": line.name, "class": line.class(), "points": marks, "at": at })
+        };
+        let frame = [frame.x(0.0), frame.x(1.0), frame.y(1.0), frame.y(0.0)];
+        let lines: Vec<serde_json::Value> = self.lines.iter().map(series).collect();
+        serde_json::json!({ "frame": frame, "unit": self.y.unit.name(), "lines": lines }).to_string()
+    }
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
+/// Four digits are all that a pointer can ask for.
+fn significant(number: f64) -> f64 {
+    if number == 0.0 || !number.is_finite() {
+        return 0.0;
+    }
+    let scale = 10_f64.powf(3.0 - number.abs().log10().floor());
+    (number * scale).round() / scale
+}
+
+fn line(svg: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
+    let _ = writeln!(
+        svg,
+        "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
+        from.0, from.1, to.0, to.1
+    );
+}
+
+fn text(svg: &mut String, anchor: &str, at: (f64, f64), what: &str) {
+    let _ = writeln!(
+        svg,
+        "<text text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        at.0,
+        at.1,
+        escape(what)
+    );
+}

@@ -1,0 +1,39 @@
+//! Runs that differ in their seed only: the middle one stands for all.
+
+use kickcache_model::result::RunResult;
+
+/// Runs of one kind.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Repeated<'a> {
+    /// The one with the middle rate.
+    pub(crate) run: &'a RunResult,
+    /// The lowest rate of all, in operations a second.
+    pub(crate) least: f64,
+    /// The highest.
+    pub(crate) most: f64,
+    /// How many there are.
+    pub(crate) count: usize,
+}
+
+/// Brings runs of one name together, in the order of their first.
+pub(crate) fn fold(runs: &[RunResult]) -> Vec<Repeated<'_>> {
+    let mut kinds: Vec<Vec<&RunResult>> = Vec::new();
+    for run in runs {
+        let is_alike = |known: &RunResult| known.name == run.name && known.seed != run.seed;
+        match kinds.iter_mut().find(|kind| kind.iter().all(|known| is_alike(known))) {
+            Some(kind) => kind.push(run),
+            None => kinds.push(vec![run]),
+        }
+    }
+    kinds.into_iter().map(of_kind).collect()
+}
+
+fn of_kind(mut runs: Vec<&RunResult>) -> Repeated<'_> {
+    runs.sort_by(|one, other| one.iops().total_cmp(&other.iops()));
+    Repeated {
+        run: runs[runs.len() / 2],
+        least: runs[0].iops(),
+        most: runs[runs.len() - 1].iops(),
+        count: runs.len(),
+    }
+}

@@ -1,0 +1,189 @@
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_model::result::{DeviceResult, JobResult};
+
+use super::*;
+
+fn run(name: &str, gap_micros: u64, jobs: usize) -> RunResult {
+    let mut run = RunResult::new(name, "reads of 4 KiB", 1);
+    run.nanos = 10_000_000_000;
+    for _ in 0..jobs {
+        let mut job = JobResult::new("job", 8);
+        let mut at = Instant::ZERO;
+        while at.as_nanos() < run.nanos {
+            let ended = at.plus(Duration::from_micros(gap_micros));
+            job.reads.record(at, ended, 4096);
+            at = ended;
+        }
+        run.jobs.push(job);
+    }
+    run
+}
+
+fn with_cache(mut run: RunResult) -> RunResult {
+    let at = Instant::from_nanos(500_000_000);
+    run.hit_blocks.add(at, 900);
+    run.miss_blocks.add(at, 100);
+    let mut device = DeviceResult { writes: 3, write_bytes: 3 << 20, ..DeviceResult::default() };
+    device.busy.add_span(Instant::ZERO, at);
+    run.cache_device = Some(device);
+    run.promoted_bytes = 2 << 20;
+    run
+}
+
+fn page(runs: &[RunResult]) -> String {
+    Report { title: "A <title>", introduction: "Words & more.", runs }.html()
+}
+
+#[test]
+fn a_page_holds_every_section_and_loads_nothing() {
+    let page = page(&[run("disk", 10_000, 2), with_cache(run("cached", 100, 2))]);
+    for part in [
+        "<h1>A &lt;title&gt;</h1>",
+        "Words &amp; more.",
+        "Operations a second",
+        "Latency by percentile",
+        "Blocks found in the cache",
+        "Devices at work",
+        "Bytes written to the cache device",
+        "\u{d7} 100",
+        "90.0 %",
+        "1.50 a byte kept",
+        "job 2",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    for loading in ["http://", "https://", "<link", "src=", "@import", "url("] {
+        assert!(!page.contains(loading), "{loading}");
+    }
+    assert!(
+        !page.contains("NaN") && !page.contains("inf\"") && !page.contains("Infinity\""),
+        "a number went wrong"
+    );
+}
+
+#[test]
+fn names_cannot_break_out_of_the_page() {
+    let name = "</script><script>alert(1)</script>\"'&";
+    let page = page(&[with_cache(run(name, 1_000, 1))]);
+    assert_eq!(page.matches("<script").count(), 2);
+    assert_eq!(page.matches("</script>").count(), 2);
+}
+
+#[test]
+fn the_data_of_a_page_can_be_read_again() {
+    let runs = [with_cache(run("a<b", 1_000, 1))];
+    let page = page(&runs);
+    let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
+    let data = page[start..].split("</script>").next().unwrap();
+    assert_eq!(serde_json::from_str::<Vec<RunResult>>(data).unwrap(), runs);
+}
+
+#[test]
+fn runs_without_anything_give_a_page_all_the_same() {
+    let mut empty = RunResult::new("nothing", "", 1);
+    empty.jobs.push(JobResult::new("idle", 1));
+    assert!(page(&[empty]).contains("nothing"));
+    assert!(page(&[]).contains("</html>"));
+}
+
+#[test]
+fn a_long_run_gives_a_page_of_bounded_size() {
+    let mut long = run("long", 100_000, 1);
+    for second in 0..43_200 {
+        long.jobs[0].reads.record(
+            Instant::from_nanos(second * 1_000_000_000),
+            Instant::from_nanos(second * 1_000_000_000 + 70_000),
+            4096,
+        );
+    }
+    long.nanos = 43_200_000_000_000;
+    let size = page(&[long]).len();
+    assert!(size < 400_000, "{size}");
+}
+
+#[test]
+fn runs_that_differ_in_their_seed_are_one_row_with_a_spread() {
+    let mut runs = [run("disk", 1_000, 1), run("disk", 2_000, 1), run("disk", 4_000, 1)];
+    (1..).zip(&mut runs).for_each(|(seed, run)| run.seed = seed);
+    let page = page(&runs);
+    assert_eq!(page.matches("<tr data-iops").count(), 1);
+    assert!(page.contains("data-iops=\"500.000\""), "the middle one stands for all");
+    assert!(page.contains("250 to 1.0k (3 runs)"));
+}
+
+#[test]
+fn many_jobs_are_shown_by_three() {
+    let mut run = run("disk", 10_000, 40);
+    (0..).zip(&mut run.jobs).for_each(|(number, job)| job.name = format!("job-{number}"));
+    let page = page(&[run]);
+    assert!(page.contains("Of 40 jobs the slowest, the middle one and the fastest."));
+    assert!(!page.contains("<li data-line=\"4\">"), "more than three jobs and their sum");
+}
+
+fn collection(runs: &[RunResult]) -> String {
+    let row = |name: &str, figures: [Option<f64>; 2]| OverviewRow {
+        name: name.into(),
+        note: "30 min".into(),
+        figures: figures.to_vec(),
+        group: Some(0),
+    };
+    let overview = Overview {
+        heading: "Rows".into(),
+        note: String::new(),
+        series: vec!["published".into(), "<model>".into()],
+        measure: 0,
+        rows: vec![row("full", [Some(1_000.0), Some(2_500.0)]), row("empty", [Some(40_000.0), None])],
+    };
+    let group = Group { title: "Full".into(), note: "Rows: full".into(), runs: vec![0, 1], first: 1 };
+    let (title, introduction) = ("Many", "Runs.");
+    Collection { title, introduction, overviews: &[overview], groups: &[group], runs }.html()
+}
+
+#[test]
+fn a_row_of_an_overview_leads_to_its_charts() {
+    let page = collection(&[run("disk", 10_000, 1), with_cache(run("cached", 100, 1))]);
+    assert!(page.contains("<a href=\"#group-0\">full</a>") && page.contains("<div id=\"group-0\">"));
+    assert!(page.contains("\u{d7} 2.50"), "ratios are to the first column");
+    assert!(page.contains("&lt;model&gt;") && !page.contains("<model>"));
+    // 1,000 stands at the left end of 1,000 to 100,000, and 40,000 at 80 %.
+    assert!(page.contains("class=\"mark m0\" style=\"left:0.00%\""));
+    assert!(page.contains("class=\"mark m0\" style=\"left:80.10%\""));
+}
+
+#[test]
+fn an_overview_without_figures_is_a_page_all_the_same() {
+    let rows = vec![OverviewRow {
+        name: "x".into(),
+        note: String::new(),
+        figures: vec![Some(0.0), None],
+        group: None,
+    }];
+    let overview = Overview {
+        heading: "Rows".into(),
+        note: String::new(),
+        series: vec!["a".into(), "b".into()],
+        measure: 1,
+        rows,
+    };
+    let page =
+        Collection { title: "", introduction: "", overviews: &[overview], groups: &[], runs: &[] }.html();
+    assert!(page.contains("</html>") && !page.contains("NaN") && !page.contains("inf"));
+}
+
+#[test]
+fn curves_name_the_sizes_that_were_tried() {
+    let curve = |name: &str, is_main| Curve { name: name.into(), is_main, hit_ratios: vec![0.25, 0.75] };
+    let trace = TraceCurves {
+        name: "vm".into(),
+        note: "A trace.".into(),
+        footprint_bytes: 1 << 30,
+        sizes: vec![10 << 20, 512 << 20],
+        curves: vec![curve("kickcache", true), curve("LRU", false)],
+        written_per_byte: vec![1.1, 1.2],
+        origin_factor: vec![1.0, 1.5],
+    };
+    let page = Curves { title: "Hits", introduction: "", traces: vec![trace] }.html();
+    for part in ["10 MiB", "512 MiB", "50 %</text>", "0.977 %</text>", "75.0 %", "\u{d7} 1.50"] {
+        assert!(page.contains(part), "{part}");
+    }
+}

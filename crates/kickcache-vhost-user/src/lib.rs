@@ -1,0 +1,52 @@
+//! The vhost-user-blk export: a guest's virtio queues served straight from its memory.
+//!
+//! A front end (QEMU, libvirt, cloud-hypervisor, a plain process) hands over its guest's memory and, for each queue,
+//! an eventfd that the guest kicks and one that interrupts it. The export turns messages and descriptor chains into
+//! requests and results into used descriptors. It does no I/O of its own and never names the driver; whoever owns it
+//! watches the descriptors.
+//!
+//! Decisions:
+//!
+//! - **Payload is copied once, between guest memory and memory of the daemon.** A guest may change its memory at any
+//!   time. What is written must have the checksum that was computed over it, so a write is copied before its checksum
+//!   is. What is read is verified before the guest sees it: verified in guest memory, a guest that scribbles over its
+//!   own buffer would look like a damaged cache device. The bytes are in the processor's cache by then, because their
+//!   checksum was just computed.
+//! - **Everything in guest memory is read once**, into values of the daemon, and checked there.
+//! - **A chain whose status byte can be found is answered with an error, whatever else is wrong with it; a queue that
+//!   breaks the rules of its ring is stopped.** Other queues and volumes go on.
+//! - **Requests in flight are written down in memory that the front end keeps** ([`inflight`]): a daemon that was
+//!   killed finishes them when it is back.
+//!
+//! - **Memory whose file is cut short behind the daemon's back takes the disk from its guest alone** ([`guard`]). A guest
+//!   cannot do that, its front end can. What was copied from such memory is zeroes that nobody wrote: the mark is looked
+//!   at after each copy, before anything is made of it.
+
+mod chain;
+mod config_space;
+mod device;
+mod features;
+mod front_end;
+mod guard;
+mod inflight;
+mod memory;
+mod message;
+mod request;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod vring;
+
+pub use self::config_space::Disk;
+pub use self::device::{Answer, Device, KickChange, Notice};
+pub use self::features::QUEUE_COUNT_MAX;
+pub use self::message::{Packet, ProtocolError, Reply};
+pub use self::request::{GuestRequest, Outcome, RequestKind};
+pub use self::socket::{Received, Socket};
+
+// Messages are in the byte order of the machine, rings and requests in little-endian; here both are the same.
+const _: () = assert!(cfg!(target_endian = "little"));
+
+#[cfg(test)]
+#[path = "../../../fuzz/harness/replay.rs"]
+mod corpus;

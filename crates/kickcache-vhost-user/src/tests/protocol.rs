@@ -1,0 +1,204 @@
+//! Messages of front ends: those in order, and those that are not.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use super::harness::{RAM, SIZE, USER, event_fd, pair};
+use super::*;
+use crate::{Answer, KickChange, Outcome, Received, Socket};
+
+fn replied(guest: &mut Guest, message: vhost_user::Packet) -> Vec<u8> {
+    match guest.tell(message).unwrap() {
+        Answer::Reply(reply) => reply.bytes[12..].to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().unwrap())
+}
+
+#[test]
+fn what_is_offered_is_what_the_specification_of_this_device_says() {
+    let mut guest = Guest::bare();
+    assert_eq!(word(&replied(&mut guest, packet(1, &[], Vec::new()))), 0x1_7000_7e46);
+    assert_eq!(word(&replied(&mut guest, packet(15, &[], Vec::new()))), 0xb229);
+    assert_eq!(word(&replied(&mut guest, packet(17, &[], Vec::new()))), 16);
+}
+
+#[test]
+fn a_feature_that_was_not_offered_cannot_be_chosen() {
+    assert!(Guest::bare().tell(packet(2, &[1 << 34], Vec::new())).is_err());
+}
+
+#[test]
+fn an_acknowledgement_tells_success_and_failure() {
+    let mut guest = guest();
+    guest.tell(packet(16, &[1 << 3], Vec::new())).unwrap();
+    let ask = |size: u32| {
+        let message = packet(8, &[pair(1, size)], Vec::new());
+        vhost_user::Packet { need_reply: true, ..message }
+    };
+    assert_eq!(word(&replied(&mut guest, ask(64))), 0);
+    assert_eq!(word(&replied(&mut guest, ask(65))), 1);
+    assert_eq!(word(&replied(&mut guest, ask(2048))), 1);
+}
+
+#[test]
+fn sizes_and_numbers_of_queues_that_cannot_be_are_refused() {
+    for (request, words) in
+        [(8, [pair(0, 0)]), (8, [pair(0, 3)]), (8, [pair(16, 16)]), (10, [pair(0, 65536)])]
+    {
+        assert!(Guest::bare().tell(packet(request, &words, Vec::new())).is_err());
+    }
+    assert!(guest().tell(packet(8, &[pair(0, 32)], Vec::new())).is_err(), "a size of a started queue");
+}
+
+#[test]
+fn rings_outside_of_memory_are_refused() {
+    for (table, used, avail) in [(RAM, 0x3000, 0x2000), (0x1000, RAM - 8, 0x2000), (0x1008, 0x3000, 0x2000)] {
+        let mut guest = Guest::bare();
+        guest.share_memory();
+        guest.tell(packet(8, &[pair(0, SIZE.into())], Vec::new())).unwrap();
+        guest.tell(packet(12, &[0], vec![event_fd()])).unwrap();
+        let addresses = [pair(0, 0), USER + table, USER + used, USER + avail, 0];
+        assert!(guest.tell(packet(9, &addresses, Vec::new())).is_err());
+        assert!(guest.device.next_request(0).is_none());
+    }
+}
+
+#[test]
+fn regions_that_overlap_or_do_not_fit_their_file_are_refused() {
+    let mut guest = guest();
+    for [start, size, user, offset] in [
+        [RAM - 4096, 8192, USER + RAM, 0],
+        [0, 4096, USER, 0],
+        [RAM, RAM, USER + RAM, 4096],
+        [u64::MAX - 4095, 4096, USER + RAM, 0],
+        [RAM, 0, USER + RAM, 0],
+    ] {
+        let fd = guest.memory_fd();
+        assert!(guest.tell(packet(37, &[0, start, size, user, offset], vec![fd])).is_err());
+    }
+    assert!(guest.goes_on());
+}
+
+#[test]
+fn what_kicks_and_what_interrupts_are_eventfds() {
+    for request in 12..=14 {
+        let (socket, _other) = UnixStream::pair().unwrap();
+        for other in [Guest::bare().memory_fd(), socket.into(), std::io::pipe().unwrap().1.into()] {
+            assert!(Guest::bare().tell(packet(request, &[0], vec![other])).is_err(), "{request}");
+        }
+        Guest::bare().tell(packet(request, &[0], vec![event_fd()])).unwrap();
+    }
+}
+
+#[test]
+fn a_kick_that_came_before_its_descriptor_was_replaced_is_not_lost() {
+    let mut guest = guest();
+    assert!(!guest.device.arm(0) && !guest.device.is_awake());
+    guest.tell(packet(12, &[0], vec![event_fd()])).unwrap();
+    assert!(guest.device.is_awake());
+}
+
+#[test]
+fn a_table_of_memory_replaces_what_was_there() {
+    let mut guest = guest();
+    let fds: Vec<OwnedFd> = (0..2).map(|_| guest.memory_fd()).collect();
+    let half = RAM / 2;
+    let words = [pair(2, 0), 0, half, USER, 0, half, half, USER + half, half];
+    guest.tell(packet(5, &words, fds)).unwrap();
+    assert!(guest.goes_on());
+    assert!(guest.tell(packet(5, &words, Vec::new())).is_err(), "regions without descriptors");
+}
+
+#[test]
+fn stopping_a_queue_waits_for_what_is_in_flight() {
+    let mut guest = guest();
+    guest.request(READ, 0, &[(DATA, 512, WRITE)]);
+    let request = guest.device.next_request(0).unwrap();
+    let Answer::Wait(stop) = guest.tell(packet(11, &[0], Vec::new())).unwrap() else {
+        panic!("did not wait")
+    };
+    guest.offer(3);
+    assert!(guest.device.next_request(0).is_none(), "a queue that stops takes nothing");
+    guest.device.complete(&request, Outcome::Done);
+    assert_eq!(replied(&mut guest, stop), pair(0, 1).to_le_bytes());
+    let unwatched = guest.device.kick_changes();
+    assert!(matches!(unwatched.last(), Some(KickChange::Unwatch(0, _))));
+}
+
+#[test]
+fn an_answer_to_a_front_end_that_is_gone_is_dropped() {
+    let mut guest = guest();
+    guest.request(READ, 0, &[(DATA, 512, WRITE)]);
+    let request = guest.device.next_request(0).unwrap();
+    guest.device.disconnect();
+    guest.share_memory();
+    guest.tell(packet(2, &[FEATURES], Vec::new())).unwrap();
+    guest.start_queue().unwrap();
+    guest.device.complete(&request, Outcome::Done);
+    assert_eq!((guest.used(), guest.device.outstanding()), (0, 0));
+}
+
+#[test]
+fn requests_in_flight_are_done_by_the_next_daemon() {
+    let mut first = Guest::new(FEATURES);
+    let wanted = pair(1 | u32::from(SIZE) << 16, 0);
+    let Answer::Reply(reply) = first.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
+        panic!("no memory for requests in flight")
+    };
+    let memory: Vec<u64> = reply.bytes[12..].chunks(8).map(word).collect();
+    let fd = reply.fd.unwrap();
+    let ram = first.memory_fd();
+    first.tell(packet(11, &[0], Vec::new())).unwrap();
+    first.tell(packet(32, &memory, vec![fd.try_clone().unwrap()])).unwrap();
+    first.start_queue().unwrap();
+    for head in [0_u16, 3, 6] {
+        first.header(READ, 0);
+        first.descriptor(harness::TABLE, head, (HEADER, 16, NEXT, head + 1));
+        first.descriptor(harness::TABLE, head + 1, (DATA, 512, NEXT | WRITE, head + 2));
+        first.descriptor(harness::TABLE, head + 2, (STATUS, 1, WRITE, 0));
+        first.offer(head);
+    }
+    let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
+    first.device.complete(&requests[1], Outcome::Done);
+    // The daemon is killed here: nothing of `first` but its memory remains.
+    let mut second = Guest::bare();
+    second.ram = ram.into();
+    second.share_memory();
+    second.tell(packet(2, &[FEATURES], Vec::new())).unwrap();
+    second.tell(packet(32, &memory, vec![fd])).unwrap();
+    second.start_queue().unwrap();
+    assert_eq!(second.serve().len(), 2);
+    let mut heads: Vec<u8> = (0..3).map(|at| second.read::<1>(harness::USED + 4 + 8 * at)[0]).collect();
+    heads.sort_unstable();
+    assert_eq!((second.used(), heads), (3, vec![0, 3, 6]));
+}
+
+#[test]
+fn a_reset_gives_the_beginning_back() {
+    let mut guest = guest();
+    guest.tell(packet(34, &[], Vec::new())).unwrap();
+    assert!(!guest.device.is_awake());
+    assert!(guest.device.kick(0).is_none());
+}
+
+#[test]
+fn messages_come_whole_however_they_are_sent() {
+    let (mut theirs, ours) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let mut socket = Socket::new(ours.into());
+    let message = [1, 0, 0, 0, 9, 0, 0, 0, 4, 0, 0, 0, 7, 8, 9, 10];
+    for byte in message {
+        assert!(matches!(socket.receive().unwrap(), Received::Nothing));
+        theirs.write_all(&[byte]).unwrap();
+    }
+    let Received::Packet(found) = socket.receive().unwrap() else { panic!("no message") };
+    assert_eq!((found.request, found.need_reply, found.payload), (1, true, vec![7, 8, 9, 10]));
+    theirs.write_all(&[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    assert!(socket.receive().is_err(), "version 2");
+    drop(theirs);
+}

@@ -1,0 +1,38 @@
+//! A guest that offers reads of 4 KiB.
+
+use kickcache_vhost_user as vhost_user;
+use kickcache_vhost_user::Device;
+
+use self::harness::{FEATURES, Guest, NEXT, TABLE, WRITE};
+
+#[path = "../../../../../../fuzz/harness/vhost_user.rs"]
+#[expect(dead_code, reason = "the fuzz targets use the rest")]
+mod harness;
+
+const HEADER: u64 = 0x1_0000;
+const DATA: u64 = 0x2_0000;
+const STATUS: u64 = 0x1_1000;
+
+/// The guest; its device is with whoever serves it.
+pub(super) struct Reader(Guest);
+
+impl Reader {
+    /// So many reads, and the device that takes them.
+    pub(super) fn new(reads: u16) -> (Reader, Device) {
+        let mut guest = Guest::new(FEATURES);
+        guest.write(HEADER, &[0; 16]);
+        for first in (0..reads).map(|read| read * 3) {
+            guest.descriptor(TABLE, first, (HEADER, 16, NEXT, first + 1));
+            guest.descriptor(TABLE, first + 1, (DATA, 4096, NEXT | WRITE, first + 2));
+            guest.descriptor(TABLE, first + 2, (STATUS, 1, WRITE, 0));
+            guest.offer(first);
+        }
+        let device = std::mem::replace(&mut guest.device, Device::new(harness::disk()));
+        (Reader(guest), device)
+    }
+
+    /// How many were answered.
+    pub(super) fn answered(&self) -> u16 {
+        self.0.used()
+    }
+}
