@@ -27,6 +27,12 @@ pub const SWEEP_BLOCKS_MAX: usize = 16_384;
 pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
 /// Batches that failed on the cache device before the cache is taken out of service.
 pub const CACHE_WRITE_ERRORS_MAX: u32 = 8;
+/// Failed reads of a dirty block, a second apart, after which it is damaged, if the cache device reads others meanwhile.
+pub const UNREADABLE_TRIES: u32 = 5;
+/// Blocks of which a read failed that are remembered.
+pub const SUSPECTS_MAX: usize = 65_536;
+/// Damaged blocks that are named.
+pub const DAMAGED_NAMED_MAX: usize = 1_024;
 /// Segments that only reclaim may take, so that it can always carry blocks on and make room.
 pub const RESERVED_SEGMENTS: usize = 2;
 /// How long the marks of a cache device that went out of service may take before the host is asked to remember it.

@@ -157,6 +157,9 @@ impl Engine {
         if let Some(device) = device {
             self.state.pulses.end(now, device);
         }
+        if purpose.reads_cached_blocks() {
+            self.state.note_cache_read(completion.result.map(|_| ()));
+        }
         self.dispatch(purpose, completion);
         self.run_agenda();
     }
@@ -195,6 +198,7 @@ impl Engine {
             }
             Purpose::WritebackWrite { writeback } => writeback::on_written(state, writeback, done),
             Purpose::Reinsert { first, pages } => reclaim::on_read(state, first, &pages, result),
+            Purpose::Probe => state.on_probed(done),
             Purpose::Checkpoint => checkpoint::on_written(state, done),
             Purpose::Mark { copy } => mark::on_written(state, copy, done),
             Purpose::Note => mark::on_noted(state, done),
@@ -318,6 +322,7 @@ impl Engine {
         if self.state.recovery.is_none() {
             self.state.agenda.extend(self.state.volume_ids().map(Task::Writeback));
             self.state.agenda.extend([Task::Reclaim, Task::Mark]);
+            self.state.probe_if_due();
         }
         self.run_agenda();
     }
@@ -376,7 +381,7 @@ impl Engine {
         }
         let after = state.settings.origin_flush_after;
         let mut first = earlier(state.log.poll_timeout(), reclaim::poll_timeout(state));
-        first = earlier(first, mark::poll_timeout(state));
+        first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));
         for volume in state.volume_ids() {
             let flush = state.volume(volume).flush.due().map(|since| since.plus(after));
             first = earlier(first, earlier(flush, writeback::poll_timeout(state, volume)));

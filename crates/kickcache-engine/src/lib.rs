@@ -39,6 +39,7 @@ mod submit;
 pub mod time;
 pub mod tools;
 pub mod units;
+mod unreadable;
 mod victim;
 mod view;
 mod volume;

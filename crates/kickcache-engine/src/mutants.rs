@@ -118,6 +118,8 @@ mod planted {
         CarriedUnflushedIsClean,
         /// Writes go past a cache device out of service before that is on record.
         OutOfServiceUnmarked,
+        /// A block that cannot be read is tried again at once, and as long as it takes.
+        UnreadableTriedAtOnce,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -32,6 +32,7 @@ use crate::request::{Durability, Errno, Reply};
 use crate::stats::{CacheCounters, CacheHealth};
 use crate::time::Instant;
 use crate::units::{BlockKey, ByteExtent, Location, Sequence, VolumeId, VolumeSet};
+use crate::unreadable::Unreadable;
 use crate::volume::Volume;
 
 /// Something that one path leaves for another, or for later.
@@ -107,6 +108,7 @@ pub(crate) struct State {
     pub(crate) fills: Fills,
     pub(crate) writebacks: Writebacks,
     pub(crate) reclaim: Reclaim,
+    pub(crate) unreadable: Unreadable,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) marking: Marking,
@@ -166,6 +168,7 @@ impl State {
             fills: Fills::new(),
             writebacks: Writebacks::new(),
             reclaim: Reclaim::default(),
+            unreadable: Unreadable::default(),
             checkpoint: None,
             recovery: None,
             marking: Marking::default(),
@@ -308,16 +311,6 @@ impl State {
             self.record(Fact::Gone(key));
         }
         self.newest_gone = self.order.newest();
-    }
-
-    /// A dirty block is not what was written: it is handed out to nobody, and stays.
-    pub(crate) fn mark_damaged(&mut self, key: BlockKey, location: Location) {
-        if !self.cache.slots().is_damaged(location) {
-            self.cache.set_damaged(location);
-            if let Some(volume) = self.volumes[usize::from(key.volume().get())].as_deref_mut() {
-                volume.counters.damaged_blocks += 1;
-            }
-        }
     }
 
     /// A block leaves or is superseded: was it prefetched for nothing?

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::config::Mode;
-use crate::units::VolumeId;
+use crate::units::{BlockIndex, VolumeId};
 
 /// Counters of one volume since the engine was opened; all only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,7 +54,7 @@ pub struct VolumeCounters {
     pub origin_errors: u64,
     /// Clean blocks whose checksum was wrong, read from the origin instead.
     pub healed_blocks: u64,
-    /// Dirty blocks that are damaged: reads of them fail.
+    /// Dirty blocks that were found damaged.
     pub damaged_blocks: u64,
     /// Requests that ended with an error.
     pub failed_requests: u64,
@@ -104,6 +104,8 @@ pub struct VolumeStatus {
     pub cached_blocks: u64,
     /// Blocks whose newest data the origin does not have.
     pub dirty_blocks: u64,
+    /// Dirty blocks that nobody can have any more: reads of them fail until they are written anew.
+    pub damaged_blocks: u64,
     /// Blocks that the origin has but has not flushed.
     pub unflushed_blocks: u64,
     /// Fill window in bytes.
@@ -151,6 +153,8 @@ pub struct Status {
     pub segments: u64,
     /// Segments free for use.
     pub free_segments: u64,
+    /// Segments that are used no more, as the device failed there; what they hold stays.
+    pub retired_segments: u64,
     /// Blocks that all segments can hold.
     pub capacity_blocks: u64,
     /// Blocks in the probation queue's segments, live ones.
@@ -165,4 +169,6 @@ pub struct Status {
     pub counters: CacheCounters,
     /// The volumes, by id.
     pub volumes: Vec<VolumeStatus>,
+    /// Dirty blocks that nobody can have any more, ascending; of very many, some.
+    pub damaged: Vec<(VolumeId, BlockIndex)>,
 }

@@ -217,7 +217,7 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
     let most = carry_room(state).min(state.cache.geometry().batch_blocks() - 2);
     let kept = |segment: &SegmentIndex| state.cache.segments().get(*segment).kept;
     let is_sound = |segment: &SegmentIndex| {
-        !state.cache.live_in(*segment).any(|location| state.cache.slots().is_damaged(location))
+        !state.cache.live_in(*segment).any(|location| is_out_of_reach(state, location))
     };
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
     // Only those that have fewer than the best so far are looked at block by block.
@@ -246,12 +246,21 @@ fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let must_stay = |location: Location| {
         let slots = state.cache.slots();
         let is_stuck = || !taking.contains(slots.key(location).volume());
-        slots.is_damaged(location)
+        is_out_of_reach(state, location)
             || slots.state(location).must_be_kept()
                 && !is_stuck()
                 && !is_worth_a_copy(state, found.queue, location)
     };
     !state.cache.live_in(segment).any(must_stay)
+}
+
+/// Whether a block that must be kept cannot be read, or not yet again.
+fn is_out_of_reach(state: &State, location: Location) -> bool {
+    let slots = state.cache.slots();
+    let may_be_tried = || {
+        state.unreadable.is_empty() || state.may_be_tried(state.cache.copy_at(slots.key(location), location))
+    };
+    slots.is_damaged(location) || slots.state(location).must_be_kept() && !may_be_tried()
 }
 
 /// Whether a block that must be kept is worth a copy as it is.

@@ -23,6 +23,7 @@ impl Engine {
             record: self.record(),
             segments: u64::from(geometry.segment_count),
             free_segments: free,
+            retired_segments: segments.count_in(SegmentState::Retired),
             capacity_blocks: geometry.capacity_blocks(),
             probation_blocks: segments.live_blocks(Queue::Probation),
             main_blocks: segments.live_blocks(Queue::Main),
@@ -30,6 +31,7 @@ impl Engine {
             memory_bytes: state.cache.memory_bytes() + state.retention.memory_bytes(),
             counters: state.counters,
             volumes: state.volume_ids().map(|volume| self.volume_status(volume)).collect(),
+            damaged: self.damaged_blocks(),
         }
     }
 
@@ -42,6 +44,7 @@ impl Engine {
             size: found.size,
             cached_blocks: blocks.cached,
             dirty_blocks: blocks.dirty,
+            damaged_blocks: blocks.damaged,
             unflushed_blocks: blocks.unflushed,
             fill_window: found.window.bytes(),
             requests_in_flight: self.state.requests.count_for(volume),
@@ -91,6 +94,12 @@ impl Engine {
         let mut blocks: Vec<_> = state.cache.kept_blocks(volume).filter(is_lost_with_cache).collect();
         blocks.sort_unstable();
         blocks
+    }
+
+    /// The dirty blocks that nobody can have any more, ascending: reads of them fail until they are written anew. Of very
+    /// many, some.
+    pub fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+        self.state.damaged_blocks()
     }
 
     /// Whether the books agree with each other, recomputed from scratch.

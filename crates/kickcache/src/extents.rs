@@ -1,9 +1,31 @@
 //! Blocks as extents: joined, and shown to people.
 
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
+use serde::{Deserialize, Serialize};
 
 /// Extents of a volume that the daemon's log names.
 pub(crate) const EXTENTS_LOGGED: usize = 64;
+
+/// An extent of a volume, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Extent {
+    /// First byte.
+    pub start: u64,
+    /// Number of bytes.
+    pub length: u64,
+}
+
+impl From<&ByteExtent> for Extent {
+    fn from(extent: &ByteExtent) -> Extent {
+        Extent { start: extent.start, length: extent.length }
+    }
+}
+
+impl From<&Extent> for ByteExtent {
+    fn from(extent: &Extent) -> ByteExtent {
+        ByteExtent { start: extent.start, length: extent.length }
+    }
+}
 
 /// Joins neighbouring blocks; they ascend.
 pub(crate) fn extents(blocks: &[BlockIndex]) -> Vec<ByteExtent> {

@@ -22,6 +22,7 @@ impl Cache {
                 kept += u32::from(state.must_be_kept());
                 let counts = &mut volumes[usize::from(self.slots.key(location).volume().get())];
                 counts.cached += 1;
+                counts.damaged += u64::from(self.slots.is_damaged(location));
                 if let Some(count) = counts.count_mut(state) {
                     *count += 1;
                 }

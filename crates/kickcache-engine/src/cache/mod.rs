@@ -22,6 +22,8 @@ pub(crate) struct VolumeBlocks {
     pub(crate) cached: u64,
     pub(crate) unflushed: u64,
     pub(crate) dirty: u64,
+    /// Of the dirty ones, those that nobody can have any more.
+    pub(crate) damaged: u64,
 }
 
 impl VolumeBlocks {
@@ -216,6 +218,7 @@ impl Cache {
         self.slots.set_state(older, SlotState::Dirty);
         self.segments.add_live(self.geometry.segment_of(older), true);
         self.count(key.volume(), SlotState::Dirty, 1);
+        self.count_damaged(older, 1);
     }
 
     /// Makes a dead copy of which there is no successor the block again, dirty.
@@ -242,6 +245,7 @@ impl Cache {
     fn bury(&mut self, location: Location) {
         let state = self.slots.state(location);
         debug_assert!(state != SlotState::Dead, "B-1: the index named a dead slot");
+        self.count_damaged(location, -1);
         self.slots.set_state(location, SlotState::Dead);
         self.segments.remove_live(self.geometry.segment_of(location), state.must_be_kept());
         self.count(self.slots.key(location).volume(), state, -1);
@@ -255,13 +259,24 @@ impl Cache {
         }
     }
 
-    /// Changes the state of a live block to another live state.
+    fn count_damaged(&mut self, location: Location, by: i64) {
+        if self.slots.is_damaged(location) {
+            let volume = self.slots.key(location).volume();
+            let damaged = &mut self.volumes[usize::from(volume.get())].damaged;
+            *damaged = damaged.strict_add_signed(by);
+        }
+    }
+
+    /// Changes the state of a live block to another live state. Only a dirty block is damaged: the origin has any other.
     pub(crate) fn set_state(&mut self, location: Location, state: SlotState) {
         let old = self.slots.state(location);
         assert!(old != SlotState::Dead && state != SlotState::Dead, "B-1: {old:?} to {state:?}");
         let volume = self.slots.key(location).volume();
         self.count(volume, old, -1);
         self.count(volume, state, 1);
+        if state != SlotState::Dirty {
+            self.set_sound(location);
+        }
         self.slots.set_state(location, state);
         let segment = self.geometry.segment_of(location);
         match (old.must_be_kept(), state.must_be_kept()) {
@@ -273,6 +288,7 @@ impl Cache {
 
     /// Replaces the checksum of a block whose data is replaced in memory before it is written.
     pub(crate) fn set_checksum(&mut self, location: Location, checksum: Checksum) {
+        self.set_sound(location);
         self.slots.set_checksum(location, checksum);
     }
 
@@ -307,8 +323,21 @@ impl Cache {
         self.slots.set_in_writeback(location, in_writeback);
     }
 
+    /// Marks a dirty block as one that nobody can have any more.
     pub(crate) fn set_damaged(&mut self, location: Location) {
-        self.slots.set_damaged(location);
+        debug_assert!(!self.slots.is_damaged(location), "a block is damaged once");
+        self.slots.set_damaged(location, true);
+        self.count_damaged(location, 1);
+    }
+
+    fn set_sound(&mut self, location: Location) {
+        self.count_damaged(location, -1);
+        self.slots.set_damaged(location, false);
+    }
+
+    /// Whether the newest copy of a block is damaged.
+    pub(crate) fn is_block_damaged(&self, key: BlockKey) -> bool {
+        self.find(key).is_some_and(|location| self.slots.is_damaged(location))
     }
 
     /// The live blocks of a segment, in order of location.

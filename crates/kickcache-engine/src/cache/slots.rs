@@ -159,8 +159,8 @@ impl Slots {
         set_bit(self.meta(location), IN_WRITEBACK, in_writeback);
     }
 
-    pub(crate) fn set_damaged(&mut self, location: Location) {
-        set_bit(self.meta(location), DAMAGED, true);
+    pub(crate) fn set_damaged(&mut self, location: Location, damaged: bool) {
+        set_bit(self.meta(location), DAMAGED, damaged);
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
         slots.set_hits(place, 9);
         slots.set_prefetched(place, true);
         slots.set_in_sweep(place, true);
-        slots.set_damaged(place);
+        slots.set_damaged(place, true);
         slots.set_state(place, SlotState::Unflushed);
         slots.set_prefetched(place, false);
         assert_eq!(slots.key(place), key);

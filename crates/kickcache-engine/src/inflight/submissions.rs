@@ -51,6 +51,8 @@ pub(crate) enum Purpose {
     WritebackWrite { writeback: WritebackSlot },
     /// Live blocks of a segment that reclaim carries on.
     Reinsert { first: Location, pages: Vec<PageIndex> },
+    /// The superblock, to see whether a cache device reads anything.
+    Probe,
     /// Chunks of a checkpoint.
     Checkpoint,
     /// A service mark.
@@ -59,6 +61,20 @@ pub(crate) enum Purpose {
     Note,
     /// A step of recovery.
     Recovery(RecoveryRead),
+}
+
+impl Purpose {
+    /// Whether blocks are read from the cache device.
+    pub(crate) const fn reads_cached_blocks(&self) -> bool {
+        matches!(
+            self,
+            Purpose::Hit { .. }
+                | Purpose::HitPart { .. }
+                | Purpose::MergeCached { .. }
+                | Purpose::WritebackRead { .. }
+                | Purpose::Reinsert { .. }
+        )
+    }
 }
 
 /// What recovery reads.

@@ -113,6 +113,8 @@ pub(crate) fn on_cached(
     } else {
         if read.is_some() {
             state.mark_damaged(key, location);
+        } else {
+            state.on_unreadable(state.cache.copy_at(key, location));
         }
         give_up(state, slot, page);
     }

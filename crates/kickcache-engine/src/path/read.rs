@@ -257,10 +257,16 @@ pub(crate) fn on_hit(
     }
     for offset in 0..count {
         let place = location.plus(offset);
+        let key = BlockKey::new(first.volume(), first.block().plus(u64::from(offset)));
         let read = result.ok().and_then(|data| data.checksums.get(offset as usize).copied());
-        if read != Some(state.cache.slots().checksum(place)) && !(mutant!(ChecksumIgnored) && read.is_some())
-        {
-            let key = BlockKey::new(first.volume(), first.block().plus(u64::from(offset)));
+        if read == Some(state.cache.slots().checksum(place)) || (mutant!(ChecksumIgnored) && read.is_some()) {
+            continue;
+        }
+        let is_dirty = state.cache.slots().state(place) == SlotState::Dirty;
+        if read.is_none() && count > 1 && is_dirty && state.cache.is_current(key, place) {
+            // One block of many that cannot be read is no error of the others.
+            submit_run(state, slot, key, place, 1);
+        } else {
             heal(state, slot, (key, place), block_extent(key.block()), read.is_some());
         }
     }
@@ -304,6 +310,8 @@ fn heal(state: &mut State, slot: RequestSlot, block: (BlockKey, Location), part:
         SlotState::Dirty if !mutant!(DamagedDirtyFromOrigin) => {
             if was_read {
                 state.mark_damaged(key, location);
+            } else {
+                state.on_unreadable(state.cache.copy_at(key, location));
             }
             state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
         }

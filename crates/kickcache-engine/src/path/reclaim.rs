@@ -29,7 +29,7 @@ use crate::victim::STARVED_MAX;
 const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
 /// Segments never used before that are kept ready beyond that: they cost nothing.
 const FRESH_AHEAD: usize = 16;
-/// Rest after an error of a read from the cache device.
+/// Rest after a block too many could not be read.
 const REST: Duration = Duration::from_millis(1_000);
 /// Segments emptied together, so that they share a flush.
 const EMPTYING_MAX: usize = 4;
@@ -61,7 +61,8 @@ pub(crate) fn go_on(state: &mut State) {
     if state.reclaim.rest_until.is_some_and(|until| state.now >= until) {
         state.reclaim.rest_until = None;
     }
-    if state.reclaim.active && is_wanted && state.reclaim.rest_until.is_none() {
+    let rests = state.reclaim.rest_until.is_some() || state.unreadable.rest_until().is_some();
+    if state.reclaim.active && is_wanted && !rests {
         while supply(state) < low + EMPTYING_MAX.min(low)
             && being_emptied(state) < EMPTYING_MAX
             && state.journal.has_room()
@@ -69,7 +70,10 @@ pub(crate) fn go_on(state: &mut State) {
         {}
         finish_emptied(state);
     }
-    if !state.space_waiters.is_empty() && supply(state) <= RESERVED_SEGMENTS && is_ruined(state) {
+    if !state.space_waiters.is_empty()
+        && supply(state) <= RESERVED_SEGMENTS
+        && (is_ruined(state) || state.is_unreadable())
+    {
         state.take_out_of_service();
     }
     if state.journal.wants_checkpoint() {
@@ -214,18 +218,23 @@ pub(crate) fn on_read(
         let location = first.plus(offset);
         let read = result.ok().and_then(|data| data.checksums.get(offset as usize).copied());
         let is_right = read == Some(state.cache.slots().checksum(location));
-        if !is_right || !reinsert(state, location, *page) {
-            state.pool.release(*page);
-            leave_behind(state, location, read.is_none() || is_right);
+        if is_right {
+            state.clear_suspect(state.cache.copy_at(state.cache.slots().key(location), location));
+        }
+        if is_right && reinsert(state, location, *page) {
+            continue;
+        }
+        state.pool.release(*page);
+        if result.is_err() {
+            on_unreadable(state, location, pages.len());
+        } else {
+            leave_behind(state, location, is_right);
         }
     }
     let segment = state.cache.segment_of(first);
     if let Some(emptying) = state.reclaim.emptying.iter_mut().find(|emptying| emptying.segment == segment) {
         emptying.reads_in_flight -= 1;
-        emptying.has_failed |= result.is_err();
-    }
-    if result.is_err() {
-        state.reclaim.rest_until = Some(state.now.plus(REST));
+        emptying.has_failed |= result.is_err() && pages.len() == 1;
     }
     state.leave_segment(first);
     state.wake_stalled();
@@ -263,6 +272,19 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     state.cache.set_hits(place, hits);
     state.counters.reinserted_blocks += 1;
     true
+}
+
+/// A block could not be read, alone or with others: each of those is read alone then.
+fn on_unreadable(state: &mut State, location: Location, count: usize) {
+    let slots = state.cache.slots();
+    let copy = state.cache.copy_at(slots.key(location), location);
+    if slots.state(location).must_be_kept() {
+        let is_remembered = if count == 1 { state.on_unreadable(copy) } else { state.suspect(copy) };
+        if !is_remembered {
+            state.reclaim.rest_until = Some(state.now.plus(REST));
+        }
+    }
+    leave_behind(state, location, true);
 }
 
 /// A block could not be carried on: a clean one is forgotten, one that must be kept keeps its segment.
@@ -314,7 +336,12 @@ fn retry(state: &mut State, location: Location) {
     let segment = state.cache.segment_of(location);
     // A segment with a damaged block was given up meanwhile.
     let is_being_emptied = state.reclaim.emptying.iter().any(|emptying| emptying.segment == segment);
-    if slot_state == SlotState::Dead || !is_being_emptied {
+    if slot_state == SlotState::Dead || !is_being_emptied || state.cache.slots().is_damaged(location) {
+        return;
+    }
+    let may_be_tried = state.may_be_tried(state.cache.copy_at(key, location));
+    if slot_state.must_be_kept() && (!may_be_tried || state.reclaim.rest_until.is_some()) {
+        state.reclaim.postponed.push(location);
         return;
     }
     match state.pool.take(1) {
@@ -371,7 +398,9 @@ fn is_ruined(state: &State) -> bool {
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     let force_at = state.reclaim.starved_since.map(|since| since.plus(STARVED_MAX));
     let force_at = force_at.filter(|at| *at > state.now);
-    earlier(state.reclaim.rest_until, force_at).filter(|_| !state.is_out_of_service())
+    let is_wanted = state.reclaim.active || !state.space_waiters.is_empty();
+    let retry_at = state.unreadable.retry_at(state.now).filter(|_| is_wanted);
+    earlier(earlier(state.reclaim.rest_until, retry_at), force_at).filter(|_| !state.is_out_of_service())
 }
 
 /// Waits until what took the place of the blocks of empty segments is durable: were the record of an opening to survive

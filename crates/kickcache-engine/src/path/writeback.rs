@@ -41,8 +41,12 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> Choice {
     if state.now < found.backoff_until {
         return Choice::RestUntil(found.backoff_until);
     }
-    if state.cache.volume(volume).dirty == 0 {
+    let blocks = state.cache.volume(volume);
+    if blocks.dirty == blocks.damaged {
         return Choice::Rest;
+    }
+    if let Some(at) = state.unreadable.rest_until() {
+        return Choice::RestUntil(at);
     }
     let settings = &found.settings;
     let view = View {
@@ -128,6 +132,7 @@ fn is_ripe(state: &State, copy: BlockCopy) -> bool {
         && !state.cache.slots().is_damaged(location)
         && !state.cache.slots().is_in_writeback(location)
         && !is_being_replaced(state, key)
+        && state.may_be_tried(copy)
         && (state.is_durable(location) || mutant!(WritebackOfVolatileCopy))
 }
 
@@ -141,11 +146,15 @@ fn is_being_replaced(state: &State, key: BlockKey) -> bool {
 fn merge_neighbours(state: &mut State, volume: VolumeId, first: BlockCopy) -> Vec<BlockCopy> {
     let mut blocks = alloc::vec![first];
     let mut length = 1;
-    for offset in 1..BLOCKS_MAX as u64 {
+    let most = if state.is_suspect(first) { 1 } else { BLOCKS_MAX as u64 };
+    for offset in 1..most {
         let key = BlockKey::new(volume, first.key.block().plus(offset));
         let Some(location) = state.cache.find(key) else { break };
         let copy = state.cache.copy_at(key, location);
         let is_dirty = is_ripe(state, copy);
+        if state.is_suspect(copy) {
+            break;
+        }
         if !(is_dirty || may_fill_gap(state, location)) || offset >= length as u64 + GAP_MAX {
             break;
         }
@@ -266,12 +275,13 @@ pub(crate) fn on_read(
     for (offset, copy) in blocks.iter().enumerate() {
         let read = result.ok().and_then(|data| data.checksums.get(offset).copied());
         if read == Some(state.cache.slots().checksum(copy.location)) {
+            state.clear_suspect(*copy);
             continue;
         }
         state.writebacks.get_mut(slot).failed = true;
         if read.is_some() {
             on_damaged(state, *copy);
-        } else {
+        } else if !on_unreadable(state, *copy, count) {
             state.volume_mut(copy.key.volume()).backoff_until = state.now.plus(BACKOFF);
         }
     }
@@ -294,6 +304,21 @@ pub(crate) fn on_read(
     };
     let purpose = Purpose::WritebackWrite { writeback: slot };
     state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+}
+
+/// A block, alone or with others, could not be read. `false` if that cannot be remembered.
+fn on_unreadable(state: &mut State, copy: BlockCopy, count: usize) -> bool {
+    if !state.cache.is_alive(copy) {
+        return true;
+    }
+    match state.cache.slots().state(copy.location) {
+        // The origin has it; kept, it would be written along again.
+        SlotState::Clean => state.forget(copy.key),
+        SlotState::Dead => {}
+        SlotState::Unflushed | SlotState::Dirty if count == 1 => return state.on_unreadable(copy),
+        SlotState::Unflushed | SlotState::Dirty => return state.suspect(copy),
+    }
+    true
 }
 
 /// A block on its way to the origin is damaged: it must not get there.

@@ -18,6 +18,12 @@ impl<E: Subject> Host<E> {
     pub fn apply(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         let mut flight = self.take_flight(id)?;
         let failure = if around.faulty { self.draw_failure(&flight, around) } else { None };
+        let is_spoiled =
+            flight.device == Device::Cache && self.bad_spots.meets(&flight.operation, flight.extent);
+        if is_spoiled {
+            self.bad_spots.count_failed(around.now)?;
+        }
+        let failure = failure.or_else(|| is_spoiled.then_some(DeviceError::Io));
         let result = match failure {
             Some(error) => self.apply_failed(&mut flight, error, around),
             None => self.apply_well(&mut flight, around),
@@ -107,6 +113,11 @@ impl<E: Subject> Host<E> {
         if around.faulty && is_batch && self.write_damaged(flight, &data, &mut around.devices.cache) {
             around.injected.damaged_blocks += 1;
             return Ok(());
+        }
+        let spoils = self.faults.bad_spot_permille;
+        if around.faulty && is_batch && spoils > 0 && self.random.chance(spoils) {
+            let block = 1 + self.random.index(data.blocks.len() - 1);
+            self.bad_spots.add(flight.extent.start + block as u64 * BLOCK_SIZE);
         }
         flight.progress = Progress::Wrote(around.devices.get(flight.device).write(flight.extent.start, data));
         Ok(())

@@ -1,5 +1,6 @@
 //! Plays the driver for one life of an engine: executes its submissions on simulated devices and memory.
 
+pub mod bad_spots;
 mod border;
 mod effect;
 mod forgotten;
@@ -13,6 +14,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{ByteExtent, Checksum, VolumeId, VolumeSet};
 
 use crate::device::{FlushTicket, SimulatedDevice, WriteTicket};
+use crate::host::bad_spots::BadSpots;
 use crate::host::border::{Claim, memory_of};
 use crate::host::forgotten::Forgotten;
 use crate::memory::DriverMemory;
@@ -130,6 +132,7 @@ pub struct Host<E> {
     outages: Vec<Outage>,
     /// Where blocks of batches were stored.
     places: Vec<u64>,
+    bad_spots: BadSpots,
     /// The size of the engine's tables when it was opened.
     memory_bytes: u64,
     pool_pages: u32,
@@ -163,6 +166,7 @@ impl<E: Subject> Host<E> {
             origin_latency: plan.origin_latency,
             faults: plan.faults,
             places: Vec::new(),
+            bad_spots: BadSpots::default(),
             checks_every: plan.checks_every,
             steps: 0,
             aim: plan.ends.aim,
@@ -192,6 +196,11 @@ impl<E: Subject> Host<E> {
         (self.faults, self.outages) = (faults, outages);
     }
 
+    /// Places of the cache device that can never be read again.
+    pub fn bad_spots(&mut self) -> &mut BadSpots {
+        &mut self.bad_spots
+    }
+
     /// Submissions that have not ended.
     pub fn in_flight_count(&self) -> usize {
         self.in_flight.iter().flatten().count()
@@ -206,6 +215,7 @@ impl<E: Subject> Host<E> {
     /// Hands a request in.
     pub fn request(&mut self, now: Instant, request: Request<'_>, payload: Payload) {
         self.memory.insert(request.id, payload);
+        self.bad_spots.count_request();
         self.engine.handle_request(now, request);
     }
 

@@ -85,6 +85,8 @@ pub struct Faults {
     pub rot_permille: u64,
     /// Writes that fail because a device is full, in 1/1000 of those that fail.
     pub full_permille: u64,
+    /// Batches of which the cache device will never read a block again in that life, in 1/1000.
+    pub bad_spot_permille: u64,
     /// Lives in which a device is gone for a while, in 1/1000.
     pub outage_permille: u64,
     /// Lives in which a device has trouble for long.
@@ -99,6 +101,12 @@ impl Faults {
     /// Whether anything can go wrong that the engine hears of or can tell.
     pub fn any(&self) -> bool {
         *self != Faults::default()
+    }
+
+    /// Whether nothing goes wrong but that blocks of the cache device cannot be read.
+    pub fn has_only_bad_spots(&self) -> bool {
+        self.bad_spot_permille > 0
+            && *self == Faults { bad_spot_permille: self.bad_spot_permille, ..Faults::default() }
     }
 
     /// Whether a device may hold other bytes than it said, or says.

@@ -237,6 +237,32 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     plan.ends.verify = 1_000;
 }
 
+/// Blocks that nobody but the cache device has cannot be read for the rest of a life, while the log goes round with others
+/// that must be kept; nobody waits for that.
+pub(super) fn spoil(plan: &mut Plan, random: &mut Random) {
+    if random.chance(500) {
+        keep_dirty(plan);
+    } else {
+        for volume in &mut plan.volumes {
+            volume.mode = Mode::WriteBack;
+            (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (100, 400, 700);
+        }
+        plan.mode_changes = false;
+    }
+    plan.faults = Faults { bad_spot_permille: random.within(5, 60), ..Faults::default() };
+    plan.wait_max = Some(Duration::from_millis(3_000));
+    plan.cache_size = 8 << 20;
+    plan.clients = plan.clients.max(4);
+    (plan.cache_latency.stall_permille, plan.origin_latency.stall_permille) = (0, 0);
+    let origin = Duration::from_micros(random.within(100, 2_000));
+    (plan.origin_latency.base, plan.origin_latency.mean) = (origin, origin);
+    (plan.shape.length_max, plan.shape.hot_blocks) = (64 << 10, 128);
+    plan.shape.hot_permille = [0, 300, 700][random.index(3)];
+    (plan.weights.read, plan.weights.write) = (random.within(5, 100), 100);
+    (plan.requests, plan.lives) = (random.within(400, 1_200), random.within(1, 4));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 300, 500);
+}
+
 /// Hits find flipped bits.
 fn rot(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();

@@ -293,6 +293,9 @@ impl Plan {
         // What a dead process had written past the cache is nowhere else: an origin that lets go of it when its flush
         // fails leaves a cached copy that differs from the origin after a power cut.
         plan.faults.origin.forgets &= plan.ends.kill == 0;
+        if random.clone().below(30) == 7 {
+            focus::spoil(&mut plan, &mut random.clone());
+        }
         // Without a draw of its own: what follows stays as it is for each seed.
         if random.clone().below(8) == 0 {
             plan.settings.origin_offload = OriginOffload::Forced;

@@ -10,6 +10,7 @@ use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::device::{Loss, SimulatedDevice};
 use crate::host::Host;
+use crate::host::bad_spots::BAD_SPOTS_MAX;
 use crate::oracle::Crash;
 use crate::payload::index;
 use crate::plan::Aim;
@@ -365,6 +366,7 @@ impl World {
         self.verify(&mut host, None)?;
         host.engine.check();
         self.drain(&mut host)?;
+        self.check_bad_spots(&mut host)?;
         let excused = self.is_excused(&host);
         // Out of service no segment is emptied any more.
         if !excused && host.engine.health() == CacheHealth::Good {
@@ -408,7 +410,9 @@ impl World {
         let (deadline, early) = (self.now.plus(PATIENCE), self.now.plus(PATIENCE_EXCUSED));
         loop {
             let is_idle = self.run(host, Some(200), |life, host| life.is_idle(host))?;
-            let may_stay = self.is_excused(host) && (is_idle || self.now > early);
+            let has_rest =
+                !self.plan.faults.has_only_bad_spots() || is_drained_but_for_damage(&host.engine.status());
+            let may_stay = self.is_excused(host) && has_rest && (is_idle || self.now > early);
             if is_drained(&host.engine.status()) || may_stay {
                 return Ok(());
             }
@@ -416,6 +420,18 @@ impl World {
                 return Err(self.stuck("it is not drained", host));
             }
         }
+    }
+
+    /// A bad spot costs one block and one segment at most.
+    fn check_bad_spots<E: Subject>(&self, host: &mut Host<E>) -> Result<(), String> {
+        let (status, spots) = (host.engine.status(), host.bad_spots().count());
+        let damaged: u64 = status.volumes.iter().map(|volume| volume.damaged_blocks).sum();
+        // Segments stay retired in the lives that follow.
+        let (retired, retired_max) = (status.retired_segments, self.summary.lives * BAD_SPOTS_MAX);
+        if self.plan.faults.has_only_bad_spots() && (damaged > spots || retired > retired_max) {
+            return Err(format!("{spots} bad spots, {damaged} damaged blocks, {retired} retired segments"));
+        }
+        Ok(())
     }
 
     /// At rest nothing is held back: no memory, no request, and there is room for new ones.
@@ -435,6 +451,10 @@ fn is_at_rest<E: Subject>(host: &Host<E>) -> bool {
     let requests: u64 = status.volumes.iter().map(|volume| volume.requests_in_flight).sum();
     let has_room = status.segments == 0 || status.free_segments > 0;
     requests == 0 && has_room && host.engine.pool_pages_used() == 0
+}
+
+fn is_drained_but_for_damage(status: &Status) -> bool {
+    status.volumes.iter().all(|volume| volume.dirty_blocks + volume.unflushed_blocks == volume.damaged_blocks)
 }
 
 fn is_drained(status: &Status) -> bool {

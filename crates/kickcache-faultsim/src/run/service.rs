@@ -82,7 +82,10 @@ impl World {
             host.engine.drain(self.now, volume);
             let is_drained = |host: &Host<E>| {
                 let status = host.engine.status();
-                status.volumes.iter().all(|volume| volume.dirty_blocks + volume.unflushed_blocks == 0)
+                status
+                    .volumes
+                    .iter()
+                    .all(|volume| volume.dirty_blocks + volume.unflushed_blocks == volume.damaged_blocks)
             };
             self.run(&mut host, Some(DRAIN_EVENTS), |_, host| is_drained(host))?;
         }

@@ -304,6 +304,7 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
             record: None,
             segments: 0,
             free_segments: 0,
+            retired_segments: 0,
             capacity_blocks: 0,
             probation_blocks: 0,
             main_blocks: 0,
@@ -311,6 +312,7 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
             memory_bytes: 0,
             counters: CacheCounters::default(),
             volumes: Vec::new(),
+            damaged: Vec::new(),
         }
     }
 

@@ -7,3 +7,4 @@ mod out_of_service;
 mod refused;
 mod scenarios;
 mod stage;
+mod unreadable;

@@ -315,6 +315,13 @@ impl Stage {
         self.devices.cache.flip_bit(blocks(place as u64, 1), &mut Random::new(1));
     }
 
+    /// The place on the cache device where a block holds a version cannot be read any more.
+    pub(crate) fn spoil(&mut self, block: u64, version: Version) {
+        let holds = |found: &Block| found.version(VOLUME, block) == Some(version);
+        let place = self.devices.cache.blocks().iter().position(holds).unwrap();
+        self.host.as_mut().unwrap().bad_spots().add(place as u64 * BLOCK_SIZE);
+    }
+
     /// The power goes off.
     pub(crate) fn cut_power(&mut self) {
         if self.host.is_some() {

@@ -11,8 +11,9 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::StateOption;
 use crate::cli::standing::{print_standing, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
+use crate::extents::Extent;
 use crate::offline::change::repair;
-use crate::offline::check::{Extent, Findings, Verdict, VolumeFindings, check};
+use crate::offline::check::{Findings, Verdict, VolumeFindings, check};
 use crate::offline::standing::{Standing, out_of_service};
 
 const EXAMPLES: &str = "\

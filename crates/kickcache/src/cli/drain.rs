@@ -10,6 +10,7 @@ use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, StateOption};
+use crate::cli::status::show_damage;
 use crate::control::last_error::LastError;
 use crate::control::report::{CacheReport, Report, VolumeReport};
 use crate::offline::drain::{DrainPlan, OlderBlocks, drain};
@@ -171,18 +172,18 @@ fn progress_bar() -> ProgressBar {
 
 /// Bytes that are dirty, or written back and not flushed.
 fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
-    let volume = find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))?;
+    let (cache, volume) =
+        find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))?;
     let left = volume.dirty_bytes + volume.unflushed_bytes;
-    let damaged = volume.counters.damaged_blocks;
-    if left > 0 && left / 4096 <= damaged {
-        return Err(anyhow!(
-            "{damaged} blocks of {name} are damaged on the cache device and cannot be written back; stop the daemon, \
-             and `kickcache check` says which"
-        ));
+    if left > 0 && left == volume.damaged_bytes {
+        let what = show_damage(volume, &cache.device);
+        return Err(anyhow!("{name}: not everything can be written back: {what}"));
     }
     Ok(left)
 }
 
-fn find<'a>(report: &'a Report, name: &str) -> Option<&'a VolumeReport> {
-    report.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name)
+fn find<'a>(report: &'a Report, name: &str) -> Option<(&'a CacheReport, &'a VolumeReport)> {
+    let volumes =
+        report.caches.iter().flat_map(|cache| cache.volumes.iter().map(move |volume| (cache, volume)));
+    volumes.into_iter().find(|(_, volume)| volume.name == name)
 }

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use kickcache_engine::stats::{self, CacheHealth};
-use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::control::activity::Activity;
 use crate::control::last_error::LastError;
+use crate::extents::{Extent, extents};
 use crate::words::ModeWord;
 
 /// A daemon.
@@ -50,6 +51,9 @@ pub struct CacheReport {
     pub segments: u64,
     /// Segments free for use.
     pub free_segments: u64,
+    /// Segments that are used no more, as the device failed there.
+    #[serde(default)]
+    pub retired_segments: u64,
     /// Bytes on probation.
     pub probation_bytes: u64,
     /// Bytes that the policy wants on probation.
@@ -113,6 +117,12 @@ pub struct VolumeReport {
     pub cached_bytes: u64,
     /// Bytes that the origin does not have.
     pub dirty_bytes: u64,
+    /// Of these, bytes that nobody can have any more: reads of them fail until they are written anew.
+    #[serde(default)]
+    pub damaged_bytes: u64,
+    /// Where those lie; of very many, some.
+    #[serde(default)]
+    pub damaged: Vec<Extent>,
     /// Bytes that the origin has but has not flushed.
     pub unflushed_bytes: u64,
     /// Fill window in bytes.
@@ -186,8 +196,10 @@ impl CacheReport {
     /// The report on one engine; volumes without facts are left out.
     pub fn new(status: &stats::Status, facts: CacheFacts) -> CacheReport {
         let volume = |facts: VolumeFacts| {
+            let damaged = status.damaged.iter().filter(|(volume, _)| *volume == facts.id);
+            let damaged: Vec<BlockIndex> = damaged.map(|(_, block)| *block).collect();
             let status = status.volumes.iter().find(|status| status.volume == facts.id)?;
-            Some(VolumeReport::new(status, facts))
+            Some(VolumeReport::new(status, &damaged, facts))
         };
         CacheReport {
             device: facts.device.display().to_string(),
@@ -199,6 +211,7 @@ impl CacheReport {
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
             segments: status.segments,
             free_segments: status.free_segments,
+            retired_segments: status.retired_segments,
             probation_bytes: status.probation_blocks * BLOCK_SIZE,
             probation_target_bytes: status.probation_target * BLOCK_SIZE,
             main_bytes: status.main_blocks * BLOCK_SIZE,
@@ -210,7 +223,7 @@ impl CacheReport {
 }
 
 impl VolumeReport {
-    fn new(status: &stats::VolumeStatus, facts: VolumeFacts) -> VolumeReport {
+    fn new(status: &stats::VolumeStatus, damaged: &[BlockIndex], facts: VolumeFacts) -> VolumeReport {
         let counters = &status.counters;
         VolumeReport {
             name: facts.name,
@@ -222,6 +235,8 @@ impl VolumeReport {
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,
             dirty_bytes: status.dirty_blocks * BLOCK_SIZE,
+            damaged_bytes: status.damaged_blocks * BLOCK_SIZE,
+            damaged: extents(damaged).iter().map(Extent::from).collect(),
             unflushed_bytes: status.unflushed_blocks * BLOCK_SIZE,
             fill_window_bytes: status.fill_window,
             requests_in_flight: status.requests_in_flight,

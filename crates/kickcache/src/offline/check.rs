@@ -17,7 +17,7 @@ use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, S
 use serde::Serialize;
 
 use crate::driver::checksum::checksum;
-use crate::extents::extents;
+use crate::extents::{Extent, extents};
 use crate::offline::OfflineError;
 use crate::offline::books::Books;
 use crate::offline::source::{ReadBlocks, Source};
@@ -112,21 +112,6 @@ pub struct VolumeFindings {
     pub damaged: Vec<Extent>,
     /// Extents of dirty blocks that are damaged or cannot be read: nobody has them.
     pub lost: Vec<Extent>,
-}
-
-/// An extent of a volume, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Extent {
-    /// First byte.
-    pub start: u64,
-    /// Number of bytes.
-    pub length: u64,
-}
-
-impl From<&ByteExtent> for Extent {
-    fn from(extent: &ByteExtent) -> Extent {
-        Extent { start: extent.start, length: extent.length }
-    }
 }
 
 /// Verifies a cache device; `progress` is told how many bytes of how many are done.

@@ -236,7 +236,7 @@ fn watch(
         if left == 0 {
             return Ok(End::Drained(whole * BLOCK_SIZE));
         }
-        if left <= status.counters.damaged_blocks {
+        if left <= status.damaged_blocks {
             return Ok(End::Stuck("they are damaged on the cache device"));
         }
         if left < least {

@@ -29,7 +29,7 @@ use crate::serve::overtaken::ServedSince;
 use crate::state::StateError;
 
 /// Extents that an error names.
-const EXTENTS_SHOWN: usize = 4;
+pub(crate) const EXTENTS_SHOWN: usize = 4;
 
 /// Why a cache device cannot be looked at.
 #[derive(Debug, thiserror::Error)]

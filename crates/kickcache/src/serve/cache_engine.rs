@@ -27,6 +27,7 @@ pub(crate) trait CacheEngine {
     fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool;
     fn record(&self) -> Option<Record>;
     fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex>;
+    fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)>;
 }
 
 impl CacheEngine for Engine {
@@ -96,5 +97,9 @@ impl CacheEngine for Engine {
 
     fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         Engine::unwritten_blocks(self, volume)
+    }
+
+    fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+        Engine::damaged_blocks(self)
     }
 }

@@ -48,8 +48,7 @@ pub(crate) fn start(
         CacheService::LeftOut => Prepared::without_cache(&config.cache, &config.state, configured)?,
     };
     let is_changed = |volume: &&OpenVolume| volume.origin_content == OriginContent::Changed;
-    let changed: Vec<VolumeId> =
-        volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();
+    let changed: Vec<_> = volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
     let (infos, mut media) = describe(volumes);
     media.push((Device::Cache, cache));
@@ -57,7 +56,6 @@ pub(crate) fn start(
     if let Some(keeper) = notes.as_ref().and_then(|notes| notes.keeper(&superblock)) {
         driver.keep_notes(keeper);
     }
-    let clock = Clock::start();
     let (in_service, out_of_service) = match service {
         CacheService::InService => (Service::In, OutOfService::Untold),
         CacheService::LeftOut | CacheService::WrittenBackOnly => {
@@ -65,6 +63,7 @@ pub(crate) fn start(
         }
     };
     let engine_settings = EngineSettings { service: in_service, ..config.engine };
+    let clock = Clock::start();
     let engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
     let mut event_loop = EventLoop {
@@ -74,6 +73,7 @@ pub(crate) fn start(
         cache: path,
         superblock,
         out_of_service,
+        damaged: Vec::new(),
         volumes: infos,
         listeners: Vec::new(),
         limits: config.limits,

@@ -122,6 +122,7 @@ impl CacheEngine for ToyEngine {
             record: None,
             segments: 0,
             free_segments: 0,
+            retired_segments: 0,
             capacity_blocks: 0,
             probation_blocks: 0,
             main_blocks: 0,
@@ -129,7 +130,12 @@ impl CacheEngine for ToyEngine {
             memory_bytes: 0,
             counters: CacheCounters::default(),
             volumes: Vec::new(),
+            damaged: Vec::new(),
         }
+    }
+
+    fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+        Vec::new()
     }
 
     fn record(&self) -> Option<Record> {

@@ -12,6 +12,7 @@ mod backend_program;
 mod bad_clients;
 mod bad_command_lines;
 mod bad_input;
+mod bad_spot;
 mod cells;
 mod client;
 mod copies;

@@ -5,6 +5,8 @@ mod sentences;
 mod volumes;
 mod width;
 
+pub(crate) use self::sentences::show_damage;
+
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 

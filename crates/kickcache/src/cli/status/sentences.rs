@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use kickcache_units::{show_bytes, show_count, show_duration, show_ratio};
 
 use crate::cli::table::Tone;
 use crate::control::activity::{Activity, Took};
 use crate::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
+use crate::extents::show_extents;
+use crate::offline::EXTENTS_SHOWN;
 
 /// A sentence and how it is meant.
 type Sentence = (String, Tone);
@@ -35,6 +37,11 @@ pub(super) fn cache_sentence(cache: &CacheReport) -> Vec<Sentence> {
         (HealthWord::Good, true) => Tone::Warning,
         (HealthWord::Good, false) => Tone::Plain,
     };
+    let retired = match cache.retired_segments {
+        0 => String::new(),
+        1 => ", 1 used no more".into(),
+        some => format!(", {} used no more", show_count(some)),
+    };
     let trouble = match (cache.silent_seconds, &cache.last_error) {
         (Some(seconds), _) => format!(", {}", show_silence(seconds)),
         (None, Some(error)) => format!(", {}", error.show()),
@@ -44,7 +51,7 @@ pub(super) fn cache_sentence(cache: &CacheReport) -> Vec<Sentence> {
     let free = show_ratio(cache.free_segments, cache.segments);
     let (memory, written) = (show_bytes(cache.memory_bytes), show_bytes(cache.counters.write_bytes));
     let text = format!(
-        "cache device {}: {word}{trouble}; {capacity}, {free} of the segments free; {written} written to it; tables take \
+        "cache device {}: {word}{trouble}; {capacity}, {free} of the segments free{retired}; {written} written to it; tables take \
          {memory} of memory",
         cache.device
     );
@@ -131,9 +138,9 @@ fn show_took(kind: &str, took: &Took) -> Option<String> {
 fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
     let (name, counters) = (&volume.name, &volume.counters);
     let mut troubles = Vec::new();
-    if counters.damaged_blocks > 0 {
-        let count = show_count(counters.damaged_blocks);
-        troubles.push((format!("{name}: DAMAGED: {count} dirty blocks are lost"), Tone::Bad));
+    if volume.damaged_bytes > 0 {
+        let what = show_damage(volume, &cache.device);
+        troubles.push((format!("{name}: DAMAGED: {what}"), Tone::Bad));
     }
     if let Some(seconds) = volume.origin_silent_seconds {
         troubles
@@ -157,6 +164,18 @@ fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
         troubles.push((format!("{name}: {count} {what}"), Tone::Warning));
     }
     troubles
+}
+
+/// What of a volume nobody can have any more, and what helps.
+pub(crate) fn show_damage(volume: &VolumeReport, device: &str) -> String {
+    let blocks = volume.damaged_bytes / BLOCK_SIZE;
+    let extents: Vec<ByteExtent> = volume.damaged.iter().map(ByteExtent::from).collect();
+    let (what, them) = match blocks {
+        1 => (format!("1 dirty block on {device} is"), "it"),
+        some => (format!("{} dirty blocks on {device} are", show_count(some)), "them"),
+    };
+    let which = show_extents(&extents, EXTENTS_SHOWN);
+    format!("{what} lost, as {which}; reads of {them} fail until all of a block is written anew")
 }
 
 fn show_silence(seconds: f64) -> String {

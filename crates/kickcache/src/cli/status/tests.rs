@@ -11,6 +11,7 @@ use crate::control::last_error::LastError;
 use crate::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, VolumeCounters, VolumeReport,
 };
+use crate::extents::Extent;
 use crate::words::ModeWord;
 
 fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport {
@@ -24,6 +25,8 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,
         dirty_bytes: 300 << 10,
+        damaged_bytes: 0,
+        damaged: Vec::new(),
         unflushed_bytes: 0,
         fill_window_bytes: 64 << 10,
         incomplete: false,
@@ -60,7 +63,6 @@ fn report(reads: u64) -> Report {
         offloaded_blocks: 512,
         ..Default::default()
     };
-    let second = VolumeCounters { damaged_blocks: 3, ..Default::default() };
     let cache = CacheReport {
         device: "/dev/nvme0n1p4".into(),
         health: HealthWord::Good,
@@ -71,6 +73,7 @@ fn report(reads: u64) -> Report {
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 256,
+        retired_segments: 0,
         probation_bytes: 0,
         probation_target_bytes: 0,
         main_bytes: 0,
@@ -78,7 +81,11 @@ fn report(reads: u64) -> Report {
         counters: CacheCounters { errors: 2, ..Default::default() },
         volumes: vec![
             volume("vm1", ModeWord::WriteBack, first),
-            volume("long-name", ModeWord::Bypass, second),
+            VolumeReport {
+                damaged_bytes: 3 * 4096,
+                damaged: vec![Extent { start: 8192, length: 3 * 4096 }],
+                ..volume("long-name", ModeWord::Bypass, Default::default())
+            },
         ],
     };
     Report {
@@ -124,7 +131,7 @@ fn one_sample_tells_of_everything_since_the_start() {
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB went past the cache
 
-        long-name: DAMAGED: 3 dirty blocks are lost
+        long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until all of a block is written anew
         long-name: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
@@ -148,7 +155,7 @@ fn rates_and_hit_ratio_are_since_the_last_sample() {
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB went past the cache
 
-        long-name: DAMAGED: 3 dirty blocks are lost
+        long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until all of a block is written anew
         long-name: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
@@ -182,7 +189,9 @@ fn a_page_fits_into_80_columns() {
           since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of
             hits were read from the origin; 3 MiB went past the cache
 
-        long-name: DAMAGED: 3 dirty blocks are lost
+        long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset +
+            length: 8192 + 12288; reads of them fail until all of a block is written
+            anew
         long-name: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms
             in the last 52 s
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of
@@ -214,7 +223,7 @@ fn errors_are_told_with_their_number_the_last_one_and_its_time() {
     let mut report = report(9_500);
     report.caches[0].last_error = Some(last_error(1));
     report.caches[0].volumes[0].origin_last_error = Some(last_error(21_254));
-    report.caches[0].volumes[1].counters.damaged_blocks = 0;
+    report.caches[0].volumes[1].damaged_bytes = 0;
     report.caches[0].volumes[1].origin_silent_seconds = Some(12.0);
     expect![[r#"
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring

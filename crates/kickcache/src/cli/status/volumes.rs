@@ -58,7 +58,7 @@ fn volume_row(cache: &CacheReport, volume: &VolumeReport, rates: Option<&Rates<'
 /// A word; the sentences below say more.
 fn volume_health(cache: &CacheReport, volume: &VolumeReport) -> Cell {
     let (word, tone) = match () {
-        () if volume.counters.damaged_blocks > 0 => ("DAMAGED", Tone::Bad),
+        () if volume.damaged_bytes > 0 => ("DAMAGED", Tone::Bad),
         () if volume.origin_silent_seconds.is_some() => ("SILENT", Tone::Bad),
         () if cache.health == HealthWord::OutOfService => ("no cache", Tone::Warning),
         () if volume.origin_last_error.is_some() => ("errors", Tone::Warning),

@@ -2,6 +2,7 @@
 //! on record.
 
 use kickcache_engine::stats::Record;
+use kickcache_engine::units::{BlockIndex, VolumeId};
 
 use super::EventLoop;
 use crate::extents::{EXTENTS_LOGGED, extents, show_extents};
@@ -52,6 +53,31 @@ impl<E: CacheEngine> EventLoop<E> {
             let which = show_extents(&extents(blocks), EXTENTS_LOGGED);
             tracing::error!("{} blocks of {name} are dirty and on {device} alone, as {which}", blocks.len());
         }
+    }
+
+    /// Says which dirty blocks nobody can have any more, once each.
+    pub(super) fn tell_damage(&mut self) {
+        let damaged = self.engine.damaged_blocks();
+        if damaged == self.damaged {
+            return;
+        }
+        let device = self.cache.display();
+        for volume in &self.volumes {
+            let is_new = |found: &&(VolumeId, BlockIndex)| {
+                found.0 == volume.info.id && self.damaged.binary_search(found).is_err()
+            };
+            let blocks: Vec<BlockIndex> = damaged.iter().filter(is_new).map(|(_, block)| *block).collect();
+            if blocks.is_empty() {
+                continue;
+            }
+            let (count, name) = (blocks.len(), volume.info.name.as_str());
+            let which = show_extents(&extents(&blocks), EXTENTS_LOGGED);
+            tracing::error!(
+                "{count} dirty blocks of {name} are lost, as {device} cannot give them; {which}; reads of them fail \
+                 until all of a block is written anew"
+            );
+        }
+        self.damaged = damaged;
     }
 
     fn tell_record(&self, record: Record) {

@@ -22,7 +22,7 @@ use std::sync::mpsc::Receiver;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId, Unmap};
 use kickcache_engine::time::{Duration, Instant, earlier};
-use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
+use kickcache_engine::units::{BLOCK_BYTES, BlockIndex, ByteExtent, Checksum, VolumeId};
 
 pub(crate) use self::clients::Clients;
 use self::complaints::Complaint;
@@ -74,6 +74,8 @@ pub(crate) struct EventLoop<E> {
     /// What stands on the cache device, or would.
     pub(crate) superblock: Superblock,
     pub(crate) out_of_service: OutOfService,
+    /// The damaged blocks that the log was told of, or that were written anew since.
+    pub(crate) damaged: Vec<(VolumeId, BlockIndex)>,
     pub(crate) volumes: Vec<Volume>,
     pub(crate) listeners: Vec<ServedListener>,
     pub(crate) limits: Limits,

@@ -28,6 +28,7 @@ impl<E: CacheEngine> EventLoop<E> {
         while let Some((kind, held)) = self.troubles.poll_held(now) {
             self.tell_held(kind, held);
         }
+        self.tell_damage();
         let origins = self.volumes.iter().map(|volume| Device::Origin(volume.info.id));
         let devices: Vec<Device> = origins.chain(Some(Device::Cache)).collect();
         for device in devices {

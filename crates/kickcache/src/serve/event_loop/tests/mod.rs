@@ -79,6 +79,7 @@ fn toy_loop(
         driver: Driver::open(settings).unwrap(),
         cache: origin.into(),
         out_of_service: OutOfService::Untold,
+        damaged: Vec::new(),
         superblock: Superblock::new([0; 16], 8 << 20).unwrap(),
         volumes: vec![Volume { info, zeroes }],
         listeners: vec![ServedListener {

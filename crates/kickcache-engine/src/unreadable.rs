@@ -1,0 +1,234 @@
+//! Blocks that the cache device cannot read. An error alone is no damage: a device that is gone for a while does better
+//! later, and until it reads anything again it is asked for nothing but its superblock. A dirty block that fails again and
+//! again while the device reads others is damaged, and its segment is used no more.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::cache::BlockCopy;
+use crate::cache::segments::SegmentState;
+use crate::cache::slots::SlotState;
+use crate::config::{DAMAGED_NAMED_MAX, SUSPECTS_MAX, UNREADABLE_TRIES};
+use crate::device::{DeviceError, DeviceOperation};
+use crate::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
+use crate::inflight::submissions::Purpose;
+use crate::state::{State, Task};
+use crate::time::{Duration, Instant};
+use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, VolumeId};
+
+/// Between two tries of a block, or of a device that reads nothing.
+const PAUSE: Duration = Duration::from_millis(1_000);
+/// How long clients wait for room while the cache device reads nothing, before it is taken out of service.
+const SILENCE_MAX: Duration = Duration::from_millis(30_000);
+
+/// A cache device of which no read has ended well since one failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Failing {
+    since: Instant,
+    /// When its superblock is read next.
+    probe_at: Instant,
+}
+
+/// Failed reads of a block alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+/// What is known of reads from the cache device that failed.
+#[derive(Debug, Default)]
+pub(crate) struct Unreadable {
+    failing: Option<Failing>,
+    /// A read ended well last.
+    answered: Instant,
+    /// Probes so far: they go to one copy of the superblock and the other in turn.
+    probes: usize,
+    is_probing: bool,
+    /// Blocks of which a read failed, alone or with others: each is read alone.
+    suspects: BTreeMap<BlockCopy, Failures>,
+    /// The newest failed read of a suspect.
+    last_failure: Instant,
+    /// Damaged blocks, as many as are named.
+    damaged: BTreeSet<BlockKey>,
+}
+
+impl Unreadable {
+    /// Whether every block may be read as any other.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.failing.is_none() && self.suspects.is_empty()
+    }
+
+    /// Until when the engine's own reads rest, if the cache device reads nothing.
+    pub(crate) fn rest_until(&self) -> Option<Instant> {
+        self.failing.map(|failing| failing.probe_at)
+    }
+
+    /// When all suspects may be tried again, if some have to wait.
+    pub(crate) fn retry_at(&self, now: Instant) -> Option<Instant> {
+        let at = self.last_failure.plus(PAUSE);
+        (!self.suspects.is_empty() && at > now).then_some(at)
+    }
+}
+
+impl State {
+    /// A read from the cache device ended.
+    pub(crate) fn note_cache_read(&mut self, result: Result<(), DeviceError>) {
+        let now = self.now;
+        if result.is_err() {
+            let failing = Failing { since: now, probe_at: now.plus(PAUSE) };
+            self.unreadable.failing.get_or_insert(failing);
+            self.probe();
+            return;
+        }
+        self.unreadable.answered = now;
+        if self.unreadable.failing.take().is_some() {
+            self.agenda.extend(self.volume_ids().map(Task::Writeback));
+            self.agenda.push_back(Task::Reclaim);
+        }
+    }
+
+    /// Asks a cache device that reads nothing for its superblock, if it is time.
+    pub(crate) fn probe_if_due(&mut self) {
+        let now = self.now;
+        let is_wanted = !self.is_ending || !self.space_waiters.is_empty();
+        if let Some(failing) = &mut self.unreadable.failing
+            && now >= failing.probe_at
+        {
+            failing.probe_at = now.plus(PAUSE);
+            if is_wanted {
+                self.probe();
+            }
+        }
+    }
+
+    fn probe(&mut self) {
+        if self.unreadable.is_probing {
+            return;
+        }
+        self.unreadable.is_probing = true;
+        let start = SUPERBLOCK_OFFSETS[self.unreadable.probes % SUPERBLOCK_OFFSETS.len()];
+        self.unreadable.probes += 1;
+        let extent = ByteExtent { start, length: SUPERBLOCK_SIZE as u64 };
+        self.submit(Purpose::Probe, DeviceOperation::ReadMetadata { extent });
+    }
+
+    /// It answered.
+    pub(crate) fn on_probed(&mut self, result: Result<(), DeviceError>) {
+        self.counters.errors += u64::from(result.is_err());
+        self.unreadable.is_probing = false;
+        if result.is_ok() {
+            self.note_cache_read(result);
+        }
+    }
+
+    /// When [`State::probe_if_due`] must be called.
+    pub(crate) fn probe_timeout(&self) -> Option<Instant> {
+        let is_wanted = !self.is_ending || !self.space_waiters.is_empty();
+        self.unreadable.rest_until().filter(|_| is_wanted)
+    }
+
+    /// Whether clients have waited for room for too long that only reads from the cache device could make.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        let is_long = |failing: Failing| self.now >= failing.since.plus(SILENCE_MAX);
+        self.unreadable.failing.is_some_and(is_long)
+    }
+
+    /// Whether a block may be read by the engine itself: not while the cache device reads nothing, or soon after a read of
+    /// the block failed.
+    pub(crate) fn may_be_tried(&self, copy: BlockCopy) -> bool {
+        if mutant!(UnreadableTriedAtOnce) {
+            return true;
+        }
+        let has_rested = |failures: &Failures| failures.count == 0 || self.now >= failures.last.plus(PAUSE);
+        self.unreadable.failing.is_none() && self.unreadable.suspects.get(&copy).is_none_or(has_rested)
+    }
+
+    /// Whether a block must be read alone.
+    pub(crate) fn is_suspect(&self, copy: BlockCopy) -> bool {
+        !self.unreadable.suspects.is_empty() && self.unreadable.suspects.contains_key(&copy)
+    }
+
+    /// A read of the block ended well.
+    pub(crate) fn clear_suspect(&mut self, copy: BlockCopy) {
+        if !self.unreadable.suspects.is_empty() {
+            self.unreadable.suspects.remove(&copy);
+        }
+    }
+
+    /// A block could not be read together with others: it is read alone from here on. `false` if it is one too many to be
+    /// remembered.
+    pub(crate) fn suspect(&mut self, copy: BlockCopy) -> bool {
+        if mutant!(UnreadableTriedAtOnce) || !self.cache.is_alive(copy) || self.is_suspect(copy) {
+            return true;
+        }
+        if self.unreadable.suspects.len() >= SUSPECTS_MAX {
+            let cache = &self.cache;
+            self.unreadable.suspects.retain(|copy, _| cache.is_alive(*copy));
+        }
+        let has_room = self.unreadable.suspects.len() < SUSPECTS_MAX;
+        if has_room {
+            self.unreadable.suspects.insert(copy, Failures::default());
+        }
+        has_room
+    }
+
+    /// A block could not be read alone: a dirty one that fails too often is damaged. `false` if it is one too many to be
+    /// remembered.
+    pub(crate) fn on_unreadable(&mut self, copy: BlockCopy) -> bool {
+        if !self.suspect(copy) {
+            return false;
+        }
+        let (now, answered) = (self.now, self.unreadable.answered);
+        let Some(failures) = self.unreadable.suspects.get_mut(&copy) else { return true };
+        if failures.count > 0 && now < failures.last.plus(PAUSE) {
+            return true;
+        }
+        // What fails together with everything else says nothing of the block.
+        if failures.count == 0 || answered > failures.last {
+            failures.count += 1;
+        }
+        failures.last = now;
+        let is_over = failures.count >= UNREADABLE_TRIES;
+        self.unreadable.last_failure = now;
+        if is_over && self.cache.slots().state(copy.location) == SlotState::Dirty {
+            self.unreadable.suspects.remove(&copy);
+            self.mark_damaged(copy.key, copy.location);
+            self.set_aside(copy.location);
+        }
+        true
+    }
+
+    /// The medium fails there: what is left in the segment stays, and nothing new comes.
+    fn set_aside(&mut self, location: Location) {
+        let segment = self.cache.segment_of(location);
+        if self.cache.segments().get(segment).state == SegmentState::Sealed {
+            self.cache.unlink(segment, SegmentState::Retired);
+        }
+        self.agenda.push_back(Task::Reclaim);
+    }
+
+    /// A dirty block is not what was written, or cannot be read: it is handed out to nobody, and stays.
+    pub(crate) fn mark_damaged(&mut self, key: BlockKey, location: Location) {
+        if self.cache.slots().is_damaged(location) {
+            return;
+        }
+        self.cache.set_damaged(location);
+        if self.unreadable.damaged.len() >= DAMAGED_NAMED_MAX {
+            let cache = &self.cache;
+            self.unreadable.damaged.retain(|key| cache.is_block_damaged(*key));
+        }
+        if self.unreadable.damaged.len() < DAMAGED_NAMED_MAX {
+            self.unreadable.damaged.insert(key);
+        }
+        if self.find_volume(key.volume()).is_some() {
+            self.volume_mut(key.volume()).counters.damaged_blocks += 1;
+        }
+    }
+
+    /// Damaged blocks, ascending; of many, some.
+    pub(crate) fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+        let found = self.unreadable.damaged.iter().filter(|key| self.cache.is_block_damaged(**key));
+        found.map(|key| (key.volume(), key.block())).collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! Blocks of the cache device that cannot be read for the rest of a life, whatever is written there.
+
+use std::collections::BTreeSet;
+
+use kickcache_engine::device::DeviceOperation;
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+
+/// Most of them in a life.
+pub const BAD_SPOTS_MAX: u64 = 4;
+/// Reads of each that an engine may try in a second of its own accord, and beside those that clients ask for.
+const TRIES_PER_SECOND: u64 = 4;
+/// The same at any time: runs of blocks of which one cannot be read, and others beside it that are read alone.
+const TRIES_AT_ONCE: u64 = 200;
+
+/// The bad spots of a life.
+#[derive(Clone, Debug, Default)]
+pub struct BadSpots {
+    places: BTreeSet<u64>,
+    since: Option<Instant>,
+    failed: u64,
+    requests: u64,
+}
+
+impl BadSpots {
+    /// Spoils the block at a byte of the device, if there are not too many yet.
+    pub fn add(&mut self, place: u64) {
+        if self.count() < BAD_SPOTS_MAX {
+            self.places.insert(place / BLOCK_SIZE * BLOCK_SIZE);
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.places.len() as u64
+    }
+
+    /// Reads that failed.
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Whether a submission to the cache device fails.
+    pub(super) fn meets(&self, operation: &DeviceOperation, extent: ByteExtent) -> bool {
+        let is_read = matches!(operation, DeviceOperation::Read { .. });
+        is_read && self.places.range(extent.start..extent.end()).next().is_some()
+    }
+
+    /// Counts a request of a client.
+    pub(super) fn count_request(&mut self) {
+        self.requests += 1;
+    }
+
+    /// Counts a read that failed.
+    ///
+    /// # Errors
+    /// If there are more than clients, and an engine that lets time pass between its tries, can cause.
+    pub(super) fn count_failed(&mut self, now: Instant) -> Result<(), String> {
+        let since = *self.since.get_or_insert(now);
+        self.failed += 1;
+        let seconds = now.since(since).as_nanos() / 1_000_000_000;
+        let tries = self.count() * (TRIES_AT_ONCE + seconds * TRIES_PER_SECOND);
+        if self.failed > tries + self.requests * 2 * self.count() {
+            return Err(format!("{} reads of {} blocks that cannot be read", self.failed, self.count()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! A dirty block that the cache device cannot read costs that block, and nobody waits for it: the real daemon.
+
+use std::ffi::OsString;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::bad_input::refused;
+use crate::client::{Client, READ, Request, WRITE};
+use crate::daemon::{Daemon, VOLUME};
+use crate::faulty::FaultyDisks;
+use crate::rng::Rng;
+use crate::scratch::{MIB, Scratch};
+use crate::{faulty_disks, need_kickcache};
+
+const EIO: u32 = 5;
+const ORIGIN_BYTES: u64 = 64 * MIB;
+/// Blocks that are dirty, over most of the cache, and the one that cannot be read.
+const DIRTY: u64 = 4_000;
+const BAD: u64 = 2_000;
+/// What a request may take.
+const LONGEST: Duration = Duration::from_secs(3);
+
+fn content(block: u64, version: u64) -> Vec<u8> {
+    Rng::new(block << 32 | version).bytes(4096)
+}
+
+fn place(block: u64) -> u64 {
+    block * 4096
+}
+
+fn read(client: &mut Client, block: u64) -> Result<Vec<u8>, u32> {
+    let request = Request { command: READ, flags: 0, offset: place(block), length: 4096 };
+    let reply = client.call(request, &[]).unwrap();
+    if reply.errno == 0 { Ok(reply.data) } else { Err(reply.errno) }
+}
+
+fn write(client: &mut Client, block: u64, version: u64) {
+    let request = Request { command: WRITE, flags: 0, offset: place(block), length: 4096 };
+    let begin = Instant::now();
+    assert_eq!(client.call(request, &content(block, version)).unwrap().errno, 0, "block {block}");
+    assert!(begin.elapsed() < LONGEST, "block {block} took {:?}", begin.elapsed());
+}
+
+/// Dirty blocks, of which one cannot be read where it stands; the origin takes writes.
+fn with_bad_spot(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
+    let mut spec = disks.spec(scratch, "write-back");
+    spec.cache_size = "32M";
+    let daemon = spec.start();
+    disks.tell("fault origin write eio");
+    let mut client = daemon.connect();
+    // In no order: a long stream goes past the log.
+    for first in (0..DIRTY).step_by(16).map(|at| at * 7 % DIRTY) {
+        let data: Vec<u8> = (first..first + 16).flat_map(|block| content(block, 1)).collect();
+        client.write(place(first), &data);
+    }
+    client.flush();
+    let below = fs::read(scratch.path("cache below")).unwrap();
+    let wanted = content(BAD, 1);
+    let at = below.chunks_exact(4096).position(|block| block == wanted).unwrap() * 4096;
+    disks.tell("clear");
+    disks.tell(&format!("fault cache read eio {at}+4096"));
+    daemon
+}
+
+#[test]
+fn a_dirty_block_that_cannot_be_read_is_one_block_lost_and_named() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
+    let daemon = with_bad_spot(&scratch, &disks);
+    let mut client = daemon.connect();
+    let drain: Vec<OsString> = ["drain", VOLUME, "--wait", "--control"].map(OsString::from).into();
+    let said = refused("a drain", &[drain, vec![daemon.spec.control().into()]].concat());
+    let extent = format!("byte offset + length: {} + 4096;", place(BAD));
+    assert!(said.contains(" is lost") && said.contains(&extent), "{said}");
+    let status = daemon.status();
+    let cache = &status["caches"][0];
+    let volume = &cache["volumes"][0];
+    assert_eq!((&volume["dirty_bytes"], &volume["damaged_bytes"]), (&4096.into(), &4096.into()), "{status}");
+    assert_eq!((&cache["retired_segments"], &cache["health"]), (&1.into(), &"good".into()), "{status}");
+    assert!(daemon.control(&["status"]).contains("DAMAGED: "), "{}", daemon.control(&["status"]));
+    let errors = cache["counters"]["errors"].as_u64().unwrap();
+    assert!(errors < 20, "{errors} reads of one bad block");
+    assert_eq!(read(&mut client, BAD), Err(EIO));
+    let mut others = (0..DIRTY).filter(|block| *block != BAD);
+    assert!(others.all(|block| read(&mut client, block) == Ok(content(block, 1))));
+    write(&mut client, BAD, 2);
+    assert!(read(&mut client, BAD) == Ok(content(BAD, 2)));
+    daemon.drain();
+    assert_eq!(daemon.volume_count("damaged_bytes"), 0);
+    assert!(daemon.log().contains("1 dirty blocks of v are lost"), "{}", daemon.log());
+    daemon.stop();
+}
+
+#[test]
+fn writes_go_on_and_a_stop_ends_beside_a_block_that_cannot_be_read() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
+    let daemon = with_bad_spot(&scratch, &disks);
+    let mut client = daemon.connect();
+    let start = Instant::now();
+    let mut rng = Rng::new(1);
+    while start.elapsed() < Duration::from_secs(6) {
+        let block = rng.below(DIRTY);
+        if block != BAD {
+            write(&mut client, block, 2);
+        }
+    }
+    let errors = daemon.status()["caches"][0]["counters"]["errors"].as_u64().unwrap();
+    assert!(errors < 20, "{errors} reads of one bad block");
+    let begin = Instant::now();
+    daemon.stop();
+    assert!(begin.elapsed() < Duration::from_secs(10), "the stop took {:?}", begin.elapsed());
+}
