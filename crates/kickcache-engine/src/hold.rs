@@ -133,6 +133,7 @@ impl State {
                     self.cache.set_in_sweep(place, true);
                 }
             }
+            writing.earlier.iter_mut().filter(|copy| **copy == before).for_each(|copy| *copy = now);
         }
     }
 

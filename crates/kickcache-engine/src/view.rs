@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::engine::Engine;
+use crate::inflight::requests::IfRefused;
 use crate::queue::Queue;
 use crate::stats::{CacheHealth, Record, Status, VolumeStatus};
 use crate::units::{BlockIndex, BlockKey, VolumeId};
@@ -89,7 +90,8 @@ impl Engine {
             let key = BlockKey::new(volume, *block);
             let found = state.cache.find(key);
             let dirty = found.filter(|at| state.cache.slots().state(*at) == SlotState::Dirty);
-            dirty.is_some_and(|location| !state.may_be_refused(key, location))
+            let through = |location| state.written_through(state.cache.copy_at(key, location));
+            dirty.is_some_and(|location| matches!(through(location), None | Some(IfRefused::StaysDirty)))
         };
         let mut blocks: Vec<_> = state.cache.kept_blocks(volume).filter(is_lost_with_cache).collect();
         blocks.sort_unstable();

@@ -64,7 +64,9 @@ pub(crate) struct Written {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfRefused {
     /// It stays: the log had something before that the origin lacked.
-    Stays,
+    StaysDirty,
+    /// It stays: the log had something before that the origin has, but had not flushed.
+    StaysUnflushed,
     /// It is forgotten, durably, before the client is told.
     Forgotten,
 }

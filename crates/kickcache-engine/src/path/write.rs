@@ -224,7 +224,7 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
 }
 
 /// What becomes of a block if the origin refuses it: it stays only if the log has something of it, before this write, that
-/// the origin lacks. What another write put there that waits for the origin as well is as that one found it.
+/// the origin lacks or may lose. What another write put there that waits for the origin as well is as that one found it.
 fn if_refused(state: &State, slot: RequestSlot, key: BlockKey, found: Option<Location>) -> IfRefused {
     let Some(location) = state.older_copy(found) else { return IfRefused::Forgotten };
     let copy = state.cache.copy_at(key, location);
@@ -235,7 +235,10 @@ fn if_refused(state: &State, slot: RequestSlot, key: BlockKey, found: Option<Loc
     if is_earlier {
         return IfRefused::Forgotten;
     }
-    state.written_through(copy).unwrap_or(IfRefused::Stays)
+    state.written_through(copy).unwrap_or_else(|| match state.cache.slots().state(location) {
+        SlotState::Unflushed => IfRefused::StaysUnflushed,
+        SlotState::Dirty | SlotState::Clean | SlotState::Dead => IfRefused::StaysDirty,
+    })
 }
 
 /// A block of a write as the log takes it.

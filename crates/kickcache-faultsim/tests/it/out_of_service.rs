@@ -208,6 +208,16 @@ fn a_write_on_its_way_through_the_log_is_not_called_lost_with_the_device() {
         "the origin has flushed before it was looked at"
     );
     assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
+    // Nor is the next one, over blocks that the origin has and has not flushed.
+    let id = stage.ask(VOLATILE, blocks(0, 4), 4);
+    let mut seen_dirty = 0;
+    while !stage.has_ended(id) {
+        seen_dirty = seen_dirty.max(stage.dirty());
+        assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
+        stage.step();
+    }
+    stage.finish(id).unwrap();
+    assert!(seen_dirty > 0, "nothing was ever dirty");
     let mut stage = Stage::with(dirty_plan(7), 7);
     assert_eq!(stage.open(), Phase::Running);
     stage.write(blocks(0, 4), 2).unwrap();
