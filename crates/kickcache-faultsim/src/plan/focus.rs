@@ -77,7 +77,8 @@ fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
         plan.volumes.push(VolumeSettings { volume, ..plan.volumes[0] });
     }
     for volume in &mut plan.volumes {
-        let limit = u16::try_from(random.within(300, 850)).expect("small");
+        let least = if random.chance(500) { 300 } else { 700 };
+        let limit = u16::try_from(random.within(least, 850)).expect("small");
         (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (limit / 4, limit / 2, limit);
         volume.mode = if random.chance(700) { Mode::WriteBack } else { draw_mode(random) };
     }
@@ -93,7 +94,7 @@ fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     plan.shape.length_max = 64 << 10;
     plan.shape.hot_permille = [0, 300, 700][random.index(3)];
     (plan.weights.read, plan.weights.write) = (random.within(5, 40), 100);
-    (plan.requests, plan.lives) = (random.within(400, 1_200), random.within(1, 3));
+    (plan.requests, plan.lives) = (random.within(600, 1_500), random.within(1, 3));
 }
 
 /// The log goes round with dirty blocks in it, and the power fails again and again.
@@ -197,7 +198,7 @@ fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     };
     (plan.shape.hot_permille, plan.shape.length_max) = (random.within(0, 300), 64 << 10);
     (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 0);
-    (plan.requests, plan.lives) = (random.within(150, 400), random.within(3, 8));
+    (plan.requests, plan.lives) = (random.within(450, 1_200), random.within(3, 8));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (900, 0, 1_000);
 }
 
