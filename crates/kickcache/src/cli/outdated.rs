@@ -77,8 +77,9 @@ fn refuse(cache: &mut CachePlan, needed: &[Outdated]) -> anyhow::Result<()> {
     let sentence = |volume: &'_ Outdated| {
         let (name, since, blocks) = (&volume.name, &volume.since, volume.shown());
         format!(
-            "{since} since {device} had it, where {blocks} of it are, older than what the origin may have; write them back all \
-             the same (kickcache drain {name} --cache {device} --accept-older), or go on without them (serve --lose-dirty)"
+            "{since} since {device} had it, where {blocks} of it are, older than what the origin may have; go on without them \
+             (serve --lose-dirty), as is right for a volume that was not in write-back there, or write them back over what \
+             the origin has (kickcache drain {name} --cache {device} --accept-older)"
         )
     };
     let refused: Vec<_> = needed.iter().map(|volume| (volume.name.as_str(), sentence(volume))).collect();
