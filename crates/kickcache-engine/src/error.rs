@@ -49,7 +49,10 @@ pub enum Error {
         what: String,
     },
     /// The log could not be read back.
-    #[error("the log of the cache device cannot be read: {what}")]
+    #[error(
+        "the cache device answered with an error to {what}, so that its log cannot be read back; nothing is changed: see to \
+         the device and start again, or go on without it (`kickcache serve --without-cache`)"
+    )]
     Recovery {
         /// What failed.
         what: String,

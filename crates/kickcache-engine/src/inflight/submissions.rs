@@ -1,6 +1,7 @@
 //! The submissions in flight, each with what its completion is for.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::device::{Device, SubmissionId};
 use crate::inflight::fills::FillSlot;
@@ -90,6 +91,18 @@ pub(crate) enum RecoveryRead {
     Scan(SegmentIndex),
     /// A summary that a dead process did not come to write.
     Seal(SegmentIndex),
+}
+
+impl fmt::Display for RecoveryRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecoveryRead::Flush => write!(f, "a flush"),
+            RecoveryRead::Journal => write!(f, "a read of its journal"),
+            RecoveryRead::Summary(segment) => write!(f, "a read of the summary of segment {}", segment.get()),
+            RecoveryRead::Scan(segment) => write!(f, "a read of segment {}", segment.get()),
+            RecoveryRead::Seal(segment) => write!(f, "a write of the summary of segment {}", segment.get()),
+        }
+    }
 }
 
 #[derive(Debug)]
