@@ -45,7 +45,7 @@ pub struct TraceCurves {
 pub struct Curve {
     /// What it is called.
     pub name: String,
-    /// Whether it is what the page is about; reference_policies are not.
+    /// Whether it is what the page is about; reference policies are not.
     pub is_main: bool,
     /// The part of the blocks asked for that it had, for each size.
     pub hit_ratios: Vec<f64>,

@@ -1,4 +1,4 @@
-//! Models of the other ways to do it: no cache at all, the caches of Linux, and reference_policies.
+//! Models of the other ways to do it: no cache at all, the caches of Linux, and reference policies.
 
 pub mod bare;
 pub mod bcache;

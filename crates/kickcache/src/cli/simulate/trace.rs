@@ -39,7 +39,7 @@ version 2 and 3, MSR Cambridge, SPC, Alibaba, Tencent; each plain or packed by x
 /// Count what caches of several sizes would have done for recorded accesses
 ///
 /// The real engine runs on devices that take no time. FIFO, LRU, SIEVE, ARC, LIRS and S3-FIFO, which keep single blocks
-/// and waste nothing, run beside it as reference_policies. How fast a trace would be served, `kickcache simulate run --trace FILE`
+/// and waste nothing, run beside it as reference policies. How fast a trace would be served, `kickcache simulate run --trace FILE`
 /// and `compare --trace FILE` tell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -250,7 +250,7 @@ impl TraceArgs {
     }
 }
 
-/// Runs one trace through one size of cache, with either fill and all reference_policies.
+/// Runs one trace through one size of cache, with either fill and all reference policies.
 fn measure(
     path: &Path,
     survey: &Survey,
