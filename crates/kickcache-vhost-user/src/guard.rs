@@ -204,7 +204,7 @@ mod tests {
             let _ = region.as_volatile_slice().read_obj::<u8>(0);
             panic!("the fault was survived");
         }
-        let name = "export::vhost_user::guard::tests::a_fault_elsewhere_ends_the_process_as_before";
+        let name = "guard::tests::a_fault_elsewhere_ends_the_process_as_before";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         let output = child.args(["--exact", name]).env(CHILD, "1").output().unwrap();
         assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");

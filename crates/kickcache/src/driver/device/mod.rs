@@ -18,8 +18,8 @@ use self::storage::Storage;
 pub(crate) use self::storage::{check_distinct, lock_below_shared};
 use crate::driver::ioctl;
 
-/// How long a device may be busy before it is refused.
-const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
+/// How long a device may be busy before it is refused: longer than an idle worker of an io_uring keeps its files, 5 s.
+const BUSY_PATIENCE: Duration = Duration::from_millis(8000);
 /// Time between two tries.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -344,6 +344,13 @@ pub fn check_different(first: &BlockFile, second: &BlockFile) -> Result<(), Open
 /// Whether two open devices have bytes in common: the same inode, the same device number, or a loop device and its file.
 pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
     first.storage.as_ref().zip(second.storage.as_ref()).is_some_and(|(first, second)| first.overlaps(second))
+}
+
+impl Drop for BlockFile {
+    /// Gives the lock back now: a worker of an io_uring may be the last to let go of the file, and sleeps for 5 s first.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 fn open_error(path: &Path, source: io::Error) -> OpenError {
