@@ -18,8 +18,8 @@ use self::storage::Storage;
 pub(crate) use self::storage::{check_distinct, lock_below_shared};
 use crate::driver::ioctl;
 
-/// How long a device may be busy before it is refused: longer than an idle worker of an io_uring keeps its files, 5 s.
-const BUSY_PATIENCE: Duration = Duration::from_millis(8000);
+/// How long a device may be busy before it is refused.
+const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
 /// Time between two tries.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
