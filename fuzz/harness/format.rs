@@ -13,7 +13,8 @@ use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::journal::{JOURNAL_MAGIC, JournalBlock};
 use kickcache_engine::format::mark::{MARK_BYTES, MARK_MAGIC, ServiceMark};
 use kickcache_engine::format::summary::{SUMMARY_MAGIC, Summary};
-use kickcache_engine::format::superblock::{FORMAT_VERSION, SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::superblock::{SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::version::FORMAT_VERSION;
 use kickcache_engine::time::Instant;
 
 const DEVICE_SIZE: u64 = 8 << 20;

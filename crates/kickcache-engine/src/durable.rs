@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 
 use crate::device::DeviceOperation;
 use crate::format::journal::{Fact, RECORD_COUNT_MAX, Record};
-use crate::inflight::submissions::Purpose;
+use crate::inflight::purpose::Purpose;
 use crate::order::{DurableWaiter, Need};
 use crate::request::Durability;
-use crate::state::{State, Task};
+use crate::state::State;
+use crate::task::Task;
 use crate::units::Sequence;
 
 impl State {

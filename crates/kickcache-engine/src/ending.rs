@@ -4,28 +4,12 @@
 use alloc::vec::Vec;
 
 use crate::engine::Engine;
+use crate::inflight::jobs::Ending;
 use crate::order::DurableWaiter;
 use crate::path::{checkpoint, flush, land};
-use crate::state::Task;
+use crate::task::Task;
 use crate::time::Instant;
 use crate::units::VolumeId;
-
-/// How far the end of an engine has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ending {
-    No,
-    /// Requests, fills and writebacks run to their end.
-    Draining,
-    /// The origins are flushed, so that what they have is recorded as clean.
-    FlushingOrigins,
-    /// Open segments get their summaries.
-    SummingUp,
-    /// The last checkpoint is written.
-    Checkpointing,
-    /// The last records and batches become durable.
-    Settling,
-    Done,
-}
 
 impl Engine {
     /// Ends the engine: lands what is gathering, writes summaries, the journal and a checkpoint, flushes; see

@@ -6,18 +6,20 @@ use alloc::vec::Vec;
 
 use crate::config::{EngineSettings, FILL_WINDOW_MAX, FILL_WINDOW_MIN, Mode, VolumeSettings};
 use crate::device::{Completion, Device, Submission};
-use crate::ending::Ending;
 use crate::error::Error;
 use crate::format::superblock::Superblock;
-use crate::inflight::requests::{RequestSlot, Stage, Writing};
-use crate::inflight::submissions::Purpose;
+use crate::ids::RequestSlot;
+use crate::inflight::jobs::Ending;
+use crate::inflight::purpose::Purpose;
+use crate::inflight::requests::{Stage, Writing};
 use crate::order::DurableWaiter;
 use crate::path::{
     checkpoint, discard, fill, flush, land, mark, merge, read, reclaim, recover, write, writeback,
 };
 use crate::policy::offload::Offload;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request};
-use crate::state::{State, Task};
+use crate::state::State;
+use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{BLOCK_SIZE, VolumeId};
 use crate::volume::Volume;

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::format::superblock::FORMAT_VERSION_OLDEST;
+use crate::format::version::FORMAT_VERSION_OLDEST;
 
 /// An error of the engine: a sentence that says what was found, what was expected and what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

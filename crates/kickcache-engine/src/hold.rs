@@ -3,9 +3,11 @@
 
 use crate::cache::BlockCopy;
 use crate::cache::segments::SegmentState;
+use crate::ids::BatchSlot;
 use crate::inflight::requests::{IfRefused, Route, Stage, Step, Writing, Written};
-use crate::log::{Batch, BatchSlot};
-use crate::state::{State, Task};
+use crate::log::Batch;
+use crate::state::State;
+use crate::task::Task;
 use crate::units::{BlockKey, Location, VolumeId};
 
 impl State {

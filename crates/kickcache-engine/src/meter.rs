@@ -1,6 +1,7 @@
 //! What the policy that offloads work to an origin is told, and asked.
 
-use crate::inflight::requests::{Metered, RequestSlot, Route, Source as Payload};
+use crate::ids::RequestSlot;
+use crate::inflight::requests::{Metered, Route, Source as Payload};
 use crate::policy::load::work_of;
 use crate::policy::offload::{Clock, Kind, Source};
 use crate::policy::trials::Served;

@@ -10,7 +10,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::format::durable_range::DurableRange;
-use crate::inflight::requests::RequestSlot;
+use crate::ids::RequestSlot;
 use crate::units::{SegmentIndex, Sequence};
 
 /// Who waits for durability on the cache device.

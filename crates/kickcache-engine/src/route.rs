@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use crate::cache::slots::SlotState;
 use crate::config::Mode;
-use crate::inflight::requests::{RequestSlot, Route, Source, Stage, blocks_of};
+use crate::ids::RequestSlot;
+use crate::inflight::requests::{Route, Source, Stage, blocks_of};
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE};
 

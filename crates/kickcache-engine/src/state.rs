@@ -14,59 +14,29 @@ use crate::device::{DeviceOperation, Memory, Submission};
 use crate::format::journal::Fact;
 use crate::format::summary::Summary;
 use crate::format::superblock::Superblock;
+use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::fills::Fills;
 use crate::inflight::jobs::{Checkpoint, Reclaim, Recovery, WaitingDiscard};
 use crate::inflight::marking::Marking;
-use crate::inflight::origin::{Access, AccessRequest, Priority, Ticket};
+use crate::inflight::origin::{Access, AccessRequest, Priority};
 use crate::inflight::pulse::Pulses;
-use crate::inflight::requests::{RequestSlot, Requests, Stage};
-use crate::inflight::submissions::{Purpose, Submissions};
+use crate::inflight::purpose::Purpose;
+use crate::inflight::requests::{Requests, Stage};
+use crate::inflight::submissions::Submissions;
+use crate::inflight::unreadable::Unreadable;
 use crate::inflight::writebacks::Writebacks;
 use crate::journal::Journal;
 use crate::log::{Append, Appended, Depth, Entry, Log, PendingKind};
-use crate::order::{DurableWaiter, Order};
+use crate::order::Order;
 use crate::policy::retention::Retention;
 use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::request::{Durability, Errno, Reply};
 use crate::stats::{CacheCounters, CacheHealth};
+use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, ByteExtent, Location, Sequence, VolumeId, VolumeSet};
-use crate::unreadable::Unreadable;
 use crate::volume::Volume;
-
-/// Something that one path leaves for another, or for later.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Task {
-    /// A request begins, or begins again after a wait.
-    Begin(RequestSlot),
-    /// A write's partial blocks are to be completed.
-    Merge(RequestSlot),
-    /// Writes that wait for room in the log may go on.
-    Append,
-    /// A part of a read must be read from the origin alone.
-    ReadOrigin(RequestSlot, ByteExtent),
-    /// Nothing is outstanding for a request with a stage of its own.
-    Settled(RequestSlot),
-    /// Write out what gathers in the log; then call the waiter when all of it is durable.
-    Barrier(DurableWaiter),
-    /// What a waiter waited for is durable on the cache device.
-    Durable(DurableWaiter),
-    /// It will never be: the flush failed.
-    NotDurable(DurableWaiter),
-    /// Segments may be needed, or a reader left one that is being emptied.
-    Reclaim,
-    /// A volume's writeback may go on.
-    Writeback(VolumeId),
-    /// A checkpoint may begin or go on.
-    Checkpoint,
-    /// The record that the cache device is out of service should be looked at.
-    Mark,
-    /// It is on record: a request may go past the cache device.
-    PastCache(RequestSlot),
-    /// It cannot be put on record for now.
-    NotPastCache(RequestSlot),
-}
 
 /// Whose block is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! Submissions leave through here, and are counted.
 
 use crate::device::{Device, DeviceOperation, Submission, SubmissionId};
-use crate::inflight::submissions::Purpose;
+use crate::inflight::purpose::Purpose;
 use crate::state::State;
 
 impl State {

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::format::journal::Fact;
 use crate::order::DurableWaiter;
 use crate::queue::Queue;
-use crate::state::Task;
+use crate::task::Task;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
 
 /// A block that the cache holds.

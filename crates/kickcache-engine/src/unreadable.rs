@@ -2,7 +2,6 @@
 //! later, and until it reads anything again it is asked for nothing but its superblock. A dirty block that fails again and
 //! again while the device reads others is damaged, and its segment is used no more.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
@@ -11,65 +10,15 @@ use crate::cache::slots::SlotState;
 use crate::config::{DAMAGED_NAMED_MAX, SUSPECTS_MAX, UNREADABLE_TRIES};
 use crate::device::{DeviceError, DeviceOperation};
 use crate::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
-use crate::inflight::submissions::Purpose;
-use crate::state::{State, Task};
+use crate::inflight::purpose::Purpose;
+use crate::inflight::unreadable::{Failing, Failures, PAUSE};
+use crate::state::State;
+use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, VolumeId};
 
-/// Between two tries of a block, or of a device that reads nothing.
-const PAUSE: Duration = Duration::from_millis(1_000);
 /// How long clients wait for room while the cache device reads nothing, before it is taken out of service.
 const SILENCE_MAX: Duration = Duration::from_millis(30_000);
-
-/// A cache device of which no read has ended well since one failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Failing {
-    since: Instant,
-    /// When its superblock is read next.
-    probe_at: Instant,
-}
-
-/// Failed reads of a block alone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Failures {
-    count: u32,
-    last: Instant,
-}
-
-/// What is known of reads from the cache device that failed.
-#[derive(Debug, Default)]
-pub(crate) struct Unreadable {
-    failing: Option<Failing>,
-    /// A read ended well last.
-    answered: Instant,
-    /// Probes so far: they go to one copy of the superblock and the other in turn.
-    probes: usize,
-    is_probing: bool,
-    /// Blocks of which a read failed, alone or with others: each is read alone.
-    suspects: BTreeMap<BlockCopy, Failures>,
-    /// The newest failed read of a suspect.
-    last_failure: Instant,
-    /// Damaged blocks, as many as are named.
-    damaged: BTreeSet<BlockKey>,
-}
-
-impl Unreadable {
-    /// Whether every block may be read as any other.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.failing.is_none() && self.suspects.is_empty()
-    }
-
-    /// Until when the engine's own reads rest, if the cache device reads nothing.
-    pub(crate) fn rest_until(&self) -> Option<Instant> {
-        self.failing.map(|failing| failing.probe_at)
-    }
-
-    /// When all suspects may be tried again, if some have to wait.
-    pub(crate) fn retry_at(&self, now: Instant) -> Option<Instant> {
-        let at = self.last_failure.plus(PAUSE);
-        (!self.suspects.is_empty() && at > now).then_some(at)
-    }
-}
 
 impl State {
     /// A read from the cache device ended.

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE};
+use kickcache_random::Random;
 
 use crate::content::Block;
 use crate::payload::{Payload, copy, index};
-use crate::random::Random;
 
 /// A write that a power cut may undo.
 #[derive(Clone, Debug)]
@@ -270,8 +270,9 @@ fn tear(image: &mut [Block], write: &Pending, unit: usize, random: &mut Random) 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use kickcache_engine::units::VolumeId;
+
+    use super::*;
 
     fn data(start: u64, length: u64, version: u64) -> Payload {
         Payload::stamped(VolumeId::new(0), ByteExtent { start, length }, version)

@@ -11,7 +11,6 @@
 //! * [`oracle`] knows which values a read may return.
 //! * [`report`] is what comes out; [`seeds`] and [`series`] play many runs.
 //! * [`run`] plays a whole run: lives, crashes, the last look at the origins.
-//! * [`random`]: random numbers; a seed decides everything.
 //!
 //! Invariants: the same seed gives the same events and the same hash on every machine; no wall clock is read, but to say
 //! how long a series took.
@@ -27,7 +26,6 @@ pub mod oracle;
 pub mod payload;
 pub mod plan;
 pub mod queue;
-pub mod random;
 pub mod report;
 pub mod rot;
 pub mod run;

@@ -8,11 +8,11 @@ use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::journal::JournalBlock;
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SegmentIndex, Sequence};
+use kickcache_random::Random;
 
 use crate::content::Block;
 use crate::device::SimulatedDevice;
 use crate::payload::index;
-use crate::random::Random;
 
 /// Blocks that rot at a time, at most.
 const BLOCKS_MAX: u64 = 4;

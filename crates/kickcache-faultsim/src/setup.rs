@@ -1,6 +1,7 @@
 //! The devices as they are before a run.
 
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use kickcache_random::Random;
 
 use crate::content::Block;
 use crate::device::SimulatedDevice;
@@ -8,7 +9,6 @@ use crate::oracle::book::INITIAL;
 use crate::oracle::cells::CHUNK;
 use crate::payload::index;
 use crate::plan::Plan;
-use crate::random::Random;
 
 /// Which chunks of an origin hold data before the run.
 pub(crate) fn draw_filled(size: u64, plan: &Plan, random: &mut Random) -> Vec<bool> {

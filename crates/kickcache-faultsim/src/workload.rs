@@ -3,10 +3,10 @@
 use kickcache_engine::request::{Durability, Operation, Unmap};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE, VolumeId};
+use kickcache_random::Random;
 
 use crate::content::UNIT_SIZE;
 use crate::plan::{Plan, Shape, Weights};
-use crate::random::Random;
 
 /// A request that a client wants to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,7 +12,6 @@
 //! * [`published`]: the published runs that the project answers to.
 //! * [`result`]: what a run gave; its JSON.
 //! * [`memory`]: whether there is enough of it.
-//! * [`random`]: random numbers; a seed decides everything.
 //!
 //! Invariants: the same input and seed give the same result on every machine; nothing here reads a clock.
 //!
@@ -23,7 +22,6 @@ pub mod device_model;
 pub mod memory;
 pub mod pareto;
 pub mod published;
-pub mod random;
 pub mod reference_policy;
 pub mod replay;
 pub mod result;

@@ -1,6 +1,7 @@
 //! Skewed random blocks as fio's `random_distribution=pareto:H` draws them, scattered as those of [`crate::zipf`].
 
-use crate::random::Random;
+use kickcache_random::Random;
+
 use crate::zipf::{SCATTER, float};
 
 /// A stream of blocks of one file.

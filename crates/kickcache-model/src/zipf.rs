@@ -5,7 +5,7 @@
 //! ranks are not neighbouring blocks. The scattering maps different ranks to different blocks only if the number
 //! of blocks is a power of two; otherwise some blocks stand for two ranks and some for none, as with fio.
 
-use crate::random::Random;
+use kickcache_random::Random;
 
 /// fio's multiplier for 64-bit hashes.
 pub(crate) const SCATTER: u64 = 0x61C8_8646_80B5_83EB;

@@ -6,8 +6,7 @@
 //! `scripts/engine-instructions`.
 
 // The daemon's allocator comes with it.
-use kickcache as _;
-
+use kickcache_daemon as _;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::device::{Completion, Data, DeviceOperation};
 use kickcache_engine::engine::{Engine, Phase};

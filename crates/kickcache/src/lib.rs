@@ -1,21 +1,13 @@
-//! kickcache: serve a cached disk, look at it, try it.
+//! The `kickcache` program: what people type, and what they see.
+//!
+//! Rooms:
+//! * [`cli`]: the commands, a file each; the only place that writes to standard output.
+//! * [`demo`]: a cached disk beside its parts, measured on this machine.
+//!
+//! Invariants: nothing here serves or opens a volume itself. Commands make a plan for `kickcache_daemon`, ask a daemon over
+//! its control socket, or call its offline tools; simulations are those of `kickcache_model`.
+//!
+//! Start with `cli/mod.rs`.
 
 pub mod cli;
-pub mod config;
-pub mod control;
 pub mod demo;
-pub mod driver;
-mod extents;
-mod jobs;
-pub mod offline;
-mod places;
-pub mod plan;
-pub mod serve;
-mod signals;
-pub mod state;
-pub mod wakeup;
-pub mod words;
-
-#[cfg(test)]
-#[path = "../../../fuzz/harness/replay.rs"]
-mod corpus;

@@ -12,6 +12,7 @@ pub mod journal;
 pub mod mark;
 pub mod summary;
 pub mod superblock;
+pub mod version;
 
 #[cfg(test)]
 mod tests;

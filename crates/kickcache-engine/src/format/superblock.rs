@@ -8,16 +8,13 @@ use crate::config::{VOLUME_COUNT_MAX, VOLUME_NAME_MAX};
 use crate::error::Error;
 use crate::format::bytes::{Reader, Writer};
 use crate::format::geometry::Geometry;
+use crate::format::version::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
 use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, SEQUENCE_LIMIT, VolumeId};
 
 /// Bytes of one copy.
 pub const SUPERBLOCK_SIZE: usize = 16_384;
 /// Byte offsets of the copies.
 pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 512 << 10];
-/// Format version that this code writes.
-pub const FORMAT_VERSION: u32 = 2;
-/// Oldest format version that it reads. Version 1 has no service marks.
-pub const FORMAT_VERSION_OLDEST: u32 = 1;
 /// Longest origin identity, in bytes of UTF-8.
 pub const ORIGIN_IDENTITY_MAX: usize = 511;
 /// The bytes that a superblock starts with.

@@ -3,8 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::config::FILL_WINDOW_MAX;
-use crate::inflight::origin::Ticket;
-use crate::inflight::requests::RequestSlot;
+use crate::ids::{FillSlot, RequestSlot, Ticket};
 use crate::inflight::slab::Slab;
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, PageIndex, VolumeId};
 
@@ -69,10 +68,6 @@ impl Fill {
         (offset < self.pages.len()).then_some(offset)
     }
 }
-
-/// Number of a fill.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FillSlot(u32);
 
 /// The fills in flight.
 #[derive(Debug)]

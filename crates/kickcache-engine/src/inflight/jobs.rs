@@ -9,7 +9,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::durable_range::DurableRange;
 use crate::format::journal::{Record, SegmentImage};
 use crate::format::summary::{Summary, SummaryEntry};
-use crate::inflight::requests::RequestSlot;
+use crate::ids::RequestSlot;
 use crate::policy::retention::Reason;
 use crate::policy::trial::Trial;
 use crate::time::Instant;
@@ -148,4 +148,21 @@ impl Recovery {
         let gap = self.gaps.iter().find(|(_, behind)| self.was_durable(*behind));
         gap.map(|(segment, _)| *segment)
     }
+}
+
+/// How far the end of an engine has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    No,
+    /// Requests, fills and writebacks run to their end.
+    Draining,
+    /// The origins are flushed, so that what they have is recorded as clean.
+    FlushingOrigins,
+    /// Open segments get their summaries.
+    SummingUp,
+    /// The last checkpoint is written.
+    Checkpointing,
+    /// The last records and batches become durable.
+    Settling,
+    Done,
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::inflight::requests::RequestSlot;
+use crate::ids::RequestSlot;
 use crate::stats::Record;
 use crate::time::Instant;
 use crate::units::VolumeSet;

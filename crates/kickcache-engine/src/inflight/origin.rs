@@ -7,12 +7,9 @@ use alloc::vec::Vec;
 
 use crate::config::ORIGIN_DEPTH_MAX;
 use crate::device::DeviceOperation;
-use crate::inflight::submissions::Purpose;
+use crate::ids::Ticket;
+use crate::inflight::purpose::Purpose;
 use crate::units::ByteExtent;
-
-/// Names an access until it is released.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Ticket(u64);
 
 /// Reading or changing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

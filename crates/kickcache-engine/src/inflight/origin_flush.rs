@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
-use crate::inflight::requests::RequestSlot;
+use crate::ids::RequestSlot;
 use crate::time::Instant;
 
 /// What a flush covers once the cache device is out of service.
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_the_next_flush_is_told_of_this_one() {
-        let slot = RequestSlot::for_test;
+        let slot = RequestSlot;
         let mut flush = OriginFlush::default();
         flush.on_client_write(Instant::ZERO);
         flush.wait(slot(1));

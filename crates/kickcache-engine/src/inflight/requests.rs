@@ -4,23 +4,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
-use crate::inflight::origin::Ticket;
+use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::slab::Slab;
 use crate::policy::offload;
 use crate::request::{Durability, Errno, Operation, ReadFrom, Request, RequestId, Unmap};
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex, VolumeId};
-
-/// Number of a request in the table.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct RequestSlot(u32);
-
-#[cfg(test)]
-impl RequestSlot {
-    pub(crate) const fn for_test(number: u32) -> RequestSlot {
-        RequestSlot(number)
-    }
-}
 
 /// Where the data of a write comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
-use crate::inflight::origin::Ticket;
+use crate::ids::{Ticket, WritebackSlot};
 use crate::inflight::slab::Slab;
 use crate::units::{ByteExtent, PageIndex, VolumeId};
 
@@ -20,10 +20,6 @@ pub(crate) struct Writeback {
     /// A block could not be read.
     pub(crate) failed: bool,
 }
-
-/// Number of a writeback.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct WritebackSlot(u32);
 
 /// The writebacks in flight.
 #[derive(Debug)]

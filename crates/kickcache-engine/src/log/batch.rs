@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::device::Memory;
-use crate::inflight::requests::RequestSlot;
+use crate::ids::RequestSlot;
 use crate::queue::Queue;
 use crate::request::Durability;
 use crate::time::Instant;

@@ -18,7 +18,7 @@ use crate::format::batch::{BatchEntry, BatchHeader};
 use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::format::summary::{Summary, SummaryEntry};
-use crate::inflight::requests::RequestSlot;
+use crate::ids::{BatchSlot, RequestSlot};
 use crate::inflight::slab::Slab;
 pub(crate) use crate::log::batch::{Append, Batch, Entry};
 use crate::pool::joined;
@@ -33,10 +33,6 @@ const WORTH_A_WRITE: usize = 64;
 const TOGETHER_SHARE: u32 = 16;
 /// A segment is sealed before its sequence numbers span this much; its summary stores 32-bit distances.
 const SEQUENCE_SPAN_MAX: u64 = 1 << 31;
-
-/// Number of a batch in flight.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct BatchSlot(u32);
 
 #[derive(Debug)]
 struct OpenSegment {

@@ -11,10 +11,11 @@ use crate::cache::segments::{Segment, SegmentState};
 use crate::device::{DeviceError, DeviceOperation};
 use crate::format::journal::{Chunk, SegmentImage, SegmentKind, chunk_count, segments_per_chunk};
 use crate::inflight::jobs::{Checkpoint, Position};
-use crate::inflight::submissions::Purpose;
+use crate::inflight::purpose::Purpose;
 use crate::order::{DurableWaiter, Need};
 use crate::request::Durability;
-use crate::state::{State, Task};
+use crate::state::State;
+use crate::task::Task;
 use crate::units::SegmentIndex;
 
 /// Chunks taken at a time.

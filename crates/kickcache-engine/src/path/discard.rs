@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 
 use crate::config::FILL_WINDOW_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
+use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::jobs::WaitingDiscard;
-use crate::inflight::origin::{Access, Ticket};
-use crate::inflight::requests::{RequestSlot, Stage, blocks_of};
-use crate::inflight::submissions::Purpose;
+use crate::inflight::origin::Access;
+use crate::inflight::purpose::Purpose;
+use crate::inflight::requests::{Stage, blocks_of};
 use crate::order::DurableWaiter;
 use crate::request::Errno;
 use crate::state::State;

@@ -5,13 +5,15 @@
 
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, DeviceError, DeviceOperation, Memory};
-use crate::inflight::fills::{Fill, FillSlot, FillWaiter};
+use crate::ids::FillSlot;
+use crate::inflight::fills::{Fill, FillWaiter};
 use crate::inflight::requests::{block_extent, blocks_of, intersection};
 use crate::log::Entry;
 use crate::pool::page_memory;
 use crate::queue::Queue;
 use crate::request::{Durability, Errno};
-use crate::state::{Claim, NewBlock, State, Task};
+use crate::state::{Claim, NewBlock, State};
+use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, Checksum};
 
 /// The origin's answer.

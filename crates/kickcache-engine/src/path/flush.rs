@@ -5,12 +5,13 @@ use crate::cache::slots::SlotState;
 use crate::config::UNFLUSHED_BLOCKS_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::journal::Fact;
+use crate::ids::RequestSlot;
 use crate::inflight::origin_flush::Covered;
-use crate::inflight::requests::RequestSlot;
-use crate::inflight::submissions::Purpose;
+use crate::inflight::purpose::Purpose;
 use crate::order::{DurableWaiter, Need};
 use crate::request::Errno;
-use crate::state::{State, Task};
+use crate::state::State;
+use crate::task::Task;
 use crate::units::VolumeId;
 
 /// Blocks that wait for an origin's flush are one part in so many of the cache at most before it is forced.

@@ -7,11 +7,13 @@ use crate::cache::slots::SlotState;
 use crate::config::CACHE_WRITE_ERRORS_MAX;
 use crate::device::{DeviceError, DeviceOperation};
 use crate::format::summary::Summary;
-use crate::inflight::requests::{RequestSlot, Stage};
-use crate::inflight::submissions::Purpose;
-use crate::log::{Batch, BatchSlot, Entry};
+use crate::ids::{BatchSlot, RequestSlot};
+use crate::inflight::purpose::Purpose;
+use crate::inflight::requests::Stage;
+use crate::log::{Batch, Entry};
 use crate::request::Durability;
-use crate::state::{Claim, NewBlock, State, Task};
+use crate::state::{Claim, NewBlock, State};
+use crate::task::Task;
 use crate::units::{BlockKey, Location, PageIndex, SegmentIndex, Sequence};
 
 /// A batch came back.

@@ -11,11 +11,12 @@ use alloc::vec::Vec;
 use crate::config::MARK_PATIENCE;
 use crate::device::{DeviceError, DeviceOperation};
 use crate::format::mark::{MARK_OFFSETS, ServiceMark};
+use crate::ids::RequestSlot;
 use crate::inflight::origin_flush::Covered;
-use crate::inflight::requests::RequestSlot;
-use crate::inflight::submissions::Purpose;
+use crate::inflight::purpose::Purpose;
 use crate::request::Durability;
-use crate::state::{State, Task};
+use crate::state::State;
+use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{VolumeId, VolumeSet};
 

@@ -4,9 +4,10 @@
 
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
-use crate::inflight::origin::{Access, Ticket};
-use crate::inflight::requests::{Merged, RequestSlot, Source, Step, block_extent, intersection};
-use crate::inflight::submissions::Purpose;
+use crate::ids::{RequestSlot, Ticket};
+use crate::inflight::origin::Access;
+use crate::inflight::purpose::Purpose;
+use crate::inflight::requests::{Merged, Source, Step, block_extent, intersection};
 use crate::pool::{Share, page_memory, page_piece};
 use crate::request::Errno;
 use crate::state::State;

@@ -8,10 +8,11 @@
 use crate::cache::slots::SlotState;
 use crate::config::{FILL_WINDOW_MAX, Mode};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
+use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::fills::{BlockSet, Fill, FillWaiter};
-use crate::inflight::origin::{Access, Ticket};
-use crate::inflight::requests::{RequestSlot, Stage, block_extent, blocks_of, intersection};
-use crate::inflight::submissions::Purpose;
+use crate::inflight::origin::Access;
+use crate::inflight::purpose::Purpose;
+use crate::inflight::requests::{Stage, block_extent, blocks_of, intersection};
 use crate::policy::admission::Choice;
 use crate::policy::retention::Noted;
 use crate::policy::window::Missed;

@@ -4,10 +4,9 @@
 //! it. Then the journal whole, then one summary a segment (or the segment itself where there is none), then the
 //! records. The last word about a block, by sequence number, wins.
 
-use alloc::format;
 use alloc::string::ToString;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
@@ -23,11 +22,12 @@ use crate::format::journal::{
 };
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::inflight::jobs::Recovery;
-use crate::inflight::submissions::{Purpose, RecoveryRead};
+use crate::inflight::purpose::{Purpose, RecoveryRead};
 use crate::journal::Journal;
 use crate::order::Order;
 use crate::request::Durability;
-use crate::state::{State, Task};
+use crate::state::State;
+use crate::task::Task;
 use crate::units::{
     BLOCK_BYTES, BLOCK_SIZE, BlockKey, ByteExtent, Generation, Location, SegmentIndex, Sequence,
 };

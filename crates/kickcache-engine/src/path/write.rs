@@ -13,17 +13,17 @@ use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
 use crate::config::{BATCH_BLOCKS_MAX, FILL_WINDOW_MAX};
 use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
+use crate::ids::RequestSlot;
 use crate::inflight::origin::Access;
-use crate::inflight::requests::{
-    IfRefused, RequestSlot, Route, Source, Stage, Step, Writing, Written, blocks_of,
-};
-use crate::inflight::submissions::Purpose;
+use crate::inflight::purpose::Purpose;
+use crate::inflight::requests::{IfRefused, Route, Source, Stage, Step, Writing, Written, blocks_of};
 use crate::log::Entry;
 use crate::order::DurableWaiter;
 use crate::pool::{Pool, page_memory, page_piece};
 use crate::queue::Queue;
 use crate::request::{Durability, Errno};
-use crate::state::{Claim, NewBlock, State, Task};
+use crate::state::{Claim, NewBlock, State};
+use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, Location};
 
 /// CRC32C of 4096 zero bytes.

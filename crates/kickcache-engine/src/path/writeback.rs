@@ -13,10 +13,11 @@ use crate::cache::slots::SlotState;
 use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_DEPTH_MAX};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
 use crate::format::journal::Fact;
+use crate::ids::WritebackSlot;
 use crate::inflight::origin::{Access, AccessRequest, Priority};
+use crate::inflight::purpose::Purpose;
 use crate::inflight::requests::block_extent;
-use crate::inflight::submissions::Purpose;
-use crate::inflight::writebacks::{Writeback, WritebackSlot};
+use crate::inflight::writebacks::Writeback;
 use crate::order::DurableWaiter;
 use crate::policy::pacing::{Choice, View};
 use crate::pool::{Share, page_pieces};
@@ -199,7 +200,7 @@ fn gather(state: &mut State, volume: VolumeId) {
     if found.is_empty() && waits_for_flush && !state.writeback_waits {
         state.writeback_waits = true;
         state.log.close_all();
-        state.agenda.push_back(crate::state::Task::Barrier(DurableWaiter::Writeback));
+        state.agenda.push_back(crate::task::Task::Barrier(DurableWaiter::Writeback));
     }
     state.volume_mut(volume).sweep.fill(found);
 }

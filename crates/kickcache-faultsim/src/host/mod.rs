@@ -12,6 +12,7 @@ use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{ByteExtent, Checksum, VolumeId, VolumeSet};
+use kickcache_random::Random;
 
 use crate::device::{FlushTicket, SimulatedDevice, WriteTicket};
 use crate::host::bad_spots::BadSpots;
@@ -23,7 +24,6 @@ use crate::payload::Payload;
 use crate::plan::faults::{Faults, Outage, Trouble};
 use crate::plan::{Aim, Latency, Plan};
 use crate::queue::{Event, Queue};
-use crate::random::Random;
 use crate::report::Injected;
 use crate::subject::Subject;
 use crate::trace::Trace;

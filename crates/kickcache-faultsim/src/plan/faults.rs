@@ -3,9 +3,9 @@
 use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::VolumeId;
+use kickcache_random::Random;
 
 use crate::operation::is_write;
-use crate::random::Random;
 
 /// How often submissions of a device fail, in 1/10000.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -3,10 +3,10 @@
 use kickcache_engine::config::{Admission, Mode, VolumeSettings};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use kickcache_random::Random;
 
 use crate::plan::faults::{Damage, Faults, LongTrouble, Trouble};
 use crate::plan::{Aim, Latency, Plan, Shape, draw_mode};
-use crate::random::Random;
 
 /// Turns some plans into one that aims at something.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {

@@ -5,9 +5,9 @@ use kickcache_engine::config::{
 };
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use kickcache_random::Random;
 
 use crate::plan::faults::{Damage, Faults};
-use crate::random::Random;
 
 pub mod faults;
 mod focus;

@@ -9,6 +9,7 @@ use kickcache_engine::engine::Engine;
 use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId};
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::{ByteExtent, VolumeId};
+use kickcache_random::Random;
 
 use crate::content::{Block, Version};
 use crate::device::SimulatedDevice;
@@ -19,7 +20,6 @@ use crate::payload::Payload;
 use crate::plan::faults::Trouble;
 use crate::plan::{Plan, draw_mode};
 use crate::queue::{Event, Queue};
-use crate::random::Random;
 use crate::report::{Failure, Summary};
 use crate::setup::{cache_device, draw_filled, origin};
 use crate::subject::Subject;

@@ -7,7 +7,8 @@ use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::journal::{JournalBlock, JournalBody};
-use kickcache_engine::format::superblock::{FORMAT_VERSION, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::version::FORMAT_VERSION;
 use kickcache_engine::request::{Durability, Errno, Operation};
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::Duration;
@@ -17,9 +18,9 @@ use kickcache_faultsim::device::SimulatedDevice;
 use kickcache_faultsim::payload::Payload;
 use kickcache_faultsim::plan::Plan;
 use kickcache_faultsim::plan::faults::{Damage, Faults, Outage, Rates, Trouble};
-use kickcache_faultsim::random::Random;
 use kickcache_faultsim::rot::durable_places;
 use kickcache_faultsim::subject::Subject;
+use kickcache_random::Random;
 
 use crate::stage::{Stage, VOLUME, blocks, dirty_plan, plan};
 

@@ -17,10 +17,10 @@ use kickcache_faultsim::payload::Payload;
 use kickcache_faultsim::plan::faults::{Faults, Outage};
 use kickcache_faultsim::plan::{Latency, Plan};
 use kickcache_faultsim::queue::{Event, Queue};
-use kickcache_faultsim::random::Random;
 use kickcache_faultsim::report::Injected;
 use kickcache_faultsim::subject::Subject;
 use kickcache_faultsim::trace::{Printing, Trace};
+use kickcache_random::Random;
 
 pub(crate) const VOLUME: VolumeId = VolumeId::new(0);
 

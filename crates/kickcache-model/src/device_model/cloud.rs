@@ -3,12 +3,12 @@
 //! disks lie just below 100 ms when the cap is reached.
 
 use kickcache_engine::time::Instant;
+use kickcache_random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::device_model::{
     DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, micros, span,
 };
-use crate::random::Random;
 
 /// What a capped disk is like.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! A load of random operations with a fixed number in flight, to measure a model.
 
 use kickcache_engine::time::Instant;
+use kickcache_random::Random;
 
 use crate::device_model::{DeviceModel, ModelOperation, ModelRequest, micros};
-use crate::random::Random;
 use crate::zipf::Zipf;
 
 /// Random 4 KiB operations of several jobs, each on a part of its own.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use kickcache_engine::time::{Instant, earlier};
+use kickcache_random::Random;
 
 use crate::device_model::disk::{Disk, DiskParameters};
 use crate::device_model::{DeviceModel, ModelOperation, ModelRequest};
-use crate::random::Random;
 
 /// A mirror in virtual time: reads go to an idle disk, else to the one whose head is nearest, which
 /// keeps their caches specialised; writes and flushes go to both.

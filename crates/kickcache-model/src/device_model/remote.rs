@@ -4,10 +4,10 @@
 //! Leaves out errors, retries and the cost of a request.
 
 use kickcache_engine::time::Instant;
+use kickcache_random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
-use crate::random::Random;
 
 /// What a remote device is like. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]

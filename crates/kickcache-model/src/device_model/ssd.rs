@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use kickcache_engine::time::{Instant, earlier};
+use kickcache_random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
-use crate::random::Random;
 
 /// Bytes that a transfer moves before another one has its turn.
 const TURN_BYTES: u64 = 64 << 10;

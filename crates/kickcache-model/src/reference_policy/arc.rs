@@ -106,8 +106,9 @@ impl Policy for Arc {
 
 #[cfg(test)]
 mod tests {
+    use kickcache_random::Random;
+
     use super::*;
-    use crate::random::Random;
 
     #[test]
     fn what_is_used_twice_survives_a_scan() {

@@ -149,8 +149,9 @@ impl Policy for Lirs {
 
 #[cfg(test)]
 mod tests {
+    use kickcache_random::Random;
+
     use super::*;
-    use crate::random::Random;
 
     #[test]
     fn a_loop_a_little_larger_than_the_cache_hits_nearly_as_much_as_fits() {

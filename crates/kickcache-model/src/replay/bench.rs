@@ -1,8 +1,8 @@
 //! The bench: lets a workload's jobs ask a cache model, which asks its devices, and moves the clock.
 
 use kickcache_engine::time::{Duration, Instant, earlier};
+use kickcache_random::Random;
 
-use crate::random::Random;
 use crate::replay::cache_model::{CacheModel, Tally};
 use crate::replay::devices::Devices;
 use crate::replay::jobs::Jobs;

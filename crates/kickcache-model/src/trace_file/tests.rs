@@ -255,7 +255,7 @@ fn files_of_no_format_are_refused_by_their_beginning() {
 
 #[test]
 fn no_format_panics_on_noise() {
-    let mut random = crate::random::Random::new(1);
+    let mut random = kickcache_random::Random::new(1);
     for format in Format::ALL {
         for _ in 0..200 {
             let alphabet = b"0123456789,.RWrw +QD\n\n-x";

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
+use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::last_error::LastError;
+use kickcache_daemon::control::report::{CacheFacts, CacheReport, Trouble, VolumeFacts};
+use kickcache_daemon::driver::errno::errno_name;
+use kickcache_daemon::driver::executor::IoEngine;
+use kickcache_daemon::driver::fault::Cause;
+use kickcache_daemon::plan::CachePlan;
+use kickcache_daemon::serve::server::{self, Activities, Errors, ServerStatus, VolumeInfo};
+use kickcache_daemon::words::IoEngineWord;
 use kickcache_engine::time;
-
-use crate::control::activity::{Activity, Took};
-use crate::control::last_error::LastError;
-use crate::control::report::{CacheFacts, CacheReport, Trouble, VolumeFacts};
-use crate::driver::errno::errno_name;
-use crate::driver::executor::IoEngine;
-use crate::driver::fault::Cause;
-use crate::plan::CachePlan;
-use crate::serve::server::{self, Activities, Errors, ServerStatus, VolumeInfo};
-use crate::words::IoEngineWord;
 
 /// The report on a server and its part of the plan.
 pub(crate) fn cache_report(plan: &CachePlan, status: ServerStatus) -> CacheReport {

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
+use kickcache_daemon::extents::Extent;
+use kickcache_daemon::offline::change::repair;
+use kickcache_daemon::offline::check::{Findings, Verdict, VolumeFindings, check};
+use kickcache_daemon::offline::standing::{Standing, out_of_service};
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::StateOption;
 use crate::cli::standing::{print_standing, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
-use crate::extents::Extent;
-use crate::offline::change::repair;
-use crate::offline::check::{Findings, Verdict, VolumeFindings, check};
-use crate::offline::standing::{Standing, out_of_service};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,6 +8,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use kickcache_daemon::control::report::{CacheReport, Report};
+use kickcache_daemon::control::server::ControlServer;
+use kickcache_daemon::control::{ControlError, ControlTarget};
+use kickcache_daemon::driver::device::answers::await_answers;
+use kickcache_daemon::driver::device::check_distinct;
+use kickcache_daemon::driver::executor::IoEngine;
+use kickcache_daemon::driver::inherited::inherited_sockets;
+use kickcache_daemon::plan::address::NbdAddress;
+use kickcache_daemon::plan::{Access, CachePlan, CacheUsage, Exposure, ServePlan, VolumePlan, runtime_dir};
+use kickcache_daemon::serve::config::{
+    self, CacheConfig, CacheService, Limits, Replacement, ServerConfig, StatePlace, TcpPolicy, VolumeConfig,
+};
+use kickcache_daemon::serve::error::ServeError;
+use kickcache_daemon::serve::prepare::rehearse;
+use kickcache_daemon::serve::server::{Server, ServerHandle};
+use kickcache_daemon::signals;
+use kickcache_daemon::words::{IoEngineWord, ModeWord};
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::units::VolumeId;
 use tracing_subscriber::fmt::MakeWriter;
@@ -17,23 +34,6 @@ use crate::cli::handed_over::HandedOver;
 use crate::cli::options::state_place;
 use crate::cli::out_of_service::settle;
 use crate::cli::outlet::{Outlet, Times};
-use crate::control::report::{CacheReport, Report};
-use crate::control::server::ControlServer;
-use crate::control::{ControlError, ControlTarget};
-use crate::driver::device::answers::await_answers;
-use crate::driver::device::check_distinct;
-use crate::driver::executor::IoEngine;
-use crate::driver::inherited::inherited_sockets;
-use crate::plan::address::NbdAddress;
-use crate::plan::{Access, CachePlan, CacheUsage, Exposure, ServePlan, VolumePlan, runtime_dir};
-use crate::serve::config::{
-    self, CacheConfig, CacheService, Limits, Replacement, ServerConfig, StatePlace, TcpPolicy, VolumeConfig,
-};
-use crate::serve::error::ServeError;
-use crate::serve::prepare::rehearse;
-use crate::serve::server::{Server, ServerHandle};
-use crate::signals;
-use crate::words::{IoEngineWord, ModeWord};
 
 /// How long somebody who asks waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);

@@ -3,15 +3,15 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use kickcache_daemon::offline::OfflineError;
+use kickcache_daemon::offline::change::{DirtyBlocks, detach};
+use kickcache_daemon::offline::standing::out_of_service;
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::state::{OriginRecord, StateStore, uuid_text};
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::StateOption;
-use crate::offline::OfflineError;
-use crate::offline::change::{DirtyBlocks, detach};
-use crate::offline::standing::out_of_service;
-use crate::serve::config::StatePlace;
-use crate::state::{OriginRecord, StateStore, uuid_text};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
+use kickcache_daemon::control::last_error::LastError;
+use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
+use kickcache_daemon::offline::drain::{DrainPlan, OlderBlocks, drain};
+use kickcache_daemon::serve::config::{OriginCache, OriginFlush, OriginMove};
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, StateOption};
 use crate::cli::status::show_damage;
-use crate::control::last_error::LastError;
-use crate::control::report::{CacheReport, Report, VolumeReport};
-use crate::offline::drain::{DrainPlan, OlderBlocks, drain};
-use crate::serve::config::{OriginCache, OriginFlush, OriginMove};
 
 const EXAMPLES: &str = "\
 Examples:

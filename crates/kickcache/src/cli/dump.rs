@@ -3,8 +3,9 @@
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
+use kickcache_daemon::offline::dump::{DumpError, dump};
+
 use crate::cli::exit::Failure;
-use crate::offline::dump::{DumpError, dump};
 
 const EXAMPLES: &str = "\
 Examples:

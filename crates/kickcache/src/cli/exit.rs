@@ -3,9 +3,9 @@
 use std::io;
 use std::process::ExitCode;
 
-use crate::config::ConfigError;
-use crate::control::client::ClientError;
-use crate::plan::PlanError;
+use kickcache_daemon::config::ConfigError;
+use kickcache_daemon::control::client::ClientError;
+use kickcache_daemon::plan::PlanError;
 
 /// How the process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,16 +4,16 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::prepare::noted;
+use kickcache_daemon::state::{StateStore, uuid_text};
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeSet;
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{StateOption, parse_cache_size};
-use crate::serve::cache_device::{CacheDevice, Overwrite};
-use crate::serve::config::StatePlace;
-use crate::serve::prepare::noted;
-use crate::state::{StateStore, uuid_text};
 
 const EXAMPLES: &str = "\
 Examples:

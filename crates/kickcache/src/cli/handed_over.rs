@@ -1,10 +1,9 @@
 //! Sockets that a service manager opened and handed over, for the only volume of a daemon.
 
 use anyhow::ensure;
-
-use crate::driver::inherited::InheritedSocket;
-use crate::plan::{ServePlan, default_nbd};
-use crate::serve::config::{self, VhostUserPort, VolumeConfig};
+use kickcache_daemon::driver::inherited::InheritedSocket;
+use kickcache_daemon::plan::{ServePlan, default_nbd};
+use kickcache_daemon::serve::config::{self, VhostUserPort, VolumeConfig};
 
 /// What a service manager calls the socket of a virtual machine (`FileDescriptorName=`).
 const VHOST_USER: &str = "vhost-user";
@@ -74,7 +73,7 @@ mod tests {
             format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"/dev/{name}\"\n{more}\n")
         });
         let text = format!("[[cache]]\ndevice = \"/dev/fast\"\n{}", volumes.collect::<String>());
-        crate::config::parse(Path::new("test.toml"), &text).unwrap()
+        kickcache_daemon::config::parse(Path::new("test.toml"), &text).unwrap()
     }
 
     fn sockets(names: &[&str]) -> Vec<InheritedSocket> {

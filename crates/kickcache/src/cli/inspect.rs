@@ -3,6 +3,9 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use kickcache_daemon::offline::standing::out_of_service;
+use kickcache_daemon::offline::{self, Contents};
+use kickcache_daemon::state::uuid_text;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
@@ -13,9 +16,6 @@ use crate::cli::exit::Failure;
 use crate::cli::options::StateOption;
 use crate::cli::standing::{print_standing, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
-use crate::offline::standing::out_of_service;
-use crate::offline::{self, Contents};
-use crate::state::uuid_text;
 
 const EXAMPLES: &str = "\
 Examples:

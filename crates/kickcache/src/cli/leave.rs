@@ -3,17 +3,16 @@
 use std::path::Path;
 
 use anyhow::bail;
+use kickcache_daemon::driver::device::{self, BlockFile, Emptiness, identity_of};
+use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
+use kickcache_daemon::offline::OfflineError;
+use kickcache_daemon::offline::change::DirtyBlocks;
+use kickcache_daemon::offline::leave::{Left, leave, uuid_of};
+use kickcache_daemon::plan::{Access, CachePlan, CacheUsage, VolumePlan};
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::overtaken::missed;
+use kickcache_daemon::state::{OriginRecord, StateStore};
 use kickcache_engine::units::BLOCK_SIZE;
-
-use crate::driver::device::{self, BlockFile, Emptiness, identity_of};
-use crate::extents::{EXTENTS_LOGGED, show_extents};
-use crate::offline::OfflineError;
-use crate::offline::change::DirtyBlocks;
-use crate::offline::leave::{Left, leave, uuid_of};
-use crate::plan::{Access, CachePlan, CacheUsage, VolumePlan};
-use crate::serve::config::StatePlace;
-use crate::serve::overtaken::missed;
-use crate::state::{OriginRecord, StateStore};
 
 /// Leaves a cache device if that was asked for.
 pub(super) fn leave_out(cache: &CachePlan, state: &StatePlace) -> anyhow::Result<()> {

@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use anyhow::anyhow;
+use kickcache_daemon::control::ControlError;
+use kickcache_daemon::words::ModeWord;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
-use crate::control::ControlError;
-use crate::words::ModeWord;
 
 const EXAMPLES: &str = "\
 Examples:

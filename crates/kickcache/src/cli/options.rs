@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use kickcache_daemon::control::client::Client;
+use kickcache_daemon::plan::{SYSTEM_CONTROL, default_control};
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::state::default_directory;
 use kickcache_units::Size;
-
-use crate::control::client::Client;
-use crate::plan::{SYSTEM_CONTROL, default_control};
-use crate::serve::config::StatePlace;
-use crate::state::default_directory;
 
 /// Which daemon is meant.
 #[derive(Debug, clap::Args)]
@@ -65,7 +64,7 @@ pub(crate) fn state_place(named: Option<&Path>) -> StatePlace {
 /// Reads the size of a new cache file.
 pub(crate) fn parse_cache_size(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error| format!("{error}"))?;
-    crate::plan::check_cache_size(size).map_err(|error| error.to_string())?;
+    kickcache_daemon::plan::check_cache_size(size).map_err(|error| error.to_string())?;
     Ok(size)
 }
 

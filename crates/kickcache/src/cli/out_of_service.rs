@@ -1,16 +1,16 @@
 //! Before volumes are served whose cache device is out of service: it is left alone, and what it alone holds is told.
 
 use anyhow::bail;
+use kickcache_daemon::driver::device::identity_of;
+use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
+use kickcache_daemon::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
+use kickcache_daemon::plan::{CachePlan, CacheUsage};
+use kickcache_daemon::serve::config::StatePlace;
 use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::cli::leave::{check_missed, leave_out};
 use crate::cli::outdated::drop_outdated;
 use crate::cli::unserved::leave_unserved;
-use crate::driver::device::identity_of;
-use crate::extents::{EXTENTS_LOGGED, show_extents};
-use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
-use crate::plan::{CachePlan, CacheUsage};
-use crate::serve::config::StatePlace;
 
 /// Leaves a cache device that is out of service, or that the user wants left out. Of the first, volumes whose dirty blocks
 /// are on it alone are taken from the plan, unless these may be lost.

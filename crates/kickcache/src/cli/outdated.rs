@@ -3,17 +3,17 @@
 
 use std::path::Path;
 
+use kickcache_daemon::driver::device::identity_of;
+use kickcache_daemon::offline::change::{DirtyBlocks, detach};
+use kickcache_daemon::offline::outdated::{Asked, Outdated, outdated};
+use kickcache_daemon::plan::{CachePlan, CacheUsage};
+use kickcache_daemon::serve::config::{OriginMove, Replacement, StatePlace};
+use kickcache_daemon::serve::notes::{Chosen, check_readable};
+use kickcache_daemon::state::{OriginRecord, StateStore};
 use kickcache_units::show_bytes;
 
 use crate::cli::leave::check_origin;
 use crate::cli::unserved::leave_unserved;
-use crate::driver::device::identity_of;
-use crate::offline::change::{DirtyBlocks, detach};
-use crate::offline::outdated::{Asked, Outdated, outdated};
-use crate::plan::{CachePlan, CacheUsage};
-use crate::serve::config::{OriginMove, Replacement, StatePlace};
-use crate::serve::notes::{Chosen, check_readable};
-use crate::state::{OriginRecord, StateStore};
 
 /// Drops what is old, durably. Volumes of which old blocks are dirty are taken from the plan, unless these may be lost.
 pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {

@@ -5,17 +5,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
+use kickcache_daemon::plan::address::{AddressError, NbdAddress};
+use kickcache_daemon::plan::dirty_limit::DirtyLimit;
+use kickcache_daemon::plan::{
+    Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, nbd_unless,
+    parse_fill_window, parse_guest_block,
+};
+use kickcache_daemon::words::{AdmissionWord, IoEngineWord, ModeWord};
 use kickcache_units::Size;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
-use crate::plan::address::{AddressError, NbdAddress};
-use crate::plan::dirty_limit::DirtyLimit;
-use crate::plan::{
-    Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, nbd_unless,
-    parse_fill_window, parse_guest_block,
-};
-use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -206,7 +206,7 @@ impl ServeArgs {
     /// The checked plan of these arguments.
     pub(crate) fn plan(&self) -> Result<ServePlan, Failure> {
         let mut plan = match (&self.config, &self.cache, &self.origin) {
-            (Some(config), _, _) => crate::config::read(config)?,
+            (Some(config), _, _) => kickcache_daemon::config::read(config)?,
             (None, Some(cache), Some(origin)) => self.plan_of_flags(cache, origin)?,
             (None, _, _) => return Err(Failure::usage("say --cache and --origin, or --config")),
         };

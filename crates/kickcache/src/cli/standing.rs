@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 
+use kickcache_daemon::extents::show_extents;
+use kickcache_daemon::offline::standing::Standing;
 use serde_json::{Value, json};
-
-use crate::extents::show_extents;
-use crate::offline::standing::Standing;
 
 /// Extents that are listed for people.
 const EXTENTS_SHOWN: usize = 8;

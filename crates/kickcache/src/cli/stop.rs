@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::time::Duration;
 
+use kickcache_daemon::control::client::ClientError;
+
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
-use crate::control::client::ClientError;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,8 +1,7 @@
 //! Volumes that are taken from a plan, each with a sentence; the others are served.
 
 use anyhow::bail;
-
-use crate::plan::CachePlan;
+use kickcache_daemon::plan::CachePlan;
 
 /// Takes volumes from a plan, given by their names and why. That none is left is an error.
 pub(super) fn leave_unserved(cache: &mut CachePlan, refused: &[(&str, String)]) -> anyhow::Result<()> {

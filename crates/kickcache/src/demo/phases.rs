@@ -2,21 +2,20 @@
 
 use std::time::Duration;
 
+use kickcache_daemon::serve::server::ServerHandle;
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_model::result::RunResult;
 use kickcache_units::show_bytes;
 
-use crate::demo::Load;
 use crate::demo::interrupt::Interrupt;
 use crate::demo::load::measure::JobMeasure;
 use crate::demo::load::{Glance, Run, built_in, fio, measure};
 use crate::demo::progress::Progress;
 use crate::demo::result::{CacheFigures, Phase, PhaseResult};
-use crate::demo::slow_disk;
 use crate::demo::stage::{DATA, Stage};
 use crate::demo::timeline::{Timeline, job_result};
 use crate::demo::workload::{DEPTH, JOB_COUNT, JobLoad, Order, Scale, THETA};
-use crate::serve::server::ServerHandle;
+use crate::demo::{Load, slow_disk};
 
 /// Everything that the phases share.
 pub(crate) struct Context<'a> {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use kickcache_daemon::driver::virtual_device::{VirtualCompletion, VirtualDevice, VirtualOperation};
 use kickcache_engine::device::DeviceError;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
@@ -12,7 +13,6 @@ use kickcache_model::device_model::mirror::Mirror;
 use kickcache_model::device_model::{DeviceModel, ModelOperation, ModelRequest};
 
 use crate::demo::content::Content;
-use crate::driver::virtual_device::{VirtualCompletion, VirtualDevice, VirtualOperation};
 
 /// What it is, for the screen.
 pub(crate) const DESCRIPTION: &str = "a pair of mirrored 2.5-inch 5400 rpm drives";

@@ -5,6 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use kickcache_daemon::serve::config::{
+    CacheConfig, CacheService, NbdAddress, OriginSource, Replacement, ServerConfig, VolumeConfig,
+};
+use kickcache_daemon::serve::server::{Server, ServerHandle};
 use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use kickcache_nbd::client::{Client, ConnectOptions};
@@ -16,10 +20,6 @@ use crate::demo::interrupt::Interrupt;
 use crate::demo::result::Phase;
 use crate::demo::slow_disk::SlowDisk;
 use crate::demo::workload::Scale;
-use crate::serve::config::{
-    CacheConfig, CacheService, NbdAddress, OriginSource, Replacement, ServerConfig, VolumeConfig,
-};
-use crate::serve::server::{Server, ServerHandle};
 
 /// The export with the data.
 pub(crate) const DATA: &str = "data";

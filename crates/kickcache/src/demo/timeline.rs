@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kickcache_daemon::serve::server::ServerHandle;
 use kickcache_engine::stats::{CacheCounters, VolumeCounters};
 use kickcache_engine::time;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -10,7 +11,6 @@ use kickcache_model::result::{DeviceResult, JobResult, RunResult};
 
 use crate::demo::load::measure::{INTERVAL, JobMeasure};
 use crate::demo::stage::DATA;
-use crate::serve::server::ServerHandle;
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

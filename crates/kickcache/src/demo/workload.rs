@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_model::random::Random;
 use kickcache_model::zipf::Zipf;
+use kickcache_random::Random;
 
 /// Jobs, each with a connection and a part of the device of its own.
 pub(crate) const JOB_COUNT: u64 = 2;

@@ -5,13 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_model::random::Random;
 use kickcache_model::result::{DeviceResult, JobResult, RunResult};
+use kickcache_random::Random;
 use kickcache_report::Report;
 
-use crate::need_tools;
 use crate::scratch::Scratch;
-use crate::tools;
+use crate::{need_tools, tools};
 
 const SECONDS: u64 = 300;
 

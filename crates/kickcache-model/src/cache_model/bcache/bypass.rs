@@ -4,8 +4,7 @@
 
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::ByteExtent;
-
-use crate::random::Random;
+use kickcache_random::Random;
 
 const STREAMS: usize = 128;
 /// How long a stream that stops is remembered.

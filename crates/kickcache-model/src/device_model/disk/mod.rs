@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use kickcache_engine::time::{Instant, earlier};
+use kickcache_random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::device_model::{
     DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, micros, span,
 };
-use crate::random::Random;
 
 /// What a disk is like. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::ByteExtent;
+use kickcache_random::Random;
 
-use crate::random::Random;
 use crate::workload::fio::offsets::Offsets;
 use crate::workload::fio::options::{JobOptions, Pattern};
 use crate::workload::{Access, Kind, Next};

@@ -11,9 +11,9 @@ mod section;
 mod values;
 
 use kickcache_engine::time::{Duration, Instant};
+use kickcache_random::Random;
 use thiserror::Error;
 
-use crate::random::Random;
 use crate::workload::fio::job::Job;
 use crate::workload::fio::options::JobOptions;
 use crate::workload::{JobShape, Next, Workload};

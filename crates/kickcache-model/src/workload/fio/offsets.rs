@@ -1,7 +1,8 @@
 //! Which block of a job's file comes next.
 
+use kickcache_random::Random;
+
 use crate::pareto::Pareto;
-use crate::random::Random;
 use crate::workload::fio::options::{Distribution, JobOptions};
 use crate::zipf::Zipf;
 

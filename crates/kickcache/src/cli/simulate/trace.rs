@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
+use kickcache_daemon::plan::Cutoff;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::memory;
 use kickcache_model::reference_policy::{self, Misses};
@@ -20,7 +21,6 @@ use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::{input, trace_page, trace_table};
-use crate::plan::Cutoff;
 
 /// Blocks of a cache that are few; a smaller one is left out.
 const CACHE_BLOCKS_MIN: u64 = 64;

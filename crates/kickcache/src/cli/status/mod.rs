@@ -10,12 +10,13 @@ pub(crate) use self::sentences::show_damage;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use kickcache_daemon::control::report::Report;
+
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_seconds};
 use crate::cli::status::page::{Page, Rates};
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::Colour;
-use crate::control::report::Report;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use kickcache_daemon::control::report::{Report, VolumeReport};
 use kickcache_units::show_duration;
 
 use super::sentences::{cache_sentence, engines, volume_sentences};
 use super::volumes::volume_table;
 use super::width::wrap;
 use crate::cli::table::{Colour, Tone, paint};
-use crate::control::report::{Report, VolumeReport};
 
 /// What is printed, and into how much room.
 pub(super) struct Page<'a> {

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
+use kickcache_daemon::extents::show_extents;
+use kickcache_daemon::offline::EXTENTS_SHOWN;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use kickcache_units::{show_bytes, show_count, show_duration, show_ratio};
 
 use crate::cli::table::Tone;
-use crate::control::activity::{Activity, Took};
-use crate::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
-use crate::extents::show_extents;
-use crate::offline::EXTENTS_SHOWN;
 
 /// A sentence and how it is meant.
 type Sentence = (String, Tone);

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::last_error::LastError;
+use kickcache_daemon::control::report::{
+    CacheCounters, CacheReport, HealthWord, RecordWord, Report, VolumeCounters, VolumeReport,
+};
+use kickcache_daemon::extents::Extent;
+use kickcache_daemon::words::ModeWord;
 
 use super::page::{Page, Rates};
 use crate::cli::table::Colour;
-use crate::control::activity::{Activity, Took};
-use crate::control::last_error::LastError;
-use crate::control::report::{
-    CacheCounters, CacheReport, HealthWord, RecordWord, Report, VolumeCounters, VolumeReport,
-};
-use crate::extents::Extent;
-use crate::words::ModeWord;
 
 fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport {
     VolumeReport {

@@ -1,10 +1,10 @@
 //! The table of the volumes: a row each, with what is left out first where there is no room.
 
+use kickcache_daemon::control::report::{CacheReport, HealthWord, Report, VolumeReport};
 use kickcache_units::{show_bytes, show_rate, show_ratio};
 
 use super::page::Rates;
 use crate::cli::table::{Align, Cell, KEEP, Table, Tone};
-use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
 
 /// Headings, and the rank by which columns leave.
 const COLUMNS: [(&str, Align, u8); 12] = [

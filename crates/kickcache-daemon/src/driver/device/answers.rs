@@ -1,0 +1,78 @@
+//! Whether devices answer at all, before anybody touches them who would wait for as long as it takes.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use super::probe::read_first;
+use super::{OpenError, kind};
+
+/// When the log says who is waited for.
+const TELL_AFTER: Duration = Duration::from_secs(3);
+/// How long a device may take.
+const SILENT_MAX: Duration = Duration::from_secs(30);
+
+/// Opens each device and reads its first block, all at the same time, and waits until all have answered: well or not, which
+/// is for others to tell. A thread that waits for a silent device is left behind.
+///
+/// # Errors
+/// [`OpenError::Silent`].
+pub fn await_answers(paths: &[&Path]) -> Result<(), OpenError> {
+    let (sender, answers) = mpsc::channel();
+    let mut silent: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        // Without a thread there is no deadline.
+        if ask((*path).into(), sender.clone()).is_ok() {
+            silent.push((*path).into());
+        }
+    }
+    let start = Instant::now();
+    let mut told = false;
+    while let Some(first) = silent.first() {
+        let until = if told { SILENT_MAX } else { TELL_AFTER };
+        match answers.recv_timeout(until.saturating_sub(start.elapsed())) {
+            Ok(path) => silent.retain(|known| *known != path),
+            Err(RecvTimeoutError::Timeout) if !told => {
+                told = true;
+                silent.iter().for_each(|path| tell(path));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(OpenError::Silent { path: first.clone(), seconds: SILENT_MAX.as_secs() });
+            }
+            // Not while `sender` is here.
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+fn tell(path: &Path) {
+    let (so_far, longest) = (TELL_AFTER.as_secs(), SILENT_MAX.as_secs());
+    tracing::warn!(
+        "{} has not answered for {so_far} s: the start waits for it, {longest} s at most",
+        path.display()
+    );
+}
+
+fn ask(path: PathBuf, answers: Sender<PathBuf>) -> io::Result<()> {
+    let ask = move || {
+        let _ = read(&path);
+        let _ = answers.send(path);
+    };
+    thread::Builder::new().name("kickcache-ask".into()).spawn(ask).map(drop)
+}
+
+fn read(path: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Open { path: path.into(), source };
+    // Opening a pipe would wait for its other end.
+    kind(path, &std::fs::metadata(path).map_err(failed)?)?;
+    let file = open(path, libc::O_DIRECT).or_else(|_| open(path, 0)).map_err(failed)?;
+    read_first(&file).map(drop).map_err(failed)
+}
+
+fn open(path: &Path, flags: i32) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(flags | libc::O_CLOEXEC).open(path)
+}

@@ -1,0 +1,475 @@
+//! Opens files and block devices as cache devices and origins.
+
+pub mod answers;
+pub(crate) mod file_system;
+mod probe;
+mod storage;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kickcache_engine::units::SECTOR_SIZE;
+
+use self::storage::Storage;
+pub use self::storage::check_distinct;
+pub(crate) use self::storage::lock_below_shared;
+use crate::driver::ioctl;
+
+/// How long a device may be busy before it is refused.
+const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
+/// Time between two tries.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// What a device is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reading; others may have it open too.
+    ReadOnly,
+    /// Reading and writing; nobody else may have it open.
+    ReadWrite,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A block device.
+    Block,
+}
+
+/// Why a device cannot be used. The sentences name the path.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The system refused.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Neither file nor block device.
+    #[error("{path} is a {found}; give a regular file or a block device")]
+    Type {
+        /// Which device.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// Not writable.
+    #[error("{path} cannot be written ({source}); make it writable, or serve it read-only")]
+    ReadOnly {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not readable.
+    #[error(
+        "{path} cannot be read: the first read of it failed ({source}); see to the device, then start again"
+    )]
+    Unreadable {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not flushable.
+    #[error(
+        "{path} cannot be flushed ({source}), so that nobody could say what it keeps when its power fails; if that may be \
+         lost, even what a client flushed, say --origin-no-flush"
+    )]
+    Unflushable {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refuses writes to it.
+    #[error(
+        "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
+         read-only (--read-only)"
+    )]
+    Protected {
+        /// Which device.
+        path: PathBuf,
+    },
+    /// Somebody else has it.
+    #[error(
+        "{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)"
+    )]
+    Busy {
+        /// Which device.
+        path: PathBuf,
+        /// How that was found.
+        detail: &'static str,
+    },
+    /// It does not answer.
+    #[error(
+        "{path} does not answer: its first block could not be read in {seconds} s; see to the device, then start again"
+    )]
+    Silent {
+        /// Which device.
+        path: PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// No bytes.
+    #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
+    Empty {
+        /// Which device.
+        path: PathBuf,
+        /// Its size.
+        found: u64,
+    },
+    /// Two devices are one.
+    #[error(
+        "{first} and {second} are the same device; the cache device and each origin need one of their own"
+    )]
+    Same {
+        /// One name.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+}
+
+/// An open and locked device.
+#[derive(Debug)]
+pub struct BlockFile {
+    file: File,
+    path: PathBuf,
+    kind: Kind,
+    access: Access,
+    size: u64,
+    exact_size: u64,
+    direct: Direct,
+    zeroes: ZeroSpeed,
+    keeps_dsync: bool,
+    is_remote: bool,
+    flush: Flush,
+    storage: Option<Storage>,
+    /// What lies below, open as long as this is.
+    _below: Vec<File>,
+}
+
+/// Whether a device is flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flush {
+    /// When it is asked for.
+    Done,
+    /// Never: it cannot be, and what it was given counts as durable.
+    Assumed,
+}
+
+/// Whether the page cache is passed by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direct {
+    /// O_DIRECT.
+    Yes,
+    /// Through the page cache, because the file system or the sector size asks for it.
+    No,
+}
+
+/// Whether a device stores zeroes without being sent them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ZeroSpeed {
+    /// Yes.
+    Fast,
+    /// No: zeroes are written like data.
+    Slow,
+}
+
+/// Whether an empty device is acceptable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Emptiness {
+    /// A new cache file has no bytes yet.
+    Allowed,
+    /// The device must have a sector at least.
+    Refused,
+}
+
+impl BlockFile {
+    /// Opens and locks a device.
+    ///
+    /// # Errors
+    /// [`OpenError`] as its sentences say.
+    pub fn open(path: &Path, access: Access, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
+        let metadata = std::fs::metadata(path).map_err(|source| open_error(path, source))?;
+        let kind = kind(path, &metadata)?;
+        let (file, direct, below) = open_patiently(path, access, kind)?;
+        if access == Access::ReadWrite && kind == Kind::Block && ioctl::is_protected(&file) {
+            return Err(OpenError::Protected { path: path.into() });
+        }
+        let bytes = size(&file, kind).map_err(|source| open_error(path, source))?;
+        if bytes < SECTOR_SIZE && emptiness == Emptiness::Refused {
+            return Err(OpenError::Empty { path: path.into(), found: bytes });
+        }
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        let zeroes = zero_speed(&file, kind, access, bytes);
+        let keeps_dsync = kind == Kind::Block || file_system::keeps_dsync(&file);
+        let is_remote = kind == Kind::File && file_system::is_remote(&file);
+        let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
+        let storage = file.metadata().ok().map(|metadata| Storage::of(&metadata));
+        Ok(BlockFile {
+            storage,
+            _below: below,
+            file,
+            path,
+            kind,
+            access,
+            size,
+            exact_size: bytes,
+            direct,
+            zeroes,
+            keeps_dsync,
+            is_remote,
+            flush: Flush::Done,
+        })
+    }
+
+    /// Bytes, rounded down to whole sectors.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes to the last one, when it was opened.
+    pub fn exact_size(&self) -> u64 {
+        self.exact_size
+    }
+
+    /// As [`BlockFile::size`], asked again: somebody may have extended it.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn size_today(&self) -> io::Result<u64> {
+        Ok(size(&self.file, self.kind)? / SECTOR_SIZE * SECTOR_SIZE)
+    }
+
+    /// The canonical path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// File or block device.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What it was opened for.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Whether the page cache is passed by.
+    pub fn direct(&self) -> Direct {
+        self.direct
+    }
+
+    /// Whether zeroes are cheap.
+    pub fn zeroes(&self) -> ZeroSpeed {
+        self.zeroes
+    }
+
+    /// Whether an asynchronous direct write with `RWF_DSYNC` is durable when it ends.
+    pub(crate) fn keeps_dsync(&self) -> bool {
+        self.keeps_dsync
+    }
+
+    /// Whether a program or another machine answers for it: any system call may wait, also one that never does elsewhere.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    /// Whether it is flushed.
+    pub(crate) fn flush(&self) -> Flush {
+        self.flush
+    }
+
+    /// From here on, what it was given counts as durable.
+    pub fn assume_flushed(&mut self) {
+        self.flush = Flush::Assumed;
+    }
+
+    /// The open file. Reads and writes through it must be aligned to 4096 bytes.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What a cache device recognises an origin by: `file:/path`, or the device's stable name.
+    pub fn identity(&self) -> String {
+        identity(&self.path, self.kind)
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+/// As [`BlockFile::identity`], of a device that is not opened.
+///
+/// # Errors
+/// [`OpenError`] if there is none.
+pub fn identity_of(path: &Path) -> Result<String, OpenError> {
+    let found = |source| open_error(path, source);
+    let kind = kind(path, &std::fs::metadata(path).map_err(found)?)?;
+    Ok(identity(&std::fs::canonicalize(path).map_err(found)?, kind))
+}
+
+fn identity(path: &Path, kind: Kind) -> String {
+    match kind {
+        Kind::File => format!("file:{}", path.display()),
+        Kind::Block => match stable_name(path) {
+            Some(name) => format!("block:{}", name.display()),
+            None => format!("block:{}", path.display()),
+        },
+    }
+}
+
+/// Refuses two names of one device: also by link, and loop devices with their files.
+///
+/// # Errors
+/// [`OpenError::Same`].
+pub fn check_different(first: &BlockFile, second: &BlockFile) -> Result<(), OpenError> {
+    if !same_device(first, second) {
+        return Ok(());
+    }
+    Err(OpenError::Same { first: first.path.clone(), second: second.path.clone() })
+}
+
+/// Whether two open devices have bytes in common: the same inode, the same device number, or a loop device and its file.
+pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
+    first.storage.as_ref().zip(second.storage.as_ref()).is_some_and(|(first, second)| first.overlaps(second))
+}
+
+impl Drop for BlockFile {
+    /// Gives the lock back now: a worker of an io_uring may be the last to let go of the file, and sleeps for 5 s first.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
+fn open_error(path: &Path, source: io::Error) -> OpenError {
+    OpenError::Open { path: path.into(), source }
+}
+
+fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
+    let kind = metadata.file_type();
+    let found = match () {
+        () if kind.is_file() => return Ok(Kind::File),
+        () if kind.is_block_device() => return Ok(Kind::Block),
+        () if kind.is_dir() => "directory",
+        () if kind.is_fifo() => "pipe",
+        () if kind.is_char_device() => "character device",
+        () if kind.is_socket() => "socket",
+        () => "file of an unknown type",
+    };
+    Err(OpenError::Type { path: path.into(), found })
+}
+
+/// Opens and locks. A device that is busy is tried again for a while: the kernel closes the files of an io_uring
+/// shortly after the process that used it has ended.
+fn open_patiently(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct, Vec<File>), OpenError> {
+    let until = Instant::now() + BUSY_PATIENCE;
+    loop {
+        let opened = open_direct(path, access, kind).and_then(|(file, direct)| {
+            lock(&file, path, access)?;
+            let below = storage::lock_below(&file, path, access)?;
+            Ok((file, direct, below))
+        });
+        match opened {
+            Err(OpenError::Busy { .. }) if Instant::now() < until => std::thread::sleep(BUSY_PAUSE),
+            opened => return opened,
+        }
+    }
+}
+
+fn open_direct(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct), OpenError> {
+    let exclusive = if kind == Kind::Block && access == Access::ReadWrite { libc::O_EXCL } else { 0 };
+    match open_with(path, access, libc::O_DIRECT | exclusive) {
+        Ok(file) if ioctl::direct_alignment(&file, kind) <= SECTOR_SIZE => return Ok((file, Direct::Yes)),
+        Ok(_) => tracing::warn!(
+            "{} has sectors of more than 512 bytes: it is used through the page cache",
+            path.display()
+        ),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => tracing::warn!(
+            "the file system of {} does not take O_DIRECT: it is used through the page cache",
+            path.display()
+        ),
+        Err(error) => return Err(refused(path, access, error)),
+    }
+    let file = open_with(path, access, exclusive).map_err(|error| refused(path, access, error))?;
+    Ok((file, Direct::No))
+}
+
+fn open_with(path: &Path, access: Access, flags: i32) -> io::Result<File> {
+    let write = access == Access::ReadWrite;
+    OpenOptions::new().read(true).write(write).custom_flags(flags | libc::O_CLOEXEC).open(path)
+}
+
+fn refused(path: &Path, access: Access, source: io::Error) -> OpenError {
+    let path = path.into();
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => OpenError::Busy { path, detail: "it is mounted or opened exclusively" },
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) if access == Access::ReadWrite => {
+            OpenError::ReadOnly { path, source }
+        }
+        _ => OpenError::Open { path, source },
+    }
+}
+
+fn lock(file: &File, path: &Path, access: Access) -> Result<(), OpenError> {
+    let lock = match access {
+        Access::ReadWrite => file.try_lock(),
+        Access::ReadOnly => file.try_lock_shared(),
+    };
+    match lock {
+        Ok(()) => Ok(()),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(OpenError::Busy { path: path.into(), detail: "it holds a lock on it" })
+        }
+        // Some file systems have no locks; serving without one is better than not serving.
+        Err(std::fs::TryLockError::Error(error)) => {
+            tracing::warn!("{} cannot be locked ({error}): take care to open it once only", path.display());
+            Ok(())
+        }
+    }
+}
+
+fn size(file: &File, kind: Kind) -> io::Result<u64> {
+    match kind {
+        Kind::File => Ok(file.metadata()?.len()),
+        Kind::Block => ioctl::block_size(file),
+    }
+}
+
+fn zero_speed(file: &File, kind: Kind, access: Access, size: u64) -> ZeroSpeed {
+    let fast = match kind {
+        Kind::File => access == Access::ReadWrite && ioctl::can_punch(file, size),
+        Kind::Block => queue_limit(file, "write_zeroes_max_bytes").is_some_and(|limit| limit > 0),
+    };
+    if fast { ZeroSpeed::Fast } else { ZeroSpeed::Slow }
+}
+
+fn queue_limit(file: &File, name: &str) -> Option<u64> {
+    let number = file.metadata().ok()?.rdev();
+    let (major, minor) = (libc::major(number), libc::minor(number));
+    let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/{name}")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// The first name under /dev/disk/by-id, in alphabetical order, that points to the device.
+fn stable_name(path: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir("/dev/disk/by-id").ok()?;
+    let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    names.sort();
+    names.into_iter().find(|name| std::fs::canonicalize(name).is_ok_and(|target| target == path))
+}
+
+#[cfg(test)]
+mod tests;

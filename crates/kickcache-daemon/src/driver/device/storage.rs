@@ -1,0 +1,145 @@
+//! What the bytes of a device lie on, seen through loop devices: by it two names of one device are told, and locks are
+//! taken on everything below.
+
+use std::fs::{File, Metadata, TryLockError};
+use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{Access, OpenError};
+
+/// Loop devices upon loop devices that are looked through.
+const DEPTH_MAX: usize = 8;
+const SECTOR: u64 = 512;
+
+/// A part of a file, or of a block device that is none on a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Storage {
+    medium: Medium,
+    bytes: Range<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Medium {
+    Inode { device: u64, inode: u64 },
+    Block(u64),
+}
+
+impl Storage {
+    pub(crate) fn of(metadata: &Metadata) -> Storage {
+        let layers = layers(metadata);
+        let (start, length) = layers.iter().fold((0, None), |(start, length), layer| {
+            (start + layer.bytes.start, length.or(Some(layer.bytes.end - layer.bytes.start)))
+        });
+        let bottom = layers.last().map_or(metadata, |layer| &layer.metadata);
+        let medium = match bottom.file_type().is_block_device() {
+            true => Medium::Block(bottom.rdev()),
+            false => Medium::Inode { device: bottom.dev(), inode: bottom.ino() },
+        };
+        Storage { medium, bytes: start..length.map_or(u64::MAX, |length| start + length) }
+    }
+
+    /// Whether they have bytes in common.
+    pub(crate) fn overlaps(&self, other: &Storage) -> bool {
+        self.medium == other.medium
+            && self.bytes.start < other.bytes.end
+            && other.bytes.start < self.bytes.end
+    }
+}
+
+/// What a loop device, or a partition of one, lies on.
+struct Layer {
+    path: PathBuf,
+    metadata: Metadata,
+    bytes: Range<u64>,
+    is_whole: bool,
+}
+
+/// The layers below a device, from above. One whose file cannot be found ends them.
+fn layers(metadata: &Metadata) -> Vec<Layer> {
+    let mut found: Vec<Layer> = Vec::new();
+    while found.len() < DEPTH_MAX {
+        let above = found.last().map_or(metadata, |layer| &layer.metadata);
+        match below(above) {
+            Some(layer) => found.push(layer),
+            None => break,
+        }
+    }
+    found
+}
+
+fn below(metadata: &Metadata) -> Option<Layer> {
+    if !metadata.file_type().is_block_device() {
+        return None;
+    }
+    let number = metadata.rdev();
+    let place = PathBuf::from(format!("/sys/dev/block/{}:{}", libc::major(number), libc::minor(number)));
+    let is_partition = place.join("partition").exists();
+    // The link leads into the folder of the whole disk.
+    let disk =
+        if is_partition { std::fs::canonicalize(&place).ok()?.parent()?.into() } else { place.clone() };
+    let text =
+        |path: PathBuf| std::fs::read_to_string(path).ok().map(|text| text.trim_end_matches('\n').to_owned());
+    let number = |path: PathBuf| text(path)?.parse::<u64>().ok();
+    let path = PathBuf::from(text(disk.join("loop/backing_file"))?);
+    let (offset, limit) = (number(disk.join("loop/offset"))?, number(disk.join("loop/sizelimit"))?);
+    let first = if is_partition { number(place.join("start"))?.checked_mul(SECTOR)? } else { 0 };
+    let length = number(place.join("size"))?.checked_mul(SECTOR)?;
+    let start = offset.checked_add(first)?;
+    let metadata = std::fs::metadata(&path).ok()?;
+    let is_whole = !is_partition && offset == 0 && limit == 0;
+    Some(Layer { path, metadata, bytes: start..start.checked_add(length)?, is_whole })
+}
+
+/// Locks what lies below a device along with it: alone if all of it is used, with others that use a part.
+///
+/// # Errors
+/// [`OpenError::Busy`] if somebody else has it.
+pub(super) fn lock_below(file: &File, path: &Path, access: Access) -> Result<Vec<File>, OpenError> {
+    let metadata = file.metadata().map_err(|source| super::open_error(path, source))?;
+    let mut locks = Vec::new();
+    for layer in layers(&metadata) {
+        let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&layer.path);
+        let Ok(below) = opened else {
+            tracing::warn!(
+                "{}, on which {} lies, cannot be locked: take care to use it once only",
+                layer.path.display(),
+                path.display()
+            );
+            break;
+        };
+        let locked = match access {
+            Access::ReadWrite if layer.is_whole => below.try_lock(),
+            Access::ReadWrite | Access::ReadOnly => below.try_lock_shared(),
+        };
+        if matches!(locked, Err(TryLockError::WouldBlock)) {
+            let detail = "it holds a lock on the file that it lies on";
+            return Err(OpenError::Busy { path: path.into(), detail });
+        }
+        locks.push(below);
+    }
+    Ok(locks)
+}
+
+/// As [`lock_below`], of one that is only read.
+pub(crate) fn lock_below_shared(file: &File, path: &Path) -> Result<Vec<File>, OpenError> {
+    lock_below(file, path, Access::ReadOnly)
+}
+
+/// Refuses two names of one device, before any is opened: links, and loop devices with their files. What does not exist is
+/// left to those who open it.
+///
+/// # Errors
+/// [`OpenError::Same`].
+pub fn check_distinct<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), OpenError> {
+    let mut seen: Vec<(&Path, Storage)> = Vec::new();
+    for path in paths {
+        let Ok(metadata) = std::fs::metadata(path) else { continue };
+        let storage = Storage::of(&metadata);
+        if let Some((first, _)) = seen.iter().find(|(_, other)| storage.overlaps(other)) {
+            return Err(OpenError::Same { first: (*first).into(), second: path.into() });
+        }
+        seen.push((path, storage));
+    }
+    Ok(())
+}

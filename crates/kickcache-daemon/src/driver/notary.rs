@@ -1,0 +1,52 @@
+//! A thread that keeps notes about the cache device: a disk that takes long over them holds nobody up.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{io, thread};
+
+use kickcache_engine::units::VolumeSet;
+
+use crate::wakeup::Wakeup;
+
+/// Keeps durably that the cache device is out of service, and which volumes may need it; gives whether that worked.
+pub type KeepNote = Box<dyn FnMut(VolumeSet) -> bool + Send>;
+
+/// The thread, as its driver sees it. It is not waited for: its disk may hang.
+pub(crate) struct Notary {
+    sender: Sender<(u32, VolumeSet)>,
+    kept: Arc<Mutex<Vec<(u32, bool)>>>,
+    wakeup: Arc<Wakeup>,
+}
+
+impl Notary {
+    pub(crate) fn start(mut keep: KeepNote) -> io::Result<Notary> {
+        let (sender, asked) = mpsc::channel::<(u32, VolumeSet)>();
+        let (kept, wakeup) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Wakeup::new()?));
+        let (to, bell) = (Arc::clone(&kept), Arc::clone(&wakeup));
+        thread::Builder::new().name("kickcache-note".into()).spawn(move || {
+            for (token, incomplete) in asked {
+                let is_kept = keep(incomplete);
+                to.lock().unwrap_or_else(PoisonError::into_inner).push((token, is_kept));
+                bell.ring();
+            }
+        })?;
+        Ok(Notary { sender, kept, wakeup })
+    }
+
+    /// Asks for a note; `false` if nobody is there to write it.
+    pub(crate) fn ask(&self, token: u32, incomplete: VolumeSet) -> bool {
+        self.sender.send((token, incomplete)).is_ok()
+    }
+
+    /// Readable when something was kept, or could not be.
+    pub(crate) fn wakeup(&self) -> BorrowedFd<'_> {
+        self.wakeup.as_fd()
+    }
+
+    /// What ended since the last time.
+    pub(crate) fn take(&self) -> Vec<(u32, bool)> {
+        self.wakeup.clear();
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,85 @@
+//! What a cache device holds of origins that were served past it: which volumes these are, and what is dirty of them.
+
+use std::path::Path;
+
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+
+use crate::extents::{extents, show_extents};
+use crate::offline::books::{Books, superblock};
+use crate::offline::source::Source;
+use crate::offline::{EXTENTS_SHOWN, OfflineError};
+use crate::serve::config::{OriginMove, Replacement, StatePlace};
+use crate::serve::overtaken::{ServedSince, missed, served_since};
+use crate::state::{StateError, uuid_text};
+
+/// A volume that somebody asks about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What its origin is recognised by.
+    pub identity: String,
+    /// Whether that may be another one than the cache device knows.
+    pub origin_move: OriginMove,
+}
+
+/// A volume whose blocks on a cache device are old.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outdated {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub since: ServedSince,
+    /// What is dirty of it there, and older than the origin.
+    pub dirty: Vec<ByteExtent>,
+}
+
+impl Outdated {
+    /// The dirty blocks, in words.
+    pub fn shown(&self) -> String {
+        let blocks = self.dirty.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
+        format!("{blocks} dirty blocks ({})", show_extents(&self.dirty, EXTENTS_SHOWN))
+    }
+}
+
+/// Finds the volumes whose blocks on a cache device are old. Those of which another cache device may hold what their origin
+/// lacks are left to whoever serves them, who refuses; unless that is to be lost.
+///
+/// # Errors
+/// If there are some, and the cache device cannot be read.
+pub fn outdated(
+    path: &Path,
+    state: &StatePlace,
+    volumes: &[Asked<'_>],
+    replacement: Replacement,
+) -> Result<Vec<Outdated>, OfflineError> {
+    // What cannot be read, or is in use, is refused by those who open it.
+    let looked = Source::open(path).and_then(|source| Ok((superblock(&source)?, source)));
+    let Ok((superblock, source)) = looked else { return Ok(Vec::new()) };
+    let uuid = uuid_text(superblock.uuid);
+    let since = |asked: &Asked<'_>| {
+        let record = superblock.volume(asked.name)?;
+        let is_same = record.origin_identity == asked.identity;
+        if !is_same && asked.origin_move == OriginMove::Refuse {
+            return None;
+        }
+        let names = [asked.identity.as_str(), record.origin_identity.as_str()];
+        let is_missed = names.iter().any(|name| match missed(state, Some(&uuid), name) {
+            Ok(None) => false,
+            Err(StateError::Newer { .. }) => true,
+            Ok(Some(_)) | Err(_) => replacement == Replacement::Refuse,
+        });
+        let since = names.iter().find_map(|name| served_since(state, &uuid, name))?;
+        (!is_missed).then(|| (asked.name.to_owned(), record.id, since))
+    };
+    let found: Vec<_> = volumes.iter().filter_map(since).collect();
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let books = Books::read(source)?;
+    let outdated = found.into_iter().map(|(name, id, since)| {
+        let dirty = extents(&books.engine().dirty_blocks(id));
+        Outdated { name, since, dirty }
+    });
+    Ok(outdated.collect())
+}

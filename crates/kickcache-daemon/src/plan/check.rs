@@ -1,0 +1,288 @@
+//! Whether a plan can work at all, before any device is opened.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::config::{VOLUME_COUNT_MAX, VOLUME_NAME_MAX};
+use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN};
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::{Size, show_bytes};
+
+use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
+use crate::plan::{CachePlan, Exposure, ServePlan, VolumePlan, check_fill_window, check_guest_block};
+
+/// Why a plan cannot work.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Nothing to serve.
+    #[error(
+        "there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file"
+    )]
+    NoCache,
+    /// A cache device without volumes.
+    #[error("the cache device {} has no volume; add a [[cache.volume]] with its name and origin", .0.display())]
+    NoVolume(PathBuf),
+    /// A volume that nobody can reach.
+    #[error(
+        "the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"] or vhost-user = \"/run/kickcache/{0}.vhost\""
+    )]
+    NoAddress(String),
+    /// More than the superblock can hold.
+    #[error("the cache device {} has {found} volumes, it can serve at most {VOLUME_COUNT_MAX}", .device.display())]
+    TooManyVolumes {
+        /// The cache device.
+        device: PathBuf,
+        /// Volumes in the plan.
+        found: usize,
+    },
+    /// A name that cannot be used.
+    #[error("the volume name `{name}` cannot be used: {what}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Two volumes of one name.
+    #[error("two volumes have the name `{0}`; each needs a name of its own")]
+    SameName(String),
+    /// One device in two places.
+    #[error("{} is named twice, {first} and {second}; each device can have one part only", .path.display())]
+    SamePath {
+        /// The path.
+        path: PathBuf,
+        /// As what first.
+        first: String,
+        /// As what again.
+        second: String,
+    },
+    /// One address for volumes of two cache devices.
+    #[error(
+        "the volumes `{first}` and `{second}` both listen on {address}, behind different cache devices; give each an address of its own"
+    )]
+    SameAddress {
+        /// The address.
+        address: NbdAddress,
+        /// One volume.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// One address twice for a volume.
+    #[error("the volume `{name}` listens on {address} twice; once is enough")]
+    AddressTwice {
+        /// The address.
+        address: NbdAddress,
+        /// The volume.
+        name: String,
+    },
+    /// NBD on the control socket's path.
+    #[error(
+        "the volume `{0}` listens on the path of the control socket; choose another path for one of them"
+    )]
+    ControlAddress(String),
+    /// NBD for everybody without being told so.
+    #[error(
+        "{address} can be reached from other machines, and NBD has neither encryption nor a password here; \
+         use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)"
+    )]
+    Insecure {
+        /// The address.
+        address: NbdAddress,
+    },
+    /// A size for the cache file that no cache can have.
+    #[error("a cache file of {found} bytes is not possible: {what}")]
+    CacheSize {
+        /// Bytes wanted.
+        found: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A fill window or a guest's block that cannot be.
+    #[error("volume `{name}`: {what}")]
+    VolumeSize {
+        /// The volume.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A socket path that the kernel does not take.
+    #[error(transparent)]
+    Socket(#[from] AddressError),
+}
+
+impl ServePlan {
+    /// Checks everything that needs no look at the devices.
+    ///
+    /// # Errors
+    /// The first thing that cannot work.
+    pub fn check(&self) -> Result<(), PlanError> {
+        check_socket_path(&self.control)?;
+        if self.caches.is_empty() {
+            return Err(PlanError::NoCache);
+        }
+        self.caches.iter().try_for_each(check_cache)?;
+        self.check_names()?;
+        self.check_paths()?;
+        self.check_addresses()
+    }
+
+    fn volumes(&self) -> impl Iterator<Item = &VolumePlan> {
+        self.caches.iter().flat_map(|cache| &cache.volumes)
+    }
+
+    fn check_names(&self) -> Result<(), PlanError> {
+        let mut seen = BTreeMap::new();
+        match self.volumes().find(|volume| seen.insert(&volume.name, ()).is_some()) {
+            Some(volume) => Err(PlanError::SameName(volume.name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_paths(&self) -> Result<(), PlanError> {
+        let mut seen: BTreeMap<&Path, String> = BTreeMap::new();
+        let caches = self.caches.iter().map(|cache| (cache.device.as_path(), "as a cache device".to_owned()));
+        let origin = |volume: &'_ VolumePlan| format!("as the origin of `{}`", volume.name);
+        let origins = self.volumes().map(|volume| (volume.origin.as_path(), origin(volume)));
+        for (path, second) in caches.chain(origins) {
+            if let Some(first) = seen.insert(path, second.clone()) {
+                return Err(PlanError::SamePath { path: path.into(), first, second });
+            }
+        }
+        Ok(())
+    }
+
+    /// Volumes of one cache device may share an address: clients ask for a volume by name.
+    fn check_addresses(&self) -> Result<(), PlanError> {
+        let mut seen: Vec<Listener<'_>> = Vec::new();
+        let guests: Vec<(&VolumePlan, NbdAddress)> =
+            self.volumes().filter_map(|volume| Some((volume, guest_address(volume)?))).collect();
+        for (_, address) in &guests {
+            if let NbdAddress::Unix(path) = address {
+                check_socket_path(path)?;
+            }
+        }
+        // A guest's socket belongs to one volume, as the only one of a cache device of its own would.
+        for (index, (volume, address)) in guests.iter().enumerate() {
+            self.check_address(volume, address)?;
+            let listener = Listener { cache: self.caches.len() + index, name: &volume.name, address };
+            if let Some(other) = seen.iter().find(|other| other.clashes(&listener)) {
+                return Err(listener.clash(other));
+            }
+            seen.push(listener);
+        }
+        for (cache, plan) in self.caches.iter().enumerate() {
+            for (volume, address) in
+                plan.volumes.iter().flat_map(|v| v.nbd.iter().map(move |address| (v, address)))
+            {
+                self.check_address(volume, address)?;
+                let listener = Listener { cache, name: &volume.name, address };
+                if let Some(other) = seen.iter().find(|other| other.clashes(&listener)) {
+                    return Err(listener.clash(other));
+                }
+                seen.push(listener);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_address(&self, volume: &VolumePlan, address: &NbdAddress) -> Result<(), PlanError> {
+        if *address == NbdAddress::Unix(self.control.clone()) {
+            return Err(PlanError::ControlAddress(volume.name.clone()));
+        }
+        if self.exposure == Exposure::LocalOnly && !address.is_local() {
+            return Err(PlanError::Insecure { address: address.clone() });
+        }
+        Ok(())
+    }
+}
+
+/// An address of a volume.
+struct Listener<'a> {
+    cache: usize,
+    name: &'a str,
+    address: &'a NbdAddress,
+}
+
+impl Listener<'_> {
+    fn clashes(&self, other: &Listener<'_>) -> bool {
+        let shared = self.cache == other.cache && self.name != other.name;
+        self.address == other.address && !shared && !any_port(self.address)
+    }
+
+    fn clash(&self, other: &Listener<'_>) -> PlanError {
+        let (address, name) = (self.address.clone(), self.name.to_owned());
+        if self.name == other.name {
+            return PlanError::AddressTwice { address, name };
+        }
+        PlanError::SameAddress { address, first: other.name.into(), second: name }
+    }
+}
+
+/// A guest's socket, as an address that nobody else may have.
+fn guest_address(volume: &VolumePlan) -> Option<NbdAddress> {
+    volume.vhost_user.clone().map(NbdAddress::Unix)
+}
+
+fn any_port(address: &NbdAddress) -> bool {
+    matches!(address, NbdAddress::Tcp { port: 0, .. })
+}
+
+fn check_cache(cache: &CachePlan) -> Result<(), PlanError> {
+    if let Some(size) = cache.size {
+        check_cache_size(size)?;
+    }
+    match cache.volumes.len() {
+        0 => return Err(PlanError::NoVolume(cache.device.clone())),
+        1..=VOLUME_COUNT_MAX => {}
+        found => return Err(PlanError::TooManyVolumes { device: cache.device.clone(), found }),
+    }
+    cache.volumes.iter().try_for_each(check_volume)
+}
+
+/// Checks the size of a new cache file.
+///
+/// # Errors
+/// [`PlanError::CacheSize`] if it is out of range or not a multiple of 4096.
+pub fn check_cache_size(size: Size) -> Result<(), PlanError> {
+    let found = size.bytes();
+    if !(DEVICE_SIZE_MIN..=DEVICE_SIZE_MAX).contains(&found) {
+        let range = (show_bytes(DEVICE_SIZE_MIN), show_bytes(DEVICE_SIZE_MAX));
+        return Err(PlanError::CacheSize { found, what: format!("it needs {} to {}", range.0, range.1) });
+    }
+    if !found.is_multiple_of(BLOCK_SIZE) {
+        let below = found - found % BLOCK_SIZE;
+        return Err(PlanError::CacheSize {
+            found,
+            what: format!("it must be a multiple of 4096, such as {below}"),
+        });
+    }
+    Ok(())
+}
+
+fn check_volume(volume: &VolumePlan) -> Result<(), PlanError> {
+    let name = volume.name.clone();
+    if let Some(what) = name_fault(&name) {
+        return Err(PlanError::Name { name, what });
+    }
+    if volume.nbd.is_empty() && volume.vhost_user.is_none() {
+        return Err(PlanError::NoAddress(name));
+    }
+    let fits = check_fill_window(volume.fill_window_max).and_then(|()| check_guest_block(volume.guest_block));
+    fits.map_err(|what| PlanError::VolumeSize { name, what })
+}
+
+/// What is wrong with a volume's name; it stands in NBD addresses, in paths of sockets and in tables.
+fn name_fault(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("it is empty; give the volume a name, such as vm1".into());
+    }
+    if name.len() > VOLUME_NAME_MAX {
+        return Some(format!("it has {} bytes, {VOLUME_NAME_MAX} are possible", name.len()));
+    }
+    if name.starts_with(['-', '.']) {
+        return Some("it starts with `-` or `.`; start it with a letter or a digit".into());
+    }
+    let bad = name.chars().find(|c| !(c.is_alphanumeric() || "-_.+@:".contains(*c)))?;
+    Some(format!("it contains {bad:?}; letters, digits and - _ . + @ : are possible"))
+}

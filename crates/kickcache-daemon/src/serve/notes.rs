@@ -1,0 +1,304 @@
+//! What is noted in the state directory while volumes are served: which cache device each origin has, whether that may hold
+//! blocks which the origin lacks, and whether it is out of service.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use kickcache_engine::config::Mode;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::{VolumeId, VolumeSet};
+
+use crate::driver::notary::KeepNote;
+use crate::serve::config::{Replacement, StatePlace, WriteAccess};
+use crate::serve::error::ServeError;
+use crate::state::{CacheRecord, OriginRecord, OutOfService, StateError, StateStore, uuid_text};
+
+/// The notes of a server. Shared with those who hold its handle.
+pub(crate) struct Notes {
+    store: Option<Result<StateStore, StateError>>,
+    cache: CacheRecord,
+    /// What was noted of the cache device before.
+    cache_before: Option<CacheRecord>,
+    volumes: Mutex<Vec<Noted>>,
+}
+
+/// What is noted of a volume.
+struct Noted {
+    id: VolumeId,
+    name: String,
+    identity: String,
+    may_be_dirty: bool,
+    /// What was noted before.
+    before: Option<OriginRecord>,
+}
+
+/// A volume that is about to be served.
+pub(crate) struct Candidate<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) identity: &'a str,
+    pub(crate) mode: Mode,
+    pub(crate) write_access: WriteAccess,
+}
+
+impl Candidate<'_> {
+    /// Whether the origin may come to lack what was acknowledged.
+    fn writes_back(&self) -> bool {
+        self.mode == Mode::WriteBack && self.write_access == WriteAccess::ReadWrite
+    }
+}
+
+/// The cache device that is about to be used.
+#[derive(Clone, Copy)]
+pub struct Chosen<'a> {
+    /// Where it is.
+    pub path: &'a Path,
+    /// `None` if it is going to be formatted.
+    pub uuid: Option<[u8; 16]>,
+    /// Whether it may take the place of one that may hold dirty blocks.
+    pub replacement: Replacement,
+}
+
+fn open(place: &StatePlace) -> Option<Result<StateStore, StateError>> {
+    match place {
+        StatePlace::NotKept => None,
+        StatePlace::Directory(path) => Some(Ok(StateStore::new(path))),
+        StatePlace::Missing => Some(Err(StateError::NoDirectory)),
+    }
+}
+
+/// Whether an origin was served before.
+pub(crate) fn knows(place: &StatePlace, identity: &str) -> bool {
+    let StatePlace::Directory(path) = place else { return false };
+    StateStore::new(path).origin(identity).is_ok_and(|record| record.is_some())
+}
+
+/// Refuses a cache device in the place of another one that may hold blocks which an origin lacks.
+pub(crate) fn check(
+    place: &StatePlace,
+    chosen: Chosen<'_>,
+    volumes: &[Candidate<'_>],
+) -> Result<(), ServeError> {
+    let store = match open(place) {
+        None => return Ok(()),
+        Some(Err(error)) => return cannot_keep(&error, volumes),
+        Some(Ok(store)) => store,
+    };
+    let origins = match store.origins() {
+        Ok(origins) => origins,
+        Err(error) => return cannot_keep(&error, volumes),
+    };
+    for volume in volumes {
+        let readable = check_readable(&store, chosen, volume.identity);
+        readable.map_err(|what| ServeError::Volume { name: volume.name.into(), what })?;
+    }
+    for error in &origins.unreadable {
+        tracing::warn!("the note of an origin cannot be read, and that origin will be refused: {error}");
+    }
+    if chosen.replacement == Replacement::Accept {
+        return Ok(());
+    }
+    let origins = origins.records;
+    let uuid = chosen.uuid.map(uuid_text);
+    let path = std::path::absolute(chosen.path).unwrap_or_else(|_| chosen.path.into());
+    let is_missed = |record: &&OriginRecord| {
+        let is_served = volumes.iter().any(|volume| volume.identity == record.identity);
+        let is_other = Some(&record.cache_uuid) != uuid.as_ref();
+        record.may_be_dirty && is_other && (is_served || uuid.is_none() && record.cache_path == path)
+    };
+    let Some(missed) = origins.iter().find(is_missed) else { return Ok(()) };
+    let (before, found) = (missed.cache_path.display(), chosen.path.display());
+    let what = format!(
+        "its cache device {before} may hold blocks that the origin {} lacks, and {found} is {}; bring that one back (is its \
+         file system mounted?), or say --new-cache to go on without what it holds",
+        missed.identity,
+        if uuid.is_some() { "another one" } else { "new" },
+    );
+    Err(ServeError::Volume { name: missed.volume.clone(), what })
+}
+
+/// Says why an origin is refused whose note cannot be read: any cache device may be the one that it was served with, and
+/// dirty.
+///
+/// # Errors
+/// The sentence that says so.
+pub fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) -> Result<(), String> {
+    let path = chosen.path.display();
+    match (store.origin(identity), chosen.replacement) {
+        (Ok(_), _) => Ok(()),
+        (Err(error @ StateError::Newer { .. }), _) => Err(error.to_string()),
+        (Err(_), Replacement::Accept) => Ok(()),
+        // Nothing is known of any origin, which is told once.
+        (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
+        (Err(error), Replacement::Refuse) => Err(format!(
+            "nobody can say which cache device its origin was served with last, and whether that holds blocks which the \
+             origin lacks: {error}, as when it was {path}, or say --new-cache to go on without what another one holds"
+        )),
+    }
+}
+
+/// Without notes no volume is served in write-back; the others go on.
+fn cannot_keep<'a>(
+    error: &StateError,
+    volumes: impl IntoIterator<Item = &'a Candidate<'a>>,
+) -> Result<(), ServeError> {
+    match volumes.into_iter().find(|volume| volume.writes_back()) {
+        Some(volume) => Err(untrusted(volume.name, error)),
+        None => {
+            tracing::warn!(
+                "{error}: it will not be noticed if the cache device is missing; give a directory with --state"
+            );
+            Ok(())
+        }
+    }
+}
+
+fn untrusted(name: &str, error: &StateError) -> ServeError {
+    let what = format!(
+        "{error}; write-back needs a directory to note that the cache device holds what the origin lacks: give one with \
+         --state, or serve in another mode"
+    );
+    ServeError::Volume { name: name.into(), what }
+}
+
+impl Notes {
+    /// Notes which cache device each origin has, durably, before anything is served.
+    pub(crate) fn begin(
+        place: &StatePlace,
+        (uuid, path): ([u8; 16], &Path),
+        volumes: &[(VolumeId, Candidate<'_>)],
+    ) -> Result<Notes, ServeError> {
+        let store = open(place);
+        let known = store.as_ref().and_then(|store| store.as_ref().ok());
+        let cache = CacheRecord::new(uuid, path.into());
+        let cache_before = known.and_then(|store| store.cache(&cache.uuid).ok()?);
+        let note = |(id, volume): &(VolumeId, Candidate<'_>)| {
+            let before = known.and_then(|store| store.origin(volume.identity).ok()?);
+            let is_own = |record: &OriginRecord| record.may_be_dirty && record.cache_uuid == cache.uuid;
+            Noted {
+                id: *id,
+                name: volume.name.into(),
+                identity: volume.identity.into(),
+                may_be_dirty: before.as_ref().is_some_and(is_own) || volume.writes_back(),
+                before,
+            }
+        };
+        let volumes_noted = Mutex::new(volumes.iter().map(note).collect());
+        let notes = Notes { store, cache, cache_before, volumes: volumes_noted };
+        if let Err(error) = notes.keep_all() {
+            notes.check_others(&error)?;
+            cannot_keep(&error, volumes.iter().map(|(_, volume)| volume))?;
+        }
+        Ok(notes)
+    }
+
+    fn keep_all(&self) -> Result<(), StateError> {
+        let Some(Ok(store)) = &self.store else { return Ok(()) };
+        store.keep_cache(&self.cache)?;
+        self.lock().iter().try_for_each(|volume| self.keep(store, volume))
+    }
+
+    /// The notes cannot be replaced: those that stand must not have a later start trust another cache device.
+    fn check_others(&self, error: &StateError) -> Result<(), ServeError> {
+        let names_other = |volume: &&Noted| {
+            volume.before.as_ref().is_some_and(|before| !before.is_current(&self.cache.uuid))
+        };
+        let volumes = self.lock();
+        let Some(volume) = volumes.iter().find(names_other) else { return Ok(()) };
+        let what = format!(
+            "{error}; its note says that it is served otherwise, which a later start would believe: make the state directory \
+             writable, or give another one with --state"
+        );
+        Err(ServeError::Volume { name: volume.name.clone(), what })
+    }
+
+    /// The start failed: what was noted before is noted again.
+    pub(crate) fn undo(&self) {
+        let Some(Ok(store)) = &self.store else { return };
+        let restore = |volume: &Noted| match &volume.before {
+            Some(before) => store.keep_origin(before),
+            None => store.forget_origin(&volume.identity),
+        };
+        let restored = self.lock().iter().try_for_each(restore);
+        let restored = restored.and_then(|()| match &self.cache_before {
+            Some(before) => store.keep_cache(before),
+            None => store.remove_cache(&self.cache.uuid),
+        });
+        if let Err(error) = restored {
+            tracing::warn!("{error}");
+        }
+    }
+
+    /// A volume is about to be served in write-back.
+    pub(crate) fn expect_dirty(&self, name: &str) -> Result<(), ServeError> {
+        let mut volumes = self.lock();
+        let Some(volume) = volumes.iter_mut().find(|volume| volume.name == name) else { return Ok(()) };
+        let Some(store) = &self.store else { return Ok(()) };
+        let before = std::mem::replace(&mut volume.may_be_dirty, true);
+        let kept = match store {
+            Ok(_) if before => Ok(()),
+            Ok(store) => self.keep(store, volume).map_err(|error| untrusted(name, &error)),
+            Err(error) => Err(untrusted(name, error)),
+        };
+        volume.may_be_dirty = before || kept.is_ok();
+        kept
+    }
+
+    /// Notes what a volume really has: dirty blocks, or none and no way to get any.
+    pub(crate) fn settle(&self, id: VolumeId, has_dirty: bool) {
+        let Some(Ok(store)) = &self.store else { return };
+        let mut volumes = self.lock();
+        let Some(volume) = volumes.iter_mut().find(|volume| volume.id == id) else { return };
+        if volume.may_be_dirty == has_dirty {
+            return;
+        }
+        volume.may_be_dirty = has_dirty;
+        if let Err(error) = self.keep(store, volume) {
+            tracing::warn!("what is dirty in {} is not noted: {error}", volume.name);
+        }
+    }
+
+    /// Who notes that the cache device is out of service.
+    pub(crate) fn keeper(&self, superblock: &Superblock) -> Option<KeepNote> {
+        let Some(Ok(store)) = &self.store else { return None };
+        let (store, cache) = (store.clone(), self.cache.clone());
+        let names: Vec<(VolumeId, String)> =
+            superblock.volumes.iter().map(|record| (record.id, record.name.clone())).collect();
+        Some(Box::new(move |incomplete: VolumeSet| {
+            let named = names.iter().filter(|(id, _)| incomplete.contains(*id)).map(|(_, name)| name.clone());
+            let kept = keep_out_of_service(&store, &cache, named.collect());
+            if let Err(error) = &kept {
+                tracing::error!("it is not noted that the cache device is out of service: {error}");
+            }
+            kept.is_ok()
+        }))
+    }
+
+    fn keep(&self, store: &StateStore, volume: &Noted) -> Result<(), StateError> {
+        store.keep_origin(&OriginRecord::new(
+            &volume.identity,
+            &volume.name,
+            &self.cache,
+            volume.may_be_dirty,
+        ))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Noted>> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes that a cache device is out of service, since now or since it was noted first.
+pub(crate) fn keep_out_of_service(
+    store: &StateStore,
+    cache: &CacheRecord,
+    incomplete: Vec<String>,
+) -> Result<(), StateError> {
+    let before = store.cache(&cache.uuid).ok().flatten().and_then(|record| record.out_of_service);
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let since = before.map_or_else(now, |before| before.since);
+    store.keep_cache(&CacheRecord {
+        out_of_service: Some(OutOfService { since, incomplete }),
+        ..cache.clone()
+    })
+}

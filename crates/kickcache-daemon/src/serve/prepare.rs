@@ -1,0 +1,409 @@
+//! Cache device and origins, opened and brought together: everything that can be wrong is found before anything is
+//! formatted.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
+use kickcache_engine::units::{BLOCK_SIZE, VolumeSet};
+
+use crate::driver::device::{
+    Access, BlockFile, Emptiness, OpenError, ZeroSpeed, check_different, check_distinct,
+};
+use crate::driver::executor::Medium;
+use crate::driver::nothing::Nothing;
+use crate::serve::cache_device::found::Found;
+use crate::serve::cache_device::marks::together;
+use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach, carries_superblock};
+use crate::serve::config::{
+    CacheConfig, CacheService, OriginCache, OriginContent, OriginFlush, OriginGrowth, OriginMove,
+    OriginSource, ServerConfig, StatePlace, VolumeConfig, WriteAccess,
+};
+use crate::serve::error::ServeError;
+use crate::serve::listener;
+use crate::serve::notes::{self, Candidate, Chosen, Notes};
+use crate::serve::overtaken::{note_written_without, served_since};
+use crate::state::{StateError, StateStore, uuid_text};
+
+/// An origin that was opened, with what was said about it.
+pub(crate) struct OpenVolume {
+    pub(crate) name: String,
+    pub(crate) medium: Medium,
+    pub(crate) size: u64,
+    pub(crate) identity: String,
+    pub(crate) settings: VolumeSettings,
+    pub(crate) write_access: WriteAccess,
+    pub(crate) origin_content: OriginContent,
+    pub(crate) zeroes: ZeroSpeed,
+    origin_move: OriginMove,
+    origin_growth: OriginGrowth,
+    origin_cache: OriginCache,
+}
+
+/// A cache device and its volumes.
+pub(crate) struct Prepared {
+    pub(crate) path: PathBuf,
+    pub(crate) superblock: Superblock,
+    pub(crate) cache: Medium,
+    pub(crate) volumes: Vec<OpenVolume>,
+    /// What is undone if the start fails after all.
+    pub(crate) made: Made,
+    /// What is noted of the volumes, if the cache device is in service.
+    pub(crate) notes: Option<Arc<Notes>>,
+}
+
+/// Refuses what can be refused before any device is touched.
+pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
+    if config.volumes.is_empty() {
+        let what = "no volume is configured; name an origin at least".into();
+        return Err(ServeError::Volume { name: "(none)".into(), what });
+    }
+    let origins = config.volumes.iter().filter_map(|volume| match &volume.origin {
+        OriginSource::Path(path) => Some(path.as_path()),
+        OriginSource::Virtual(_) => None,
+    });
+    let is_used = config.cache.service != CacheService::LeftOut;
+    check_distinct(is_used.then_some(config.cache.path.as_path()).into_iter().chain(origins))?;
+    for (index, volume) in config.volumes.iter().enumerate() {
+        if config.volumes[..index].iter().any(|other| other.name == volume.name) {
+            let what = "two volumes have this name; choose another".into();
+            return Err(ServeError::Volume { name: volume.name.clone(), what });
+        }
+        for address in volume.exports.iter().chain(volume.vhost_user.as_ref().map(|port| &port.address)) {
+            listener::check(address, config.tcp)?;
+        }
+    }
+    Ok(())
+}
+
+/// A cache device and origins that were looked at, and not changed.
+struct Looked {
+    found: Found,
+    volumes: Vec<OpenVolume>,
+}
+
+impl Looked {
+    fn look(
+        config: &CacheConfig,
+        state: &StatePlace,
+        configured: Vec<VolumeConfig>,
+    ) -> Result<Looked, ServeError> {
+        let found = match Found::look(&config.path, config.size) {
+            Err(error @ (ServeError::Cache { .. } | ServeError::Engine { .. })) => {
+                return Err(swapped(error, &config.path, open_volumes(configured, None).unwrap_or_default()));
+            }
+            found => found?,
+        };
+        let mut volumes = open_volumes(configured, found.file())?;
+        let mut superblock = found.superblock()?;
+        for volume in &mut volumes {
+            check_no_cache(volume, knows(&superblock, volume))?;
+            attach(&mut superblock, &config.path, facts(volume))?;
+        }
+        let uuid = found.ours().map(|device| device.superblock.uuid);
+        if let Some(device) = found.ours() {
+            check_service(device, config, state)?;
+        }
+        if config.service == CacheService::InService {
+            let chosen = Chosen { path: &config.path, uuid, replacement: config.replacement };
+            let candidates: Vec<_> = volumes.iter().map(candidate).collect();
+            notes::check(state, chosen, &candidates)?;
+            if let Some(device) = found.ours() {
+                volumes.iter().try_for_each(|volume| check_current(device, volume, state))?;
+            }
+        }
+        Ok(Looked { found, volumes })
+    }
+
+    fn make(self, config: &CacheConfig, state: &StatePlace) -> Result<Prepared, ServeError> {
+        let Looked { found, mut volumes } = self;
+        let mut made = Made::default();
+        let mut cache: CacheDevice = found.make(&mut made)?;
+        for volume in &mut volumes {
+            if let Medium::File(origin) = &volume.medium {
+                check_different(&cache.file, origin)?;
+            }
+            volume.settings.volume = cache.attach(facts(volume))?;
+        }
+        // One that is out of service may take no writes at all.
+        let mut notes = None;
+        let path = cache.file.path().to_path_buf();
+        if config.service == CacheService::InService {
+            cache.store()?;
+            let noted: Vec<_> =
+                volumes.iter().map(|volume| (volume.settings.volume, candidate(volume))).collect();
+            let begun = Arc::new(Notes::begin(state, (cache.superblock.uuid, &path), &noted)?);
+            made.notes(Arc::clone(&begun));
+            notes = Some(begun);
+        }
+        let superblock = cache.superblock;
+        Ok(Prepared { path, superblock, cache: Medium::File(cache.file), volumes, made, notes })
+    }
+}
+
+/// Finds what can be wrong with a cache device and its volumes, and changes nothing.
+///
+/// # Errors
+/// As the start would.
+pub fn rehearse(config: ServerConfig) -> Result<(), ServeError> {
+    check(&config)?;
+    Looked::look(&config.cache, &config.state, config.volumes).map(drop)
+}
+
+impl Prepared {
+    pub(crate) fn with_cache(
+        config: &CacheConfig,
+        state: &StatePlace,
+        configured: Vec<VolumeConfig>,
+    ) -> Result<Prepared, ServeError> {
+        Looked::look(config, state, configured)?.make(config, state)
+    }
+
+    /// The same with a cache device that keeps nothing and is never stored to.
+    pub(crate) fn without_cache(
+        config: &CacheConfig,
+        state: &StatePlace,
+        configured: Vec<VolumeConfig>,
+    ) -> Result<Prepared, ServeError> {
+        let path = config.path.clone();
+        let refuse = |source| ServeError::Engine { path: path.clone(), source };
+        let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
+        let mut volumes = open_volumes(configured, None)?;
+        for volume in &mut volumes {
+            let acquaintance = match notes::knows(state, &volume.identity) {
+                true => Acquaintance::Known,
+                false => Acquaintance::Stranger,
+            };
+            check_no_cache(volume, acquaintance)?;
+            let added = superblock.add_volume(&volume.name, volume.size, &volume.identity);
+            volume.settings.volume = added.map_err(refuse)?;
+            let noted = note_written_without(state, &volume.identity, &volume.name);
+            noted
+                .map_err(|error| ServeError::Volume { name: volume.name.clone(), what: error.to_string() })?;
+        }
+        let cache = Medium::Virtual(Box::new(Nothing::new(DEVICE_SIZE_MIN)));
+        Ok(Prepared { path, superblock, cache, volumes, made: Made::default(), notes: None })
+    }
+}
+
+/// What is noted of a volume.
+pub(crate) fn candidate(volume: &OpenVolume) -> Candidate<'_> {
+    Candidate {
+        name: &volume.name,
+        identity: &volume.identity,
+        mode: volume.settings.mode,
+        write_access: volume.write_access,
+    }
+}
+
+/// Refuses a cache device that is out of service: what it holds is older than what the origins have.
+fn check_service(device: &CacheDevice, config: &CacheConfig, state: &StatePlace) -> Result<(), ServeError> {
+    let refuse = |error: StateError| ServeError::Cache { path: config.path.clone(), what: error.to_string() };
+    let noted = noted(state, &device.superblock).map_err(refuse)?;
+    if config.service != CacheService::InService || together(device.service(), noted.incomplete).is_none() {
+        return Ok(());
+    }
+    let out = "it is out of service, and what it holds is old; format it before it is used again".to_owned();
+    let what = noted
+        .doubt
+        .map_or(out, |doubt| format!("nobody can say whether it was taken out of service: {doubt}"));
+    Err(ServeError::Cache { path: config.path.clone(), what })
+}
+
+/// Refuses a volume whose blocks on the cache device are old, because its origin was served past it.
+fn check_current(device: &CacheDevice, volume: &OpenVolume, state: &StatePlace) -> Result<(), ServeError> {
+    let name = &volume.name;
+    let Some(known) = device.superblock.volume(name) else { return Ok(()) };
+    let uuid = uuid_text(device.superblock.uuid);
+    let identities = [volume.identity.as_str(), known.origin_identity.as_str()];
+    let since = identities.iter().find_map(|identity| served_since(state, &uuid, identity));
+    let Some(since) = since else { return Ok(()) };
+    let cache = device.file.path().display();
+    let what = format!(
+        "{since} since {cache} had it, and what that holds of it is old; drop it (kickcache detach {cache} {name})"
+    );
+    Err(ServeError::Volume { name: name.clone(), what })
+}
+
+/// What the state directory says of a cache device.
+#[derive(Debug, Default)]
+pub struct NotedService {
+    /// The volumes that may need it, if it is out of service.
+    pub incomplete: Option<VolumeSet>,
+    /// The note cannot be read, and the worst is assumed.
+    pub doubt: Option<StateError>,
+}
+
+/// Looks whether a cache device is noted as out of service. A note that cannot be read may say that it is, and that every
+/// volume needs it.
+///
+/// # Errors
+/// If the note is from a later version.
+pub fn noted(state: &StatePlace, superblock: &Superblock) -> Result<NotedService, StateError> {
+    let StatePlace::Directory(directory) = state else { return Ok(NotedService::default()) };
+    let all = |is_meant: &dyn Fn(&VolumeRecord) -> bool| {
+        superblock.volumes.iter().filter(|record| is_meant(record)).map(|record| record.id).collect()
+    };
+    match StateStore::new(directory).cache(&uuid_text(superblock.uuid)) {
+        Ok(record) => {
+            let out = record.and_then(|record| record.out_of_service);
+            let incomplete = out.map(|out| all(&|record| out.incomplete.contains(&record.name)));
+            Ok(NotedService { incomplete, doubt: None })
+        }
+        Err(error @ StateError::Newer { .. }) => Err(error),
+        Err(doubt) => Ok(NotedService { incomplete: Some(all(&|_| true)), doubt: Some(doubt) }),
+    }
+}
+
+/// Whether an origin was behind this cache device before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Acquaintance {
+    Known,
+    Stranger,
+}
+
+fn knows(superblock: &Superblock, volume: &OpenVolume) -> Acquaintance {
+    match superblock.volume(&volume.name) {
+        Some(record) if record.origin_identity == volume.identity => Acquaintance::Known,
+        Some(_) | None => Acquaintance::Stranger,
+    }
+}
+
+/// Refuses an origin that is a cache device, when it is attached for the first time. Of one that is known a guest may have
+/// written such bytes, which must keep nobody from starting.
+fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(), ServeError> {
+    let Medium::File(origin) = &volume.medium else { return Ok(()) };
+    if !carries_superblock(origin)? {
+        return Ok(());
+    }
+    let path = origin.path().display();
+    if acquaintance == Acquaintance::Known || volume.origin_cache == OriginCache::Accept {
+        tracing::warn!("{path}, the origin of {}, looks like a kickcache cache device", volume.name);
+        return Ok(());
+    }
+    let what = format!(
+        "its origin {path} is a kickcache cache device, which writes would destroy; give the right origin (were cache and \
+         origin swapped?), or say --force-origin if it shall be one"
+    );
+    Err(ServeError::Volume { name: volume.name.clone(), what })
+}
+
+/// Names a swapped pair for what it is.
+fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeError {
+    let is_cache = |volume: &OpenVolume| match &volume.medium {
+        Medium::File(origin) => carries_superblock(origin).unwrap_or(false),
+        Medium::Virtual(_) => false,
+    };
+    match volumes.into_iter().find(is_cache) {
+        Some(volume) => {
+            let what = format!(
+                "its origin is a kickcache cache device, and {} is none: cache and origin are swapped",
+                cache.display()
+            );
+            ServeError::Volume { name: volume.name, what }
+        }
+        None => error,
+    }
+}
+
+fn open_volumes(
+    configured: Vec<VolumeConfig>,
+    cache: Option<&BlockFile>,
+) -> Result<Vec<OpenVolume>, ServeError> {
+    let mut volumes: Vec<OpenVolume> = Vec::new();
+    for volume in configured {
+        let opened = open_volume(volume)?;
+        if let Medium::File(origin) = &opened.medium {
+            if let Some(cache) = cache {
+                check_different(cache, origin)?;
+            }
+            for other in &volumes {
+                if let Medium::File(other) = &other.medium {
+                    check_different(other, origin)?;
+                }
+            }
+        }
+        volumes.push(opened);
+    }
+    Ok(volumes)
+}
+
+fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
+    let name = config.name;
+    let (medium, size, identity, zeroes) = match config.origin {
+        OriginSource::Path(path) => {
+            let mut file = open_origin(&name, &path, config.write_access)?;
+            file.probe()?;
+            see_to_flush(&name, &mut file, config.origin_flush)?;
+            let (size, identity, zeroes) = (file.size(), file.identity(), file.zeroes());
+            (Medium::File(file), size, identity, zeroes)
+        }
+        OriginSource::Virtual(device) => {
+            let (size, identity) = (device.size(), device.identity());
+            (Medium::Virtual(device), size, identity, ZeroSpeed::Slow)
+        }
+    };
+    Ok(OpenVolume {
+        name,
+        medium,
+        size,
+        identity,
+        settings: config.settings,
+        write_access: config.write_access,
+        origin_move: config.origin_move,
+        origin_growth: config.origin_growth,
+        origin_content: config.origin_content,
+        origin_cache: config.origin_cache,
+        zeroes,
+    })
+}
+
+/// An origin that cannot be flushed is refused, unless the user says that it need not be.
+fn see_to_flush(name: &str, origin: &mut BlockFile, flush: OriginFlush) -> Result<(), ServeError> {
+    match (origin.probe_flush(), flush) {
+        (Ok(()), _) => Ok(()),
+        (Err(error), OriginFlush::Needed) => Err(error.into()),
+        (Err(_), OriginFlush::Assumed) => {
+            let path = origin.path().display();
+            tracing::warn!(
+                "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be lost that clients \
+                 were told are durable"
+            );
+            origin.assume_flushed();
+            Ok(())
+        }
+    }
+}
+
+fn open_origin(name: &str, path: &Path, write_access: WriteAccess) -> Result<BlockFile, ServeError> {
+    let access = match write_access {
+        WriteAccess::ReadWrite => Access::ReadWrite,
+        WriteAccess::ReadOnly => Access::ReadOnly,
+    };
+    let opened = BlockFile::open(path, access, Emptiness::Refused);
+    let odd = match &opened {
+        Ok(file) => Some(file.exact_size()).filter(|size| !size.is_multiple_of(BLOCK_SIZE)),
+        Err(OpenError::Empty { found, .. }) => Some(*found),
+        Err(_) => None,
+    };
+    let Some(found) = odd else { return Ok(opened?) };
+    let wanted = found.max(1).next_multiple_of(BLOCK_SIZE);
+    let what = format!(
+        "its origin {} has {found} bytes, and a volume has a multiple of 4096; extend it (truncate -s {wanted}), or give \
+         another one",
+        path.display()
+    );
+    Err(ServeError::Volume { name: name.into(), what })
+}
+
+fn facts(volume: &OpenVolume) -> OriginFacts<'_> {
+    OriginFacts {
+        name: &volume.name,
+        size: volume.size,
+        identity: &volume.identity,
+        origin_move: volume.origin_move,
+        origin_growth: volume.origin_growth,
+    }
+}

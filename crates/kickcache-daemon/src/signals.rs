@@ -1,0 +1,80 @@
+//! Signals of a process that serves: which stop it cleanly, and which it takes note of and ignores.
+//!
+//! SIGPIPE is ignored from the start of the program on, by Rust's runtime: a write to a closed pipe is an error.
+
+use std::{io, thread};
+
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+};
+use signal_hook::iterator::{Handle, Signals};
+
+/// Signals are caught while it lives, and ignored from then on.
+#[must_use = "signals are ignored when this is dropped"]
+pub struct CaughtSignals(Handle);
+
+/// What a signal is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Meaning {
+    Stop,
+    Nothing,
+}
+
+/// Those that would end the process at once, and mean nothing here, are listed too. The signals of faults are not.
+const SIGNALS: [(i32, &str, Meaning); 14] = [
+    (SIGTERM, "SIGTERM", Meaning::Stop),
+    (SIGINT, "SIGINT", Meaning::Stop),
+    (SIGQUIT, "SIGQUIT", Meaning::Stop),
+    // A terminal that was closed is no reason to take disks away, and there is nothing to read again yet.
+    (SIGHUP, "SIGHUP", Meaning::Nothing),
+    (SIGUSR1, "SIGUSR1", Meaning::Nothing),
+    (SIGUSR2, "SIGUSR2", Meaning::Nothing),
+    (SIGALRM, "SIGALRM", Meaning::Nothing),
+    (SIGVTALRM, "SIGVTALRM", Meaning::Nothing),
+    (SIGPROF, "SIGPROF", Meaning::Nothing),
+    (SIGIO, "SIGIO", Meaning::Nothing),
+    (libc::SIGSTKFLT, "SIGSTKFLT", Meaning::Nothing),
+    (libc::SIGPWR, "SIGPWR", Meaning::Nothing),
+    // The write that is too long for `ulimit -f` fails with EFBIG.
+    (SIGXFSZ, "SIGXFSZ", Meaning::Nothing),
+    // The end of the time that `ulimit -t` gives, and SIGKILL later.
+    (SIGXCPU, "SIGXCPU", Meaning::Stop),
+];
+
+/// What is known of a signal: of the real-time ones nothing.
+fn look_up(number: i32) -> (String, Meaning) {
+    match SIGNALS.iter().find(|signal| signal.0 == number) {
+        Some((_, name, meaning)) => ((*name).into(), *meaning),
+        None => (format!("SIGRTMIN+{}", number - libc::SIGRTMIN()), Meaning::Nothing),
+    }
+}
+
+/// Catches signals on a thread of its own; `stop` is called, perhaps more than once, when one comes that asks for a stop.
+///
+/// # Errors
+/// What the system says if they cannot be caught.
+pub fn catch(stop: impl Fn() + Send + 'static) -> io::Result<CaughtSignals> {
+    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    let mut signals = Signals::new(SIGNALS.map(|(number, ..)| number).into_iter().chain(real_time))?;
+    let handle = signals.handle();
+    let follow = move || {
+        for number in signals.forever() {
+            let (name, meaning) = look_up(number);
+            match meaning {
+                Meaning::Stop => {
+                    tracing::info!("{name} came: a clean stop begins");
+                    stop();
+                }
+                Meaning::Nothing => tracing::info!("{name} came and is ignored"),
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(follow)?;
+    Ok(CaughtSignals(handle))
+}
+
+impl Drop for CaughtSignals {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,22 @@
+//! The names of what is in flight: places in tables, and tickets. They name nothing above themselves, so that tables may name
+//! each other's entries.
+
+/// Number of a request in the table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct RequestSlot(pub(crate) u32);
+
+/// Number of a fill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FillSlot(pub(crate) u32);
+
+/// Number of a writeback.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WritebackSlot(pub(crate) u32);
+
+/// Number of a batch in flight.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct BatchSlot(pub(crate) u32);
+
+/// Names an access to an origin until it is released.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Ticket(pub(crate) u64);

@@ -1,0 +1,100 @@
+//! What a submission is for.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::ids::{BatchSlot, FillSlot, RequestSlot, Ticket, WritebackSlot};
+use crate::time::Instant;
+use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SegmentIndex, Sequence, VolumeId};
+
+/// What a completion is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Whole blocks for a read, straight into its memory; begun at a time of the cache device.
+    Hit { request: RequestSlot, first: BlockKey, location: Location, count: u32, begun: Instant },
+    /// A block of which a read wants a part.
+    HitPart { request: RequestSlot, key: BlockKey, location: Location, page: PageIndex, extent: ByteExtent },
+    /// Clean blocks that the cache has too, read from the origin.
+    Shared { request: RequestSlot, part: (Ticket, ByteExtent) },
+    /// A read past the cache.
+    Direct { request: RequestSlot, part: (Ticket, ByteExtent) },
+    /// The origin read of a fill.
+    Fill { fill: FillSlot },
+    /// The rest of a partial block, from the cache.
+    MergeCached { request: RequestSlot, key: BlockKey, location: Location, page: PageIndex },
+    /// The rest of a partial block, from the origin.
+    MergeOrigin { request: RequestSlot, block: BlockIndex, page: PageIndex, ticket: Ticket },
+    /// A partial block, completed.
+    Merged { request: RequestSlot, block: BlockIndex, page: PageIndex },
+    /// The origin's part of a write.
+    RequestWrite { request: RequestSlot },
+    /// The origin's part of a discard.
+    Discard { request: RequestSlot },
+    /// A batch.
+    Batch { batch: BatchSlot },
+    /// A journal block and the records in it.
+    Journal { sequences: Vec<Sequence> },
+    /// A summary.
+    Summary { segment: SegmentIndex },
+    /// A flush of the cache device.
+    CacheFlush,
+    /// A flush of an origin.
+    OriginFlush { volume: VolumeId },
+    /// Dirty blocks on their way to the origin: a read from the cache.
+    WritebackRead { writeback: WritebackSlot, first: u32, count: u32 },
+    /// The write to the origin.
+    WritebackWrite { writeback: WritebackSlot },
+    /// Live blocks of a segment that reclaim carries on.
+    Reinsert { first: Location, pages: Vec<PageIndex> },
+    /// The superblock, to see whether a cache device reads anything.
+    Probe,
+    /// Chunks of a checkpoint.
+    Checkpoint,
+    /// A service mark.
+    Mark { copy: u8 },
+    /// The host takes note that the cache device is out of service.
+    Note,
+    /// A step of recovery.
+    Recovery(RecoveryRead),
+}
+
+impl Purpose {
+    /// Whether blocks are read from the cache device.
+    pub(crate) const fn reads_cached_blocks(&self) -> bool {
+        matches!(
+            self,
+            Purpose::Hit { .. }
+                | Purpose::HitPart { .. }
+                | Purpose::MergeCached { .. }
+                | Purpose::WritebackRead { .. }
+                | Purpose::Reinsert { .. }
+        )
+    }
+}
+
+/// What recovery reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RecoveryRead {
+    /// Before anything: what a dead process left behind becomes durable.
+    Flush,
+    /// A stretch of the journal.
+    Journal,
+    /// The summary of a segment.
+    Summary(SegmentIndex),
+    /// A whole segment, for its headers and data.
+    Scan(SegmentIndex),
+    /// A summary that a dead process did not come to write.
+    Seal(SegmentIndex),
+}
+
+impl fmt::Display for RecoveryRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecoveryRead::Flush => write!(f, "a flush"),
+            RecoveryRead::Journal => write!(f, "a read of its journal"),
+            RecoveryRead::Summary(segment) => write!(f, "a read of the summary of segment {}", segment.get()),
+            RecoveryRead::Scan(segment) => write!(f, "a read of segment {}", segment.get()),
+            RecoveryRead::Seal(segment) => write!(f, "a write of the summary of segment {}", segment.get()),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What is known of reads from the cache device that failed: the device itself, blocks that are read alone, and damaged ones.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use crate::cache::BlockCopy;
+use crate::time::{Duration, Instant};
+use crate::units::BlockKey;
+
+/// Between two tries of a block, or of a device that reads nothing.
+pub(crate) const PAUSE: Duration = Duration::from_millis(1_000);
+/// A cache device of which no read has ended well since one failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Failing {
+    pub(crate) since: Instant,
+    /// When its superblock is read next.
+    pub(crate) probe_at: Instant,
+}
+
+/// Failed reads of a block alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Failures {
+    pub(crate) count: u32,
+    pub(crate) last: Instant,
+}
+
+/// What is known of reads from the cache device that failed.
+#[derive(Debug, Default)]
+pub(crate) struct Unreadable {
+    pub(crate) failing: Option<Failing>,
+    /// A read ended well last.
+    pub(crate) answered: Instant,
+    /// Probes so far: they go to one copy of the superblock and the other in turn.
+    pub(crate) probes: usize,
+    pub(crate) is_probing: bool,
+    /// Blocks of which a read failed, alone or with others: each is read alone.
+    pub(crate) suspects: BTreeMap<BlockCopy, Failures>,
+    /// The newest failed read of a suspect.
+    pub(crate) last_failure: Instant,
+    /// Damaged blocks, as many as are named.
+    pub(crate) damaged: BTreeSet<BlockKey>,
+}
+
+impl Unreadable {
+    /// Whether every block may be read as any other.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.failing.is_none() && self.suspects.is_empty()
+    }
+
+    /// Until when the engine's own reads rest, if the cache device reads nothing.
+    pub(crate) fn rest_until(&self) -> Option<Instant> {
+        self.failing.map(|failing| failing.probe_at)
+    }
+
+    /// When all suspects may be tried again, if some have to wait.
+    pub(crate) fn retry_at(&self, now: Instant) -> Option<Instant> {
+        let at = self.last_failure.plus(PAUSE);
+        (!self.suspects.is_empty() && at > now).then_some(at)
+    }
+}
