@@ -5,9 +5,10 @@
 
 use virtio_bindings::bindings::virtio_ring::VRING_DESC_F_INDIRECT;
 use virtio_queue::desc::split::Descriptor;
-use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::{Address, ByteValued, GuestAddress, GuestMemoryMmap};
 
 use super::features::DESCRIPTORS_MAX;
+use super::memory::{read, write};
 
 const DESCRIPTOR_BYTES: u32 = 16;
 
@@ -91,7 +92,9 @@ fn look_up(memory: &GuestMemoryMmap, table: Table, index: u16) -> Result<Descrip
     }
     let offset = u64::from(index) * u64::from(DESCRIPTOR_BYTES);
     let address = table.address.checked_add(offset).ok_or(QueueFault::OutsideMemory)?;
-    memory.read_obj(address).map_err(|_| QueueFault::OutsideMemory)
+    let mut descriptor = Descriptor::default();
+    read(memory, address, descriptor.as_mut_slice()).ok_or(QueueFault::OutsideMemory)?;
+    Ok(descriptor)
 }
 
 fn inner_table(descriptor: Descriptor) -> Result<Table, QueueFault> {
@@ -127,7 +130,7 @@ pub(super) fn length(segments: &[Segment]) -> u64 {
 pub(super) fn copy_in(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &mut [u8]) -> Option<()> {
     for segment in segments {
         let (part, rest) = buffer.split_at_mut_checked(usize::try_from(segment.length).ok()?)?;
-        memory.read_slice(part, segment.address).ok()?;
+        read(memory, segment.address, part)?;
         buffer = rest;
     }
     Some(())
@@ -137,7 +140,7 @@ pub(super) fn copy_in(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer
 pub(super) fn copy_out(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &[u8]) -> Option<()> {
     for segment in segments {
         let (part, rest) = buffer.split_at_checked(usize::try_from(segment.length).ok()?)?;
-        memory.write_slice(part, segment.address).ok()?;
+        write(memory, segment.address, part)?;
         buffer = rest;
     }
     Some(())
@@ -151,7 +154,7 @@ pub(super) fn take_front<const N: usize>(
     let (mut bytes, mut filled, mut used) = ([0; N], 0, 0);
     for segment in segments.iter_mut() {
         let count = (N - filled).min(usize::try_from(segment.length).ok()?);
-        memory.read_slice(&mut bytes[filled..filled + count], segment.address).ok()?;
+        read(memory, segment.address, &mut bytes[filled..filled + count])?;
         filled += count;
         let taken = u32::try_from(count).ok()?;
         *segment = Segment {

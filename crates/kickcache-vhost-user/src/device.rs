@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use vhost::vhost_user::VhostUserProtocolFeatures;
 use virtio_bindings::bindings::virtio_blk::{VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_FLUSH};
-use vm_memory::Bytes;
 
 use super::chain::{QueueFault, walk};
 use super::config_space::Disk;
 use super::features::{QUEUE_COUNT_MAX, has};
 use super::guard::is_any_lost;
 use super::inflight::Inflight;
-use super::memory::GuestRam;
+use super::memory::{GuestRam, write};
 use super::message::{Packet, ProtocolError, Reply, config_changed};
 use super::request::{GuestRequest, Outcome, Parsed, Rules, Tag, parse};
 use super::socket;
@@ -224,8 +223,8 @@ impl Device {
             return Err(QueueFault::MemoryLost);
         }
         if let Parsed::Answer { outcome, status, written } = &parsed {
-            let told = memory.write_obj(outcome.status(), *status);
-            told.map_err(|_| QueueFault::NoStatus).inspect_err(|_| vring.give_up())?;
+            let told = write(memory, *status, &[outcome.status()]);
+            told.ok_or(QueueFault::NoStatus).inspect_err(|_| vring.give_up())?;
             vring.put_used(memory, head, *written)?;
         }
         Ok(Some(parsed))
@@ -269,8 +268,8 @@ impl Device {
             return;
         }
         let written = if outcome == Outcome::Done { request.written() } else { 1 };
-        let told = request.memory.write_obj(outcome.status(), request.status);
-        let told = told.map_err(|_| QueueFault::NoStatus);
+        let told = write(&request.memory, request.status, &[outcome.status()]);
+        let told = told.ok_or(QueueFault::NoStatus);
         let told = told.inspect_err(|_| vring.give_up());
         if let Err(fault) = told.and_then(|()| vring.put_used(self.ram.memory(), head, written)) {
             self.fail(queue, fault);
