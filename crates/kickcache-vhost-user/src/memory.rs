@@ -152,7 +152,6 @@ pub(super) fn check_file(fd: &OwnedFd, offset: u64, size: u64) -> Result<(), Pro
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
 /// Reads guest memory; `None` if it is not there. What lies in one region, as nearly everything does, is read without the
 /// iterator over regions of [`Bytes::read_slice`], which a request would go through ten times.
 pub(super) fn read(memory: &GuestMemoryMmap, at: GuestAddress, into: &mut [u8]) -> Option<()> {
@@ -181,6 +180,7 @@ fn region_of(
     (u64::try_from(length).ok()? <= behind).then_some((region, place))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
 fn failed(why: impl ToString) -> ProtocolError {
     ProtocolError::Memory { what: "a region of guest memory", why: why.to_string() }
 }
