@@ -134,7 +134,14 @@ impl File {
 impl Cache {
     fn into_plan(self) -> CachePlan {
         let volumes = self.volume.into_iter().map(Volume::into_plan).collect();
-        CachePlan { device: self.device, size: self.size, usage: CacheUsage::Used, replaces: false, volumes }
+        CachePlan {
+            device: self.device,
+            size: self.size,
+            usage: CacheUsage::Used,
+            replaces: false,
+            volumes,
+            unserved: Vec::new(),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::activity::Activity;
 use crate::control::last_error::LastError;
 use crate::extents::{Extent, extents};
+use crate::plan::Unserved;
 use crate::words::ModeWord;
 
 /// A daemon.
@@ -24,6 +25,24 @@ pub struct Report {
     pub io_engine: String,
     /// The cache devices.
     pub caches: Vec<CacheReport>,
+    /// Volumes that were configured and are not served.
+    #[serde(default)]
+    pub unserved: Vec<UnservedReport>,
+}
+
+/// A volume that is not served.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UnservedReport {
+    /// Its name.
+    pub name: String,
+    /// Why, and what to do.
+    pub why: String,
+}
+
+impl From<Unserved> for UnservedReport {
+    fn from(Unserved { name, why }: Unserved) -> UnservedReport {
+        UnservedReport { name, why }
+    }
 }
 
 /// A cache device.

@@ -111,6 +111,7 @@ fn report() -> Report {
         uptime_seconds: 1.5,
         io_engine: "io_uring".into(),
         caches: vec![cache],
+        unserved: Vec::new(),
     }
 }
 

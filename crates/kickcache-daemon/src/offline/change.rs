@@ -73,7 +73,7 @@ pub fn detach(path: &Path, name: &str, dirty: DirtyBlocks) -> Result<Detached, O
     };
     let lost = change.engine.dirty_blocks(volume);
     if !lost.is_empty() && dirty == DirtyBlocks::Keep {
-        return Err(OfflineError::dirty(name, extents(&lost)));
+        return Err(OfflineError::dirty(path, name, extents(&lost)));
     }
     let cached = change.engine.cached_blocks(volume);
     change.engine.drop_volume(volume);

@@ -36,11 +36,23 @@ pub fn leave(path: &Path, names: &[&str], dirty: DirtyBlocks) -> Result<Left, Of
     };
     for (name, extents) in &held {
         if !extents.is_empty() && dirty == DirtyBlocks::Keep {
-            return Err(OfflineError::dirty(name, extents.clone()));
+            return Err(OfflineError::dirty(path, name, extents.clone()));
         }
     }
     let detached = held.iter().try_for_each(|(name, _)| detach(path, name, dirty).map(drop));
     Ok(Left { lost: held.into_iter().filter(|(_, lost)| !lost.is_empty()).collect(), untold: detached.err() })
+}
+
+/// The volumes among these that have dirty blocks on the device, with their extents.
+///
+/// # Errors
+/// If the device is in use, or cannot be read, so that nobody knows.
+pub fn needed(path: &Path, names: &[&str]) -> Result<Vec<(String, Vec<ByteExtent>)>, OfflineError> {
+    let held = held(path, names).map_err(|error| match error {
+        OfflineError::Busy(_) => error,
+        error => OfflineError::Unknown { path: path.into(), source: Box::new(error) },
+    })?;
+    Ok(held.into_iter().filter(|(_, extents)| !extents.is_empty()).collect())
 }
 
 /// The uuid of a cache device, if it can be read.

@@ -126,10 +126,12 @@ pub enum OfflineError {
     },
     /// A volume has dirty blocks.
     #[error(
-        "{blocks} blocks of {name} are dirty: the origin does not have them ({}); write them back (kickcache drain \
-         --cache), or say --lose-dirty to lose them", show_extents(.extents, EXTENTS_SHOWN)
+        "{blocks} blocks of {name} are dirty: the origin does not have them ({}); write them back (kickcache drain {name} \
+         --cache {}), or say --lose-dirty to lose them", show_extents(.extents, EXTENTS_SHOWN), .path.display()
     )]
     Dirty {
+        /// The device.
+        path: PathBuf,
         /// The volume.
         name: String,
         /// How many.
@@ -176,10 +178,11 @@ pub enum OfflineError {
 }
 
 impl OfflineError {
-    fn dirty(name: &str, extents: Vec<ByteExtent>) -> OfflineError {
+    /// The error of a volume that has dirty blocks on a device.
+    pub fn dirty(path: &Path, name: &str, extents: Vec<ByteExtent>) -> OfflineError {
         let bytes: u64 = extents.iter().map(|extent| extent.length).sum();
         let blocks = usize::try_from(bytes / BLOCK_SIZE).unwrap_or(usize::MAX);
-        OfflineError::Dirty { name: name.into(), blocks, extents }
+        OfflineError::Dirty { path: path.into(), name: name.into(), blocks, extents }
     }
 }
 

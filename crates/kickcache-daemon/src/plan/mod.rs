@@ -44,6 +44,17 @@ pub struct CachePlan {
     pub replaces: bool,
     /// The volumes.
     pub volumes: Vec<VolumePlan>,
+    /// Volumes that were taken from the plan, as they cannot be served.
+    pub unserved: Vec<Unserved>,
+}
+
+/// A volume that was configured and is not served.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unserved {
+    /// Its name.
+    pub name: String,
+    /// Why, and what to do.
+    pub why: String,
 }
 
 /// Whether a cache device is used.

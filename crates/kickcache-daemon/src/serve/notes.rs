@@ -110,9 +110,11 @@ pub(crate) fn check(
     let (before, found) = (missed.cache_path.display(), chosen.path.display());
     let what = format!(
         "its cache device {before} may hold blocks that the origin {} lacks, and {found} is {}; bring that one back (is its \
-         file system mounted?), or say --new-cache to go on without what it holds",
+         file system mounted?), write back what it holds (kickcache drain {} --cache {before}), or say --new-cache to go on \
+         without that",
         missed.identity,
         if uuid.is_some() { "another one" } else { "new" },
+        missed.volume,
     );
     Err(ServeError::Volume { name: missed.volume.clone(), what })
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use kickcache_daemon::control::report::{CacheReport, Report};
+use kickcache_daemon::control::report::{CacheReport, Report, UnservedReport};
 use kickcache_daemon::control::server::ControlServer;
 use kickcache_daemon::control::{ControlError, ControlTarget};
 use kickcache_daemon::driver::device::answers::await_answers;
@@ -16,7 +16,9 @@ use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::driver::executor::IoEngine;
 use kickcache_daemon::driver::inherited::inherited_sockets;
 use kickcache_daemon::plan::address::NbdAddress;
-use kickcache_daemon::plan::{Access, CachePlan, CacheUsage, Exposure, ServePlan, VolumePlan, runtime_dir};
+use kickcache_daemon::plan::{
+    Access, CachePlan, CacheUsage, Exposure, ServePlan, Unserved, VolumePlan, runtime_dir,
+};
 use kickcache_daemon::serve::config::{
     self, CacheConfig, CacheService, Limits, Replacement, ServerConfig, StatePlace, TcpPolicy, VolumeConfig,
 };
@@ -34,6 +36,7 @@ use crate::cli::handed_over::HandedOver;
 use crate::cli::options::state_place;
 use crate::cli::out_of_service::settle;
 use crate::cli::outlet::{Outlet, Times};
+use crate::cli::unserved::{tell_again, tell_unserved};
 
 /// How long somebody who asks waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
@@ -56,8 +59,8 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     let _signals = signals::catch(move || told.begin_stop()).context("cannot catch signals")?;
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
-    let servers = match start_servers(plan, handed_over) {
-        Ok(servers) => servers,
+    let Started { servers, unserved } = match start_servers(plan, handed_over) {
+        Ok(started) => started,
         Err(error) => {
             drop(control);
             before.remove_again();
@@ -69,8 +72,9 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
         Some(_) => greet(&mut log.make_writer(), control.path(), &servers),
         None => greet(out, control.path(), &servers),
     }
-    daemon.started(servers.clone());
+    daemon.started(Started { servers: servers.clone(), unserved: unserved.clone() });
     let ends: Vec<_> = servers.iter().map(wait).collect();
+    tell_again(&unserved);
     drop(control);
     ends.into_iter().collect()
 }
@@ -80,6 +84,14 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
 struct Served {
     handle: ServerHandle,
     cache: CachePlan,
+}
+
+/// What came of a plan.
+#[derive(Clone)]
+struct Started {
+    servers: Vec<Served>,
+    /// Volumes of the plan that are not served.
+    unserved: Vec<Unserved>,
 }
 
 fn wait(served: &Served) -> anyhow::Result<()> {
@@ -173,12 +185,12 @@ fn chooses_port(cache: &CachePlan) -> bool {
     cache.volumes.iter().flat_map(|volume| &volume.nbd).any(any_port)
 }
 
-fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Result<Vec<Served>> {
+fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Result<Started> {
     let state = state_place(plan.state.as_deref());
     await_answers(&devices(&plan))?;
     check_distinct(devices(&plan))?;
     plan.caches.iter_mut().try_for_each(|cache| settle(cache, &state))?;
-    plan.caches.retain(|cache| !cache.volumes.is_empty());
+    let unserved = tell_unserved(&mut plan)?;
     // What is wrong with the second cache device is found before the first one is formatted.
     let is_used = |usage| matches!(usage, CacheUsage::Used | CacheUsage::UsedLosingDirty);
     for cache in plan.caches.iter().skip(1).filter(|cache| is_used(cache.usage)) {
@@ -203,7 +215,7 @@ fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Re
             }
         }
     }
-    Ok(servers)
+    Ok(Started { servers, unserved })
 }
 
 /// All devices of a plan.
@@ -321,7 +333,7 @@ enum Stage {
     Starting,
     /// Told to stop before it had started.
     Unwanted,
-    Serving(Vec<Served>),
+    Serving(Started),
 }
 
 impl Daemon {
@@ -338,30 +350,30 @@ impl Daemon {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn started(&self, servers: Vec<Served>) {
+    fn started(&self, started: Started) {
         let mut stage = self.lock();
         if matches!(*stage, Stage::Unwanted) {
-            servers.iter().for_each(|served| served.handle.stop());
+            started.servers.iter().for_each(|served| served.handle.stop());
         }
-        *stage = Stage::Serving(servers);
+        *stage = Stage::Serving(started);
         self.changed.notify_all();
     }
 
     fn begin_stop(&self) {
         let mut stage = self.lock();
         match &*stage {
-            Stage::Serving(servers) => servers.iter().for_each(|served| served.handle.stop()),
+            Stage::Serving(started) => started.servers.iter().for_each(|served| served.handle.stop()),
             Stage::Starting | Stage::Unwanted => *stage = Stage::Unwanted,
         }
     }
 
-    /// The servers; waits for them a while if they are starting.
-    fn servers(&self) -> Result<Vec<Served>, ControlError> {
+    /// What is served; waits for it a while if it is starting.
+    fn served(&self) -> Result<Started, ControlError> {
         let is_starting = |stage: &mut Stage| !matches!(stage, Stage::Serving(_));
         let waited = self.changed.wait_timeout_while(self.lock(), START_MAX, is_starting);
         let (stage, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match &*stage {
-            Stage::Serving(servers) => Ok(servers.clone()),
+            Stage::Serving(started) => Ok(started.clone()),
             Stage::Starting | Stage::Unwanted => {
                 Err(ControlError::Refused("the daemon is still starting; ask again later".into()))
             }
@@ -369,10 +381,13 @@ impl Daemon {
     }
 
     fn server_of(&self, volume: &str) -> Result<Served, ControlError> {
-        let servers = self.servers()?;
+        let Started { servers, unserved } = self.served()?;
         let serves = |served: &Served| served.cache.volumes.iter().any(|plan| plan.name == volume);
         if let Some(found) = servers.iter().find(|served| serves(served)) {
             return Ok(found.clone());
+        }
+        if let Some(Unserved { name, why }) = unserved.iter().find(|unserved| unserved.name == volume) {
+            return Err(ControlError::Refused(format!("volume {name} is not served: {why}")));
         }
         let known =
             servers.iter().flat_map(|served| &served.cache.volumes).map(|plan| plan.name.clone()).collect();
@@ -382,7 +397,7 @@ impl Daemon {
 
 impl ControlTarget for Daemon {
     fn status(&self) -> Result<Report, ControlError> {
-        let servers = self.servers()?;
+        let Started { servers, unserved } = self.served()?;
         // One that ended on its own has nothing to tell; the log says why.
         let report = |served: &Served| Some(cache_report(&served.cache, served.handle.status().ok()?));
         let caches: Vec<CacheReport> = servers.iter().filter_map(report).collect();
@@ -395,6 +410,7 @@ impl ControlTarget for Daemon {
             uptime_seconds: self.began.elapsed().as_secs_f64(),
             io_engine: self.io_engine.as_str().into(),
             caches,
+            unserved: unserved.into_iter().map(UnservedReport::from).collect(),
         })
     }
 
@@ -444,7 +460,7 @@ mod tests {
     #[test]
     fn an_unknown_volume_is_refused() {
         let daemon = Daemon::new(IoEngineWord::Auto);
-        daemon.started(Vec::new());
+        daemon.started(Started { servers: Vec::new(), unserved: Vec::new() });
         assert!(matches!(daemon.drain("x"), Err(ControlError::NoVolume { .. })));
     }
 }

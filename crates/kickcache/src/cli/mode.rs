@@ -37,6 +37,9 @@ impl ModeArgs {
         }
         let report = client.status()?;
         let volumes: Vec<_> = report.caches.iter().flat_map(|cache| &cache.volumes).collect();
+        if let Some(unserved) = report.unserved.iter().find(|unserved| unserved.name == self.volume) {
+            return Err(anyhow!("volume {} is not served: {}", unserved.name, unserved.why).into());
+        }
         let Some(found) = volumes.iter().find(|volume| volume.name == self.volume) else {
             let known = volumes.iter().map(|volume| volume.name.clone()).collect();
             return Err(anyhow!(ControlError::NoVolume { name: self.volume.clone(), known }).into());

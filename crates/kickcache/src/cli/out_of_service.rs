@@ -1,14 +1,13 @@
 //! Before volumes are served whose cache device is out of service: it is left alone, and what it alone holds is told.
 
-use anyhow::bail;
 use kickcache_daemon::driver::device::identity_of;
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
-use kickcache_daemon::plan::{CachePlan, CacheUsage};
+use kickcache_daemon::plan::{CachePlan, CacheUsage, Unserved, VolumePlan};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_engine::units::BLOCK_SIZE;
 
-use crate::cli::leave::{check_missed, leave_out};
+use crate::cli::leave::{GoOn, leave_missed, leave_out};
 use crate::cli::outdated::drop_outdated;
 use crate::cli::unserved::leave_unserved;
 
@@ -26,17 +25,24 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
             CacheUsage::LeftOut | CacheUsage::LeftOutLosingDirty => leave_out(cache, state),
         };
     };
-    let device = cache.device.display();
+    let device = cache.device.display().to_string();
     let is_losing = matches!(cache.usage, CacheUsage::UsedLosingDirty | CacheUsage::LeftOutLosingDirty);
     if let (Some(doubt), false) = (&standing.doubt, is_losing) {
-        bail!(
-            "nobody can say whether {device} was taken out of service: {doubt}; if it was, or may have been, write back what it \
-             alone holds (kickcache drain VOLUME --cache {device} --accept-older) and format it, or go on without that \
-             (serve --lose-dirty)"
-        );
+        let why = |volume: &VolumePlan| Unserved {
+            name: volume.name.clone(),
+            why: format!(
+                "nobody can say whether {device} was taken out of service: {doubt}; if it was, or may have been, write back \
+                 what it alone holds (kickcache drain {} --cache {device} --accept-older) and format it, or go on without \
+                 that (serve --lose-dirty)",
+                volume.name
+            ),
+        };
+        let refused = cache.volumes.iter().map(why).collect();
+        leave_unserved(cache, refused);
+        return Ok(());
     }
     if !is_losing {
-        check_missed(cache, state, Some(&standing.cache.uuid))?;
+        leave_missed(cache, state, Some(&standing.cache.uuid), GoOn::LoseDirty);
     }
     tracing::warn!(
         "{device} is out of service: volumes are served from their origins alone; to use it again, stop, then `kickcache \
@@ -50,7 +56,10 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
     if is_losing {
         lose(cache, state, &standing, &needed)?;
     } else {
-        refuse(cache, &needed)?;
+        refuse(cache, &needed);
+        if cache.volumes.is_empty() {
+            return Ok(());
+        }
         // A mark that was found may be one that the device has yet to make durable.
         complete(&cache.device, state, &standing, &[])?;
     }
@@ -72,7 +81,7 @@ fn lose(
     Ok(complete(&cache.device, state, standing, &names)?)
 }
 
-fn refuse(cache: &mut CachePlan, needed: &[Incomplete]) -> anyhow::Result<()> {
+fn refuse(cache: &mut CachePlan, needed: &[Incomplete]) {
     let device = cache.device.display().to_string();
     let sentence = |volume: &'_ Incomplete| {
         let (blocks, name) = (shown(volume), &volume.name);
@@ -81,8 +90,8 @@ fn refuse(cache: &mut CachePlan, needed: &[Incomplete]) -> anyhow::Result<()> {
              (kickcache drain {name} --cache {device} --accept-older), or go on without them (serve --lose-dirty)"
         )
     };
-    let refused: Vec<_> = needed.iter().map(|volume| (volume.name.as_str(), sentence(volume))).collect();
-    leave_unserved(cache, &refused)
+    let refused = needed.iter().map(|volume| Unserved { name: volume.name.clone(), why: sentence(volume) });
+    leave_unserved(cache, refused.collect());
 }
 
 /// The blocks that a volume misses.

@@ -5,19 +5,24 @@ use std::path::Path;
 
 use kickcache_daemon::driver::device::identity_of;
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
+use kickcache_daemon::offline::leave::uuid_of;
 use kickcache_daemon::offline::outdated::{Asked, Outdated, outdated};
-use kickcache_daemon::plan::{CachePlan, CacheUsage};
+use kickcache_daemon::plan::{CachePlan, CacheUsage, Unserved};
 use kickcache_daemon::serve::config::{OriginMove, Replacement, StatePlace};
 use kickcache_daemon::serve::notes::{Chosen, check_readable};
 use kickcache_daemon::state::{OriginRecord, StateStore};
 use kickcache_units::show_bytes;
 
-use crate::cli::leave::check_origin;
+use crate::cli::leave::{GoOn, check_origin, leave_missed};
 use crate::cli::unserved::leave_unserved;
 
 /// Drops what is old, durably. Volumes of which old blocks are dirty are taken from the plan, unless these may be lost.
 pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
-    leave_unreadable(cache, state)?;
+    leave_unreadable(cache, state);
+    if !cache.replaces {
+        let uuid = uuid_of(&cache.device);
+        leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
+    }
     let asked = cache.volumes.iter().filter_map(|volume| {
         Some(Asked {
             name: &volume.name,
@@ -40,7 +45,8 @@ pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow
     if cache.replaces {
         give_up_missed(cache, state, &needed)?;
     }
-    refuse(cache, &needed)
+    refuse(cache, &needed);
+    Ok(())
 }
 
 /// The user goes on without what another cache device holds of these volumes, once their old blocks are dealt with.
@@ -72,7 +78,7 @@ fn drop_blocks(device: &Path, volume: &Outdated) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn refuse(cache: &mut CachePlan, needed: &[Outdated]) -> anyhow::Result<()> {
+fn refuse(cache: &mut CachePlan, needed: &[Outdated]) {
     let device = cache.device.display().to_string();
     let sentence = |volume: &'_ Outdated| {
         let (name, since, blocks) = (&volume.name, &volume.since, volume.shown());
@@ -82,25 +88,24 @@ fn refuse(cache: &mut CachePlan, needed: &[Outdated]) -> anyhow::Result<()> {
              the origin has (kickcache drain {name} --cache {device} --accept-older)"
         )
     };
-    let refused: Vec<_> = needed.iter().map(|volume| (volume.name.as_str(), sentence(volume))).collect();
-    leave_unserved(cache, &refused)
+    let refused = needed.iter().map(|volume| Unserved { name: volume.name.clone(), why: sentence(volume) });
+    leave_unserved(cache, refused.collect());
 }
 
 /// Takes volumes from the plan whose notes cannot be read; the others are served.
-fn leave_unreadable(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
-    let StatePlace::Directory(directory) = state else { return Ok(()) };
+fn leave_unreadable(cache: &mut CachePlan, state: &StatePlace) {
+    let StatePlace::Directory(directory) = state else { return };
     let store = StateStore::new(directory);
     let device = cache.device.clone();
     let chosen = Chosen { path: &device, uuid: None, replacement: replacement(cache) };
     let mut refused = Vec::new();
     for volume in &cache.volumes {
         let Ok(identity) = identity_of(&volume.origin) else { continue };
-        if let Err(error) = check_readable(&store, chosen, &identity) {
-            refused.push((volume.name.clone(), error));
+        if let Err(why) = check_readable(&store, chosen, &identity) {
+            refused.push(Unserved { name: volume.name.clone(), why });
         }
     }
-    let refused: Vec<_> = refused.iter().map(|(name, error)| (name.as_str(), error.clone())).collect();
-    leave_unserved(cache, &refused)
+    leave_unserved(cache, refused);
 }
 
 fn replacement(cache: &CachePlan) -> Replacement {

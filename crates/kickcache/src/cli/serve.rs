@@ -146,7 +146,7 @@ pub(crate) struct ServeArgs {
     /// --origin-no-flush=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_no_flush: Vec<String>,
-    /// Serve the origins alone, as when the cache device is gone for good; refused if it holds dirty blocks
+    /// Serve the origins alone, as when the cache device is gone for good; volumes with dirty blocks are not served
     ///
     /// What the cache device holds of these volumes is dropped: it would be old. With several cache devices say which:
     /// --without-cache=/dev/nvme0n1p4
@@ -251,6 +251,7 @@ impl ServeArgs {
                 usage: CacheUsage::Used,
                 replaces: false,
                 volumes: vec![volume],
+                unserved: Vec::new(),
             }],
         })
     }

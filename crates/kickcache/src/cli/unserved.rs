@@ -1,18 +1,36 @@
 //! Volumes that are taken from a plan, each with a sentence; the others are served.
 
 use anyhow::bail;
-use kickcache_daemon::plan::CachePlan;
+use kickcache_daemon::plan::{CachePlan, ServePlan, Unserved};
 
-/// Takes volumes from a plan, given by their names and why. That none is left is an error.
-pub(super) fn leave_unserved(cache: &mut CachePlan, refused: &[(&str, String)]) -> anyhow::Result<()> {
-    let sentence = |(name, why): &(&str, String)| format!("volume {name} is not served: {why}");
-    cache.volumes.retain(|served| refused.iter().all(|(name, _)| served.name != *name));
-    match refused {
-        [] => Ok(()),
-        [first, ..] if cache.volumes.is_empty() => bail!(sentence(first)),
-        refused => {
-            refused.iter().for_each(|volume| tracing::error!("{}", sentence(volume)));
-            Ok(())
-        }
+/// Takes volumes from the plan.
+pub(super) fn leave_unserved(cache: &mut CachePlan, refused: Vec<Unserved>) {
+    cache.volumes.retain(|served| refused.iter().all(|volume| volume.name != served.name));
+    cache.unserved.extend(refused);
+}
+
+/// Takes what was left unserved out of the plan, and the cache devices that have no volume any more, and says it.
+///
+/// # Errors
+/// If no volume is left at all.
+pub(super) fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<Unserved>> {
+    let unserved: Vec<Unserved> =
+        plan.caches.iter_mut().flat_map(|cache| std::mem::take(&mut cache.unserved)).collect();
+    plan.caches.retain(|cache| !cache.volumes.is_empty());
+    let (first, others) = match unserved.split_first() {
+        Some((first, others)) if plan.caches.is_empty() => (Some(first), others),
+        Some(_) | None => (None, unserved.as_slice()),
+    };
+    others.iter().for_each(|volume| tracing::error!("volume {} is not served: {}", volume.name, volume.why));
+    match first {
+        Some(volume) => bail!("volume {} is not served: {}", volume.name, volume.why),
+        None => Ok(unserved),
+    }
+}
+
+/// At the end, when the log of the start is long ago.
+pub(super) fn tell_again(unserved: &[Unserved]) {
+    for volume in unserved {
+        tracing::warn!("volume {} was not served: {}", volume.name, volume.why);
     }
 }

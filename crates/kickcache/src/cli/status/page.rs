@@ -60,6 +60,13 @@ impl Page<'_> {
                 }
             }
         }
+        if !report.unserved.is_empty() {
+            writeln!(out)?;
+        }
+        for volume in &report.unserved {
+            let text = format!("{}: NOT SERVED: {}", volume.name, volume.why);
+            self.line(out, &text, Tone::Bad, colour)?;
+        }
         Ok(())
     }
 

@@ -94,6 +94,7 @@ fn report(reads: u64) -> Report {
         uptime_seconds: 4000.0,
         io_engine: "io_uring".into(),
         caches: vec![cache],
+        unserved: Vec::new(),
     }
 }
 

@@ -1,0 +1,139 @@
+//! A volume that cannot be served, beside one that can: the other one is served, and it is said why.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use crate::bad_input::refused;
+use crate::daemon::{Daemon, KICKCACHE, Spec};
+use crate::pair::{NAMES, Pair};
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, tools};
+
+/// Dirty blocks of sevens for the origin of `one` on another cache device, which is noted.
+fn dirty_elsewhere(scratch: &Scratch, pair: &Pair) -> PathBuf {
+    let other = scratch.path("other");
+    let daemon = Spec { mode: "write-back", ..pair.one_with(&other) }.start();
+    daemon.connect().write(MIB, &[7; 65536]);
+    daemon.stop();
+    other
+}
+
+/// `one` is not served, for a reason that names these; `two` is.
+fn one_is_left(pair: &Pair, flags: &[&str], named: &[&str]) {
+    let daemon = pair.start(flags, &["two"]);
+    let mut client = pair.client("two");
+    client.write(0, &[2; 4096]);
+    assert_eq!(client.read(0, 4096), [2; 4096]);
+    drop(client);
+    let said = daemon.log();
+    assert!(said.contains("volume one is not served: "), "{said}");
+    let status = daemon.status();
+    let unserved = status["unserved"].as_array().unwrap();
+    assert!(unserved.len() == 1 && unserved[0]["name"] == "one", "{status}");
+    let page = daemon.control(&["status"]).replace("\n    ", " ");
+    for part in named {
+        assert!(said.contains(part), "the log has no `{part}`: {said}");
+        assert!(unserved[0]["why"].as_str().unwrap().contains(part), "no `{part}`: {status}");
+        assert!(page.contains(part), "no `{part}`: {page}");
+    }
+    assert!(page.contains("one: NOT SERVED: "), "{page}");
+    let asked = ["drain", "one", "--control", pair.spec.control().to_str().unwrap()].map(str::to_owned);
+    let output = tools::output(KICKCACHE, asked);
+    let answer = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && answer.contains("not served: "), "{answer}");
+    ends(daemon);
+}
+
+/// The end of the daemon is one in order, and says it once more.
+fn ends(daemon: Daemon) {
+    let path = daemon.spec.dir.join("daemon.log");
+    let before = fs::metadata(&path).unwrap().len();
+    daemon.stop();
+    let said = fs::read_to_string(&path).unwrap().split_off(usize::try_from(before).unwrap());
+    assert!(said.contains("volume one was not served: "), "{said}");
+}
+
+/// Both are served once the other cache device was drained as it was said.
+fn both_after_drain(pair: &Pair, other: &str, flags: &[&str]) {
+    tools::run(KICKCACHE, ["drain", "v", "--cache", other]);
+    let daemon = pair.start(flags, &NAMES);
+    assert_eq!(pair.client("one").read(MIB, 65536), [7; 65536]);
+    assert_eq!(pair.client("two").read(0, 4096), [2; 4096]);
+    daemon.stop();
+}
+
+#[test]
+fn a_volume_that_is_dirty_on_another_cache_device_is_left() {
+    need_kickcache!();
+    for (mode, was_served) in [("write-back", true), ("write-through", false)] {
+        let scratch = Scratch::new();
+        let pair = Pair::new(&scratch, mode);
+        if was_served {
+            pair.start(&[], &NAMES).stop();
+        }
+        let other = dirty_elsewhere(&scratch, &pair);
+        let other = other.to_str().unwrap();
+        one_is_left(&pair, &[], &[&format!("kickcache drain v --cache {other}"), "--new-cache"]);
+        both_after_drain(&pair, other, &[]);
+    }
+}
+
+#[test]
+fn it_is_left_without_a_cache_device_too() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let pair = Pair::new(&scratch, "write-back");
+    pair.start(&[], &NAMES).stop();
+    let other = dirty_elsewhere(&scratch, &pair);
+    let other = other.to_str().unwrap();
+    let named = [&format!("kickcache drain v --cache {other}"), "--lose-dirty"];
+    one_is_left(&pair, &["--without-cache"], &named);
+    // And beside a cache device out of service.
+    let file = File::options().write(true).open(&pair.spec.cache).unwrap();
+    file.write_all_at(&[0x5a; 100], 16_384 + 20).unwrap();
+    one_is_left(&pair, &[], &named);
+    both_after_drain(&pair, other, &[]);
+}
+
+#[test]
+fn a_volume_that_is_dirty_on_the_cache_device_that_is_left_out_stays_behind_alone() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let pair = Pair::new(&scratch, "write-back");
+    let daemon = pair.start(&[], &NAMES);
+    pair.client("two").write(0, &[2; 4096]);
+    daemon.control(&["drain", "two", "--wait"]);
+    pair.client("one").write(MIB, &[7; 65536]);
+    daemon.stop();
+    let drain = format!("kickcache drain one --cache {}", pair.spec.cache.display());
+    one_is_left(&pair, &["--without-cache"], &["16 blocks of one are dirty", &drain, "--lose-dirty"]);
+    // Unreadable: nobody knows, but of the other one it is noted that its origin lacks nothing.
+    let kept = scratch.path("kept");
+    fs::rename(&pair.spec.cache, &kept).unwrap();
+    one_is_left(&pair, &["--without-cache"], &["cannot be read", "--lose-dirty"]);
+    fs::rename(&kept, &pair.spec.cache).unwrap();
+    let daemon = pair.start(&[], &NAMES);
+    assert_eq!(pair.client("one").read(MIB, 65536), [7; 65536]);
+    assert_eq!(pair.client("two").read(0, 4096), [2; 4096]);
+    daemon.stop();
+}
+
+#[test]
+fn a_cache_device_whose_only_volume_is_left_does_not_end_the_start() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let pair = Pair::new(&scratch, "write-back");
+    let caches = ["one", "two"].map(|name| {
+        let device = scratch.path(&format!("cache of {name}"));
+        format!("[[cache]]\ndevice = \"{}\"\nsize = \"8M\"\n{}", device.display(), pair.volume(name))
+    });
+    pair.configure(&caches.concat());
+    let other = dirty_elsewhere(&scratch, &pair);
+    let drain = format!("kickcache drain v --cache {}", other.display());
+    one_is_left(&pair, &[], &[&drain]);
+    // With nothing left to serve, the start ends with that sentence.
+    pair.configure(&caches[0]);
+    let said = refused("nothing to serve", &pair.arguments(&[]));
+    assert!(said.contains(&drain), "{said}");
+}

@@ -1,0 +1,84 @@
+//! Two volumes, `one` and `two`, behind one cache device.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::client::Client;
+use crate::daemon::{Daemon, KICKCACHE, Spec, guarded};
+use crate::scratch::{MIB, Scratch};
+
+pub(crate) const NAMES: [&str; 2] = ["one", "two"];
+
+/// Their configuration file, and what stands beside it.
+pub(crate) struct Pair {
+    dir: PathBuf,
+    /// The cache device in the file, and the control socket. Its origin is that of `one`.
+    pub(crate) spec: Spec,
+}
+
+impl Pair {
+    pub(crate) fn new(scratch: &Scratch, mode: &'static str) -> Pair {
+        let spec = Spec::new(scratch, &scratch.sparse("one", 8 * MIB), mode, "8M");
+        scratch.sparse("two", 8 * MIB);
+        let pair = Pair { dir: scratch.dir().into(), spec };
+        let cache = format!("[[cache]]\ndevice = \"{}\"\nsize = \"8M\"\n", pair.spec.cache.display());
+        pair.configure(&(cache + &pair.volume("one") + &pair.volume("two")));
+        pair
+    }
+
+    /// The part of the file that is about a volume.
+    pub(crate) fn volume(&self, name: &str) -> String {
+        format!(
+            "[[cache.volume]]\nname = \"{name}\"\nmode = \"{}\"\norigin = \"{}\"\nnbd = [\"unix:{}\"]\n",
+            self.spec.mode,
+            self.origin(name).display(),
+            self.socket(name).display()
+        )
+    }
+
+    /// Replaces the caches in the file.
+    pub(crate) fn configure(&self, caches: &str) {
+        let control = self.spec.control();
+        fs::write(self.file(), format!("control = \"{}\"\n{caches}", control.display())).unwrap();
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.join("pair.toml")
+    }
+
+    pub(crate) fn origin(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    pub(crate) fn socket(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.sock"))
+    }
+
+    pub(crate) fn arguments(&self, flags: &[&str]) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["serve".into(), "--config".into(), self.file().into()];
+        arguments.extend(flags.iter().map(Into::into));
+        arguments
+    }
+
+    /// Starts a daemon that serves these volumes, and no others.
+    pub(crate) fn start(&self, flags: &[&str], names: &[&str]) -> Daemon {
+        let command = guarded(KICKCACHE, self.arguments(flags));
+        let sockets: Vec<PathBuf> = names.iter().map(|name| self.socket(name)).collect();
+        let daemon = Daemon::start(command, self.spec.clone(), &sockets);
+        for name in NAMES.iter().filter(|name| !names.contains(name)) {
+            assert!(!self.socket(name).exists(), "{name} is served: {}", daemon.log());
+        }
+        daemon
+    }
+
+    pub(crate) fn client(&self, name: &str) -> Client {
+        Client::connect(&self.socket(name), name).unwrap()
+    }
+
+    /// The origin of `one` alone, served as the volume `v` with a cache device of its own.
+    pub(crate) fn one_with(&self, cache: &Path) -> Spec {
+        let extra = vec!["--new-cache".into()];
+        Spec { cache: cache.into(), extra, ..self.spec.clone() }
+    }
+}
