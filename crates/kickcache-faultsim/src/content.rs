@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use crc_fast::CrcAlgorithm;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Checksum, VolumeId};
 
-use crate::payload::index;
+use crate::index::index;
 
 /// Bytes that carry one stamp; client extents are multiples of it.
 pub const UNIT: usize = 32;

@@ -6,7 +6,8 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE};
 use kickcache_random::Random;
 
 use crate::content::Block;
-use crate::payload::{Payload, copy, index};
+use crate::index::index;
+use crate::payload::{Payload, copy};
 
 /// A write that a power cut may undo.
 #[derive(Clone, Debug)]

@@ -20,6 +20,7 @@
 pub mod content;
 pub mod device;
 pub mod host;
+mod index;
 pub mod memory;
 mod operation;
 pub mod oracle;

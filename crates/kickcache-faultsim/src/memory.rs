@@ -7,7 +7,8 @@ use kickcache_engine::request::RequestId;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Checksum};
 
 use crate::content::Block;
-use crate::payload::{Payload, copy, index};
+use crate::index::index;
+use crate::payload::{Payload, copy};
 
 /// What an operation in flight does with memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,8 @@ use kickcache_engine::format::mark::MARK_OFFSETS;
 use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
-use crate::plan::Aim;
+use crate::memory::Access;
+use crate::plan::aim::Aim;
 
 /// A number for the kind of an operation.
 pub(crate) fn kind(operation: &DeviceOperation) -> u64 {
@@ -74,6 +75,22 @@ pub(crate) fn device_and_flush(operation: &DeviceOperation) -> (Device, bool) {
         | DeviceOperation::NoteOutOfService { .. }
         | DeviceOperation::Copy { .. }
         | DeviceOperation::Zero { .. } => (Device::Cache, false),
+    }
+}
+
+/// The memory that an operation uses while it is in flight, and how.
+pub(crate) fn memory_of(operation: &DeviceOperation) -> Option<(&[Piece], Access)> {
+    match operation {
+        DeviceOperation::Read { pieces, .. } => Some((pieces.as_slice(), Access::Target)),
+        DeviceOperation::Write { pieces, .. } => Some((pieces.as_slice(), Access::Source)),
+        DeviceOperation::WriteMetadata { pieces, .. } => Some((pieces, Access::Source)),
+        DeviceOperation::ReadMetadata { .. }
+        | DeviceOperation::Flush { .. }
+        | DeviceOperation::Discard { .. }
+        | DeviceOperation::WriteZeroes { .. }
+        | DeviceOperation::NoteOutOfService { .. }
+        | DeviceOperation::Copy { .. }
+        | DeviceOperation::Zero { .. } => None,
     }
 }
 

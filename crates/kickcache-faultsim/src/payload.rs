@@ -3,11 +3,7 @@
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, Checksum, VolumeId};
 
 use crate::content::{Block, Version};
-
-/// A number of bytes as an index.
-pub(crate) fn index(number: u64) -> usize {
-    usize::try_from(number).expect("simulated devices are small")
-}
+use crate::index::index;
 
 /// Copies bytes between runs of blocks, from a byte of one to a byte of the other.
 pub fn copy(from: (&[Block], usize), to: (&mut [Block], usize), mut length: usize) {

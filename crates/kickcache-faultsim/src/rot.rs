@@ -12,7 +12,7 @@ use kickcache_random::Random;
 
 use crate::content::Block;
 use crate::device::SimulatedDevice;
-use crate::payload::index;
+use crate::index::index;
 
 /// Blocks that rot at a time, at most.
 const BLOCKS_MAX: u64 = 4;

@@ -5,9 +5,9 @@ use kickcache_random::Random;
 
 use crate::content::Block;
 use crate::device::SimulatedDevice;
+use crate::index::index;
 use crate::oracle::book::INITIAL;
 use crate::oracle::cells::CHUNK;
-use crate::payload::index;
 use crate::plan::Plan;
 
 /// Which chunks of an origin hold data before the run.

@@ -6,7 +6,8 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE, VolumeId};
 use kickcache_random::Random;
 
 use crate::content::UNIT_SIZE;
-use crate::plan::{Plan, Shape, Weights};
+use crate::plan::Plan;
+use crate::plan::load::{Shape, Weights};
 
 /// A request that a client wants to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,46 +1,14 @@
 //! What a device, or the driver's memory, may be asked for.
 
-use kickcache_engine::device::{Device, DeviceOperation, Piece};
-use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE};
+use kickcache_engine::device::Device;
+use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 
-use crate::host::{Devices, Host, InFlight};
+use crate::host::claim::Claim;
+use crate::host::in_flight::InFlight;
+use crate::host::{Devices, Host};
 use crate::memory::Access;
+use crate::operation::memory_of;
 use crate::subject::Subject;
-
-/// The memory that an operation uses while it is in flight, and how.
-pub(super) fn memory_of(operation: &DeviceOperation) -> Option<(&[Piece], Access)> {
-    match operation {
-        DeviceOperation::Read { pieces, .. } => Some((pieces.as_slice(), Access::Target)),
-        DeviceOperation::Write { pieces, .. } => Some((pieces.as_slice(), Access::Source)),
-        DeviceOperation::WriteMetadata { pieces, .. } => Some((pieces, Access::Source)),
-        DeviceOperation::ReadMetadata { .. }
-        | DeviceOperation::Flush { .. }
-        | DeviceOperation::Discard { .. }
-        | DeviceOperation::WriteZeroes { .. }
-        | DeviceOperation::NoteOutOfService { .. }
-        | DeviceOperation::Copy { .. }
-        | DeviceOperation::Zero { .. } => None,
-    }
-}
-
-/// What a submission in flight uses of its device. Kept apart from the submissions: all are looked at for each new one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Claim {
-    id: u64,
-    device: Device,
-    extent: ByteExtent,
-    writes: bool,
-}
-
-impl Claim {
-    fn clashes(&self, flight: &InFlight) -> bool {
-        let both_write = self.writes && flight.writes;
-        let one_writes = self.writes || flight.writes;
-        self.device == flight.device
-            && overlap(self.extent, flight.extent)
-            && (both_write || (flight.device == Device::Cache && one_writes))
-    }
-}
 
 impl<E: Subject> Host<E> {
     /// Checks a submission and takes the memory that it uses.
@@ -92,9 +60,8 @@ impl<E: Subject> Host<E> {
 
     /// Notes what a submission on its way uses of its device.
     fn claim(&mut self, flight: &InFlight) {
-        let InFlight { id, device, extent, writes, .. } = *flight;
         if !flight.is_flush {
-            self.claims.push(Claim { id, device, extent, writes });
+            self.claims.push(Claim::new(flight));
         }
     }
 
@@ -104,8 +71,4 @@ impl<E: Subject> Host<E> {
             self.claims.swap_remove(place);
         }
     }
-}
-
-const fn overlap(one: ByteExtent, other: ByteExtent) -> bool {
-    one.start < other.start + other.length && other.start < one.start + one.length
 }

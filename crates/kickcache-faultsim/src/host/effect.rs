@@ -5,9 +5,11 @@ use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SECTOR_SIZE, 
 
 use crate::content::Block;
 use crate::device::SimulatedDevice;
-use crate::host::{Devices, Host, InFlight, Progress, Surroundings};
+use crate::host::in_flight::{InFlight, Progress};
+use crate::host::{Devices, Host, Surroundings};
+use crate::index::index;
 use crate::operation::is_durable;
-use crate::payload::{Payload, index};
+use crate::payload::Payload;
 use crate::subject::Subject;
 
 impl<E: Subject> Host<E> {

@@ -2,8 +2,10 @@
 
 pub mod bad_spots;
 mod border;
+mod claim;
 mod effect;
 mod forgotten;
+mod in_flight;
 
 use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Submission, SubmissionId,
@@ -11,18 +13,21 @@ use kickcache_engine::device::{
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::request::{Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{ByteExtent, Checksum, VolumeId, VolumeSet};
+use kickcache_engine::units::VolumeSet;
 use kickcache_random::Random;
 
-use crate::device::{FlushTicket, SimulatedDevice, WriteTicket};
+use crate::device::SimulatedDevice;
 use crate::host::bad_spots::BadSpots;
-use crate::host::border::{Claim, memory_of};
+use crate::host::claim::Claim;
 use crate::host::forgotten::Forgotten;
+use crate::host::in_flight::{InFlight, Progress};
 use crate::memory::DriverMemory;
-use crate::operation::{describe, device_and_flush, extent_of, is_durable, is_write, kind, metadata_part};
+use crate::operation::{describe, is_durable, kind, memory_of, metadata_part};
 use crate::payload::Payload;
+use crate::plan::Plan;
+use crate::plan::aim::Aim;
 use crate::plan::faults::{Faults, Outage, Trouble};
-use crate::plan::{Aim, Latency, Plan};
+use crate::plan::latency::Latency;
 use crate::queue::{Event, Queue};
 use crate::report::Injected;
 use crate::subject::Subject;
@@ -47,52 +52,6 @@ impl Devices {
         match device {
             Device::Cache => &mut self.cache,
             Device::Origin(volume) => &mut self.origins[usize::from(volume.get())],
-        }
-    }
-}
-
-/// How far a submission is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Progress {
-    Submitted,
-    Wrote(WriteTicket),
-    Flushing(FlushTicket),
-    Done,
-    Failed(DeviceError),
-}
-
-/// A submission that has not ended.
-#[derive(Clone, Debug)]
-struct InFlight {
-    id: u64,
-    operation: DeviceOperation,
-    device: Device,
-    extent: ByteExtent,
-    is_flush: bool,
-    writes: bool,
-    progress: Progress,
-    checksums: Vec<Checksum>,
-    bytes: Vec<u8>,
-}
-
-impl InFlight {
-    fn new(id: u64, operation: DeviceOperation) -> InFlight {
-        let (device, is_flush) = device_and_flush(&operation);
-        let (extent, writes) = (extent_of(&operation), is_write(&operation));
-        let (progress, checksums, bytes) = (Progress::Submitted, Vec::new(), Vec::new());
-        InFlight { id, operation, device, extent, is_flush, writes, progress, checksums, bytes }
-    }
-
-    /// Whether the host is to remember something; no device is asked.
-    fn is_note(&self) -> bool {
-        matches!(self.operation, DeviceOperation::NoteOutOfService { .. })
-    }
-
-    /// The volume whose origin failed to flush.
-    fn forgetful_origin(&self) -> Option<VolumeId> {
-        match (self.device, &self.progress) {
-            (Device::Origin(volume), Progress::Failed(_)) if self.is_flush => Some(volume),
-            _ => None,
         }
     }
 }

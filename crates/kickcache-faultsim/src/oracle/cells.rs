@@ -4,9 +4,9 @@
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE, VolumeId};
 
 use crate::content::{Block, UNIT_SIZE, Version};
+use crate::index::index;
 use crate::oracle::book::INITIAL;
 use crate::oracle::register::Register;
-use crate::payload::index;
 
 /// Sectors of a block.
 const SECTORS: usize = 8;

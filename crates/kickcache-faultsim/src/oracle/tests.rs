@@ -1,6 +1,6 @@
 use super::*;
+use crate::index::index;
 use crate::oracle::cells::CHUNK;
-use crate::payload::index;
 
 const VOLUME: VolumeId = VolumeId::new(0);
 

@@ -5,8 +5,12 @@ use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use kickcache_random::Random;
 
+use crate::plan::Plan;
+use crate::plan::aim::Aim;
 use crate::plan::faults::{Damage, Faults, LongTrouble, Trouble};
-use crate::plan::{Aim, Latency, Plan, Shape, draw_mode};
+use crate::plan::latency::Latency;
+use crate::plan::load::Shape;
+use crate::plan::mode::draw_mode;
 
 /// Turns some plans into one that aims at something.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {

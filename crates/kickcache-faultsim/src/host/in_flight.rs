@@ -1,0 +1,54 @@
+//! A submission of the engine that has not ended.
+
+use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
+use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
+
+use crate::device::{FlushTicket, WriteTicket};
+use crate::operation::{device_and_flush, extent_of, is_write};
+
+/// How far a submission is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Progress {
+    Submitted,
+    Wrote(WriteTicket),
+    Flushing(FlushTicket),
+    Done,
+    Failed(DeviceError),
+}
+
+/// A submission that has not ended.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight {
+    pub(super) id: u64,
+    pub(super) operation: DeviceOperation,
+    pub(super) device: Device,
+    pub(super) extent: ByteExtent,
+    pub(super) is_flush: bool,
+    pub(super) writes: bool,
+    pub(super) progress: Progress,
+    pub(super) checksums: Vec<Checksum>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl InFlight {
+    /// A submission that has just come.
+    pub(super) fn new(id: u64, operation: DeviceOperation) -> InFlight {
+        let (device, is_flush) = device_and_flush(&operation);
+        let (extent, writes) = (extent_of(&operation), is_write(&operation));
+        let (progress, checksums, bytes) = (Progress::Submitted, Vec::new(), Vec::new());
+        InFlight { id, operation, device, extent, is_flush, writes, progress, checksums, bytes }
+    }
+
+    /// Whether the host is to remember something; no device is asked.
+    pub(super) fn is_note(&self) -> bool {
+        matches!(self.operation, DeviceOperation::NoteOutOfService { .. })
+    }
+
+    /// The volume whose origin failed to flush.
+    pub(super) fn forgetful_origin(&self) -> Option<VolumeId> {
+        match (self.device, &self.progress) {
+            (Device::Origin(volume), Progress::Failed(_)) if self.is_flush => Some(volume),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Draws the plan of a seed.
+
+use kickcache_engine::config::{
+    Admission, EngineSettings, OriginOffload, RottedLog, Service, VolumeSettings,
+};
+use kickcache_engine::time::Duration;
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use kickcache_random::Random;
+
+use crate::plan::aim::Aim;
+use crate::plan::ends::Ends;
+use crate::plan::faults::{self, Damage, Faults};
+use crate::plan::latency::Latency;
+use crate::plan::load::{Shape, Weights};
+use crate::plan::mode::draw_mode;
+use crate::plan::pick::{pick, swarm};
+use crate::plan::{Plan, focus};
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn draw(random: &mut Random) -> Plan {
+        let volume_count = pick(random, &[1, 1, 2, 3]);
+        let origin_sizes: Vec<u64> = (0..volume_count).map(|_| draw_origin_size(random)).collect();
+        let volumes = (0..volume_count).map(|number| draw_volume(random, VolumeId::new(number))).collect();
+        let faults = if random.chance(400) { faults::draw(random) } else { Faults::default() };
+        let ends = draw_ends(random);
+        let (requests, lives) = draw_lives(random);
+        let mut plan = Plan {
+            cache_size: pick(random, &[8 << 20, 9_000_000, 12 << 20, 16 << 20]),
+            cache_junk: random.chance(250),
+            origin_sizes,
+            filled_permille: pick(random, &[0, 300, 700]),
+            settings: draw_settings(random),
+            volumes,
+            mode_changes: random.chance(400),
+            drains: random.chance(300),
+            clients: pick(random, &[1, 2, 4, 8, 16]),
+            pause: Duration::from_micros(pick(random, &[0, 10, 200, 5_000])),
+            long_pause_permille: swarm(random, 1, 10),
+            absent_permille: swarm(random, 200, 600),
+            requests,
+            // A damaged block of a segment without a summary looks like a torn one to recovery.
+            lives: if faults.damage == Damage::default() { lives } else { 1 },
+            weights: draw_weights(random),
+            shape: draw_shape(random),
+            cache_latency: draw_latency(random, 200),
+            origin_latency: draw_latency(random, 8_000),
+            faults,
+            ends,
+            atomic_unit: pick(random, &[512, 4_096]),
+            checks_every: pick(random, &[256, 1_024, 4_096]),
+            wait_max: None,
+        };
+        focus::draw(&mut plan, random);
+        // What a dead process had written past the cache is nowhere else: an origin that lets go of it when its flush
+        // fails leaves a cached copy that differs from the origin after a power cut.
+        plan.faults.origin.forgets &= plan.ends.kill == 0;
+        if random.clone().below(30) == 7 {
+            focus::spoil(&mut plan, &mut random.clone());
+        }
+        // Without a draw of its own: what follows stays as it is for each seed.
+        if random.clone().below(8) == 0 {
+            plan.settings.origin_offload = OriginOffload::Forced;
+        }
+        plan
+    }
+}
+
+fn millis(random: &mut Random, choices: &[u64]) -> Duration {
+    Duration::from_millis(pick(random, choices))
+}
+
+fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
+    let low = random.within(1, 300);
+    let high = random.within(low, 700);
+    VolumeSettings {
+        volume,
+        mode: draw_mode(random),
+        admission: pick(random, &[Admission::Pressure, Admission::Always, Admission::SecondTouch]),
+        sequential_cutoff: pick(random, &[None, Some(64 << 10), Some(1 << 20), Some(4 << 20)]),
+        fill_window_max: BLOCK_SIZE << random.within(0, 8),
+        dirty_low: u16::try_from(low).expect("small"),
+        dirty_high: u16::try_from(high).expect("small"),
+        dirty_limit: u16::try_from(random.within(high, 900)).expect("small"),
+        idle_after: millis(random, &[1, 20, 500, 5_000]),
+    }
+}
+
+fn draw_settings(random: &mut Random) -> EngineSettings {
+    EngineSettings {
+        pool_pages: pick(random, &[512, 1_024, 2_048]),
+        fill_linger: millis(random, &[0, 1, 20, 200]),
+        origin_flush_after: millis(random, &[1, 50, 500, 2_000]),
+        rotted_log: RottedLog::Refused,
+        service: Service::In,
+        origin_offload: OriginOffload::Proven,
+    }
+}
+
+fn draw_weights(random: &mut Random) -> Weights {
+    Weights {
+        read: random.within(20, 100),
+        write: random.within(20, 100),
+        flush: swarm(random, 1, 20),
+        discard: swarm(random, 1, 15),
+        zeroes: swarm(random, 1, 15),
+        promote: swarm(random, 1, 15),
+        durable_permille: pick(random, &[0, 0, 50, 300, 900]),
+    }
+}
+
+fn draw_shape(random: &mut Random) -> Shape {
+    Shape {
+        length_max: pick(random, &[4 << 10, 16 << 10, 64 << 10, 64 << 10, 256 << 10, 1 << 20]),
+        sector_permille: swarm(random, 10, 500),
+        unaligned_permille: swarm(random, 10, 300),
+        hot_permille: pick(random, &[0, 500, 800, 950]),
+        hot_blocks: pick(random, &[4, 16, 64, 256]),
+        sequential_permille: swarm(random, 50, 400),
+    }
+}
+
+fn draw_latency(random: &mut Random, base_micros: u64) -> Latency {
+    let base = random.within(base_micros / 4 + 1, base_micros);
+    Latency {
+        base: Duration::from_micros(base),
+        mean: Duration::from_micros(random.within(1, base * 4)),
+        stall_permille: swarm(random, 1, 20),
+    }
+}
+
+fn draw_ends(random: &mut Random) -> Ends {
+    Ends {
+        power_cut: pick(random, &[0, 300, 600, 900]),
+        kill: pick(random, &[0, 200, 400]),
+        kill_then_cut: pick(random, &[0, 300]),
+        aim: Aim::Anything,
+        during_verify: 0,
+        during_recovery: pick(random, &[0, 200, 500]),
+        verify: pick(random, &[200, 600, 1_000]),
+    }
+}
+
+/// Requests of a life and lives: some runs hardly do anything but crash.
+fn draw_lives(random: &mut Random) -> (u64, u64) {
+    if random.chance(300) {
+        return (random.within(3, 30), random.within(8, 24));
+    }
+    (random.within(20, 200), random.within(1, 8))
+}
+
+/// A size of 4 to 16 MiB, now and then 64 MiB.
+fn draw_origin_size(random: &mut Random) -> u64 {
+    let blocks = if random.chance(100) { 16_384 } else { random.within(1_024, 4_096) };
+    blocks * BLOCK_SIZE
+}

@@ -1,0 +1,27 @@
+//! How long simulated devices take.
+
+use kickcache_engine::time::Duration;
+use kickcache_random::Random;
+
+/// How long submissions of a device take.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Latency {
+    /// Shortest.
+    pub base: Duration,
+    /// Mean of what comes on top.
+    pub mean: Duration,
+    /// Probability in 1/1000 of a stall of 100 times the mean.
+    pub stall_permille: u64,
+}
+
+impl Latency {
+    /// The time of one submission of so many bytes.
+    pub fn draw(&self, random: &mut Random, bytes: u64) -> Duration {
+        let scale = if random.chance(self.stall_permille) { 100.0 } else { 1.0 };
+        #[expect(clippy::cast_precision_loss, reason = "means are short")]
+        let extra = random.exponential(self.mean.as_nanos() as f64 * scale);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and short")]
+        let extra = extra as u64;
+        Duration::from_nanos(self.base.as_nanos() + extra + bytes / 2)
+    }
+}

@@ -1,0 +1,13 @@
+//! Draws that several parts of a plan need.
+
+use kickcache_random::Random;
+
+/// One of some choices.
+pub(super) fn pick<T: Copy>(random: &mut Random, choices: &[T]) -> T {
+    choices[random.index(choices.len())]
+}
+
+/// A feature that is off in about half of the runs.
+pub(super) fn swarm(random: &mut Random, low: u64, high: u64) -> u64 {
+    if random.chance(500) { 0 } else { random.within(low, high) }
+}
