@@ -13,13 +13,14 @@ use crate::driver::device::identity_of;
 use crate::extents::show_extents;
 use crate::offline::change::{DirtyBlocks, detach};
 use crate::offline::outdated::{Asked, Outdated, outdated};
-use crate::offline::standing::{Incomplete, complete, forget_dirty, out_of_service};
-use crate::offline::{EXTENTS_SHOWN, OfflineError};
+use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
+use crate::offline::{Contents, EXTENTS_SHOWN, OfflineError};
 use crate::serve::config::{
     CacheConfig, CacheService, OriginCache, OriginFlush, OriginMove, OriginSource, Replacement, ServerConfig,
     StatePlace, VolumeConfig,
 };
 use crate::serve::error::ServeError;
+use crate::serve::older_copy::older_copy;
 use crate::serve::overtaken::{missed, note_written_without};
 use crate::serve::server::{Server, ServerHandle};
 use crate::signals;
@@ -80,26 +81,14 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     let contents = super::read(plan.cache)?;
     let record = choose(&contents.superblock, plan)?;
     let origin = plan.origin.map_or_else(|| origin_path(record), Path::to_path_buf);
-    let standing = out_of_service(plan.cache, plan.state, &[])?;
-    let service = match &standing {
-        None => CacheService::InService,
-        Some(standing) => match standing.incomplete.iter().find(|volume| volume.name == record.name) {
-            None => return Ok(Drained { name: record.name.clone(), origin, bytes: 0 }),
-            Some(_) if plan.older == OlderBlocks::Accept => CacheService::WrittenBackOnly,
-            Some(volume) => return Err(older(plan.cache, volume)),
-        },
+    let name = record.name.clone();
+    let Some(age) = age(plan, &contents, record, &origin)? else {
+        return Ok(Drained { name, origin, bytes: 0 });
     };
-    let outdated = find_outdated(plan, record, &origin)?;
-    let service = match (&standing, &outdated) {
-        (None, Some(volume)) if volume.dirty.is_empty() => {
-            return Ok(Drained { name: record.name.clone(), origin, bytes: 0 });
-        }
-        (None, Some(volume)) if plan.older == OlderBlocks::Refuse => {
-            return Err(overtaken(plan.cache, volume));
-        }
-        // Nothing but what is dirty is written, no clean block between.
-        (None, Some(_)) => CacheService::WrittenBackOnly,
-        (Some(_), _) | (None, None) => service,
+    // Nothing but what is dirty is written over what may be newer, no clean block between.
+    let service = match age {
+        Age::Current => CacheService::InService,
+        Age::OutOfService(_) | Age::Overtaken | Age::Copy => CacheService::WrittenBackOnly,
     };
     if service == CacheService::WrittenBackOnly {
         let identity = identity_of(&origin).map_err(ServeError::from)?;
@@ -113,14 +102,17 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     let ended = watch(&handle, record, progress);
     handle.stop();
     handle.join()?;
-    let name = record.name.clone();
     match ended? {
         End::Drained(bytes) => {
-            if let Some(standing) = standing {
-                complete(plan.cache, plan.state, &standing, std::slice::from_ref(&name))?;
-                forget_dirty(plan.state, &standing, std::slice::from_ref(&name))?;
-            } else if outdated.is_some() {
-                detach(plan.cache, &name, DirtyBlocks::Lose)?;
+            match age {
+                Age::OutOfService(standing) => {
+                    complete(plan.cache, plan.state, &standing, std::slice::from_ref(&name))?;
+                    forget_dirty(plan.state, &standing, std::slice::from_ref(&name))?;
+                }
+                Age::Overtaken => {
+                    detach(plan.cache, &name, DirtyBlocks::Lose)?;
+                }
+                Age::Current | Age::Copy => {}
             }
             Ok(Drained { name, origin, bytes })
         }
@@ -131,6 +123,48 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
             let blocks = extents.iter().map(|extent| extent.length / BLOCK_SIZE).sum();
             Err(OfflineError::Undrained { name, blocks, extents, why })
         }
+    }
+}
+
+/// Whether what is dirty may be older than what the origin has.
+enum Age {
+    /// It is newer.
+    Current,
+    /// The cache device is out of service.
+    OutOfService(Standing),
+    /// The origin was served past the cache device.
+    Overtaken,
+    /// The cache device is an older copy.
+    Copy,
+}
+
+/// How old the dirty blocks of a volume may be; `None` if there is nothing to write back.
+fn age(
+    plan: DrainPlan<'_>,
+    contents: &Contents,
+    record: &VolumeRecord,
+    origin: &Path,
+) -> Result<Option<Age>, OfflineError> {
+    let may_be_older = plan.older == OlderBlocks::Accept;
+    if let Some(copy) = older_copy(plan.state, &contents.superblock) {
+        if !may_be_older {
+            return Err(OfflineError::OlderCopy { path: plan.cache.into(), copy });
+        }
+        let is_dirty = contents.dirty.iter().any(|(id, dirty)| *id == record.id && !dirty.is_empty());
+        return Ok(is_dirty.then_some(Age::Copy));
+    }
+    if let Some(standing) = out_of_service(plan.cache, plan.state, &[])? {
+        return match standing.incomplete.iter().find(|volume| volume.name == record.name) {
+            None => Ok(None),
+            Some(_) if may_be_older => Ok(Some(Age::OutOfService(standing))),
+            Some(volume) => Err(older(plan.cache, volume)),
+        };
+    }
+    match find_outdated(plan, record, origin)? {
+        None => Ok(Some(Age::Current)),
+        Some(volume) if volume.dirty.is_empty() => Ok(None),
+        Some(_) if may_be_older => Ok(Some(Age::Overtaken)),
+        Some(volume) => Err(overtaken(plan.cache, &volume)),
     }
 }
 

@@ -80,6 +80,7 @@ fn superblock_value(offset: u64, decoded: Result<Superblock, kickcache_engine::e
         "offset": offset,
         "uuid": hexadecimal(&superblock.uuid),
         "epoch": superblock.epoch,
+        "starts": superblock.starts,
         "device_bytes": geometry.device_size,
         "journal_bytes": geometry.journal_size,
         "segment_bytes": geometry.segment_size,

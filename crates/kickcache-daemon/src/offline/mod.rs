@@ -9,6 +9,7 @@ pub mod check;
 pub mod drain;
 pub mod dump;
 pub mod leave;
+pub mod older_copy;
 pub mod outdated;
 mod source;
 pub mod standing;
@@ -25,6 +26,7 @@ use crate::extents::{extents, show_extents};
 use crate::offline::books::Books;
 use crate::offline::source::Source;
 use crate::serve::error::ServeError;
+use crate::serve::older_copy::OlderCopy;
 use crate::serve::overtaken::ServedSince;
 use crate::state::StateError;
 
@@ -99,6 +101,14 @@ pub enum OfflineError {
         since: ServedSince,
         /// Which blocks.
         what: String,
+    },
+    /// It is older than what is noted of it.
+    #[error("{}: {copy}", .path.display())]
+    OlderCopy {
+        /// The device.
+        path: PathBuf,
+        /// What was found.
+        copy: OlderCopy,
     },
     /// Another cache device may hold what the origin lacks.
     #[error(

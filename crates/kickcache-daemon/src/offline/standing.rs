@@ -78,7 +78,7 @@ fn of_readable(
         let is_complete = found.as_ref().is_some_and(Vec::is_empty);
         Some(Incomplete { name: name(id)?, extents: found }).filter(|_| !is_complete)
     });
-    let cache = CacheRecord::new(superblock.uuid, path);
+    let cache = CacheRecord::new(superblock, path);
     Ok(Some(Standing { cache, incomplete: incomplete.collect(), doubt: noted.doubt }))
 }
 

@@ -12,6 +12,7 @@ mod guests;
 mod input;
 mod listener;
 pub mod notes;
+pub mod older_copy;
 mod outbox;
 pub mod overtaken;
 pub mod prepare;

@@ -167,12 +167,12 @@ impl Notes {
     /// Notes which cache device each origin has, durably, before anything is served.
     pub(crate) fn begin(
         place: &StatePlace,
-        (uuid, path): ([u8; 16], &Path),
+        (superblock, path): (&Superblock, &Path),
         volumes: &[(VolumeId, Candidate<'_>)],
     ) -> Result<Notes, ServeError> {
         let store = open(place);
         let known = store.as_ref().and_then(|store| store.as_ref().ok());
-        let cache = CacheRecord::new(uuid, path.into());
+        let cache = CacheRecord::new(superblock, path.into());
         let cache_before = known.and_then(|store| store.cache(&cache.uuid).ok()?);
         let note = |(id, volume): &(VolumeId, Candidate<'_>)| {
             let before = known.and_then(|store| store.origin(volume.identity).ok()?);
@@ -296,10 +296,13 @@ pub(crate) fn keep_out_of_service(
     cache: &CacheRecord,
     incomplete: Vec<String>,
 ) -> Result<(), StateError> {
-    let before = store.cache(&cache.uuid).ok().flatten().and_then(|record| record.out_of_service);
+    let before = store.cache(&cache.uuid).ok().flatten();
+    let starts = before.as_ref().map_or(0, |record| record.starts).max(cache.starts);
+    let before = before.and_then(|record| record.out_of_service);
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let since = before.map_or_else(now, |before| before.since);
     store.keep_cache(&CacheRecord {
+        starts,
         out_of_service: Some(OutOfService { since, incomplete }),
         ..cache.clone()
     })

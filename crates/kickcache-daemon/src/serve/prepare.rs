@@ -24,6 +24,7 @@ use crate::serve::config::{
 use crate::serve::error::ServeError;
 use crate::serve::listener;
 use crate::serve::notes::{self, Candidate, Chosen, Notes};
+use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::overtaken::{note_written_without, served_since};
 use crate::state::{StateError, StateStore, uuid_text};
 
@@ -131,10 +132,11 @@ impl Looked {
         let mut notes = None;
         let path = cache.file.path().to_path_buf();
         if config.service == CacheService::InService {
+            cache.count_start(noted_start(state, &cache.superblock));
             cache.store()?;
             let noted: Vec<_> =
                 volumes.iter().map(|volume| (volume.settings.volume, candidate(volume))).collect();
-            let begun = Arc::new(Notes::begin(state, (cache.superblock.uuid, &path), &noted)?);
+            let begun = Arc::new(Notes::begin(state, (&cache.superblock, &path), &noted)?);
             made.notes(Arc::clone(&begun));
             notes = Some(begun);
         }
@@ -202,7 +204,13 @@ pub(crate) fn candidate(volume: &OpenVolume) -> Candidate<'_> {
 fn check_service(device: &CacheDevice, config: &CacheConfig, state: &StatePlace) -> Result<(), ServeError> {
     let refuse = |error: StateError| ServeError::Cache { path: config.path.clone(), what: error.to_string() };
     let noted = noted(state, &device.superblock).map_err(refuse)?;
-    if config.service != CacheService::InService || together(device.service(), noted.incomplete).is_none() {
+    if config.service != CacheService::InService {
+        return Ok(());
+    }
+    if let Some(copy) = older_copy(state, &device.superblock) {
+        return Err(ServeError::Cache { path: config.path.clone(), what: copy.to_string() });
+    }
+    if together(device.service(), noted.incomplete).is_none() {
         return Ok(());
     }
     let out = "it is out of service, and what it holds is old; format it before it is used again".to_owned();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kickcache_engine::format::superblock::Superblock;
 use serde::{Deserialize, Serialize};
 
 /// Version of the files.
@@ -36,6 +37,10 @@ pub struct CacheRecord {
     pub uuid: String,
     /// Where it was.
     pub path: PathBuf,
+    /// The number of its last start, as it stands in its superblock: a device with a lower one is an older copy. 0 if that is
+    /// not known.
+    #[serde(default)]
+    pub starts: u64,
     /// Whether it must not be used any more.
     #[serde(default)]
     pub out_of_service: Option<OutOfService>,
@@ -85,8 +90,9 @@ impl OriginRecord {
 
 impl CacheRecord {
     /// The record of a cache device that is in service.
-    pub fn new(uuid: [u8; 16], path: PathBuf) -> CacheRecord {
-        CacheRecord { version: VERSION, uuid: uuid_text(uuid), path, out_of_service: None }
+    pub fn new(superblock: &Superblock, path: PathBuf) -> CacheRecord {
+        let uuid = uuid_text(superblock.uuid);
+        CacheRecord { version: VERSION, uuid, path, starts: superblock.starts, out_of_service: None }
     }
 }
 

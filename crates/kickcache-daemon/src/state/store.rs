@@ -168,7 +168,7 @@ impl StateStore {
     }
 
     /// Forgets a cache device, and that origins may lack what it held; that they were served with it stays: what another
-    /// one holds of them is old.
+    /// one holds of them is old, and so is a copy of this one.
     ///
     /// # Errors
     /// If a record cannot be replaced or removed.
@@ -176,7 +176,18 @@ impl StateStore {
         for record in self.origins()?.records.into_iter().filter(|record| record.cache_uuid == uuid) {
             self.keep_origin(&OriginRecord { may_be_dirty: false, ..record })?;
         }
-        self.remove_cache(uuid)
+        match self.cache(uuid) {
+            Ok(Some(record)) if record.starts > 0 => {
+                let starts = record.starts + 1;
+                self.keep_cache(&CacheRecord { starts, out_of_service: None, ..record })
+            }
+            Ok(_) | Err(_) => self.remove_cache(uuid),
+        }
+    }
+
+    /// Where the record of a cache device stands.
+    pub fn cache_note(&self, uuid: &str) -> PathBuf {
+        self.cache_path(uuid)
     }
 
     /// Removes the record of a cache device, and nothing else.

@@ -1,3 +1,6 @@
+use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+use kickcache_engine::format::superblock::Superblock;
+
 use super::*;
 
 fn store() -> (tempfile::TempDir, StateStore) {
@@ -7,7 +10,7 @@ fn store() -> (tempfile::TempDir, StateStore) {
 }
 
 fn cache() -> CacheRecord {
-    CacheRecord::new([0xa5; 16], "/c".into())
+    CacheRecord::new(&Superblock::new([0xa5; 16], DEVICE_SIZE_MIN).unwrap(), "/c".into())
 }
 
 #[test]

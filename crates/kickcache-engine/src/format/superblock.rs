@@ -48,6 +48,9 @@ pub struct Superblock {
     pub uuid: [u8; 16],
     /// Grows with every change; the copy with the larger epoch wins.
     pub epoch: u64,
+    /// Number of the start: 1 when the device is formatted, and one more whenever it is going to be served. 0 on devices that
+    /// only programs served which do not count.
+    pub starts: u64,
     /// The layout.
     pub geometry: Geometry,
     /// The volumes.
@@ -64,6 +67,7 @@ impl Superblock {
             version: FORMAT_VERSION,
             uuid,
             epoch: 1,
+            starts: 1,
             geometry: Geometry::for_device(device_size)?,
             volumes: Vec::new(),
         })
@@ -107,6 +111,7 @@ impl Superblock {
         writer.put_u64(self.geometry.journal_size);
         writer.put_u32(self.geometry.segment_count);
         writer.put_u32(u32::try_from(self.volumes.len()).expect("at most 16 volumes"));
+        writer.put_u64(self.starts);
         for (number, volume) in self.volumes.iter().enumerate() {
             writer.skip_to(number.saturating_mul(VOLUME_BYTES).saturating_add(VOLUMES_AT));
             volume.put(&mut writer);
@@ -246,7 +251,8 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Sup
     let journal_size = reader.take_u64()?;
     let segment_count = reader.take_u32()?;
     let count = usize::try_from(reader.take_u32()?).ok()?;
-    if count > VOLUME_COUNT_MAX {
+    let starts = reader.take_u64()?;
+    if count > VOLUME_COUNT_MAX || starts >= SEQUENCE_LIMIT {
         return None;
     }
     let table = bytes.get(VOLUMES_AT..)?;
@@ -259,7 +265,7 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Sup
         return None;
     }
     let geometry = Geometry { device_size, segment_size, segment_count, journal_size };
-    Some(Superblock { version, uuid, epoch, geometry, volumes })
+    Some(Superblock { version, uuid, epoch, starts, geometry, volumes })
 }
 
 fn newest(first: Superblock, second: Superblock) -> Result<Superblock, Error> {

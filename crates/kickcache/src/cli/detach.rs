@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
+use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::out_of_service;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::state::{OriginRecord, StateStore, uuid_text};
@@ -47,8 +48,10 @@ impl DetachArgs {
             let out = OfflineError::OutOfService(self.cache.clone());
             return Err(anyhow::Error::from(standing.doubt.map_or(out, OfflineError::State)).into());
         }
+        let is_copy = older_copy_at(&self.cache, &state).is_some();
         let done = detach(&self.cache, &self.volume, dirty).map_err(anyhow::Error::from)?;
-        if let StatePlace::Directory(directory) = &state {
+        // What an older copy loses says nothing of the newer one.
+        if let (StatePlace::Directory(directory), false) = (&state, is_copy) {
             // That the origin was served with it stays: what another cache device holds of it is old. A note that cannot be
             // read is left to those who serve the origin.
             let store = StateStore::new(directory);

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::prepare::noted;
@@ -46,10 +47,13 @@ impl FormatArgs {
         let overwrite = if self.force { Overwrite::Allow } else { Overwrite::Refuse };
         let size = self.size.map(Size::bytes);
         let state = self.state.place();
+        let is_copy = older_copy_at(&self.cache, &state).is_some();
         let made =
             CacheDevice::format_noted(&self.cache, size, overwrite, &|old| noted_incomplete(&state, old));
         let made = made.map_err(anyhow::Error::from)?;
-        if let (StatePlace::Directory(directory), Some(old)) = (&state, made.replaced) {
+        // The newer one stays noted when an older copy of it is formatted.
+        let replaced = made.replaced.filter(|_| !is_copy);
+        if let (StatePlace::Directory(directory), Some(old)) = (&state, replaced) {
             let forgotten = StateStore::new(directory).forget_cache(&uuid_text(old));
             forgotten.context("the cache device was formatted, but is still noted as it was")?;
         }

@@ -2,9 +2,11 @@
 
 use kickcache_daemon::driver::device::identity_of;
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
+use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
 use kickcache_daemon::plan::{CachePlan, CacheUsage, Unserved, VolumePlan};
 use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::older_copy::OlderCopy;
 use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::cli::leave::{GoOn, leave_missed, leave_out};
@@ -14,6 +16,11 @@ use crate::cli::unserved::leave_unserved;
 /// Leaves a cache device that is out of service, or that the user wants left out. Of the first, volumes whose dirty blocks
 /// are on it alone are taken from the plan, unless these may be lost.
 pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
+    let is_left_by_order = cache.usage == CacheUsage::LeftOutLosingDirty;
+    if let Some(copy) = older_copy_at(&cache.device, state).filter(|_| !is_left_by_order) {
+        refuse_copy(cache, &copy);
+        return Ok(());
+    }
     // What does not exist and may be made is not the device that went out of service.
     let is_new = cache.size.is_some() && !cache.device.exists();
     let identities: Vec<String> =
@@ -66,6 +73,19 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
     cache.usage = CacheUsage::LeftOut;
     let names: Vec<String> = cache.volumes.iter().map(|volume| volume.name.clone()).collect();
     Ok(forget_dirty(state, &standing, &names)?)
+}
+
+/// An older copy has nothing that can be trusted, of any volume, and may lack what the newer one has dirty.
+fn refuse_copy(cache: &mut CachePlan, copy: &OlderCopy) {
+    let why = match cache.usage {
+        CacheUsage::LeftOut => format!("{}: {copy}, or say --lose-dirty", cache.device.display()),
+        CacheUsage::Used | CacheUsage::UsedLosingDirty | CacheUsage::LeftOutLosingDirty => {
+            format!("{}: {copy}", cache.device.display())
+        }
+    };
+    let refused = cache.volumes.iter().map(|volume| Unserved { name: volume.name.clone(), why: why.clone() });
+    let refused = refused.collect();
+    leave_unserved(cache, refused);
 }
 
 fn lose(

@@ -37,6 +37,7 @@ mod mounted_kills;
 mod neighbours;
 mod no_flush;
 mod offline_tools;
+mod older_copy;
 mod one_of_two;
 mod out_of_service;
 mod pair;

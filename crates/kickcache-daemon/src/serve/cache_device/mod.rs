@@ -132,6 +132,13 @@ impl CacheDevice {
         Ok(id)
     }
 
+    /// Gives the start that is about to come its number: above that of the last one here, and of the last one that is noted
+    /// elsewhere.
+    pub(crate) fn count_start(&mut self, noted: u64) {
+        self.superblock.starts = self.superblock.starts.max(noted) + 1;
+        self.is_changed = true;
+    }
+
     /// Writes the superblock if it was changed: over the older copy first, so that a power cut leaves one good copy.
     ///
     /// # Errors

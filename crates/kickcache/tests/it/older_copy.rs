@@ -1,0 +1,216 @@
+//! An older copy of a cache device, as a snapshot that was restored or a file that was copied back: it is not served, and
+//! nothing on it is trusted.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::bad_input::{refused, unchanged};
+use crate::daemon::{KICKCACHE, Spec, VOLUME};
+use crate::damaged_notes::note;
+use crate::out_of_service::crc32c;
+use crate::pair::{NAMES, Pair};
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, tools};
+
+const BLOCK: usize = 4096;
+
+fn spec(scratch: &Scratch) -> Spec {
+    let extra = ["--admission", "always"].map(Into::into).to_vec();
+    Spec { extra, ..Spec::new(scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "8M") }
+}
+
+fn write(spec: &Spec, byte: u8) {
+    let daemon = spec.start();
+    daemon.connect().write(0, &[byte; 16 * BLOCK]);
+    daemon.stop();
+}
+
+fn reads(spec: &Spec, byte: u8) {
+    let daemon = spec.start();
+    assert_eq!(daemon.connect().read(0, 65536), [byte; 65536]);
+    daemon.stop();
+}
+
+/// A cache device with dirty blocks of ones was copied, and written to since: blocks of twos, on the origin as well if they
+/// were drained.
+fn copied(scratch: &Scratch, is_drained: bool) -> (Spec, PathBuf) {
+    let spec = spec(scratch);
+    write(&spec, 1);
+    let copy = scratch.path("copy");
+    fs::copy(&spec.cache, &copy).unwrap();
+    write(&spec, 2);
+    if is_drained {
+        tools::run(KICKCACHE, ["drain", "--cache", spec.cache.to_str().unwrap()]);
+    }
+    (spec, copy)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn and(spec: &Spec, more: &[&str]) -> Vec<OsString> {
+    let mut arguments = spec.arguments();
+    arguments.extend(more.iter().map(Into::into));
+    arguments
+}
+
+/// Start numbers of both copies of the superblock.
+fn starts(cache: &Path) -> [u64; 2] {
+    [0, 512 << 10].map(|at| {
+        let mut bytes = [0; 8];
+        File::open(cache).unwrap().read_exact_at(&mut bytes, at + 72).unwrap();
+        u64::from_le_bytes(bytes)
+    })
+}
+
+fn set_starts(cache: &Path, starts: u64) {
+    let file = File::options().read(true).write(true).open(cache).unwrap();
+    for at in [0, 512 << 10] {
+        let mut bytes = vec![0; 16_384];
+        file.read_exact_at(&mut bytes, at).unwrap();
+        bytes[72..80].copy_from_slice(&starts.to_le_bytes());
+        bytes[8..12].fill(0);
+        let sum = crc32c(&bytes);
+        bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        file.write_all_at(&bytes, at).unwrap();
+    }
+}
+
+fn noted() -> u64 {
+    let record: Value = serde_json::from_slice(&fs::read(note("cache-")).unwrap()).unwrap();
+    record["starts"].as_u64().unwrap()
+}
+
+#[test]
+fn an_older_copy_is_refused_in_the_newer_ones_place_and_the_newer_one_goes_on() {
+    need_kickcache!();
+    for is_drained in [true, false] {
+        let scratch = Scratch::new();
+        let (spec, copy) = copied(&scratch, is_drained);
+        let newer = scratch.path("newer");
+        fs::rename(&spec.cache, &newer).unwrap();
+        fs::rename(&copy, &spec.cache).unwrap();
+        let (old, new) = (starts(&spec.cache)[0], noted());
+        assert!(old < new && starts(&newer) == [new; 2], "{old} {new}");
+        let numbers = format!("its last start is number {old}, and number {new} is noted");
+        let drain: Vec<OsString> = ["drain", VOLUME, "--cache", text(&spec.cache)].map(Into::into).to_vec();
+        let cases = [
+            spec.arguments(),
+            and(&spec, &["--new-cache"]),
+            and(&spec, &["--lose-dirty"]),
+            and(&spec, &["--without-cache"]),
+            drain,
+        ];
+        for arguments in cases {
+            let said = unchanged("an older copy", &[&spec.cache, &spec.origin, &note("origin-")], || {
+                refused("an older copy", &arguments)
+            });
+            for part in [&numbers, "older copy", "--accept-older", "format --force", text(&note("cache-"))] {
+                assert!(said.contains(part), "{arguments:?}: no `{part}`: {said}");
+            }
+        }
+        // Removing its volume makes it no newer, and says nothing of the newer one.
+        tools::run(KICKCACHE, ["detach", text(&spec.cache), VOLUME, "--lose-dirty"]);
+        assert!(refused("an older copy", &spec.arguments()).contains("older copy"));
+        fs::rename(&newer, &spec.cache).unwrap();
+        reads(&spec, 2);
+    }
+}
+
+#[test]
+fn dirty_blocks_of_an_older_copy_are_written_back_by_order_and_it_is_formatted() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let (spec, copy) = copied(&scratch, true);
+    assert_eq!(fs::read(&spec.origin).unwrap()[..16 * BLOCK], [2; 16 * BLOCK]);
+    fs::copy(&copy, &spec.cache).unwrap();
+    tools::run(KICKCACHE, ["drain", "--cache", text(&spec.cache), "--accept-older"]);
+    assert_eq!(fs::read(&spec.origin).unwrap()[..16 * BLOCK], [1; 16 * BLOCK]);
+    assert!(refused("an older copy", &spec.arguments()).contains("older copy"));
+    tools::run(KICKCACHE, ["format", text(&spec.cache), "--force"]);
+    reads(&spec, 1);
+}
+
+/// A cache that is gone for good does not come back from a copy.
+#[test]
+fn a_copy_of_what_was_formatted_since_is_refused() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch);
+    write(&spec, 1);
+    let copy = scratch.path("copy");
+    fs::copy(&spec.cache, &copy).unwrap();
+    tools::run(KICKCACHE, ["drain", "--cache", text(&spec.cache)]);
+    tools::run(KICKCACHE, ["format", text(&spec.cache), "--force"]);
+    fs::rename(&copy, &spec.cache).unwrap();
+    assert!(refused("a copy", &spec.arguments()).contains("older copy"));
+}
+
+#[test]
+fn formatting_an_older_copy_leaves_the_newer_one_noted() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let (spec, copy) = copied(&scratch, false);
+    tools::run(KICKCACHE, ["format", text(&copy), "--force"]);
+    let other = Spec { cache: copy, ..spec.clone() };
+    let said = refused("a new cache", &other.arguments());
+    assert!(said.contains("--new-cache") && said.contains(text(&spec.cache)), "{said}");
+    reads(&spec, 2);
+}
+
+/// The number on the device is raised first: a crash before it is noted, a lost note, and a start that failed refuse no
+/// device. Neither do programs that do not count.
+#[test]
+fn a_device_with_a_higher_number_or_none_is_taken() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch);
+    write(&spec, 1);
+    let before = fs::read(note("cache-")).unwrap();
+    reads(&spec, 1);
+    fs::write(note("cache-"), before).unwrap();
+    assert!(starts(&spec.cache)[0] > noted());
+    reads(&spec, 1);
+    fs::remove_file(note("cache-")).unwrap();
+    reads(&spec, 1);
+    let live = std::os::unix::net::UnixListener::bind(spec.socket()).unwrap();
+    refused("a live socket", &spec.arguments());
+    drop(live);
+    reads(&spec, 1);
+    let last = noted();
+    assert_eq!(starts(&spec.cache), [last; 2]);
+    // As an earlier program leaves the superblock that changes it: what was copied before is older still.
+    let copy = scratch.path("copy");
+    fs::copy(&spec.cache, &copy).unwrap();
+    set_starts(&spec.cache, 0);
+    reads(&spec, 1);
+    assert_eq!((starts(&spec.cache), noted()), ([last + 1; 2], last + 1));
+    fs::rename(&copy, &spec.cache).unwrap();
+    assert!(refused("an older copy", &spec.arguments()).contains("older copy"));
+}
+
+#[test]
+fn an_older_copy_keeps_no_other_cache_device_from_being_served() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let pair = Pair::new(&scratch, "write-back");
+    let devices = NAMES.map(|name| scratch.path(&format!("cache of {name}")));
+    let caches = [0, 1].map(|at: usize| {
+        let volume = pair.volume(NAMES[at]);
+        format!("[[cache]]\ndevice = \"{}\"\nsize = \"8M\"\n{volume}", devices[at].display())
+    });
+    pair.configure(&caches.concat());
+    pair.start(&[], &NAMES).stop();
+    let copy = scratch.path("copy");
+    fs::copy(&devices[0], &copy).unwrap();
+    pair.start(&[], &NAMES).stop();
+    fs::rename(&copy, &devices[0]).unwrap();
+    let daemon = pair.start(&[], &["two"]);
+    assert!(daemon.log().contains("volume one is not served: "), "{}", daemon.log());
+    daemon.stop();
+}
