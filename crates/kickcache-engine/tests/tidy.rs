@@ -77,7 +77,7 @@ const CRATES: [(&str, &[&str]); 10] = [
 ];
 
 /// Who must not name whom: files below the first, the names, and why.
-const NEVERS: [(&str, &[&str], &str); 6] = [
+const NEVERS: [(&str, &[&str], &str); 9] = [
     ("crates/kickcache-engine/src/", &["std::"], "the engine names nothing above it"),
     ("crates/kickcache-engine/src/path/", &["crate::path::", "super::"], "a path never names another path"),
     (
@@ -101,6 +101,21 @@ const NEVERS: [(&str, &[&str], &str); 6] = [
             "crate::config",
         ],
         "the driver knows the engine only",
+    ),
+    (
+        "crates/kickcache-daemon/src/serve/event_loop/",
+        &["kickcache_nbd", "kickcache_vhost_user", "frontend::nbd", "frontend::vhost_user"],
+        "the loop knows front ends by their port only",
+    ),
+    (
+        "crates/kickcache-daemon/src/serve/frontend/nbd/",
+        &["kickcache_vhost_user", "frontend::vhost_user", "serve::event_loop"],
+        "a front end names neither another one nor the loop",
+    ),
+    (
+        "crates/kickcache-daemon/src/serve/frontend/vhost_user/",
+        &["kickcache_nbd", "frontend::nbd", "serve::event_loop"],
+        "a front end names neither another one nor the loop",
     ),
     (
         "crates/kickcache-daemon/src/control/",

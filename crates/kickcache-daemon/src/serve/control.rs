@@ -7,7 +7,6 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::stats::Status;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::VolumeId;
-use kickcache_nbd::ExportInfo;
 
 use crate::driver::executor::IoEngine;
 use crate::driver::fault::Fault;
@@ -88,17 +87,4 @@ pub struct VolumeInfo {
     pub origin: String,
     /// Whether clients may only read.
     pub read_only: bool,
-}
-
-impl VolumeInfo {
-    /// What NBD clients are told.
-    pub(crate) fn export(&self) -> ExportInfo {
-        ExportInfo {
-            name: self.name.clone(),
-            description: format!("{} behind a kickcache", self.origin),
-            size: self.size,
-            read_only: self.read_only,
-            rotational: false,
-        }
-    }
 }

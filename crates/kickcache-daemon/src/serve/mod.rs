@@ -1,19 +1,21 @@
-//! Serving: one thread with engine, driver and the connections of clients.
+//! Serving: one thread with engine, driver and front ends.
+//!
+//! [`config`] says what to serve; [`prepare`] opens it, `startup` makes a loop of it, `event_loop` runs, and [`server`] is what
+//! the rest of the program sees. `core` is what the loop shares with its front ends, which are in `frontend`. [`notes`],
+//! [`overtaken`], [`older_copy`] and [`cache_device`] are about what stands on devices and in the state directory before anybody is served.
 
-mod block_status;
 pub mod cache_device;
 mod cache_engine;
+mod complaints;
 pub mod config;
-mod connection;
 mod control;
+mod core;
 pub mod error;
 mod event_loop;
-mod guests;
-mod input;
-mod listener;
+mod frontend;
 pub mod notes;
 pub mod older_copy;
-mod outbox;
+mod out_of_service;
 pub mod overtaken;
 pub mod prepare;
 mod rate_limit;

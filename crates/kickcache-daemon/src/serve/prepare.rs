@@ -22,7 +22,7 @@ use crate::serve::config::{
     OriginSource, ServerConfig, StatePlace, VolumeConfig, WriteAccess,
 };
 use crate::serve::error::ServeError;
-use crate::serve::listener;
+use crate::serve::frontend::listener;
 use crate::serve::notes::{self, Candidate, Chosen, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::overtaken::{note_written_without, served_since};

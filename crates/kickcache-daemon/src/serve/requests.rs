@@ -1,35 +1,29 @@
-//! Requests in flight in the engine, and whose they are.
+//! Requests in flight in the engine, and whose they are: one table for all front ends.
 
-use kickcache_engine::request::RequestId;
+use kickcache_engine::request::{Operation, RequestId};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
-use kickcache_nbd::Command;
 
-/// Names a connection, and none that comes later in its place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ConnectionId {
-    pub(crate) index: u16,
-    pub(crate) generation: u32,
-}
+use crate::serve::frontend::nbd::request::NbdRequest;
+use crate::serve::frontend::vhost_user::request::VhostUserRequest;
 
 /// A request in flight.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct InFlight {
-    pub(crate) connection: ConnectionId,
-    pub(crate) command: Command,
     pub(crate) volume: VolumeId,
-    pub(crate) then: Then,
+    pub(crate) operation: Operation,
+    /// Of a read or write, those that are read or written.
+    pub(crate) bytes: u64,
     /// When it went to the engine.
     pub(crate) begun: Instant,
+    pub(crate) pending: Pending,
 }
 
-/// What follows when the engine has answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Then {
-    /// The reply to the client.
-    Reply,
-    /// A flush: the engine's discard is never durable by itself.
-    Flush,
+/// What a front end needs to answer a request, and which front end that is.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Nbd(NbdRequest),
+    VhostUser(VhostUserRequest),
 }
 
 /// The requests in flight, by the number that the buffers gave them.
@@ -43,7 +37,7 @@ impl Requests {
     pub(crate) fn insert(&mut self, id: RequestId, request: InFlight) {
         let index = index(id);
         if self.slots.len() <= index {
-            self.slots.resize(index + 1, None);
+            self.slots.resize_with(index + 1, || None);
         }
         let before = self.slots[index].replace(request);
         assert!(before.is_none(), "request {id:?} is in flight already");

@@ -9,26 +9,19 @@ use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::stats::{CacheHealth, Record};
 use kickcache_engine::time::earlier;
 use kickcache_engine::units::VolumeId;
-use kickcache_nbd::ExportInfo;
-use kickcache_vhost_user::Disk;
 
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
 use crate::serve::cache_engine::CacheEngine;
-use crate::serve::config::{
-    CacheService, Limits, NbdAddress, OriginContent, ServerConfig, TcpPolicy, VhostUserPort, VolumeConfig,
-    WriteAccess,
-};
+use crate::serve::config::{CacheService, Limits, OriginContent, ServerConfig, WriteAccess};
 use crate::serve::control::{Control, VolumeInfo};
+use crate::serve::core::{Core, Volume};
 use crate::serve::error::ServeError;
-use crate::serve::event_loop::{
-    Clients, Complaints, EventLoop, OutOfService, ServedListener, Stage, Volume, WhileServed,
-};
-use crate::serve::guests::{Guests, Port};
-use crate::serve::listener::Listener;
+use crate::serve::event_loop::EventLoop;
+use crate::serve::event_loop::dirty_notes::WhileServed;
+use crate::serve::frontend::{Addresses, Frontends};
+use crate::serve::out_of_service::OutOfService;
 use crate::serve::prepare::{self, OpenVolume, Prepared};
-use crate::serve::requests::Requests;
-use crate::serve::times::Times;
 use crate::serve::troubles::Troubles;
 use crate::wakeup::Wakeup;
 
@@ -39,7 +32,8 @@ pub(crate) fn start(
     wakeup: Arc<Wakeup>,
 ) -> Result<EventLoop<Engine>, ServeError> {
     prepare::check(&config)?;
-    let (configured, exports, ports) = split(config.volumes);
+    let mut configured = config.volumes;
+    let addresses = Addresses::take(&mut configured);
     let service = config.cache.service;
     let Prepared { path, superblock, cache, volumes, mut made, notes } = match service {
         CacheService::InService | CacheService::WrittenBackOnly => {
@@ -66,30 +60,19 @@ pub(crate) fn start(
     let clock = Clock::start();
     let engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
+    let core = Core::new(clock, engine, driver, infos, config.limits);
     let mut event_loop = EventLoop {
-        clock,
-        engine,
-        driver,
+        core,
+        frontends: Frontends::default(),
         cache: path,
         superblock,
         out_of_service,
         damaged: Vec::new(),
-        volumes: infos,
-        listeners: Vec::new(),
-        limits: config.limits,
         control,
         wakeup,
-        clients: Clients::default(),
-        guests: Guests::default(),
-        requests: Requests::default(),
-        stage: Stage::Serving,
-        checksums: Vec::new(),
-        accept_again: None,
-        complaints: Complaints::default(),
         troubles: Troubles::new(),
-        tell_wait: None,
-        times: Times::default(),
         notes,
+        tell_wait: None,
     };
     event_loop.recover()?;
     event_loop.begin_times();
@@ -98,8 +81,7 @@ pub(crate) fn start(
         CacheService::LeftOut | CacheService::WrittenBackOnly => {}
     }
     event_loop.note_dirty(WhileServed::Yes);
-    event_loop.listeners = open_listeners(exports, &event_loop.volumes, config.tcp)?;
-    event_loop.guests = open_ports(ports, &event_loop.volumes)?;
+    event_loop.frontends = Frontends::open(addresses, &event_loop.core.volumes, config.tcp)?;
     made.keep();
     Ok(event_loop)
 }
@@ -118,36 +100,38 @@ fn open_driver(
 impl<E: CacheEngine> EventLoop<E> {
     /// Lets the engine read its log back.
     fn recover(&mut self) -> Result<(), ServeError> {
-        let began = self.clock.now();
-        while self.engine.phase() == Phase::Recovering {
-            let now = self.clock.now();
+        let began = self.core.clock.now();
+        while self.core.engine.phase() == Phase::Recovering {
+            let now = self.core.clock.now();
             self.pump(now);
-            if self.engine.phase() != Phase::Recovering {
+            if self.core.engine.phase() != Phase::Recovering {
                 break;
             }
             self.tell_troubles(now);
-            let until =
-                earlier(self.engine.poll_timeout(), self.troubles.poll_timeout(self.driver.in_flight()));
-            self.driver.wait(now, until).map_err(ServeError::system("wait for the cache device"))?;
-            let now = self.clock.now();
-            if self.engine.poll_timeout().is_some_and(|due| due <= now) {
-                self.engine.handle_timeout(now);
+            let until = earlier(
+                self.core.engine.poll_timeout(),
+                self.troubles.poll_timeout(self.core.driver.in_flight()),
+            );
+            self.core.driver.wait(now, until).map_err(ServeError::system("wait for the cache device"))?;
+            let now = self.core.clock.now();
+            if self.core.engine.poll_timeout().is_some_and(|due| due <= now) {
+                self.core.engine.handle_timeout(now);
             }
         }
-        if let Phase::Failed(source) = self.engine.phase() {
+        if let Phase::Failed(source) = self.core.engine.phase() {
             return Err(ServeError::Engine { path: self.cache.clone(), source });
         }
         // The journal was read in large pieces; requests are rarely as large.
-        self.driver.buffers().allocator.trim();
-        let took = self.clock.now().since(began).as_nanos() / 1_000_000;
+        self.core.driver.buffers().allocator.trim();
+        let took = self.core.clock.now().since(began).as_nanos() / 1_000_000;
         tracing::info!("the log was read in {took} ms");
         Ok(())
     }
 
     /// A read-only origin cannot take what the cache holds for it.
     fn check_read_only(&self) -> Result<(), ServeError> {
-        let status = self.engine.status();
-        for volume in self.volumes.iter().filter(|volume| volume.info.read_only) {
+        let status = self.core.engine.status();
+        for volume in self.core.volumes.iter().filter(|volume| volume.info.read_only) {
             let found = status.volumes.iter().find(|found| found.volume == volume.info.id);
             let dirty = found.map_or(0, |found| found.dirty_blocks);
             if dirty > 0 {
@@ -165,7 +149,7 @@ impl<E: CacheEngine> EventLoop<E> {
 impl EventLoop<Engine> {
     /// Checks what the cache holds against what was said about the origins.
     fn check_cached(&mut self, changed: &[VolumeId]) -> Result<(), ServeError> {
-        let blocks: u64 = self.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
+        let blocks: u64 = self.core.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
         tracing::info!("{blocks} blocks are cached on {}", self.cache.display());
         self.check_read_only()?;
         changed.iter().try_for_each(|volume| self.drop_changed(*volume))
@@ -173,9 +157,9 @@ impl EventLoop<Engine> {
 
     /// Somebody else wrote to an origin: what is cached of it is forgotten, durably, before anybody reads it.
     fn drop_changed(&mut self, volume: VolumeId) -> Result<(), ServeError> {
-        let dirty = self.engine.dirty_blocks(volume).len();
+        let dirty = self.core.engine.dirty_blocks(volume).len();
         if dirty > 0 {
-            let found = self.volumes.iter().find(|found| found.info.id == volume);
+            let found = self.core.volumes.iter().find(|found| found.info.id == volume);
             let name = found.map(|found| found.info.name.clone()).unwrap_or_default();
             let what = format!(
                 "its origin was changed, but the cache holds {dirty} dirty blocks for it; drain them into the changed \
@@ -183,55 +167,23 @@ impl EventLoop<Engine> {
             );
             return Err(ServeError::Volume { name, what });
         }
-        let dropped = self.engine.cached_blocks(volume);
-        self.engine.drop_volume(volume);
-        while !self.engine.is_settled() {
-            let now = self.clock.now();
+        let dropped = self.core.engine.cached_blocks(volume);
+        self.core.engine.drop_volume(volume);
+        while !self.core.engine.is_settled() {
+            let now = self.core.clock.now();
             self.pump(now);
-            if !self.engine.is_settled() {
-                let until = self.engine.poll_timeout();
-                self.driver.wait(now, until).map_err(ServeError::system("wait for the cache device"))?;
+            if !self.core.engine.is_settled() {
+                let until = self.core.engine.poll_timeout();
+                self.core.driver.wait(now, until).map_err(ServeError::system("wait for the cache device"))?;
             }
         }
-        if self.engine.status().health != CacheHealth::Good {
+        if self.core.engine.status().health != CacheHealth::Good {
             let what = "it failed while it was written".into();
             return Err(ServeError::Cache { path: self.cache.clone(), what });
         }
         tracing::info!("the origin was changed: {dropped} cached blocks were dropped");
         Ok(())
     }
-}
-
-type Exports = Vec<(NbdAddress, usize)>;
-type Ports = Vec<(VhostUserPort, usize)>;
-
-/// Takes the addresses out of the volumes, each with the volume's place.
-fn split(volumes: Vec<VolumeConfig>) -> (Vec<VolumeConfig>, Exports, Ports) {
-    let (mut exports, mut ports) = (Vec::new(), Vec::new());
-    let configured = volumes.into_iter().enumerate().map(|(index, mut volume)| {
-        exports.extend(volume.exports.drain(..).map(|address| (address, index)));
-        ports.extend(volume.vhost_user.take().map(|port| (port, index)));
-        volume
-    });
-    let configured = configured.collect();
-    (configured, exports, ports)
-}
-
-/// One port for each volume that a guest may have.
-fn open_ports(ports: Ports, volumes: &[Volume]) -> Result<Guests, ServeError> {
-    let opened = ports.into_iter().map(|(port, volume)| {
-        let info = &volumes[volume].info;
-        let disk = Disk {
-            name: info.name.clone(),
-            size: info.size,
-            read_only: info.read_only,
-            block_size: port.block_size,
-        };
-        let listener = Listener::open_for_guest(port.address)?;
-        tracing::info!("vhost-user is served on {} for {}", listener.address, info.name);
-        Ok(Port::new(listener, disk, volume))
-    });
-    Ok(Guests::new(opened.collect::<Result<_, ServeError>>()?))
 }
 
 fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {
@@ -247,41 +199,4 @@ fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {
         (Volume { info, zeroes: volume.zeroes }, (Device::Origin(id), volume.medium))
     });
     described.unzip()
-}
-
-/// One listener for each address; an address that several volumes name serves them all.
-fn open_listeners(
-    exports: Exports,
-    volumes: &[Volume],
-    tcp: TcpPolicy,
-) -> Result<Vec<ServedListener>, ServeError> {
-    let mut grouped: Vec<(NbdAddress, Vec<usize>)> = Vec::new();
-    for (address, volume) in exports {
-        match grouped.iter_mut().find(|(known, _)| same_address(known, &address)) {
-            Some((_, members)) => members.push(volume),
-            None => grouped.push((address, vec![volume])),
-        }
-    }
-    grouped.into_iter().map(|(address, members)| open_listener(address, &members, volumes, tcp)).collect()
-}
-
-fn same_address(first: &NbdAddress, second: &NbdAddress) -> bool {
-    match (first, second) {
-        (NbdAddress::Unix(first), NbdAddress::Unix(second)) => first == second,
-        (NbdAddress::Tcp(first), NbdAddress::Tcp(second)) => first == second && first.port() != 0,
-        _ => false,
-    }
-}
-
-fn open_listener(
-    address: NbdAddress,
-    members: &[usize],
-    volumes: &[Volume],
-    tcp: TcpPolicy,
-) -> Result<ServedListener, ServeError> {
-    let listener = Listener::open(address, tcp)?;
-    let exports: Vec<ExportInfo> = members.iter().map(|&index| volumes[index].info.export()).collect();
-    let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
-    tracing::info!("NBD is served on {} for {}", listener.address, names.join(", "));
-    Ok(ServedListener { listener, exports: exports.into(), volumes: members.into(), watched: false })
 }

@@ -7,11 +7,11 @@ use kickcache_engine::device::Device;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
-use super::watched::Watched;
-use super::{EventLoop, Volume};
+use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
 use crate::serve::cache_engine::CacheEngine;
 use crate::serve::control::{Activities, Control, ServerStatus};
+use crate::serve::core::Volume;
 use crate::serve::error::ServeError;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -27,7 +27,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
             }
         }
-        self.driver.watch(self.wakeup.as_fd(), Watched::Control.key(), Interest::Readable);
+        self.core.driver.watch(self.wakeup.as_fd(), CONTROL_KEY, Interest::Readable);
     }
 
     /// An asker that is gone needs no answer.
@@ -36,29 +36,29 @@ impl<E: CacheEngine> EventLoop<E> {
             Control::Stop => self.begin_stop(now, "it was asked to"),
             Control::Status(answer) => drop(answer.send(self.status(now))),
             Control::SetMode(name, mode, answer) => {
-                let done = self.volume_id(&name).map(|id| self.engine.set_mode(now, id, mode));
+                let done = self.volume_id(&name).map(|id| self.core.engine.set_mode(now, id, mode));
                 drop(answer.send(done));
             }
             Control::Resize(name, answer) => drop(answer.send(self.resize(&name))),
             Control::Drain(name, answer) => {
-                let done = self.volume_id(&name).map(|id| self.engine.drain(now, id));
+                let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
                 drop(answer.send(done));
             }
         }
     }
 
     pub(super) fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {
-        let found = self.volumes.iter().find(|volume| volume.info.name == name);
+        let found = self.core.volumes.iter().find(|volume| volume.info.name == name);
         found.map(|volume| volume.info.id).ok_or_else(|| {
-            let names: Vec<&str> = self.volumes.iter().map(|volume| volume.info.name.as_str()).collect();
+            let names: Vec<&str> = self.core.volumes.iter().map(|volume| volume.info.name.as_str()).collect();
             let what = format!("it is not served here; served are: {}", names.join(", "));
             ServeError::Volume { name: name.into(), what }
         })
     }
 
     fn status(&mut self, now: Instant) -> ServerStatus {
-        let activities = self.volumes.iter().map(|volume| {
-            let times = self.times.of(volume.info.id);
+        let activities = self.core.volumes.iter().map(|volume| {
+            let times = self.core.times.of(volume.info.id);
             times.map_or_else(Activities::default, |times| Activities {
                 since_start: times.since_start(now),
                 recent: times.recent(now),
@@ -67,15 +67,15 @@ impl<E: CacheEngine> EventLoop<E> {
         let activities = activities.collect();
         let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
         ServerStatus {
-            io_engine: self.driver.io_engine(),
+            io_engine: self.core.driver.io_engine(),
             cache_trouble: self.trouble_of(now, Device::Cache),
             activities,
-            origin_troubles: self.volumes.iter().map(of_origin).collect(),
+            origin_troubles: self.core.volumes.iter().map(of_origin).collect(),
             cache: self.cache.clone(),
-            engine: self.engine.status(),
-            volumes: self.volumes.iter().map(|volume| volume.info.clone()).collect(),
-            connections: self.clients.count,
-            addresses: self.listeners.iter().map(|served| served.listener.address.clone()).collect(),
+            engine: self.core.engine.status(),
+            volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
+            connections: self.frontends.connection_count(),
+            addresses: self.frontends.addresses(),
         }
     }
 }

@@ -16,8 +16,8 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Brings the notes up to date: in write-back a volume that is served may become dirty at any time.
     pub(crate) fn note_dirty(&self, while_served: WhileServed) {
         let Some(notes) = &self.notes else { return };
-        for volume in self.engine.status().volumes {
-            let served = self.volumes.iter().find(|served| served.info.id == volume.volume);
+        for volume in self.core.engine.status().volumes {
+            let served = self.core.volumes.iter().find(|served| served.info.id == volume.volume);
             let is_writable = served.is_some_and(|served| !served.info.read_only);
             let writes_back =
                 is_writable && volume.mode == Mode::WriteBack && while_served == WhileServed::Yes;

@@ -7,20 +7,12 @@ use kickcache_engine::units::{BlockIndex, VolumeId};
 use super::EventLoop;
 use crate::extents::{EXTENTS_LOGGED, extents, show_extents};
 use crate::serve::cache_engine::CacheEngine;
-
-/// How far the log has told of a cache device that is out of service.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OutOfService {
-    /// Not at all.
-    Untold,
-    /// That it is, and that this is on record there.
-    Told(Record),
-}
+use crate::serve::out_of_service::OutOfService;
 
 impl<E: CacheEngine> EventLoop<E> {
     /// Says what a cache device held that went out of service. Once the daemon has ended, nobody else can.
     pub(super) fn tell_out_of_service(&mut self) {
-        let Some(record) = self.engine.record() else { return };
+        let Some(record) = self.core.engine.record() else { return };
         match self.out_of_service {
             OutOfService::Untold => self.tell_loss(),
             OutOfService::Told(told) if told == record || record == Record::Pending => return,
@@ -33,8 +25,8 @@ impl<E: CacheEngine> EventLoop<E> {
     fn tell_loss(&self) {
         let device = self.cache.display();
         let mut dirty = Vec::new();
-        for volume in &self.volumes {
-            let blocks = self.engine.unwritten_blocks(volume.info.id);
+        for volume in &self.core.volumes {
+            let blocks = self.core.engine.unwritten_blocks(volume.info.id);
             if !blocks.is_empty() {
                 dirty.push((volume.info.name.as_str(), blocks));
             }
@@ -57,12 +49,12 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Says which dirty blocks nobody can have any more, once each.
     pub(super) fn tell_damage(&mut self) {
-        let damaged = self.engine.damaged_blocks();
+        let damaged = self.core.engine.damaged_blocks();
         if damaged == self.damaged {
             return;
         }
         let device = self.cache.display();
-        for volume in &self.volumes {
+        for volume in &self.core.volumes {
             let is_new = |found: &&(VolumeId, BlockIndex)| {
                 found.0 == volume.info.id && self.damaged.binary_search(found).is_err()
             };

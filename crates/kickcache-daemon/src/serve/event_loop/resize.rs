@@ -13,7 +13,7 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn resize(&mut self, name: &str) -> Result<u64, ServeError> {
         let id = self.volume_id(name)?;
         let refuse = |what: String| ServeError::Volume { name: name.into(), what };
-        let size = match self.driver.file(Device::Origin(id)).map(|origin| origin.size_today()) {
+        let size = match self.core.driver.file(Device::Origin(id)).map(|origin| origin.size_today()) {
             Some(Ok(size)) => size,
             Some(Err(error)) => {
                 return Err(refuse(format!("the size of its origin cannot be found: {error}")));
@@ -26,26 +26,20 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         let grown = self.superblock.grow_volume(name, size);
         grown.map_err(|source| ServeError::Engine { path: self.cache.clone(), source })?;
-        if let Some(cache) = self.driver.file(Device::Cache) {
+        if let Some(cache) = self.core.driver.file(Device::Cache) {
             store_superblock(cache, &mut self.superblock)?;
         }
-        self.engine.grow_volume(id, size);
+        self.core.engine.grow_volume(id, size);
         self.tell_size(name, size);
         Ok(size)
     }
 
     fn tell_size(&mut self, name: &str, size: u64) {
-        for volume in self.volumes.iter_mut().filter(|volume| volume.info.name == name) {
-            volume.info.size = size;
-        }
-        for served in &mut self.listeners {
-            served.exports = served.volumes.iter().map(|&index| self.volumes[index].info.export()).collect();
-        }
-        for port in &mut self.guests.ports {
-            if self.volumes[port.volume].info.name == name {
-                port.device.resize(size);
-            }
-        }
+        let Some(index) = self.core.volumes.iter().position(|volume| volume.info.name == name) else {
+            return;
+        };
+        self.core.volumes[index].info.size = size;
+        self.frontends.resize(&self.core, index);
         tracing::info!("{name} has {size} bytes from here on");
     }
 }

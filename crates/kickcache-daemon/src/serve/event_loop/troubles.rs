@@ -13,7 +13,7 @@ use crate::serve::troubles::{FaultKind, SILENT_MIN, Silence, Tally, show_cause};
 impl<E: CacheEngine> EventLoop<E> {
     /// Tells of errors that came since the last call.
     pub(super) fn take_faults(&mut self, now: Instant) {
-        for fault in self.driver.take_faults() {
+        for fault in self.core.driver.take_faults() {
             if self.troubles.note(now, fault) {
                 tracing::error!("{}", self.show_fault(&fault));
             }
@@ -29,10 +29,10 @@ impl<E: CacheEngine> EventLoop<E> {
             self.tell_held(kind, held);
         }
         self.tell_damage();
-        let origins = self.volumes.iter().map(|volume| Device::Origin(volume.info.id));
+        let origins = self.core.volumes.iter().map(|volume| Device::Origin(volume.info.id));
         let devices: Vec<Device> = origins.chain(Some(Device::Cache)).collect();
         for device in devices {
-            let since = self.engine.silent_since(device);
+            let since = self.core.engine.silent_since(device);
             let Some(silence) = self.troubles.hear(now, device, since) else { continue };
             let name = self.show_device(device);
             match silence {
@@ -60,7 +60,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// What is wrong with a device.
     pub(super) fn trouble_of(&self, now: Instant, device: Device) -> Trouble {
-        let since = self.engine.silent_since(device).map(|since| now.since(since));
+        let since = self.core.engine.silent_since(device).map(|since| now.since(since));
         let errors = |tally: Tally| Errors { count: tally.count, last: tally.last, ago: now.since(tally.at) };
         Trouble {
             errors: self.troubles.tally(device).map(errors),
@@ -82,13 +82,13 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn show_device(&self, device: Device) -> String {
-        let path = self.driver.file(device).map(|file| file.path().display().to_string());
+        let path = self.core.driver.file(device).map(|file| file.path().display().to_string());
         match device {
             Device::Cache => {
                 format!("the cache device {}", path.unwrap_or_else(|| self.cache.display().to_string()))
             }
             Device::Origin(id) => {
-                let found = self.volumes.iter().find(|volume| volume.info.id == id);
+                let found = self.core.volumes.iter().find(|volume| volume.info.id == id);
                 let (name, origin) = found.map_or(("?", "?"), |found| (&found.info.name, &found.info.origin));
                 format!("{}, the origin of {name}", path.unwrap_or_else(|| origin.into()))
             }

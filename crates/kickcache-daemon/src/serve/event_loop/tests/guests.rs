@@ -2,17 +2,20 @@
 
 use std::os::fd::OwnedFd;
 
+use kickcache_engine::time::Duration;
 use kickcache_vhost_user::{Disk, Socket};
 use rustix::io::ioctl_fionread;
 use rustix::net::Shutdown;
 
 use super::reader::Reader;
 use super::*;
-use crate::serve::guests::{GuestKey, Part, Port};
+use crate::serve::frontend::listener::Listener;
+use crate::serve::frontend::vhost_user::key::{Part, PortKey};
+use crate::serve::frontend::vhost_user::port::Port;
 
 /// The daemon's end of [`Scene::front`], and its listener.
-const SOCKET: GuestKey = GuestKey { port: 0, part: Part::Socket, generation: 0 };
-const LISTENER: GuestKey = GuestKey { port: 0, part: Part::Listener, generation: 0 };
+const SOCKET: WatchKey = WatchKey::VhostUser(PortKey { port: 0, part: Part::Socket, generation: 0 });
+const LISTENER: WatchKey = WatchKey::VhostUser(PortKey { port: 0, part: Part::Listener, generation: 0 });
 
 /// Turns after which something hangs; in order, it takes a few, unless the machine is busy.
 const TURNS_MAX: usize = 1000;
@@ -43,29 +46,37 @@ impl Scene {
         let (front, ours) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         (port.device, port.socket) = (device, Some(Socket::new(OwnedFd::from(ours))));
-        event_loop.guests.ports.push(port);
-        event_loop.take_from_guests(event_loop.clock.now());
-        assert!(event_loop.guests.ports[0].held.is_some());
+        event_loop.frontends.vhost_user.ports.push(port);
+        let EventLoop { core, frontends, .. } = &mut event_loop;
+        frontends.take_requests(core);
+        assert!(event_loop.frontends.vhost_user.ports[0].held.is_some());
         Scene { event_loop, guest, front, control, _directory: directory }
     }
 
     fn port(&mut self) -> &mut Port {
-        &mut self.event_loop.guests.ports[0]
+        &mut self.event_loop.frontends.vhost_user.ports[0]
+    }
+
+    fn ready(&mut self, key: WatchKey) {
+        let EventLoop { core, frontends, .. } = &mut self.event_loop;
+        frontends.on_ready(core, key, Interest::Readable);
     }
 
     /// Goes around until something is so.
     fn turn_until(&mut self, is_so: impl Fn(&mut Scene) -> bool) {
         for _ in 0..TURNS_MAX {
-            let now = self.event_loop.clock.now();
-            self.event_loop.take_from_guests(now);
+            let now = self.event_loop.core.begin_turn();
+            let EventLoop { core, frontends, .. } = &mut self.event_loop;
+            frontends.take_requests(core);
             self.event_loop.pump(now);
-            self.event_loop.serve_guests().unwrap();
+            let EventLoop { core, frontends, .. } = &mut self.event_loop;
+            frontends.send(core).unwrap();
             if is_so(self) {
                 return;
             }
             let until = Some(now.plus(TURN_TIME_MAX));
-            let EventLoop { driver, guests, .. } = &mut self.event_loop;
-            driver.wait_beside(now, until, guests).unwrap();
+            let EventLoop { core, frontends, .. } = &mut self.event_loop;
+            core.driver.wait_beside(now, until, frontends).unwrap();
             self.event_loop.take_events();
         }
         panic!("it never comes to this");
@@ -77,7 +88,7 @@ fn a_queue_can_be_stopped_while_a_request_waits_for_memory() {
     let mut scene = Scene::new();
     // GET_VRING_BASE of queue 0.
     scene.front.write_all(&[11, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-    scene.event_loop.guest_ready(SOCKET, Interest::Readable);
+    scene.ready(SOCKET);
     assert!(scene.port().waiting.is_some());
     scene.turn_until(|scene| scene.port().waiting.is_none());
     assert_eq!(scene.guest.answered(), 2);
@@ -90,10 +101,10 @@ fn a_queue_can_be_stopped_while_a_request_waits_for_memory() {
 fn a_request_that_waits_for_memory_is_answered_before_the_stop() {
     let mut scene = Scene::new();
     scene.control.send(Control::Stop).unwrap();
-    let now = scene.event_loop.clock.now();
+    let now = scene.event_loop.core.clock.now();
     scene.event_loop.take_controls(now);
     scene.turn_until(|scene| {
-        let now = scene.event_loop.clock.now();
+        let now = scene.event_loop.core.clock.now();
         scene.event_loop.advance_stage(now)
     });
     assert_eq!(scene.guest.answered(), 2);
@@ -102,14 +113,14 @@ fn a_request_that_waits_for_memory_is_answered_before_the_stop() {
 #[test]
 fn a_stop_that_takes_long_says_what_it_waits_for() {
     let mut scene = Scene::new();
-    let began = scene.event_loop.clock.now();
+    let began = scene.event_loop.core.clock.now();
     assert_eq!(scene.event_loop.poll_wait(began.plus(Duration::from_millis(60_000))), None, "nothing stops");
     scene.control.send(Control::Stop).unwrap();
     scene.event_loop.take_controls(began);
     let at = |seconds: u64| began.plus(Duration::from_millis(seconds * 1000));
     assert_eq!(scene.event_loop.poll_wait(at(9)), None);
     let said = scene.event_loop.poll_wait(at(10)).unwrap();
-    assert!(said.starts_with("0 requests of clients, 1 of virtual machines, and "), "{said}");
+    assert!(said.starts_with("1 requests of clients and virtual machines, and "), "{said}");
     assert!(scene.event_loop.next_deadline().is_some_and(|due| due <= at(20)));
     assert_eq!(scene.event_loop.poll_wait(at(11)), None);
     assert!(scene.event_loop.poll_wait(at(20)).is_some());
@@ -119,7 +130,7 @@ fn a_stop_that_takes_long_says_what_it_waits_for() {
 fn a_request_that_waits_for_memory_is_left_to_the_next_front_end() {
     let mut scene = Scene::new();
     scene.front.shutdown(std::net::Shutdown::Both).unwrap();
-    scene.event_loop.guest_ready(SOCKET, Interest::Readable);
+    scene.ready(SOCKET);
     assert!(scene.port().socket.is_none());
     scene.turn_until(|scene| scene.port().device.outstanding() == 0);
     assert_eq!(scene.guest.answered(), 0);
@@ -130,7 +141,7 @@ fn a_flood_of_messages_leaves_others_their_turn() {
     let mut scene = Scene::new();
     let set_owner = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
     scene.front.write_all(&set_owner.repeat(1000)).unwrap();
-    scene.event_loop.guest_ready(SOCKET, Interest::Readable);
+    scene.ready(SOCKET);
     let unread = |scene: &mut Scene| ioctl_fionread(scene.port().socket.as_ref().unwrap()).unwrap();
     assert!(unread(&mut scene) > 0, "it took all of them");
     scene.turn_until(|scene| unread(scene) == 0);
@@ -144,12 +155,12 @@ fn a_front_end_that_cannot_be_accepted_is_tried_again_later() {
     let address = NbdAddress::Tcp("127.0.0.1:0".parse().unwrap());
     let listener = scene.port().listener.insert(Listener::open_for_guest(address).unwrap());
     rustix::net::shutdown(listener, Shutdown::Both).unwrap();
-    scene.event_loop.guest_ready(LISTENER, Interest::Readable);
-    let now = scene.event_loop.clock.now();
-    assert!(scene.event_loop.accept_again.is_some_and(|again| again > now));
+    scene.ready(LISTENER);
+    let now = scene.event_loop.core.clock.now();
+    assert!(scene.event_loop.core.accept_again.is_some_and(|again| again > now));
     scene.turn_until(|scene| scene.port().device.outstanding() == 0);
     assert!(!scene.port().listening);
-    scene.event_loop.accept_again = Some(now);
+    scene.event_loop.core.accept_again = Some(now);
     scene.event_loop.take_events();
     assert!(scene.port().listening);
 }

@@ -3,7 +3,7 @@
 mod guests;
 mod reader;
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
@@ -15,9 +15,14 @@ use kickcache_engine::units::VolumeId;
 use kickcache_nbd::client::{Client, ConnectOptions};
 
 use super::*;
+use crate::driver::clock::Clock;
 use crate::driver::device::{Access, BlockFile, Emptiness};
-use crate::driver::executor::{DriverSettings, IoEngine, Medium};
-use crate::serve::config::{NbdAddress, TcpPolicy};
+use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
+use crate::serve::config::{Limits, NbdAddress, TcpPolicy};
+use crate::serve::control::VolumeInfo;
+use crate::serve::core::Volume;
+use crate::serve::frontend::nbd::Nbd;
+use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::toy::ToyEngine;
 
 pub(super) struct Toy {
@@ -61,47 +66,27 @@ fn toy_loop(
     let id = VolumeId::new(0);
     let info =
         VolumeInfo { name: "toy".into(), id, size: file.size(), origin: file.identity(), read_only: false };
-    let export = ExportInfo {
-        name: "toy".into(),
-        description: String::new(),
-        size: file.size(),
-        read_only: false,
-        rotational: false,
-    };
     let zeroes = file.zeroes();
     let media = vec![(Device::Origin(id), Medium::File(file))];
     let settings =
         DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
-    let listener = Listener::open(NbdAddress::Unix(socket.into()), TcpPolicy::LoopbackOnly).unwrap();
+    let volumes = vec![Volume { info, zeroes }];
+    let nbd =
+        Nbd::open(vec![(NbdAddress::Unix(socket.into()), 0)], &volumes, TcpPolicy::LoopbackOnly).unwrap();
+    let driver = Driver::open(settings).unwrap();
+    let core = Core::new(Clock::start(), ToyEngine::new(), driver, volumes, limits);
     EventLoop {
-        clock: Clock::start(),
-        engine: ToyEngine::new(),
-        driver: Driver::open(settings).unwrap(),
+        core,
+        frontends: Frontends { nbd, ..Frontends::default() },
         cache: origin.into(),
+        superblock: Superblock::new([0; 16], 8 << 20).unwrap(),
         out_of_service: OutOfService::Untold,
         damaged: Vec::new(),
-        superblock: Superblock::new([0; 16], 8 << 20).unwrap(),
-        volumes: vec![Volume { info, zeroes }],
-        listeners: vec![ServedListener {
-            listener,
-            exports: [export].into(),
-            volumes: [0].into(),
-            watched: false,
-        }],
-        limits,
         control,
         wakeup,
-        clients: Clients::default(),
-        guests: Guests::default(),
-        requests: Requests::default(),
-        stage: Stage::Serving,
-        checksums: Vec::new(),
-        accept_again: None,
-        complaints: Complaints::default(),
         troubles: Troubles::new(),
-        tell_wait: None,
-        times: Times::default(),
         notes: None,
+        tell_wait: None,
     }
 }
 
@@ -239,14 +224,14 @@ fn who_reads_no_replies_and_sends_nothing_more_is_gone() {
     let wakeup = Arc::new(Wakeup::new().unwrap());
     let mut event_loop = toy_loop(&origin, &path, IoEngine::Auto, Limits::default(), receiver, wakeup);
     let client = UnixStream::connect(&path).unwrap();
-    let now = event_loop.clock.now();
-    event_loop.accept(now, 0);
-    let id = event_loop.clients.id(0);
-    event_loop.client_ready(now, id, Interest::Writable);
-    assert_eq!(event_loop.clients.count, 1);
+    let EventLoop { core, frontends, .. } = &mut event_loop;
+    frontends.on_ready(core, WatchKey::Nbd(NbdKey::Listener(0)), Interest::Readable);
+    let first = WatchKey::Nbd(NbdKey::Client(ConnectionId { index: 0, generation: 0 }));
+    frontends.on_ready(core, first, Interest::Writable);
+    assert_eq!(frontends.nbd.connection_count(), 1);
     client.shutdown(std::net::Shutdown::Write).unwrap();
-    event_loop.client_ready(now, id, Interest::Writable);
-    assert_eq!(event_loop.clients.count, 0);
+    frontends.on_ready(core, first, Interest::Writable);
+    assert_eq!(frontends.nbd.connection_count(), 0);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::driver::buffers::Buffers;
 use crate::serve::config::Limits;
-use crate::serve::input::{Input, Received};
-use crate::serve::outbox::{Message, Outbox, Sent};
+use crate::serve::frontend::nbd::input::{Input, Received};
+use crate::serve::frontend::nbd::outbox::{Message, Outbox, Sent};
 
 /// Replies that may wait to be sent before nothing more is read.
 const OUTBOX_MAX: usize = 1024;

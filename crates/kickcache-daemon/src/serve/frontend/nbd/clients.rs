@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use kickcache_engine::time::Instant;
 
-use crate::serve::connection::Connection;
-use crate::serve::requests::ConnectionId;
+use crate::serve::frontend::nbd::connection::Connection;
+use crate::serve::frontend::nbd::key::ConnectionId;
 
 /// The connections, and those that something is to be done for.
 #[derive(Default)]

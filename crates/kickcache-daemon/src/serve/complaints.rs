@@ -1,0 +1,82 @@
+//! Lines of the log that clients and guests can provoke: a few of each kind a minute, and how many more there were.
+
+use std::fmt;
+
+use kickcache_engine::time::Instant;
+use tracing::Level;
+
+use crate::serve::rate_limit::{Held, LINES_MAX, RateLimit, SPAN};
+
+/// A kind of line. A front end has one for each that its clients can provoke, and for each volume that it is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Complaint {
+    level: Level,
+    /// What was held back, for the line that says how often; `{}` stands for the name of the volume.
+    summary: &'static str,
+    /// The volume's index.
+    volume: Option<usize>,
+}
+
+/// A request that there was no memory for.
+pub(crate) const NO_MEMORY: Complaint = Complaint::new(Level::ERROR, "requests failed for want of memory");
+
+impl Complaint {
+    /// A kind of line, and what is said of those that were held back.
+    pub(crate) const fn new(level: Level, summary: &'static str) -> Complaint {
+        Complaint { level, summary, volume: None }
+    }
+
+    /// The same about a volume, by its index.
+    pub(crate) const fn about(self, volume: usize) -> Complaint {
+        Complaint { volume: Some(volume), ..self }
+    }
+}
+
+/// What was said of late, and what was held back.
+pub(crate) struct Complaints(RateLimit<Complaint>);
+
+impl Default for Complaints {
+    fn default() -> Complaints {
+        Complaints(RateLimit::new(LINES_MAX, SPAN))
+    }
+}
+
+impl Complaints {
+    /// Writes a line, unless there were too many of the kind.
+    pub(crate) fn say(&mut self, now: Instant, complaint: Complaint, line: fmt::Arguments<'_>) {
+        if self.0.allows(now, &complaint) {
+            log(complaint.level, line);
+        }
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.0.poll_timeout()
+    }
+
+    /// Says how many lines were held back in the spans that are over; `name` knows the volumes by their index.
+    pub(crate) fn tell_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
+        while let Some((complaint, held)) = self.0.poll_held(now) {
+            tell(complaint, held, &name);
+        }
+    }
+
+    /// Says what was held back until the end.
+    pub(crate) fn tell_all_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
+        for (complaint, held) in self.0.end(now) {
+            tell(complaint, held, &name);
+        }
+    }
+}
+
+fn tell<'a>(complaint: Complaint, held: Held, name: impl Fn(usize) -> &'a str) {
+    let summary = complaint.summary.replace("{}", complaint.volume.map_or("?", name));
+    log(complaint.level, format_args!("{summary}: {held}"));
+}
+
+fn log(level: Level, line: fmt::Arguments<'_>) {
+    match level {
+        Level::ERROR => tracing::error!("{line}"),
+        Level::WARN => tracing::warn!("{line}"),
+        _ => tracing::info!("{line}"),
+    }
+}

@@ -1,0 +1,143 @@
+//! What the loop and its front ends share: the engine, the devices, and the requests in flight.
+
+use kickcache_engine::request::{Operation, Reply, Request, RequestId};
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
+
+use crate::driver::checksum::checksum;
+use crate::driver::clock::Clock;
+use crate::driver::device::ZeroSpeed;
+use crate::driver::executor::Driver;
+use crate::serve::cache_engine::CacheEngine;
+use crate::serve::complaints::Complaints;
+use crate::serve::config::Limits;
+use crate::serve::control::VolumeInfo;
+use crate::serve::requests::{InFlight, Pending, Requests};
+use crate::serve::times::{Class, Times};
+
+/// How long no connection is accepted after the process ran out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// What the loop and its front ends share.
+pub(crate) struct Core<E> {
+    pub(crate) clock: Clock,
+    /// The time of this turn of the loop.
+    pub(crate) now: Instant,
+    pub(crate) engine: E,
+    pub(crate) driver: Driver,
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) limits: Limits,
+    pub(crate) requests: Requests,
+    pub(crate) stage: Stage,
+    pub(crate) complaints: Complaints,
+    pub(crate) times: Times,
+    /// When connections are accepted again.
+    pub(crate) accept_again: Option<Instant>,
+    /// Of the payload that goes to the engine next.
+    checksums: Vec<Checksum>,
+}
+
+/// A volume that is served.
+pub(crate) struct Volume {
+    pub(crate) info: VolumeInfo,
+    pub(crate) zeroes: ZeroSpeed,
+}
+
+/// How far the end is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Serving.
+    Serving,
+    /// Requests in flight come to their end.
+    Finishing,
+    /// The engine stops.
+    Stopping,
+    /// Clients take their last replies, until then.
+    Goodbye(Instant),
+}
+
+/// What a front end asks of the engine; the payload of a write stands in the buffers already.
+pub(crate) struct Asked {
+    pub(crate) id: RequestId,
+    pub(crate) volume: VolumeId,
+    pub(crate) operation: Operation,
+    pub(crate) extent: ByteExtent,
+}
+
+impl<E: CacheEngine> Core<E> {
+    /// Nothing is in flight, and nobody has been served.
+    pub(crate) fn new(
+        clock: Clock,
+        engine: E,
+        driver: Driver,
+        volumes: Vec<Volume>,
+        limits: Limits,
+    ) -> Core<E> {
+        Core {
+            now: clock.now(),
+            clock,
+            engine,
+            driver,
+            volumes,
+            limits,
+            requests: Requests::default(),
+            stage: Stage::Serving,
+            complaints: Complaints::default(),
+            times: Times::default(),
+            accept_again: None,
+            checksums: Vec::new(),
+        }
+    }
+
+    /// Whether new requests are taken.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.stage == Stage::Serving
+    }
+
+    /// Begins a turn: the time is asked for once.
+    pub(crate) fn begin_turn(&mut self) -> Instant {
+        self.now = self.clock.now();
+        self.now
+    }
+
+    /// Gives a request to the engine; what is pending comes back with its reply.
+    pub(crate) fn begin(&mut self, asked: &Asked, pending: Pending) {
+        let &Asked { id, volume, operation, extent } = asked;
+        self.requests
+            .insert(id, InFlight { volume, operation, bytes: extent.length, begun: self.now, pending });
+        self.checksums.clear();
+        if matches!(operation, Operation::Write(_)) {
+            let payload = self.driver.buffers().payload(id);
+            let start =
+                usize::try_from(extent.start.next_multiple_of(4096) - extent.start).expect("below 4096");
+            let blocks = payload.get(start..).unwrap_or_default().chunks_exact(BLOCK_BYTES);
+            self.checksums.extend(blocks.map(checksum));
+        }
+        self.engine
+            .handle_request(self.now, Request { id, volume, operation, extent, checksums: &self.checksums });
+    }
+
+    /// Notes how long a request took, if it ended well.
+    pub(crate) fn note_time(&mut self, entry: &InFlight, reply: &Reply) {
+        let class = match entry.operation {
+            Operation::Read => Class::of_read(reply.read_from),
+            Operation::Write(_) => Class::Write,
+            Operation::Flush | Operation::Discard | Operation::WriteZeroes { .. } | Operation::Promote => {
+                return;
+            }
+        };
+        if let (Ok(()), Some(times)) = (reply.result, self.times.of(entry.volume)) {
+            times.note(self.now, class, entry.bytes, self.now.since(entry.begun));
+        }
+    }
+
+    /// No connection is accepted for a moment.
+    pub(crate) fn pause_accepting(&mut self) {
+        self.accept_again = Some(self.now.plus(ACCEPT_PAUSE));
+    }
+}
+
+/// A span of the standard library as one of the engine's.
+pub(crate) fn engine_span(span: std::time::Duration) -> Duration {
+    Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,174 @@
+//! The front ends: how clients reach volumes.
+//!
+//! A front end owns its listeners, its sessions, the memory that its clients share with it, and the state of their requests.
+//! What the loop knows of it is this port, and nothing else:
+//! * [`Frontends::watch`]: it watches its descriptors, under keys of its own ([`WatchKey`]), and [`Frontends::on_ready`] is told
+//!   when one is ready;
+//! * [`Frontends::take_requests`]: requests out, to the engine, by [`Core::begin`], with what is needed to answer them
+//!   ([`Pending`]);
+//! * [`Frontends::on_reply`]: replies in; [`Frontends::send`]: and on to the clients, when the engine has no more of them;
+//! * deadlines ([`Frontends::poll_timeout`], [`Frontends::handle_timeout`]), the stop ([`Frontends::stop_listening`],
+//!   [`Frontends::is_idle`], [`Frontends::is_quiet`], [`Frontends::close`]), and what may change about a volume
+//!   ([`Frontends::resize`]).
+//!
+//! A front end never names another one, nor the loop. Its state belongs to the thread of its loop; nothing here assumes that
+//! there is one loop only.
+//!
+//! To add one: a room beside [`nbd`] and [`vhost_user`], a field of [`Frontends`], a variant of [`Pending`] and of [`WatchKey`].
+
+pub(crate) mod after;
+pub(crate) mod listener;
+pub(crate) mod nbd;
+pub(crate) mod vhost_user;
+pub(crate) mod watch_key;
+
+use kickcache_engine::request::Reply;
+use kickcache_engine::time::Instant;
+
+use crate::driver::{Doorbells, Interest};
+use crate::serve::cache_engine::CacheEngine;
+use crate::serve::config::{NbdAddress, TcpPolicy, VhostUserPort, VolumeConfig};
+use crate::serve::core::{Core, Volume};
+use crate::serve::error::ServeError;
+use crate::serve::frontend::after::After;
+use crate::serve::frontend::nbd::Nbd;
+use crate::serve::frontend::vhost_user::VhostUser;
+use crate::serve::frontend::watch_key::WatchKey;
+use crate::serve::requests::{InFlight, Pending};
+
+/// All front ends of a loop.
+#[derive(Default)]
+pub(crate) struct Frontends {
+    pub(crate) nbd: Nbd,
+    pub(crate) vhost_user: VhostUser,
+}
+
+/// Where volumes are served, each with the volume's index.
+pub(crate) struct Addresses {
+    nbd: Vec<(NbdAddress, usize)>,
+    vhost_user: Vec<(VhostUserPort, usize)>,
+}
+
+impl Addresses {
+    /// Takes them out of the volumes.
+    pub(crate) fn take(volumes: &mut [VolumeConfig]) -> Addresses {
+        let mut addresses = Addresses { nbd: Vec::new(), vhost_user: Vec::new() };
+        for (index, volume) in volumes.iter_mut().enumerate() {
+            addresses.nbd.extend(volume.exports.drain(..).map(|address| (address, index)));
+            addresses.vhost_user.extend(volume.vhost_user.take().map(|port| (port, index)));
+        }
+        addresses
+    }
+}
+
+impl Frontends {
+    /// Listens everywhere.
+    pub(crate) fn open(
+        addresses: Addresses,
+        volumes: &[Volume],
+        tcp: TcpPolicy,
+    ) -> Result<Frontends, ServeError> {
+        Ok(Frontends {
+            nbd: Nbd::open(addresses.nbd, volumes, tcp)?,
+            vhost_user: VhostUser::open(addresses.vhost_user, volumes)?,
+        })
+    }
+
+    /// Where clients connect over NBD.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.nbd.addresses().map(Into::into).collect()
+    }
+
+    /// Connections of clients.
+    pub(crate) fn connection_count(&self) -> usize {
+        self.nbd.connection_count()
+    }
+
+    /// Watches what is not watched.
+    pub(crate) fn watch<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        self.nbd.watch(core);
+        self.vhost_user.watch(core);
+    }
+
+    /// A descriptor that was watched is ready.
+    pub(crate) fn on_ready<E: CacheEngine>(&mut self, core: &mut Core<E>, key: WatchKey, interest: Interest) {
+        match key {
+            WatchKey::Nbd(key) => self.nbd.on_ready(core, key, interest),
+            WatchKey::VhostUser(key) => self.vhost_user.on_ready(core, key, interest),
+        }
+    }
+
+    /// Takes the requests that wait in shared memory, or waited for memory of ours.
+    pub(crate) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        self.vhost_user.take_requests(core);
+        self.nbd.retry_stalled(core);
+    }
+
+    /// The engine has answered.
+    pub(crate) fn on_reply<E: CacheEngine>(&mut self, core: &mut Core<E>, entry: InFlight, reply: &Reply) {
+        match entry.pending {
+            Pending::Nbd(request) => self.nbd.on_reply(core, entry.volume, request, reply),
+            Pending::VhostUser(request) => self.vhost_user.on_reply(core, request, reply),
+        }
+    }
+
+    /// Sends what clients are owed.
+    pub(crate) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> Result<After, ServeError> {
+        let after = self.nbd.send(core);
+        self.vhost_user.send(core)?;
+        Ok(after)
+    }
+
+    /// When [`Frontends::handle_timeout`] must be called.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.nbd.poll_timeout()
+    }
+
+    /// Ends what took too long.
+    pub(crate) fn handle_timeout<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        self.nbd.end_late_handshakes(core);
+    }
+
+    /// The volume has another size; `volume` is its index.
+    pub(crate) fn resize<E>(&mut self, core: &Core<E>, volume: usize) {
+        self.nbd.resize(core);
+        self.vhost_user.resize(volume, core.volumes[volume].info.size);
+    }
+
+    /// Takes no more clients, and no more requests of those there are.
+    pub(crate) fn stop_listening<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        self.nbd.stop_listening(core);
+        self.vhost_user.stop_listening(core);
+    }
+
+    /// Whether completions should be taken in turns: clients that share memory with us see answers at once, and bring more
+    /// requests meanwhile. To sockets, which cost a system call, all is sent at once.
+    pub(crate) fn wants_turns(&self) -> bool {
+        self.vhost_user.is_busy()
+    }
+
+    /// Whether no request waits to go to the engine.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.vhost_user.is_idle()
+    }
+
+    /// Whether all clients have what they are owed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.nbd.is_quiet()
+    }
+
+    /// Ends all sessions.
+    pub(crate) fn close<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        self.nbd.close_all(core);
+    }
+}
+
+impl Doorbells for Frontends {
+    fn has_work(&self) -> bool {
+        self.vhost_user.has_work()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.vhost_user.arm()
+    }
+}

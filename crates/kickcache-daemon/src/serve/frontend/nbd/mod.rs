@@ -1,0 +1,272 @@
+//! NBD: listeners, connections, and their commands.
+//!
+//! The protocol itself is the crate `kickcache_nbd`'s; here are the sockets, the memory of requests, and who waits for it.
+
+mod block_status;
+mod clients;
+mod commands;
+mod connection;
+mod input;
+pub(crate) mod key;
+mod outbox;
+pub(crate) mod request;
+mod served_listener;
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use kickcache_engine::time::Instant;
+use kickcache_nbd::Session;
+use tracing::Level;
+
+use crate::driver::Interest;
+use crate::serve::cache_engine::CacheEngine;
+use crate::serve::complaints::Complaint;
+use crate::serve::config::{NbdAddress, TcpPolicy};
+use crate::serve::core::{Core, Volume, engine_span};
+use crate::serve::error::ServeError;
+use crate::serve::frontend::after::After;
+use crate::serve::frontend::nbd::clients::Clients;
+use crate::serve::frontend::nbd::connection::Connection;
+use crate::serve::frontend::nbd::input::Received;
+use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
+use crate::serve::frontend::nbd::outbox::Sent;
+use crate::serve::frontend::nbd::served_listener::{ServedListener, open_listeners};
+use crate::serve::frontend::watch_key::WatchKey;
+
+/// Receives of one connection before the others get their turn.
+const RECEIVES_MAX: usize = 4;
+/// Connections accepted at once.
+const ACCEPTS_MAX: usize = 16;
+
+const TURNED_AWAY: Complaint = Complaint::new(Level::WARN, "clients were turned away");
+const NOT_ACCEPTED: Complaint = Complaint::new(Level::WARN, "connections could not be accepted");
+const LATE_HANDSHAKE: Complaint =
+    Complaint::new(Level::INFO, "clients did not finish their handshake in time");
+
+/// The NBD front end.
+#[derive(Default)]
+pub(crate) struct Nbd {
+    listeners: Vec<ServedListener>,
+    clients: Clients,
+}
+
+impl Nbd {
+    /// Listens; each address has the index of a volume.
+    pub(crate) fn open(
+        addresses: Vec<(NbdAddress, usize)>,
+        volumes: &[Volume],
+        tcp: TcpPolicy,
+    ) -> Result<Nbd, ServeError> {
+        Ok(Nbd { listeners: open_listeners(addresses, volumes, tcp)?, clients: Clients::default() })
+    }
+
+    /// Where it listens, in the order of the configuration.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &str> {
+        self.listeners.iter().map(|served| served.listener.address.as_str())
+    }
+
+    /// Connections.
+    pub(crate) fn connection_count(&self) -> usize {
+        self.clients.count
+    }
+
+    pub(super) fn watch<E>(&mut self, core: &mut Core<E>) {
+        (0..self.listeners.len()).for_each(|index| self.watch_listener(core, index));
+    }
+
+    fn watch_listener<E>(&mut self, core: &mut Core<E>, index: usize) {
+        let served = &mut self.listeners[index];
+        if !std::mem::replace(&mut served.watched, true) {
+            core.driver.watch(served.listener.as_fd(), listener_key(index), Interest::Readable);
+        }
+    }
+
+    pub(super) fn on_ready<E: CacheEngine>(&mut self, core: &mut Core<E>, key: NbdKey, interest: Interest) {
+        match key {
+            NbdKey::Listener(index) => self.accept(core, usize::from(index)),
+            NbdKey::Client(id) => self.client_ready(core, id, interest),
+        }
+    }
+
+    fn accept<E: CacheEngine>(&mut self, core: &mut Core<E>, index: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(served) = self.listeners.get_mut(index) else { return };
+            served.watched = false;
+            match served.listener.accept() {
+                Ok(None) => break,
+                Ok(Some(socket)) => {
+                    if self.clients.count >= core.limits.connections_max {
+                        let count = self.clients.count;
+                        let line = format_args!(
+                            "a client was turned away: {count} are connected, which is the limit"
+                        );
+                        core.complaints.say(core.now, TURNED_AWAY, line);
+                        continue;
+                    }
+                    let session = Session::new(Arc::clone(&served.exports));
+                    let deadline = core.now.plus(engine_span(core.limits.handshake_max));
+                    let volumes = Arc::clone(&served.volumes);
+                    let id = self.clients.insert(Connection::new(socket, session, deadline, volumes));
+                    self.process(core, id.index);
+                }
+                Err(error) => {
+                    let line = format_args!("a connection could not be accepted: {error}");
+                    core.complaints.say(core.now, NOT_ACCEPTED, line);
+                    core.pause_accepting();
+                    return;
+                }
+            }
+        }
+        self.watch_listener(core, index);
+    }
+
+    fn client_ready<E: CacheEngine>(&mut self, core: &mut Core<E>, id: ConnectionId, interest: Interest) {
+        let Some(connection) = self.clients.get_mut(id) else { return };
+        match interest {
+            Interest::Writable => {
+                connection.watching_output = false;
+                // Who sends nothing more is gone, as in `receive`; io_uring would report it again and again.
+                if connection.has_ended() {
+                    return self.close(core, id.index);
+                }
+                self.clients.touch(id.index);
+            }
+            Interest::Readable | Interest::Signalled => {
+                connection.watching_input = false;
+                self.receive(core, id);
+            }
+        }
+    }
+
+    fn receive<E: CacheEngine>(&mut self, core: &mut Core<E>, id: ConnectionId) {
+        for round in 1..=RECEIVES_MAX {
+            let Some(connection) = self.clients.get_mut(id) else { return };
+            let received = connection.receive(core.driver.buffers());
+            if received == Received::End {
+                return self.close(core, id.index);
+            }
+            self.process(core, id.index);
+            let Some(connection) = self.clients.get_mut(id) else { return };
+            if connection.stalled {
+                return;
+            }
+            if received == Received::Drained || round == RECEIVES_MAX {
+                return self.watch_input(core, id);
+            }
+        }
+    }
+
+    fn watch_input<E>(&mut self, core: &mut Core<E>, id: ConnectionId) {
+        let Some(connection) = self.clients.get_mut(id) else { return };
+        if !std::mem::replace(&mut connection.watching_input, true) {
+            core.driver.watch(connection.as_fd(), client_key(id), Interest::Readable);
+        }
+    }
+
+    fn watch_output<E>(&mut self, core: &mut Core<E>, index: u16) {
+        let id = self.clients.id(index);
+        let Some(connection) = self.clients.at(index) else { return };
+        if !std::mem::replace(&mut connection.watching_output, true) {
+            core.driver.watch(connection.as_fd(), client_key(id), Interest::Writable);
+        }
+    }
+
+    /// Sends what is owed. What left may make room for clients that wait: then the loop must go on before it sleeps.
+    pub(super) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> After {
+        let before = core.driver.buffers().bytes_in_use();
+        let mut resumed = false;
+        while let Some(index) = self.clients.touched.pop() {
+            let Some(connection) = self.clients.at(index) else { continue };
+            connection.touched = false;
+            let sent = connection.send(core.driver.buffers());
+            let (finished, stalled) = (connection.is_finished(), connection.stalled);
+            match sent {
+                Sent::Broken => self.close(core, index),
+                Sent::All if finished => self.close(core, index),
+                Sent::All if stalled => {
+                    self.process(core, index);
+                    resumed = true;
+                }
+                Sent::All => {}
+                Sent::Blocked => self.watch_output(core, index),
+            }
+        }
+        let freed = core.driver.buffers().bytes_in_use() < before;
+        if resumed || freed && !self.clients.stalled.is_empty() { After::GoOn } else { After::Sleep }
+    }
+
+    /// Lets connections that wait for memory try again.
+    pub(super) fn retry_stalled<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        for _ in 0..self.clients.stalled.len() {
+            let Some(index) = self.clients.stalled.pop_front() else { return };
+            let Some(connection) = self.clients.at(index) else { continue };
+            if std::mem::take(&mut connection.stalled) {
+                self.process(core, index);
+            }
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        if self.clients.handshakes > 0 { self.clients.first_deadline() } else { None }
+    }
+
+    pub(super) fn end_late_handshakes<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        if self.clients.handshakes == 0 {
+            return;
+        }
+        for index in self.clients.indices() {
+            let Some(connection) = self.clients.at(index) else { continue };
+            if connection.handshaking && connection.deadline <= core.now {
+                let line = format_args!("a client did not finish its handshake in time and was disconnected");
+                core.complaints.say(core.now, LATE_HANDSHAKE, line);
+                self.close(core, index);
+            }
+        }
+    }
+
+    /// Clients that connect from now on are told of volumes as they are now.
+    pub(super) fn resize<E>(&mut self, core: &Core<E>) {
+        self.listeners.iter_mut().for_each(|served| served.offer(&core.volumes));
+    }
+
+    pub(super) fn stop_listening<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        for (index, served) in self.listeners.iter().enumerate() {
+            core.driver.unwatch(served.listener.as_fd(), listener_key(index));
+        }
+        self.listeners.clear();
+        for index in self.clients.indices() {
+            let Some(connection) = self.clients.at(index) else { continue };
+            if connection.handshaking {
+                self.close(core, index);
+                continue;
+            }
+            connection.abandon_input(core.driver.buffers());
+            self.clients.touch(index);
+        }
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.clients.all_quiet()
+    }
+
+    pub(super) fn close_all<E>(&mut self, core: &mut Core<E>) {
+        self.clients.indices().for_each(|index| self.close(core, index));
+    }
+
+    fn close<E>(&mut self, core: &mut Core<E>, index: u16) {
+        let id = self.clients.id(index);
+        let Some(mut connection) = self.clients.remove(index) else { return };
+        core.driver.unwatch(connection.as_fd(), client_key(id));
+        connection.abandon(core.driver.buffers());
+        let _ = rustix::net::shutdown(connection.as_fd(), rustix::net::Shutdown::Both);
+    }
+}
+
+fn listener_key(index: usize) -> u64 {
+    WatchKey::Nbd(NbdKey::Listener(u16::try_from(index).expect("few listeners"))).bits()
+}
+
+fn client_key(id: ConnectionId) -> u64 {
+    WatchKey::Nbd(NbdKey::Client(id)).bits()
+}

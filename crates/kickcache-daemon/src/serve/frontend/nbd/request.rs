@@ -1,0 +1,22 @@
+//! A client's request in flight in the engine.
+
+use kickcache_nbd::Command;
+
+use crate::serve::frontend::nbd::key::ConnectionId;
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NbdRequest {
+    pub(crate) connection: ConnectionId,
+    pub(crate) command: Command,
+    pub(crate) then: Then,
+}
+
+/// What follows when the engine has answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    /// The reply to the client.
+    Reply,
+    /// A flush: the engine's discard is never durable by itself.
+    Flush,
+}

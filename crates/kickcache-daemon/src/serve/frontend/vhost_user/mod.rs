@@ -1,0 +1,81 @@
+//! vhost-user: one socket a volume, a virtual machine behind each, and the rings that they share with us.
+//!
+//! Rings and messages themselves are the crate `kickcache_vhost_user`'s; here are the descriptors to watch, the memory of
+//! requests, and when a virtual machine gets its turn.
+
+pub(crate) mod key;
+pub(crate) mod port;
+pub(crate) mod request;
+mod rings;
+mod session;
+
+use kickcache_vhost_user::Disk;
+
+use crate::serve::config::VhostUserPort;
+use crate::serve::core::Volume;
+use crate::serve::error::ServeError;
+use crate::serve::frontend::listener::Listener;
+use crate::serve::frontend::vhost_user::port::Port;
+
+/// The vhost-user front end.
+#[derive(Default)]
+pub(crate) struct VhostUser {
+    pub(crate) ports: Vec<Port>,
+    /// Nothing more is taken from virtual machines.
+    closed: bool,
+    /// Requests in the engine.
+    in_flight: usize,
+}
+
+impl VhostUser {
+    /// A front end with these ports.
+    pub(crate) fn new(ports: Vec<Port>) -> VhostUser {
+        VhostUser { ports, ..VhostUser::default() }
+    }
+
+    /// Listens; each port has the index of a volume.
+    pub(crate) fn open(
+        ports: Vec<(VhostUserPort, usize)>,
+        volumes: &[Volume],
+    ) -> Result<VhostUser, ServeError> {
+        let opened = ports.into_iter().map(|(port, volume)| {
+            let info = &volumes[volume].info;
+            let disk = Disk {
+                name: info.name.clone(),
+                size: info.size,
+                read_only: info.read_only,
+                block_size: port.block_size,
+            };
+            let listener = Listener::open_for_guest(port.address)?;
+            tracing::info!("vhost-user is served on {} for {}", listener.address, info.name);
+            Ok(Port::new(listener, disk, volume))
+        });
+        Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))
+    }
+
+    /// Whether requests are in flight, or wait to be.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.in_flight > 0 || !self.is_idle()
+    }
+
+    /// Whether no request waits to go to the engine.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ports.iter().all(|port| port.held.is_none())
+    }
+
+    /// A volume has another size: its virtual machine is told at once.
+    pub(super) fn resize(&mut self, volume: usize, size: u64) {
+        self.ports.iter_mut().filter(|port| port.volume == volume).for_each(|port| port.device.resize(size));
+    }
+
+    /// Whether a ring has something to take, found by looking.
+    pub(super) fn has_work(&self) -> bool {
+        self.ports.iter().any(|port| port.is_due() || !self.closed && port.has_more())
+    }
+
+    /// Asks for kicks from now on; `true` if there is something to take already, and nobody may sleep.
+    pub(super) fn arm(&mut self) -> bool {
+        // Behind one that has work none is armed: nobody sleeps.
+        self.ports.iter_mut().any(|port| port.is_due() || !self.closed && port.arm())
+    }
+}

@@ -1,0 +1,81 @@
+//! A volume's socket for virtual machines, and the device behind it.
+
+use kickcache_vhost_user::{Device, Disk, GuestRequest, Packet, QUEUE_COUNT_MAX, Socket};
+
+use crate::serve::frontend::listener::Listener;
+
+/// A volume's socket, and the device behind it.
+pub(crate) struct Port {
+    pub(crate) device: Device,
+    /// Index into the volumes.
+    pub(crate) volume: usize,
+    pub(crate) listener: Option<Listener>,
+    pub(crate) socket: Option<Socket>,
+    /// Counts connections and kick descriptors, so that a late event is known as such.
+    pub(crate) generation: u32,
+    pub(crate) generation_of_socket: u32,
+    /// The generation of each queue's kick descriptor.
+    pub(crate) kicks: Vec<u32>,
+    /// A message that waits for requests in flight.
+    pub(crate) waiting: Option<Packet>,
+    /// A request that waits for memory.
+    pub(crate) held: Option<GuestRequest>,
+    /// Whether the listener is watched.
+    pub(crate) listening: bool,
+    /// Bytes of memory that requests in flight take.
+    pub(crate) bytes: u64,
+    /// The queue that is looked at first, another one each time.
+    turn: u16,
+}
+
+impl Port {
+    pub(crate) fn new(listener: Listener, disk: Disk, volume: usize) -> Port {
+        Port {
+            device: Device::new(disk),
+            volume,
+            listener: Some(listener),
+            socket: None,
+            generation: 0,
+            generation_of_socket: 0,
+            kicks: Vec::new(),
+            waiting: None,
+            held: None,
+            listening: false,
+            bytes: 0,
+            turn: 0,
+        }
+    }
+
+    /// Whether the request that waits for memory gets it. Before, an end of another of this guest wakes the loop.
+    pub(crate) fn is_due(&self) -> bool {
+        self.held.is_some() && self.bytes == 0
+    }
+
+    /// While a request waits for memory nothing more is taken.
+    pub(crate) fn has_more(&self) -> bool {
+        self.held.is_none() && self.device.has_more()
+    }
+
+    pub(crate) fn arm(&mut self) -> bool {
+        self.held.is_none() && (0..QUEUE_COUNT_MAX).any(|queue| self.device.arm(queue))
+    }
+
+    /// The generation of a queue's kick descriptor.
+    pub(crate) fn kick_mut(&mut self, queue: u16) -> &mut u32 {
+        let queue = usize::from(queue);
+        if self.kicks.len() <= queue {
+            self.kicks.resize(queue + 1, 0);
+        }
+        &mut self.kicks[queue]
+    }
+
+    pub(crate) fn next_turn(&mut self) -> u16 {
+        self.turn = (self.turn + 1) % QUEUE_COUNT_MAX;
+        self.turn
+    }
+
+    pub(crate) fn next_generation(&mut self) -> u32 {
+        self.generation = self.generation.wrapping_add(1);
+        self.generation
+    }
+}

@@ -1,0 +1,58 @@
+//! Which front end a watched descriptor belongs to, packed into the key of the watch.
+
+use crate::serve::frontend::nbd::key::NbdKey;
+use crate::serve::frontend::vhost_user::key::PortKey;
+
+/// What became ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WatchKey {
+    Nbd(NbdKey),
+    VhostUser(PortKey),
+}
+
+/// Bits that a front end has for itself.
+const OWN_BITS: u32 = 56;
+/// The front ends, above; 0 is the loop's own.
+const NBD: u64 = 1;
+const VHOST_USER: u64 = 2;
+
+impl WatchKey {
+    pub(crate) fn bits(self) -> u64 {
+        match self {
+            WatchKey::Nbd(key) => NBD << OWN_BITS | key.bits(),
+            WatchKey::VhostUser(key) => VHOST_USER << OWN_BITS | key.bits(),
+        }
+    }
+
+    /// `None` if it is no front end's.
+    pub(crate) fn from_bits(bits: u64) -> Option<WatchKey> {
+        let own = bits & ((1 << OWN_BITS) - 1);
+        match bits >> OWN_BITS {
+            NBD => Some(WatchKey::Nbd(NbdKey::from_bits(own))),
+            VHOST_USER => Some(WatchKey::VhostUser(PortKey::from_bits(own))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::frontend::nbd::key::ConnectionId;
+    use crate::serve::frontend::vhost_user::key::Part;
+
+    #[test]
+    fn keys_read_back_as_written() {
+        let connection = ConnectionId { index: u16::MAX, generation: u32::MAX };
+        let keys = [
+            WatchKey::Nbd(NbdKey::Listener(0)),
+            WatchKey::Nbd(NbdKey::Listener(u16::MAX)),
+            WatchKey::Nbd(NbdKey::Client(connection)),
+            WatchKey::VhostUser(PortKey { port: u16::MAX, part: Part::Kick(15), generation: u32::MAX }),
+        ];
+        for key in keys {
+            assert_eq!(WatchKey::from_bits(key.bits()), Some(key));
+        }
+        assert_eq!(WatchKey::from_bits(0), None, "the loop's own");
+    }
+}
