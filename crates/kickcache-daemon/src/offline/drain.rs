@@ -162,7 +162,7 @@ fn age(
     }
     match find_outdated(plan, record, origin)? {
         None => Ok(Some(Age::Current)),
-        Some(volume) if volume.dirty.is_empty() => Ok(None),
+        Some(volume) if !volume.is_needed() => Ok(None),
         Some(_) if may_be_older => Ok(Some(Age::Overtaken)),
         Some(volume) => Err(overtaken(plan.cache, &volume)),
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
 use crate::extents::{extents, show_extents};
@@ -10,7 +11,7 @@ use crate::offline::source::Source;
 use crate::offline::{EXTENTS_SHOWN, OfflineError};
 use crate::serve::config::{OriginMove, Replacement, StatePlace};
 use crate::serve::overtaken::{ServedSince, missed, served_since};
-use crate::state::{StateError, uuid_text};
+use crate::state::{StateError, StateStore, uuid_text};
 
 /// A volume that somebody asks about.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,9 +33,25 @@ pub struct Outdated {
     pub since: ServedSince,
     /// What is dirty of it there, and older than the origin.
     pub dirty: Vec<ByteExtent>,
+    /// Whether somebody may need that.
+    pub need: Need,
+}
+
+/// Whether dirty blocks are on a cache device alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// They may be.
+    Possible,
+    /// The origin has all of them, or something newer: the cache device was complete when it was served last.
+    None,
 }
 
 impl Outdated {
+    /// Whether dirty blocks would be lost with it.
+    pub fn is_needed(&self) -> bool {
+        !self.dirty.is_empty() && self.need == Need::Possible
+    }
+
     /// The dirty blocks, in words.
     pub fn shown(&self) -> String {
         let blocks = self.dirty.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
@@ -70,16 +87,26 @@ pub fn outdated(
             Ok(Some(_)) | Err(_) => replacement == Replacement::Refuse,
         });
         let since = names.iter().find_map(|name| served_since(state, &uuid, name))?;
-        (!is_missed).then(|| (asked.name.to_owned(), record.id, since))
+        let need = need(state, &superblock, &record.origin_identity);
+        (!is_missed).then(|| (asked.name.to_owned(), record.id, since, need))
     };
     let found: Vec<_> = volumes.iter().filter_map(since).collect();
     if found.is_empty() {
         return Ok(Vec::new());
     }
     let books = Books::read(source)?;
-    let outdated = found.into_iter().map(|(name, id, since)| {
+    let outdated = found.into_iter().map(|(name, id, since, need)| {
         let dirty = extents(&books.engine().dirty_blocks(id));
-        Outdated { name, since, dirty }
+        Outdated { name, since, dirty, need }
     });
     Ok(outdated.collect())
+}
+
+/// Whether anything may be on a cache device alone of the origin that it knows.
+fn need(state: &StatePlace, superblock: &Superblock, identity: &str) -> Need {
+    let StatePlace::Directory(directory) = state else { return Need::Possible };
+    match StateStore::new(directory).origin(identity) {
+        Ok(Some(record)) if record.is_complete(superblock) => Need::None,
+        Ok(_) | Err(_) => Need::Possible,
+    }
 }

@@ -39,6 +39,16 @@ pub(crate) struct Candidate<'a> {
     pub(crate) identity: &'a str,
     pub(crate) mode: Mode,
     pub(crate) write_access: WriteAccess,
+    pub(crate) holdings: Holdings,
+}
+
+/// What a cache device may hold of a volume before it is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holdings {
+    /// It does not know the volume.
+    Nothing,
+    /// What it got in its earlier starts.
+    Earlier,
 }
 
 impl Candidate<'_> {
@@ -174,14 +184,21 @@ impl Notes {
         let known = store.as_ref().and_then(|store| store.as_ref().ok());
         let cache = CacheRecord::new(superblock, path.into());
         let cache_before = known.and_then(|store| store.cache(&cache.uuid).ok()?);
+        // Else it was served elsewhere since, and may have become dirty there. The log says so when it was read.
+        let is_last = cache_before.as_ref().is_some_and(|before| before.starts + 1 == cache.starts);
         let note = |(id, volume): &(VolumeId, Candidate<'_>)| {
             let before = known.and_then(|store| store.origin(volume.identity).ok()?);
-            let is_own = |record: &OriginRecord| record.may_be_dirty && record.cache_uuid == cache.uuid;
+            let own = before.as_ref().filter(|record| is_last && record.cache_uuid == cache.uuid);
+            let was_dirty = match (own, volume.holdings) {
+                (Some(record), _) => record.may_be_dirty,
+                (None, Holdings::Earlier) => true,
+                (None, Holdings::Nothing) => false,
+            };
             Noted {
                 id: *id,
                 name: volume.name.into(),
                 identity: volume.identity.into(),
-                may_be_dirty: before.as_ref().is_some_and(is_own) || volume.writes_back(),
+                may_be_dirty: was_dirty || volume.writes_back(),
                 before,
             }
         };
@@ -277,12 +294,11 @@ impl Notes {
     }
 
     fn keep(&self, store: &StateStore, volume: &Noted) -> Result<(), StateError> {
-        store.keep_origin(&OriginRecord::new(
-            &volume.identity,
-            &volume.name,
-            &self.cache,
-            volume.may_be_dirty,
-        ))
+        let record = OriginRecord::new(&volume.identity, &volume.name, &self.cache, volume.may_be_dirty);
+        store.keep_origin(&match &volume.before {
+            Some(before) => record.after(before),
+            None => record,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Noted>> {
@@ -306,4 +322,41 @@ pub(crate) fn keep_out_of_service(
         out_of_service: Some(OutOfService { since, incomplete }),
         ..cache.clone()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is noted of a volume when a start begins, by the starts and the dirtiness that were noted before.
+    fn noted(before: Option<(u64, bool)>, starts: u64, holdings: Holdings) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));
+        let superblock = |starts| {
+            let fresh = Superblock::new([7; 16], 8 << 20).unwrap();
+            Superblock { starts, ..fresh }
+        };
+        if let Some((starts, may_be_dirty)) = before {
+            let cache = CacheRecord::new(&superblock(starts), "/c".into());
+            store.keep_cache(&cache).unwrap();
+            store.keep_origin(&OriginRecord::new("file:/o", "v", &cache, may_be_dirty)).unwrap();
+        }
+        let (mode, write_access) = (Mode::WriteThrough, WriteAccess::ReadWrite);
+        let volume = Candidate { name: "v", identity: "file:/o", mode, write_access, holdings };
+        Notes::begin(&place, (&superblock(starts), Path::new("/c")), &[(VolumeId::new(0), volume)]).unwrap();
+        let record = store.origin("file:/o").unwrap().unwrap();
+        assert_eq!(record.is_complete(&superblock(starts)), !record.may_be_dirty);
+        assert!(!record.is_complete(&superblock(starts + 1)));
+        record.may_be_dirty
+    }
+
+    /// Until the log was read: a crash before that must not leave a note that all is on the origin.
+    #[test]
+    fn what_a_device_got_where_nobody_noted_it_may_be_dirty() {
+        assert!(!noted(None, 2, Holdings::Nothing));
+        assert!(noted(None, 2, Holdings::Earlier));
+        assert!(!noted(Some((4, false)), 5, Holdings::Earlier));
+        assert!(noted(Some((4, true)), 5, Holdings::Earlier));
+        assert!(noted(Some((4, false)), 6, Holdings::Earlier));
+    }
 }

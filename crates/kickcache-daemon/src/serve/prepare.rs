@@ -23,7 +23,7 @@ use crate::serve::config::{
 };
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener;
-use crate::serve::notes::{self, Candidate, Chosen, Notes};
+use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::overtaken::{note_written_without, served_since};
 use crate::state::{StateError, StateStore, uuid_text};
@@ -109,7 +109,7 @@ impl Looked {
         }
         if config.service == CacheService::InService {
             let chosen = Chosen { path: &config.path, uuid, replacement: config.replacement };
-            let candidates: Vec<_> = volumes.iter().map(candidate).collect();
+            let candidates: Vec<_> = volumes.iter().map(|volume| candidate(volume, &superblock)).collect();
             notes::check(state, chosen, &candidates)?;
             if let Some(device) = found.ours() {
                 volumes.iter().try_for_each(|volume| check_current(device, volume, state))?;
@@ -122,6 +122,7 @@ impl Looked {
         let Looked { found, mut volumes } = self;
         let mut made = Made::default();
         let mut cache: CacheDevice = found.make(&mut made)?;
+        let held = cache.superblock.clone();
         for volume in &mut volumes {
             if let Medium::File(origin) = &volume.medium {
                 check_different(&cache.file, origin)?;
@@ -135,7 +136,7 @@ impl Looked {
             cache.count_start(noted_start(state, &cache.superblock));
             cache.store()?;
             let noted: Vec<_> =
-                volumes.iter().map(|volume| (volume.settings.volume, candidate(volume))).collect();
+                volumes.iter().map(|volume| (volume.settings.volume, candidate(volume, &held))).collect();
             let begun = Arc::new(Notes::begin(state, (&cache.superblock, &path), &noted)?);
             made.notes(Arc::clone(&begun));
             notes = Some(begun);
@@ -191,12 +192,13 @@ impl Prepared {
 }
 
 /// What is noted of a volume.
-pub(crate) fn candidate(volume: &OpenVolume) -> Candidate<'_> {
+fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candidate<'a> {
     Candidate {
         name: &volume.name,
         identity: &volume.identity,
         mode: volume.settings.mode,
         write_access: volume.write_access,
+        holdings: if held.volume(&volume.name).is_some() { Holdings::Earlier } else { Holdings::Nothing },
     }
 }
 

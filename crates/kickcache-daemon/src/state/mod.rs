@@ -8,7 +8,7 @@ mod store;
 
 use std::path::PathBuf;
 
-pub use self::record::{CacheRecord, OriginRecord, OutOfService, uuid_text};
+pub use self::record::{CacheRecord, CompleteCache, OriginRecord, OutOfService, uuid_text};
 pub use self::store::{Origins, StateError, StateStore};
 
 /// Names another state directory.

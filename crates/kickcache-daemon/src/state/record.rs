@@ -26,7 +26,23 @@ pub struct OriginRecord {
     /// Whether it may have been written without that since: what any cache device holds of it is old.
     #[serde(default)]
     pub written_without: bool,
+    /// Cache devices on which nothing was acknowledged that the origin lacked, when each was last served with it. What they
+    /// call dirty is so after a crash alone.
+    #[serde(default)]
+    pub complete: Vec<CompleteCache>,
 }
+
+/// A cache device, as of its last start with an origin.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CompleteCache {
+    /// Drawn when it was formatted.
+    pub cache_uuid: String,
+    /// The number of that start: what it got in a later one, on another host, is not meant.
+    pub starts: u64,
+}
+
+/// Cache devices that an origin remembers.
+const COMPLETE_MAX: usize = 32;
 
 /// A cache device, by its uuid.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -58,6 +74,7 @@ pub struct OutOfService {
 impl OriginRecord {
     /// The record of an origin that is served with a cache device.
     pub fn new(identity: &str, volume: &str, cache: &CacheRecord, may_be_dirty: bool) -> OriginRecord {
+        let own = CompleteCache { cache_uuid: cache.uuid.clone(), starts: cache.starts };
         OriginRecord {
             version: VERSION,
             identity: identity.into(),
@@ -66,7 +83,16 @@ impl OriginRecord {
             cache_path: cache.path.clone(),
             may_be_dirty,
             written_without: false,
+            complete: if may_be_dirty { Vec::new() } else { vec![own] },
         }
+    }
+
+    /// The same with what an earlier record says of other cache devices.
+    #[must_use]
+    pub fn after(mut self, before: &OriginRecord) -> OriginRecord {
+        let others = before.complete.iter().filter(|cache| cache.cache_uuid != self.cache_uuid);
+        self.complete.extend(others.take(COMPLETE_MAX - 1).cloned());
+        self
     }
 
     /// The record of an origin that is served without a cache device, and was never noted before.
@@ -79,7 +105,14 @@ impl OriginRecord {
             cache_path: PathBuf::new(),
             may_be_dirty: false,
             written_without: true,
+            complete: Vec::new(),
         }
+    }
+
+    /// Whether all that was acknowledged on a cache device, as its superblock is now, is on the origin, or something newer.
+    pub fn is_complete(&self, superblock: &Superblock) -> bool {
+        let meant = CompleteCache { cache_uuid: uuid_text(superblock.uuid), starts: superblock.starts };
+        self.complete.contains(&meant)
     }
 
     /// Whether everything that was written to the origin passed the cache device with this uuid.

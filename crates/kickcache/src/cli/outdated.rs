@@ -33,7 +33,7 @@ pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow
     let found = outdated(&cache.device, state, &asked.collect::<Vec<_>>(), replacement(cache))?;
     let may_lose = cache.usage == CacheUsage::UsedLosingDirty;
     let (needed, dropped): (Vec<Outdated>, Vec<Outdated>) =
-        found.into_iter().partition(|volume| !volume.dirty.is_empty() && !may_lose);
+        found.into_iter().partition(|volume| volume.is_needed() && !may_lose);
     // An origin that cannot be served is no reason to drop anything.
     for volume in cache.volumes.iter().filter(|volume| dropped.iter().any(|found| found.name == volume.name))
     {
@@ -68,8 +68,14 @@ fn give_up_missed(cache: &CachePlan, state: &StatePlace, needed: &[Outdated]) ->
 fn drop_blocks(device: &Path, volume: &Outdated) -> anyhow::Result<()> {
     let done = detach(device, &volume.name, DirtyBlocks::Lose)?;
     let (name, since, device) = (&volume.name, &volume.since, device.display());
-    if !volume.dirty.is_empty() {
+    if volume.is_needed() {
         tracing::error!("{} of {name} are LOST", volume.shown());
+    } else if !volume.dirty.is_empty() {
+        tracing::warn!(
+            "volume {name}: {} were dropped from {device}: they were called dirty after a crash, and the origin has them, or \
+             something newer",
+            volume.shown()
+        );
     }
     tracing::warn!(
         "volume {name}: {since} since {device} had it: {} of clean blocks are old and were dropped",

@@ -15,6 +15,7 @@ mod bad_input;
 mod bad_spot;
 mod cells;
 mod client;
+mod complete;
 mod copies;
 mod crash;
 mod daemon;

@@ -14,9 +14,18 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Tells of errors that came since the last call.
     pub(super) fn take_faults(&mut self, now: Instant) {
         for fault in self.core.driver.take_faults() {
+            self.note_fault(&fault);
             if self.troubles.note(now, fault) {
                 tracing::error!("{}", self.show_fault(&fault));
             }
+        }
+    }
+
+    /// An origin that refused something, or lost what it did not flush, may lack what was acknowledged in any mode.
+    fn note_fault(&self, fault: &Fault) {
+        let (Some(notes), Device::Origin(volume)) = (&self.notes, fault.device) else { return };
+        if ["write", "write-zeroes", "flush"].contains(&fault.operation) {
+            notes.settle(volume, true);
         }
     }
 
