@@ -1,4 +1,4 @@
-//! Changes to a cache device that nobody serves: the engine recovers it on the real driver, changes its books, and
+//! Changes to a cache device that nobody serves: the engine recovers it on the real driver, changes its metadata, and
 //! stops as after serving.
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use kickcache_engine::units::{BlockIndex, ByteExtent, VolumeId};
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
 use crate::extents::extents;
-use crate::offline::OfflineError;
+use crate::offline::error::OfflineError;
 use crate::serve::cache_device::{CacheDevice, store_superblock};
 use crate::serve::error::ServeError;
 

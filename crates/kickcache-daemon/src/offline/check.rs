@@ -1,5 +1,5 @@
 //! Verifies everything on a cache device: both superblocks, the journal, and every block of every segment in use
-//! against its checksum. The books are those that the engine recovers; nothing is changed.
+//! against its checksum. The metadata are those that the engine recovers; nothing is changed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,8 +18,8 @@ use serde::Serialize;
 
 use crate::driver::checksum::checksum;
 use crate::extents::{Extent, extents};
-use crate::offline::OfflineError;
-use crate::offline::books::Books;
+use crate::offline::error::OfflineError;
+use crate::offline::metadata::Metadata;
 use crate::offline::source::{ReadBlocks, Source};
 
 /// Journal blocks read at a time.
@@ -121,13 +121,13 @@ pub struct VolumeFindings {
 pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings, OfflineError> {
     let source = Source::open(path)?;
     let superblocks = check_superblocks(&source)?;
-    let (books, rotted) = read_books(source, path)?;
-    let mut check = Check::new(&books, rotted);
+    let (metadata, rotted) = read_metadata(source, path)?;
+    let mut check = Check::new(&metadata, rotted);
     check.journal()?;
-    let geometry = books.superblock().geometry;
+    let geometry = metadata.superblock().geometry;
     let used: Vec<_> = (0..geometry.segment_count)
         .map(SegmentIndex::new)
-        .map(|segment| (segment, books.engine().segment_status(segment)))
+        .map(|segment| (segment, metadata.engine().segment_status(segment)))
         .filter(|(_, status)| status.usage != SegmentUsage::Free)
         .collect();
     let whole = u64::try_from(used.len()).unwrap_or(u64::MAX).saturating_mul(geometry.segment_size);
@@ -139,13 +139,13 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
     Ok(check.finish(superblocks))
 }
 
-/// The books, of what is left of the log if a part of it has rotted, and which part.
-fn read_books(source: Source, path: &Path) -> Result<(Books, Option<String>), OfflineError> {
-    match Books::read(source) {
+/// The metadata, of what is left of the log if a part of it has rotted, and which part.
+fn read_metadata(source: Source, path: &Path) -> Result<(Metadata, Option<String>), OfflineError> {
+    match Metadata::read(source) {
         Err(OfflineError::Content { source: Error::Rotted { what }, .. }) => {
-            Ok((Books::read_rotted(Source::open(path)?, RottedLog::Accepted)?, Some(what)))
+            Ok((Metadata::read_rotted(Source::open(path)?, RottedLog::Accepted)?, Some(what)))
         }
-        books => Ok((books?, None)),
+        metadata => Ok((metadata?, None)),
     }
 }
 
@@ -168,7 +168,7 @@ fn check_superblocks(source: &Source) -> Result<[String; 2], OfflineError> {
 
 /// A check under way.
 struct Check<'a> {
-    books: &'a Books,
+    metadata: &'a Metadata,
     rotted: Option<String>,
     journal: JournalFindings,
     segments: SegmentFindings,
@@ -184,14 +184,14 @@ struct VolumeBlocks {
 }
 
 impl Check<'_> {
-    fn new(books: &Books, rotted: Option<String>) -> Check<'_> {
-        let known = books.superblock().volumes.iter();
+    fn new(metadata: &Metadata, rotted: Option<String>) -> Check<'_> {
+        let known = metadata.superblock().volumes.iter();
         Check {
-            books,
+            metadata,
             rotted,
             journal: JournalFindings::default(),
             segments: SegmentFindings {
-                count: u64::from(books.superblock().geometry.segment_count),
+                count: u64::from(metadata.superblock().geometry.segment_count),
                 ..SegmentFindings::default()
             },
             volumes: known.map(|record| (record.id, VolumeBlocks::default())).collect(),
@@ -199,13 +199,13 @@ impl Check<'_> {
     }
 
     fn journal(&mut self) -> Result<(), OfflineError> {
-        let journal = self.books.superblock().geometry.journal();
+        let journal = self.metadata.superblock().geometry.journal();
         self.journal.blocks = journal.length / BLOCK_SIZE;
         let mut at = 0;
         while at < journal.length {
             let length = JOURNAL_READ_BYTES.min(journal.length - at);
             let extent = ByteExtent { start: journal.start + at, length };
-            let blocks = self.books.source().read_blocks(extent)?;
+            let blocks = self.metadata.source().read_blocks(extent)?;
             let count = usize::try_from(length / BLOCK_SIZE).expect("1 MiB");
             for (place, index) in (at / BLOCK_SIZE..).zip(0..count) {
                 self.journal_block(place, blocks.get(index));
@@ -216,7 +216,7 @@ impl Check<'_> {
     }
 
     fn journal_block(&mut self, place: u64, block: Option<&[u8]>) {
-        let superblock = self.books.superblock();
+        let superblock = self.metadata.superblock();
         let found = block.and_then(|block| JournalBlock::decode(block, &superblock.geometry));
         match found {
             Some(JournalBlock { uuid, .. }) if uuid != superblock.uuid => {}
@@ -232,7 +232,7 @@ impl Check<'_> {
 
     /// The number of the journal block that should stand at a place of the ring, if recovery needs it.
     fn needed_number(&self, place: u64) -> Option<u64> {
-        let span = self.books.engine().journal_span();
+        let span = self.metadata.engine().journal_span();
         let first = span.start.checked_next_multiple_of(self.journal.blocks)?;
         let lap = first + place;
         let before = lap.checked_sub(self.journal.blocks);
@@ -240,12 +240,13 @@ impl Check<'_> {
     }
 
     fn segment(&mut self, segment: SegmentIndex, status: &SegmentStatus) -> Result<(), OfflineError> {
-        let superblock = self.books.superblock();
+        let superblock = self.metadata.superblock();
         let geometry = superblock.geometry;
         self.segments.in_use += u64::from(status.usage == SegmentUsage::InUse);
         self.segments.retired += u64::from(status.usage == SegmentUsage::Retired);
         let start = geometry.byte_offset(geometry.first_location(segment));
-        let blocks = self.books.source().read_blocks(ByteExtent { start, length: geometry.segment_size })?;
+        let blocks =
+            self.metadata.source().read_blocks(ByteExtent { start, length: geometry.segment_size })?;
         let bytes = blocks.bytes();
         let (data, summary) = bytes.split_at(BLOCK_BYTES * geometry.batch_blocks() as usize);
         let batches = find_batches(data, |header| {
@@ -284,8 +285,8 @@ impl Check<'_> {
 
     /// Counts what headers promise and the data does not keep.
     fn unfinished(&mut self, segment: SegmentIndex, batches: &[BatchHeader], blocks: &ReadBlocks) {
-        let first = self.books.superblock().geometry.first_location(segment);
-        let live: Vec<_> = self.books.engine().blocks_in(segment).map(|block| block.location).collect();
+        let first = self.metadata.superblock().geometry.first_location(segment);
+        let live: Vec<_> = self.metadata.engine().blocks_in(segment).map(|block| block.location).collect();
         for header in batches {
             for (place, entry) in (header.start + 1..).zip(&header.entries) {
                 let data = blocks.get(place as usize);
@@ -297,8 +298,8 @@ impl Check<'_> {
     }
 
     fn live_blocks(&mut self, segment: SegmentIndex, blocks: &ReadBlocks) {
-        let first = self.books.superblock().geometry.first_location(segment);
-        for block in self.books.engine().blocks_in(segment) {
+        let first = self.metadata.superblock().geometry.first_location(segment);
+        for block in self.metadata.engine().blocks_in(segment) {
             let place = (block.location.get() - first.get()) as usize;
             let is_good = blocks.get(place).is_some_and(|data| checksum(data) == block.checksum);
             let volume = self.volumes.entry(block.volume).or_default();
@@ -328,7 +329,7 @@ impl Check<'_> {
         };
         Findings {
             verdict,
-            device_bytes: self.books.source().size(),
+            device_bytes: self.metadata.source().size(),
             superblocks,
             volumes: self.volumes.iter().map(|(id, blocks)| self.volume(*id, blocks)).collect(),
             rotted: self.rotted,
@@ -347,14 +348,14 @@ impl Check<'_> {
 
     /// Every clean block: none can be trusted.
     fn all_clean(&self) -> Vec<(VolumeId, BlockIndex)> {
-        let engine = self.books.engine();
-        let segments = (0..self.books.superblock().geometry.segment_count).map(SegmentIndex::new);
+        let engine = self.metadata.engine();
+        let segments = (0..self.metadata.superblock().geometry.segment_count).map(SegmentIndex::new);
         let blocks = segments.flat_map(|segment| engine.blocks_in(segment).collect::<Vec<_>>());
         blocks.filter(|block| !block.is_dirty).map(|block| (block.volume, block.block)).collect()
     }
 
     fn volume(&self, id: VolumeId, blocks: &VolumeBlocks) -> VolumeFindings {
-        let record = self.books.superblock().volumes.iter().find(|record| record.id == id);
+        let record = self.metadata.superblock().volumes.iter().find(|record| record.id == id);
         VolumeFindings {
             name: record.map(|record| record.name.clone()).unwrap_or_default(),
             clean_blocks: blocks.clean,

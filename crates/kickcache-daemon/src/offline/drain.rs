@@ -12,9 +12,10 @@ use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use crate::driver::device::identity_of;
 use crate::extents::show_extents;
 use crate::offline::change::{DirtyBlocks, detach};
+use crate::offline::contents::Contents;
+use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::outdated::{Asked, Outdated, outdated};
 use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
-use crate::offline::{Contents, EXTENTS_SHOWN, OfflineError};
 use crate::serve::config::{
     CacheConfig, CacheService, OriginCache, OriginFlush, OriginMove, OriginSource, Replacement, ServerConfig,
     StatePlace, VolumeConfig,

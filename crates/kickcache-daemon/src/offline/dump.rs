@@ -14,7 +14,7 @@ use kickcache_engine::queue::Queue;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockKey, ByteExtent, SegmentIndex};
 use serde_json::{Value, json};
 
-use crate::offline::OfflineError;
+use crate::offline::error::OfflineError;
 use crate::offline::source::{ReadBlocks, Source};
 
 /// Journal blocks read at a time.

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use kickcache_engine::units::ByteExtent;
 
-use crate::offline::books::superblock;
 use crate::offline::change::{DirtyBlocks, detach};
+use crate::offline::contents::read;
+use crate::offline::error::OfflineError;
+use crate::offline::metadata::superblock;
 use crate::offline::source::Source;
-use crate::offline::{OfflineError, read};
 use crate::state::uuid_text;
 
 /// A cache device that was left.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::offline::books::superblock;
+use crate::offline::metadata::superblock;
 use crate::offline::source::Source;
 use crate::serve::config::StatePlace;
 use crate::serve::older_copy::{OlderCopy, older_copy};

@@ -6,9 +6,9 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
 use crate::extents::{extents, show_extents};
-use crate::offline::books::{Books, superblock};
+use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
+use crate::offline::metadata::{Metadata, superblock};
 use crate::offline::source::Source;
-use crate::offline::{EXTENTS_SHOWN, OfflineError};
 use crate::serve::config::{OriginMove, Replacement, StatePlace};
 use crate::serve::overtaken::{ServedSince, missed, served_since};
 use crate::state::{StateError, StateStore, uuid_text};
@@ -94,9 +94,9 @@ pub fn outdated(
     if found.is_empty() {
         return Ok(Vec::new());
     }
-    let books = Books::read(source)?;
+    let metadata = Metadata::read(source)?;
     let outdated = found.into_iter().map(|(name, id, since, need)| {
-        let dirty = extents(&books.engine().dirty_blocks(id));
+        let dirty = extents(&metadata.engine().dirty_blocks(id));
         Outdated { name, since, dirty, need }
     });
     Ok(outdated.collect())

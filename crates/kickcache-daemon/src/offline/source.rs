@@ -10,7 +10,7 @@ use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
 
 use crate::driver::device::{OpenError, lock_below_shared};
-use crate::offline::OfflineError;
+use crate::offline::error::OfflineError;
 
 /// How long a lock may take to go away.
 const LOCK_WAIT: Duration = Duration::from_millis(1_000);

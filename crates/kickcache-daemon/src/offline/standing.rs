@@ -7,8 +7,8 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use crate::extents::extents;
-use crate::offline::OfflineError;
-use crate::offline::books::{Books, superblock};
+use crate::offline::error::OfflineError;
+use crate::offline::metadata::{Metadata, superblock};
 use crate::offline::source::Source;
 use crate::serve::cache_device::CacheDevice;
 use crate::serve::cache_device::marks::{decode_marks, of_known, together, write_marks};
@@ -69,10 +69,10 @@ fn of_readable(
     let name = |id: VolumeId| {
         superblock.volumes.iter().find(|record| record.id == id).map(|record| record.name.clone())
     };
-    let books = if incomplete.is_empty() { None } else { Some(Books::read(source)) };
+    let metadata = if incomplete.is_empty() { None } else { Some(Metadata::read(source)) };
     let incomplete = incomplete.iter().filter_map(|id| {
-        let found = match &books {
-            Some(Ok(books)) => Some(extents(&books.engine().dirty_blocks(id))),
+        let found = match &metadata {
+            Some(Ok(metadata)) => Some(extents(&metadata.engine().dirty_blocks(id))),
             Some(Err(_)) | None => None,
         };
         let is_complete = found.as_ref().is_some_and(Vec::is_empty);

@@ -1,7 +1,9 @@
 //! Opens files and block devices as cache devices and origins.
 
 pub mod answers;
+mod error;
 pub(crate) mod file_system;
+mod kind;
 mod probe;
 mod storage;
 
@@ -14,6 +16,9 @@ use std::time::{Duration, Instant};
 
 use kickcache_engine::units::SECTOR_SIZE;
 
+pub use self::error::OpenError;
+use self::error::open_error;
+pub use self::kind::{Access, Direct, Emptiness, Flush, Kind, ZeroSpeed};
 use self::storage::Storage;
 pub use self::storage::check_distinct;
 pub(crate) use self::storage::lock_below_shared;
@@ -23,121 +28,6 @@ use crate::driver::ioctl;
 const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
 /// Time between two tries.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-
-/// What a device is opened for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// Reading; others may have it open too.
-    ReadOnly,
-    /// Reading and writing; nobody else may have it open.
-    ReadWrite,
-}
-
-/// What a device is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A block device.
-    Block,
-}
-
-/// Why a device cannot be used. The sentences name the path.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The system refused.
-    #[error("cannot open {path}: {source}")]
-    Open {
-        /// Which device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Neither file nor block device.
-    #[error("{path} is a {found}; give a regular file or a block device")]
-    Type {
-        /// Which device.
-        path: PathBuf,
-        /// What it is.
-        found: &'static str,
-    },
-    /// Not writable.
-    #[error("{path} cannot be written ({source}); make it writable, or serve it read-only")]
-    ReadOnly {
-        /// Which device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Not readable.
-    #[error(
-        "{path} cannot be read: the first read of it failed ({source}); see to the device, then start again"
-    )]
-    Unreadable {
-        /// Which device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Not flushable.
-    #[error(
-        "{path} cannot be flushed ({source}), so that nobody could say what it keeps when its power fails; if that may be \
-         lost, even what a client flushed, say --origin-no-flush"
-    )]
-    Unflushable {
-        /// Which device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The kernel refuses writes to it.
-    #[error(
-        "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
-         read-only (--read-only)"
-    )]
-    Protected {
-        /// Which device.
-        path: PathBuf,
-    },
-    /// Somebody else has it.
-    #[error(
-        "{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)"
-    )]
-    Busy {
-        /// Which device.
-        path: PathBuf,
-        /// How that was found.
-        detail: &'static str,
-    },
-    /// It does not answer.
-    #[error(
-        "{path} does not answer: its first block could not be read in {seconds} s; see to the device, then start again"
-    )]
-    Silent {
-        /// Which device.
-        path: PathBuf,
-        /// How long it was waited for.
-        seconds: u64,
-    },
-    /// No bytes.
-    #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
-    Empty {
-        /// Which device.
-        path: PathBuf,
-        /// Its size.
-        found: u64,
-    },
-    /// Two devices are one.
-    #[error(
-        "{first} and {second} are the same device; the cache device and each origin need one of their own"
-    )]
-    Same {
-        /// One name.
-        first: PathBuf,
-        /// The other.
-        second: PathBuf,
-    },
-}
 
 /// An open and locked device.
 #[derive(Debug)]
@@ -156,42 +46,6 @@ pub struct BlockFile {
     storage: Option<Storage>,
     /// What lies below, open as long as this is.
     _below: Vec<File>,
-}
-
-/// Whether a device is flushed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flush {
-    /// When it is asked for.
-    Done,
-    /// Never: it cannot be, and what it was given counts as durable.
-    Assumed,
-}
-
-/// Whether the page cache is passed by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direct {
-    /// O_DIRECT.
-    Yes,
-    /// Through the page cache, because the file system or the sector size asks for it.
-    No,
-}
-
-/// Whether a device stores zeroes without being sent them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ZeroSpeed {
-    /// Yes.
-    Fast,
-    /// No: zeroes are written like data.
-    Slow,
-}
-
-/// Whether an empty device is acceptable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Emptiness {
-    /// A new cache file has no bytes yet.
-    Allowed,
-    /// The device must have a sector at least.
-    Refused,
 }
 
 impl BlockFile {
@@ -352,10 +206,6 @@ impl Drop for BlockFile {
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
-}
-
-fn open_error(path: &Path, source: io::Error) -> OpenError {
-    OpenError::Open { path: path.into(), source }
 }
 
 fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {

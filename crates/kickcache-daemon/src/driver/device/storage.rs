@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{Access, OpenError};
+use crate::driver::device::error::{OpenError, open_error};
+use crate::driver::device::kind::Access;
 
 /// Loop devices upon loop devices that are looked through.
 const DEPTH_MAX: usize = 8;
@@ -96,7 +97,7 @@ fn below(metadata: &Metadata) -> Option<Layer> {
 /// # Errors
 /// [`OpenError::Busy`] if somebody else has it.
 pub(super) fn lock_below(file: &File, path: &Path, access: Access) -> Result<Vec<File>, OpenError> {
-    let metadata = file.metadata().map_err(|source| super::open_error(path, source))?;
+    let metadata = file.metadata().map_err(|source| open_error(path, source))?;
     let mut locks = Vec::new();
     for layer in layers(&metadata) {
         let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&layer.path);

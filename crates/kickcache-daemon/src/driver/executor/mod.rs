@@ -3,6 +3,7 @@
 //! Over 500 lines because every kind of submission begins, goes on and ends here, on one table of operations.
 
 mod notes;
+mod noting;
 mod simulated;
 
 use std::collections::VecDeque;

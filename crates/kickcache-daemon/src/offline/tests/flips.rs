@@ -20,7 +20,7 @@ use kickcache_faultsim::rot::{DurablePlaces, durable_places};
 
 use super::image::{Ending, Image};
 use crate::driver::checksum::checksum;
-use crate::offline::books::recover;
+use crate::offline::metadata::recover;
 
 /// Of an 8 MiB device: a prime, so that the flips fall on every place of a structure.
 const STEP: usize = 509;
@@ -139,7 +139,7 @@ impl Bench {
         }
     }
 
-    /// With the books as they were, only the block that stands there can read otherwise.
+    /// With the metadata as they were, only the block that stands there can read otherwise.
     fn judge_place(&self, device: &[u8], place: u64) -> Outcome {
         let cached = &self.untouched.cached;
         let Ok(found) = cached.binary_search_by_key(&place, |(place, _)| *place) else {

@@ -12,6 +12,8 @@ use image::{Ending, Image};
 use super::change::repair;
 use super::check::{Findings, Verdict, check};
 use super::*;
+use crate::offline::metadata::Metadata;
+use crate::offline::source::Source;
 
 /// Turns one bit over and gives the old byte.
 fn flip(path: &Path, at: u64, bit: u32) {
@@ -28,7 +30,7 @@ fn a_truncated_cache_device_is_refused() {
     let length = fs::metadata(&path).unwrap().len();
     for end in (0..length / 4096).rev().map(|block| block * 4096) {
         File::options().write(true).open(&path).unwrap().set_len(end).unwrap();
-        let refused = Books::read(open(&path)).map(|_| ()).unwrap_err().to_string();
+        let refused = Metadata::read(open(&path)).map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains("restore the device's size") || end < 1 << 15, "{end}: {refused}");
     }
 }
@@ -39,9 +41,9 @@ fn a_damaged_journal_makes_clean_blocks_suspect_and_a_repair_drops_them() {
     let path = image.cache();
     assert_eq!(look(&path).verdict, Verdict::Good);
     // Not the newest block, which could have been torn by a power cut.
-    let books = Books::read(open(&path)).unwrap();
-    let number = books.engine().journal_span().end - 2;
-    drop(books);
+    let metadata = Metadata::read(open(&path)).unwrap();
+    let number = metadata.engine().journal_span().end - 2;
+    drop(metadata);
     flip(&path, (1 << 20) + number % 64 * 4096 + 70, 3);
     let found = look(&path);
     assert_eq!((found.verdict, found.journal.damaged_needed.as_slice()), (Verdict::Suspect, &[number][..]));

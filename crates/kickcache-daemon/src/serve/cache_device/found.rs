@@ -13,11 +13,15 @@ use kickcache_engine::units::VolumeSet;
 use kickcache_units::show_bytes;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::made::Made;
-use super::marks::{of_known, read_marks, together, write_marks};
-use super::{CacheDevice, Overwrite, cache_io, decode, read, read_copies, signature};
 use crate::driver::device::{Access, BlockFile, Emptiness, Kind, OpenError};
 use crate::places;
+use crate::serve::cache_device::device::CacheDevice;
+use crate::serve::cache_device::io::{cache_io, read};
+use crate::serve::cache_device::made::Made;
+use crate::serve::cache_device::marks::{of_known, read_marks, together, write_marks};
+use crate::serve::cache_device::overwrite::Overwrite;
+use crate::serve::cache_device::signature;
+use crate::serve::cache_device::superblocks::{decode, read_copies};
 use crate::serve::error::ServeError;
 
 /// What was found.

@@ -4,8 +4,8 @@ use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeSet;
 
-use super::{cache_io, read, write};
 use crate::driver::device::BlockFile;
+use crate::serve::cache_device::io::{cache_io, read, write};
 use crate::serve::error::ServeError;
 
 /// The first format version that has marks.

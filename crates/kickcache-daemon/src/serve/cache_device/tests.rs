@@ -1,7 +1,11 @@
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use kickcache_engine::format::superblock::SUPERBLOCK_OFFSETS;
+
 use super::*;
+use crate::serve::config::{OriginGrowth, OriginMove};
 
 fn path(directory: &tempfile::TempDir) -> PathBuf {
     directory.path().join("cache")

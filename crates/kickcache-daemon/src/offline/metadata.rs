@@ -1,4 +1,4 @@
-//! The books of a cache device as the engine recovers them, without changing it.
+//! The metadata of a cache device as the engine recovers them, without changing it.
 
 use std::io;
 
@@ -12,30 +12,30 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 use kickcache_units::show_bytes;
 
-use crate::offline::OfflineError;
+use crate::offline::error::OfflineError;
 use crate::offline::source::Source;
 use crate::serve::cache_device::signature;
 
 /// A recovered engine above a device that is only read.
-pub(crate) struct Books {
+pub(crate) struct Metadata {
     source: Source,
     superblock: Superblock,
     engine: Engine,
 }
 
-impl Books {
+impl Metadata {
     /// Lets an engine recover; what it wants to write is acknowledged and dropped.
-    pub(crate) fn read(source: Source) -> Result<Books, OfflineError> {
-        Books::read_rotted(source, RottedLog::Refused)
+    pub(crate) fn read(source: Source) -> Result<Metadata, OfflineError> {
+        Metadata::read_rotted(source, RottedLog::Refused)
     }
 
     /// The same with what is left of a log that may have rotted.
-    pub(crate) fn read_rotted(source: Source, rotted_log: RottedLog) -> Result<Books, OfflineError> {
+    pub(crate) fn read_rotted(source: Source, rotted_log: RottedLog) -> Result<Metadata, OfflineError> {
         let refuse = |error| OfflineError::Content { path: source.path().into(), source: error };
         let superblock = superblock(&source)?;
         let engine = recover(&superblock, rotted_log, |extent| source.read(extent)).map_err(refuse)?;
         let engine = engine.ok_or_else(|| OfflineError::Stuck(source.path().into()))?;
-        Ok(Books { source, superblock, engine })
+        Ok(Metadata { source, superblock, engine })
     }
 
     pub(crate) fn source(&self) -> &Source {

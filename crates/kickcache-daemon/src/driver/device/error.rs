@@ -1,0 +1,106 @@
+//! Why a device cannot be used.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a device cannot be used. The sentences name the path.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The system refused.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Neither file nor block device.
+    #[error("{path} is a {found}; give a regular file or a block device")]
+    Type {
+        /// Which device.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// Not writable.
+    #[error("{path} cannot be written ({source}); make it writable, or serve it read-only")]
+    ReadOnly {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not readable.
+    #[error(
+        "{path} cannot be read: the first read of it failed ({source}); see to the device, then start again"
+    )]
+    Unreadable {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not flushable.
+    #[error(
+        "{path} cannot be flushed ({source}), so that nobody could say what it keeps when its power fails; if that may be \
+         lost, even what a client flushed, say --origin-no-flush"
+    )]
+    Unflushable {
+        /// Which device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refuses writes to it.
+    #[error(
+        "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
+         read-only (--read-only)"
+    )]
+    Protected {
+        /// Which device.
+        path: PathBuf,
+    },
+    /// Somebody else has it.
+    #[error(
+        "{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)"
+    )]
+    Busy {
+        /// Which device.
+        path: PathBuf,
+        /// How that was found.
+        detail: &'static str,
+    },
+    /// It does not answer.
+    #[error(
+        "{path} does not answer: its first block could not be read in {seconds} s; see to the device, then start again"
+    )]
+    Silent {
+        /// Which device.
+        path: PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// No bytes.
+    #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
+    Empty {
+        /// Which device.
+        path: PathBuf,
+        /// Its size.
+        found: u64,
+    },
+    /// Two devices are one.
+    #[error(
+        "{first} and {second} are the same device; the cache device and each origin need one of their own"
+    )]
+    Same {
+        /// One name.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+}
+
+/// What the system said about a device.
+pub(super) fn open_error(path: &Path, source: io::Error) -> OpenError {
+    OpenError::Open { path: path.into(), source }
+}

@@ -1,0 +1,53 @@
+//! Operations that end when it is noted elsewhere that the cache device is out of service.
+
+use kickcache_engine::device::DeviceError;
+use kickcache_engine::units::VolumeSet;
+
+use crate::driver::backend::Interest;
+use crate::driver::executor::notes::{NOTARY_KEY, Notes};
+use crate::driver::executor::{Driver, Ended};
+use crate::driver::notary::{KeepNote, Notary};
+
+impl Driver {
+    /// Has notes kept by a function, on a thread of its own.
+    pub fn keep_notes(&mut self, keep: KeepNote) {
+        self.notes = Notes::Later(keep);
+    }
+
+    /// Asks for a note; an operation ends when it is kept.
+    pub(super) fn ask_notary(&mut self, token: u32, incomplete: VolumeSet) {
+        self.notes = match std::mem::take(&mut self.notes) {
+            Notes::Later(keep) => self.start_notary(keep),
+            other => other,
+        };
+        let error = match &self.notes {
+            Notes::Thread(notary) if notary.ask(token, incomplete) => return,
+            Notes::Thread(_) => DeviceError::Io,
+            Notes::Nobody | Notes::Later(_) => DeviceError::Unsupported,
+        };
+        self.ended.push_back(Ended::Operation(token, Err(error)));
+    }
+
+    fn start_notary(&mut self, keep: KeepNote) -> Notes {
+        match Notary::start(keep) {
+            Ok(notary) => {
+                self.backend.watch(notary.wakeup(), NOTARY_KEY, Interest::Readable);
+                Notes::Thread(notary)
+            }
+            Err(error) => {
+                tracing::error!("no thread can be started that notes the state of the cache device: {error}");
+                Notes::Nobody
+            }
+        }
+    }
+
+    /// Ends the operations whose notes are kept, or cannot be.
+    pub(super) fn take_notes(&mut self) {
+        let Notes::Thread(notary) = &self.notes else { return };
+        for (token, is_kept) in notary.take() {
+            let result = if is_kept { Ok(()) } else { Err(DeviceError::Io) };
+            self.ended.push_back(Ended::Operation(token, result));
+        }
+        self.backend.watch(notary.wakeup(), NOTARY_KEY, Interest::Readable);
+    }
+}

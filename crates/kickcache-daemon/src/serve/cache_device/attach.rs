@@ -1,0 +1,84 @@
+//! Which volume of a superblock an origin belongs to.
+
+use std::path::Path;
+
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::VolumeId;
+
+use crate::serve::config::{OriginGrowth, OriginMove};
+use crate::serve::error::ServeError;
+
+/// An origin, as it is compared with what the superblock knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OriginFacts<'a> {
+    /// The volume's name.
+    pub name: &'a str,
+    /// Bytes.
+    pub size: u64,
+    /// What it is recognised by.
+    pub identity: &'a str,
+    /// Whether another identity is accepted.
+    pub origin_move: OriginMove,
+    /// Whether a larger size is accepted.
+    pub origin_growth: OriginGrowth,
+}
+
+/// The volume of an origin in a superblock, added if it is not known; `path` is the cache device's.
+pub(crate) fn attach(
+    superblock: &mut Superblock,
+    path: &Path,
+    origin: OriginFacts<'_>,
+) -> Result<VolumeId, ServeError> {
+    check_owner(superblock, origin)?;
+    let refuse = |source| ServeError::Engine { path: path.into(), source };
+    let Some(known) = superblock.volume(origin.name).cloned() else {
+        return superblock.add_volume(origin.name, origin.size, origin.identity).map_err(refuse);
+    };
+    if is_grown(known.origin_size, origin)? {
+        superblock.grow_volume(origin.name, origin.size).map_err(refuse)?;
+    }
+    if known.origin_identity != origin.identity {
+        if origin.origin_move == OriginMove::Refuse {
+            let what = format!(
+                "its origin is {}, but the cache belongs to {}; give that one, or say --origin-moved if it is the same \
+                 disk under a new name",
+                origin.identity, known.origin_identity
+            );
+            return Err(ServeError::Volume { name: origin.name.into(), what });
+        }
+        let records = superblock.volumes.iter_mut();
+        for record in records.filter(|record| record.id == known.id) {
+            record.origin_identity = origin.identity.into();
+        }
+    }
+    Ok(known.id)
+}
+
+/// Whether an origin was extended; one of another size is refused unless the user says that it was.
+fn is_grown(known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
+    let is_larger = origin.size > known;
+    if origin.size == known {
+        return Ok(false);
+    }
+    if is_larger && origin.origin_growth == OriginGrowth::Accept {
+        return Ok(true);
+    }
+    let hint = if is_larger { ", say --origin-grown if it was extended" } else { "" };
+    let what = format!(
+        "its origin has {} bytes, but had {known} when the cache was attached; give the right origin{hint}, or serve it \
+         under a new name",
+        origin.size
+    );
+    Err(ServeError::Volume { name: origin.name.into(), what })
+}
+
+fn check_owner(superblock: &Superblock, origin: OriginFacts<'_>) -> Result<(), ServeError> {
+    let is_other = |name: &str, identity: &str| identity == origin.identity && name != origin.name;
+    let other = superblock.volumes.iter().find(|volume| is_other(&volume.name, &volume.origin_identity));
+    let Some(other) = other else { return Ok(()) };
+    let what = format!(
+        "its origin {} belongs to the volume {} of this cache device; serve it under that name",
+        origin.identity, other.name
+    );
+    Err(ServeError::Volume { name: origin.name.into(), what })
+}

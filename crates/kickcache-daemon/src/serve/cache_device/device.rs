@@ -1,0 +1,84 @@
+//! An open cache device.
+
+use std::path::Path;
+
+use kickcache_engine::format::mark::ServiceMark;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::format::version::FORMAT_VERSION;
+use kickcache_engine::units::VolumeId;
+
+use crate::driver::device::{Access, BlockFile, Emptiness};
+use crate::serve::cache_device::attach::{OriginFacts, attach};
+use crate::serve::cache_device::marks::read_marks;
+use crate::serve::cache_device::superblocks::{decode, read_copies, store_superblock};
+use crate::serve::error::ServeError;
+
+/// An open cache device with its superblock.
+pub struct CacheDevice {
+    /// The device.
+    pub file: BlockFile,
+    /// What its superblock says; [`CacheDevice::store`] writes changes.
+    pub superblock: Superblock,
+    /// Whether it was formatted just now.
+    pub is_new: bool,
+    /// The uuid of the cache that was there before it was formatted.
+    pub replaced: Option<[u8; 16]>,
+    pub(super) is_changed: bool,
+}
+
+impl CacheDevice {
+    /// One whose superblock was read.
+    pub(super) fn of(file: BlockFile, superblock: Superblock) -> CacheDevice {
+        let is_changed = superblock.version < FORMAT_VERSION;
+        CacheDevice { file, superblock, is_new: false, replaced: None, is_changed }
+    }
+
+    /// Whether it is in service, as its marks say.
+    pub fn service(&self) -> ServiceMark {
+        read_marks(&self.file, &self.superblock)
+    }
+
+    /// Opens a cache device that exists, formatting nothing.
+    ///
+    /// # Errors
+    /// If it cannot be opened, is in use, or is no cache device.
+    pub fn existing(path: &Path) -> Result<CacheDevice, ServeError> {
+        let file = BlockFile::open(path, Access::ReadWrite, Emptiness::Refused)?;
+        let copies = read_copies(&file)?;
+        let superblock =
+            decode(&copies, &file).map_err(|source| ServeError::Engine { path: path.into(), source })?;
+        Ok(CacheDevice::of(file, superblock))
+    }
+
+    /// The volume of an origin, added if the superblock does not know it.
+    ///
+    /// # Errors
+    /// If the volume is known with another size, or another origin that was not said to have moved, or the origin
+    /// belongs to another volume.
+    pub fn attach(&mut self, origin: OriginFacts<'_>) -> Result<VolumeId, ServeError> {
+        let before = self.superblock.volumes.clone();
+        let id = attach(&mut self.superblock, self.file.path(), origin)?;
+        self.is_changed |= before != self.superblock.volumes;
+        Ok(id)
+    }
+
+    /// Gives the start that is about to come its number: above that of the last one here, and of the last one that is noted
+    /// elsewhere.
+    pub(crate) fn count_start(&mut self, noted: u64) {
+        self.superblock.starts = self.superblock.starts.max(noted) + 1;
+        self.is_changed = true;
+    }
+
+    /// Writes the superblock if it was changed: over the older copy first, so that a power cut leaves one good copy.
+    ///
+    /// # Errors
+    /// If the device cannot be written.
+    pub fn store(&mut self) -> Result<(), ServeError> {
+        if !self.is_changed {
+            return Ok(());
+        }
+        store_superblock(&self.file, &mut self.superblock)?;
+        self.is_changed = false;
+        Ok(())
+    }
+}

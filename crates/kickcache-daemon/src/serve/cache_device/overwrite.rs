@@ -1,0 +1,10 @@
+//! Whether a device may be formatted that holds something.
+
+/// Whether the old content of a device may be overwritten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Overwrite {
+    /// The device must be blank.
+    Refuse,
+    /// Whatever is there is lost.
+    Allow,
+}

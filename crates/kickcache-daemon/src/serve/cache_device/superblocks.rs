@@ -1,0 +1,51 @@
+//! The two copies of the superblock.
+
+use kickcache_engine::error::Error;
+use kickcache_engine::format::superblock::{
+    SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock,
+};
+
+use crate::driver::device::BlockFile;
+use crate::serve::cache_device::io::{cache_io, read, write};
+use crate::serve::cache_device::marks;
+use crate::serve::error::ServeError;
+
+/// Writes both copies of a superblock with a new epoch: over the older copy first, so that a power cut leaves one good
+/// copy.
+pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) -> Result<(), ServeError> {
+    marks::upgrade(file, superblock)?;
+    let copies = read_copies(file)?;
+    let epoch = |copy: usize| {
+        let twice = [&copies[copy], &copies[copy]];
+        Superblock::decode(twice.map(Vec::as_slice), file.size()).map_or(0, |found| found.epoch)
+    };
+    let epochs = [epoch(0), epoch(1)];
+    let order = if epochs[0] <= epochs[1] { [0, 1] } else { [1, 0] };
+    superblock.epoch = epochs[0].max(epochs[1]) + 1;
+    let bytes = superblock.encode();
+    for copy in order {
+        write(file, SUPERBLOCK_OFFSETS[copy], &bytes)
+            .and_then(|()| file.file().sync_data())
+            .map_err(|source| cache_io(file.path(), "write the superblock", source))?;
+    }
+    Ok(())
+}
+
+/// What the copies say together.
+pub(super) fn decode(copies: &[Vec<u8>; 2], file: &BlockFile) -> Result<Superblock, Error> {
+    Superblock::decode([&copies[0], &copies[1]], file.size())
+}
+
+/// Whether a device carries a superblock of ours, of any version, whole or damaged.
+pub(crate) fn carries_superblock(file: &BlockFile) -> Result<bool, ServeError> {
+    Ok(read_copies(file)?.iter().any(|copy| copy.starts_with(&SUPERBLOCK_MAGIC)))
+}
+
+/// The bytes where the copies are; short at the end of a small device.
+pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
+    let read = |offset| {
+        read(file, offset, SUPERBLOCK_SIZE)
+            .map_err(|source| cache_io(file.path(), "read the superblock", source))
+    };
+    Ok([read(SUPERBLOCK_OFFSETS[0])?, read(SUPERBLOCK_OFFSETS[1])?])
+}
