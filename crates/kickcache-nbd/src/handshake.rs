@@ -5,9 +5,9 @@ use std::mem;
 use std::sync::Arc;
 
 use super::command::CloseReason;
+use super::export::ExportInfo;
 use super::option::{ContextQuery, InfoQuery, Refusal, check_empty, parse_name};
 use super::reply::HeaderForm;
-use super::session::ExportInfo;
 use super::transmission::Transmission;
 use super::wire::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, BLOCK_SIZE_PREFERRED, CONTEXT_ALLOCATION, CONTEXT_ALLOCATION_ID,

@@ -6,6 +6,7 @@
 
 pub mod client;
 mod command;
+mod export;
 mod handshake;
 mod option;
 mod reply;
@@ -14,8 +15,9 @@ mod transmission;
 mod wire;
 
 pub use command::{CloseReason, Command, CommandKind, Decoded};
+pub use export::ExportInfo;
 pub use reply::{NbdErrno, ReplyHead, StatusExtent};
-pub use session::{ExportInfo, Session};
+pub use session::Session;
 pub use wire::PAYLOAD_MAX;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! After figure 4 of N. Megiddo and D. S. Modha, *ARC: A Self-Tuning, Low Overhead Replacement Cache*, FAST 2003.
 
-use crate::reference_policy::Policy;
+use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;
 
 /// Blocks that were used once lately (the paper's T1), and those of them that left (B1).

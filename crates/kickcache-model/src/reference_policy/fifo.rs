@@ -1,6 +1,6 @@
 //! First in, first out: hits change nothing.
 
-use crate::reference_policy::Policy;
+use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;
 
 /// FIFO over a number of blocks.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::reference_policy::Policy;
+use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;
 
 /// The part of the cache for blocks with a long distance, in percent.

@@ -1,6 +1,6 @@
 //! The least recently used block leaves.
 
-use crate::reference_policy::Policy;
+use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;
 
 /// LRU over a number of blocks.

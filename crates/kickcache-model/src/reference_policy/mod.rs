@@ -5,31 +5,24 @@ pub mod arc;
 pub mod fifo;
 pub mod lirs;
 pub mod lru;
+pub mod policy;
 mod queues;
 pub mod s3_fifo;
 pub mod sieve;
+
+use std::path::Path;
 
 use crate::reference_policy::arc::Arc;
 use crate::reference_policy::fifo::Fifo;
 use crate::reference_policy::lirs::Lirs;
 use crate::reference_policy::lru::Lru;
+use crate::reference_policy::policy::Policy;
 use crate::reference_policy::s3_fifo::S3Fifo;
 use crate::reference_policy::sieve::Sieve;
-
 use crate::trace_file::survey::{Survey, blocks};
 use crate::trace_file::{TraceError, TraceFile};
 use crate::untimed::share;
 use crate::workload::Kind;
-use std::path::Path;
-
-/// Keeps a number of blocks and chooses which.
-pub trait Policy {
-    /// A block is asked for; whether it was there. It is there afterwards.
-    fn touch(&mut self, block: u64) -> bool;
-
-    /// A block is no longer needed.
-    fn discard(&mut self, block: u64);
-}
 
 /// Touches, and those that missed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

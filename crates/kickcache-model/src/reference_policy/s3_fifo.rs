@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::reference_policy::Policy;
+use crate::reference_policy::policy::Policy;
 
 /// The part of the cache that the small queue has, in percent.
 const SMALL_PERCENT: usize = 10;

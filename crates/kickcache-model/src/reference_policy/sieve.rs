@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::reference_policy::Policy;
+use crate::reference_policy::policy::Policy;
 
 /// SIEVE over a number of blocks.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! Which format fits the beginning of a file.
 
-use crate::trace_file::Format;
+use crate::trace_file::format::action::Action;
 use crate::trace_file::format::blkparse::action_of;
-use crate::trace_file::format::{Action, LineParser, Parsed, parser};
-use crate::trace_file::format::{blktrace, csv};
+use crate::trace_file::format::line_parser::{LineParser, Parsed};
+use crate::trace_file::format::{blktrace, csv, parser};
+use crate::trace_file::trace_format::Format;
 
 /// Lines that are looked at.
 const LINES: usize = 20;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use crate::trace_file::TraceError;
+use crate::trace_file::error::TraceError;
 
 /// Longest line; a file without line ends is none of the texts.
 const LENGTH_MAX: usize = 64 << 10;

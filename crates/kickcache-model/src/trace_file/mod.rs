@@ -5,119 +5,28 @@
 
 mod decompress;
 mod detect;
+mod error;
 mod format;
 mod lines;
+mod record;
 pub mod survey;
+mod trace_format;
 mod zstd;
 
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::{Cursor, Read};
 use std::path::Path;
 
-use kickcache_engine::time::Duration;
-use kickcache_engine::units::ByteExtent;
-use thiserror::Error;
+pub use crate::trace_file::error::TraceError;
+pub use crate::trace_file::record::Record;
+pub use crate::trace_file::trace_format::Format;
 
 use crate::trace_file::format::blktrace::Blktrace;
-use crate::trace_file::format::{LineParser, Parsed};
+use crate::trace_file::format::line_parser::{LineParser, Parsed};
 use crate::trace_file::lines::Lines;
-use crate::workload::Kind;
 
 /// Bytes that detection looks at.
 const HEAD: u64 = 64 << 10;
-/// Addresses from here on are refused: no volume is that large.
-const OFFSET_MAX: u64 = 1 << 52;
-/// Longest access.
-const LENGTH_MAX: u64 = 1 << 30;
-
-/// A format of traces.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Format {
-    /// CSV with the header `time_us,op,offset,size`.
-    Csv,
-    /// The text that `blkparse` prints.
-    Blkparse,
-    /// The binary files that `blktrace` writes.
-    Blktrace,
-    /// fio's I/O log, version 2 or 3.
-    Iolog,
-    /// CSV of MSR Cambridge: time in 100 ns, host, disk, Read or Write, offset, size, response time.
-    Msr,
-    /// SPC: unit, block of 512 bytes, size, r or w, seconds.
-    Spc,
-    /// Alibaba 2020: device, R or W, offset, size, microseconds.
-    Alibaba,
-    /// Tencent CBS: seconds, sector, sectors, 0 or 1, volume.
-    Tencent,
-}
-
-impl Format {
-    /// All of them.
-    pub const ALL: [Format; 8] = [
-        Format::Csv,
-        Format::Blkparse,
-        Format::Blktrace,
-        Format::Iolog,
-        Format::Msr,
-        Format::Spc,
-        Format::Alibaba,
-        Format::Tencent,
-    ];
-
-    /// The name that people type.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Format::Csv => "csv",
-            Format::Blkparse => "blkparse",
-            Format::Blktrace => "blktrace",
-            Format::Iolog => "iolog",
-            Format::Msr => "msr",
-            Format::Spc => "spc",
-            Format::Alibaba => "alibaba",
-            Format::Tencent => "tencent",
-        }
-    }
-}
-
-/// One access of a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Record {
-    /// When it was made, from a zero that only the trace knows; `None` where the trace has no times.
-    pub at: Option<Duration>,
-    /// On which of the trace's devices, numbered in the order of their first records.
-    pub device: u32,
-    /// What it does.
-    pub kind: Kind,
-    /// Where on that device; empty for flushes.
-    pub extent: ByteExtent,
-}
-
-/// What is wrong with a trace.
-#[derive(Error, Debug)]
-pub enum TraceError {
-    /// The file cannot be read on.
-    #[error("the trace cannot be read: {0}")]
-    Io(#[from] io::Error),
-    /// A pipe, say: it would be read once, and a trace is read several times.
-    #[error("it is no regular file, and a trace is read more than once; write it to a file first")]
-    NotAFile,
-    /// No format fits the first lines.
-    #[error("none of the formats fits the beginning of the file ({0:?}); name one: {names}", names = names())]
-    UnknownFormat(String),
-    /// A line, or for binary traces a record, makes no sense; reading goes on behind it.
-    #[error("line {number}: {what}")]
-    Line {
-        /// Its number from 1.
-        number: u64,
-        /// What was found, and what was expected.
-        what: String,
-    },
-}
-
-fn names() -> String {
-    Format::ALL.map(Format::name).join(", ")
-}
-
 /// The records of one trace, in the order of the file. Reading ends after an error of the file.
 pub struct TraceFile {
     format: Format,
@@ -201,25 +110,13 @@ fn next_of_text(lines: &mut Lines, parser: &mut dyn LineParser) -> Option<Result
         };
         match parsed {
             Ok(Parsed::Record(record)) => {
-                return Some(checked(record).map_err(|what| TraceError::Line { number, what }));
+                return Some(record.checked().map_err(|what| TraceError::Line { number, what }));
             }
             Ok(Parsed::Nothing) => {}
             Ok(Parsed::End) => return None,
             Err(what) => return Some(Err(TraceError::Line { number, what })),
         }
     }
-}
-
-/// A record, if a volume can hold what it names.
-fn checked(record: Record) -> Result<Record, String> {
-    let ByteExtent { start, length } = record.extent;
-    if record.kind != Kind::Flush && length == 0 {
-        return Err("an access of 0 bytes; at least one was expected".into());
-    }
-    if length > LENGTH_MAX || start > OFFSET_MAX {
-        return Err(format!("{length} bytes at offset {start}; at most 1 GiB, below 4 PiB, was expected"));
-    }
-    Ok(record)
 }
 
 #[cfg(test)]

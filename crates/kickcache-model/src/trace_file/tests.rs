@@ -1,6 +1,10 @@
 use std::io::{Cursor, Write};
 
+use kickcache_engine::time::Duration;
+use kickcache_engine::units::ByteExtent;
+
 use super::*;
+use crate::workload::Kind;
 
 fn read(text: &[u8], format: Option<Format>) -> (Format, Vec<Result<Record, TraceError>>) {
     let trace = TraceFile::from_reader(Box::new(Cursor::new(text.to_vec())), format).unwrap();

@@ -1,7 +1,9 @@
 //! The client's side of the handshake.
 
+use super::error::ClientError;
+use super::options::ConnectOptions;
+use super::remote_export::RemoteExport;
 use super::stream::Stream;
-use super::{ClientError, ConnectOptions, RemoteExport};
 use crate::wire::{
     CONTEXT_ALLOCATION, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, MAGIC_OPTION, MAGIC_OPTION_REPLY, MAGIC_SERVER,
     OPTION_DATA_MAX, Put, Reader, info, length_u32, opt, rep,

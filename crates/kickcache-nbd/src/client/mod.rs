@@ -3,119 +3,33 @@
 //! A [`Client`] is a [`Sender`] and a [`Receiver`]. Used whole, it does one request at a time ([`Client::read_at`]);
 //! split, two threads or one poll loop drive the halves and match replies to requests by their cookies.
 
+mod error;
+mod fua;
 mod handshake;
+mod options;
+mod pending;
 mod receiver;
+mod remote_export;
 mod sender;
 mod stream;
 
-use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use thiserror::Error;
-
+pub use self::error::ClientError;
+pub use self::fua::Fua;
+pub use self::options::ConnectOptions;
+pub use self::receiver::{Receiver, Reply};
+pub use self::remote_export::RemoteExport;
+pub use self::sender::Sender;
 pub use super::reply::{NbdErrno, StatusExtent};
-pub use receiver::{Receiver, Reply};
-pub use sender::Sender;
 
 use self::handshake::negotiate;
-use self::sender::Pending;
+use self::pending::Pending;
 use self::stream::Stream;
-use super::wire::{PAYLOAD_MAX, export_flag};
-
-/// What to ask the server for.
-#[derive(Clone, Debug)]
-pub struct ConnectOptions {
-    /// Name of the export; empty for the server's default.
-    pub export: String,
-    /// Ask for structured replies; without them a failed read is all the client learns.
-    pub structured: bool,
-    /// Ask for base:allocation, which block status requests need; implies structured replies.
-    pub allocation: bool,
-    /// Longest wait for any one read or write of the socket; `None` waits forever.
-    pub timeout: Option<Duration>,
-}
-
-impl Default for ConnectOptions {
-    fn default() -> ConnectOptions {
-        ConnectOptions {
-            export: String::new(),
-            structured: false,
-            allocation: false,
-            timeout: Some(Duration::from_secs(30)),
-        }
-    }
-}
-
-/// What the server told about the export and the connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RemoteExport {
-    /// Bytes.
-    pub size: u64,
-    /// The transmission flags of the protocol.
-    pub flags: u16,
-    /// Smallest, best and largest block in bytes, if the server said.
-    pub block_sizes: Option<[u32; 3]>,
-    /// Whether structured replies were agreed on.
-    pub structured: bool,
-    /// The number of base:allocation, if it was agreed on.
-    pub allocation: Option<u32>,
-}
-
-impl RemoteExport {
-    /// Whether writes are refused.
-    pub fn is_read_only(&self) -> bool {
-        self.flags & export_flag::READ_ONLY != 0
-    }
-
-    /// Whether flush is supported.
-    pub fn has_flush(&self) -> bool {
-        self.flags & export_flag::FLUSH != 0
-    }
-
-    /// Whether trim is supported.
-    pub fn has_trim(&self) -> bool {
-        self.flags & export_flag::TRIM != 0
-    }
-
-    /// Whether several connections see one another's writes and flushes.
-    pub fn has_multi_conn(&self) -> bool {
-        self.flags & export_flag::MULTI_CONN != 0
-    }
-}
-
-/// What can go wrong at the client's end.
-#[derive(Debug, Error)]
-pub enum ClientError {
-    /// The socket failed, or the server closed it.
-    #[error("the connection to the NBD server failed")]
-    Io(#[from] io::Error),
-    /// The server's bytes make no sense.
-    #[error("the NBD server broke the protocol: {0}")]
-    Protocol(String),
-    /// The server turned the export down.
-    #[error("the NBD server refused {option} (reply {reply:#x}): {text}")]
-    Refused {
-        /// What was asked for.
-        option: &'static str,
-        /// The protocol's reply type.
-        reply: u32,
-        /// What the server says about it.
-        text: String,
-    },
-    /// A request failed.
-    #[error("the NBD server answered {}: {}", .0.value(), .0.text())]
-    Request(NbdErrno),
-    /// The request cannot be sent.
-    #[error("a request of {0} bytes is too long, at most 33554432 bytes of data and 4294967295 otherwise")]
-    TooLong(u64),
-    /// The cookie is that of a request in flight.
-    #[error("the cookie {0} belongs to a request in flight: take another")]
-    CookieInFlight(u64),
-}
+use super::wire::PAYLOAD_MAX;
 
 /// A connection in the transmission phase.
 #[derive(Debug)]
@@ -273,15 +187,6 @@ impl Client {
 /// Bytes of one request of [`Client::read_at`] and [`Client::write_at`].
 const PIECE_BYTES: usize = 4 << 20;
 const _: () = assert!(PIECE_BYTES as u64 <= PAYLOAD_MAX);
-
-/// Whether a request must be durable before its reply.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fua {
-    /// A flush will do that.
-    No,
-    /// It must.
-    Yes,
-}
 
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use super::sender::{Gathered, InFlight, Pending};
+use super::error::ClientError;
+use super::pending::{Gathered, InFlight, Pending};
+use super::remote_export::RemoteExport;
 use super::stream::{Stream, Wait};
-use super::{ClientError, NbdErrno, RemoteExport, StatusExtent};
+use crate::reply::{NbdErrno, StatusExtent};
 use crate::wire::{
     EXTENT_COUNT_MAX, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY, PAYLOAD_MAX, Reader, STATE_HOLE,
     STATE_ZERO, chunk,

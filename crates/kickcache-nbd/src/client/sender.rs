@@ -1,69 +1,13 @@
 //! The half of a client that sends requests.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use super::error::ClientError;
+use super::fua::Fua;
+use super::pending::{Gathered, InFlight, Pending};
 use super::stream::{Stream, Wait};
-use super::{ClientError, Fua};
-use crate::wire::{MAGIC_REQUEST, PAYLOAD_MAX, Put, cmd, cmd_flag};
-
-/// What must be known of a request in flight to read its reply.
-#[derive(Debug)]
-pub(super) struct InFlight {
-    pub(super) offset: u64,
-    /// Bytes of data that a successful reply carries.
-    pub(super) data_length: usize,
-    /// The pieces of a reply in several chunks.
-    pub(super) gathered: Gathered,
-}
-
-/// What the chunks so far brought.
-#[derive(Debug, Default)]
-pub(super) struct Gathered {
-    pub(super) data: Vec<u8>,
-    pub(super) covered: usize,
-    pub(super) extents: Vec<super::StatusExtent>,
-    pub(super) error: Option<(super::NbdErrno, String)>,
-}
-
-/// The requests in flight, by cookie; shared by the two halves.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    requests: Mutex<HashMap<u64, InFlight>>,
-}
-
-impl Pending {
-    pub(super) fn insert(&self, cookie: u64, request: InFlight) -> Result<(), ClientError> {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        match requests.entry(cookie) {
-            Entry::Occupied(_) => Err(ClientError::CookieInFlight(cookie)),
-            Entry::Vacant(place) => {
-                place.insert(request);
-                Ok(())
-            }
-        }
-    }
-
-    pub(super) fn take(&self, cookie: u64) -> Option<InFlight> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).remove(&cookie)
-    }
-
-    pub(super) fn put_back(&self, cookie: u64, request: InFlight) {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).insert(cookie, request);
-    }
-
-    /// Bytes of data a successful reply carries.
-    pub(super) fn data_length(&self, cookie: u64) -> Option<usize> {
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.get(&cookie).map(|request| request.data_length)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-}
+use crate::wire::{MAGIC_REQUEST, PAYLOAD_MAX, Put, cmd};
 
 /// Sends requests: `queue_*` only notes them, [`Sender::send`] and [`Sender::try_send`] write what is noted, and
 /// `send_*` does both. The caller chooses the cookies, unique among the requests in flight.
@@ -148,7 +92,7 @@ impl Sender {
     ) -> Result<(), ClientError> {
         let length = data.len() as u64;
         check_length(length, PAYLOAD_MAX)?;
-        self.queue(Header { flags: fua_flag(fua), kind: cmd::WRITE, cookie, offset, length })?;
+        self.queue(Header { flags: fua.flag(), kind: cmd::WRITE, cookie, offset, length })?;
         self.queue.put(data);
         Ok(())
     }
@@ -166,7 +110,7 @@ impl Sender {
     /// # Errors
     /// As [`Sender::queue_read`].
     pub fn queue_trim(&mut self, cookie: u64, offset: u64, length: u64, fua: Fua) -> Result<(), ClientError> {
-        self.queue(Header { flags: fua_flag(fua), kind: cmd::TRIM, cookie, offset, length })
+        self.queue(Header { flags: fua.flag(), kind: cmd::TRIM, cookie, offset, length })
     }
 
     /// Queues a write of zeroes of at most 4 GiB - 1.
@@ -180,7 +124,7 @@ impl Sender {
         length: u64,
         fua: Fua,
     ) -> Result<(), ClientError> {
-        self.queue(Header { flags: fua_flag(fua), kind: cmd::WRITE_ZEROES, cookie, offset, length })
+        self.queue(Header { flags: fua.flag(), kind: cmd::WRITE_ZEROES, cookie, offset, length })
     }
 
     /// Queues a request to bring data into the server's cache.
@@ -305,13 +249,6 @@ impl Sender {
 impl AsFd for Sender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
-    }
-}
-
-fn fua_flag(fua: Fua) -> u16 {
-    match fua {
-        Fua::No => 0,
-        Fua::Yes => cmd_flag::FUA,
     }
 }
 

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::command::{CloseReason, Command, Decoded};
+use super::export::ExportInfo;
 use super::handshake::{Handshake, Progress};
 use super::reply::{
     Answers, NbdErrno, ReplyHead, ReplyTo, StatusExtent, put_block_status, put_done, put_error,
@@ -15,21 +16,6 @@ use super::reply::{
 };
 use super::transmission::Transmission;
 use super::wire::STRING_MAX;
-
-/// What clients are told of an export.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ExportInfo {
-    /// The name clients ask for; at most 4096 bytes. The first export also answers to the empty name.
-    pub name: String,
-    /// A text for the client's user.
-    pub description: String,
-    /// Bytes.
-    pub size: u64,
-    /// Writes are refused.
-    pub read_only: bool,
-    /// Clients should treat it as a disk whose head moves.
-    pub rotational: bool,
-}
 
 #[derive(Debug)]
 enum Phase {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
-use crate::demo::{Colours, Load, Options, Output, SECONDS};
+use crate::demo::{Colours, LoadMaker, Options, Output, SECONDS};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub(crate) struct DemoArgs {
 impl DemoArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         output::try_out(self.output.as_deref())?;
-        let load = if self.fio { Load::Fio } else { Load::BuiltIn };
+        let load = if self.fio { LoadMaker::Fio } else { LoadMaker::BuiltIn };
         let output = if self.json { Output::Json } else { Output::Text(colours()) };
         let DemoArgs { seconds, dir: directory, seed, output: report, .. } = self;
         Ok(crate::demo::run(&Options { load, output, seconds, directory, seed, report }, out)?)

@@ -6,6 +6,7 @@
 mod content;
 mod interrupt;
 mod load;
+mod load_maker;
 mod phases;
 mod progress;
 mod report;
@@ -22,18 +23,19 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::RunResult;
-use serde::{Deserialize, Serialize};
+use kickcache_report::Report;
+use kickcache_units::show_bytes;
+
+pub use crate::demo::load_maker::LoadMaker;
+pub use crate::demo::report::chart::Colours;
 
 use crate::demo::interrupt::Interrupt;
 use crate::demo::load::fio;
 use crate::demo::phases::Context;
 use crate::demo::progress::Progress;
-pub use crate::demo::report::chart::Colours;
 use crate::demo::result::{DemoResult, Phase, PhaseResult, RESULT_VERSION, Settings};
 use crate::demo::stage::Stage;
 use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
-use kickcache_report::Report;
-use kickcache_units::show_bytes;
 
 /// Time of a run with a cache, unless something else is asked for.
 pub const SECONDS: u64 = 14;
@@ -42,7 +44,7 @@ pub const SECONDS: u64 = 14;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Who makes the load.
-    pub load: Load,
+    pub load: LoadMaker,
     /// What is printed.
     pub output: Output,
     /// Time of a run with a cache; one without takes two thirds of it.
@@ -64,22 +66,12 @@ pub enum Output {
     Json,
 }
 
-/// Who makes the load.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Load {
-    /// The demo itself.
-    BuiltIn,
-    /// fio, over its NBD engine.
-    Fio,
-}
-
 /// Runs the demo and prints its result to `out`.
 ///
 /// # Errors
 /// When a file or a socket cannot be made, a server fails, or the demo is interrupted.
 pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
-    if options.load == Load::Fio {
+    if options.load == LoadMaker::Fio {
         fio::check()?;
     }
     run_at(options, Scale::full(options.seconds.max(1)), out)
@@ -119,8 +111,8 @@ fn introduce(options: &Options, scale: &Scale, out: &mut dyn Write) -> anyhow::R
     let (job, cache) = (mebibytes(scale.job_bytes), mebibytes(scale.cache_bytes));
     let seconds = whole(scale).as_secs();
     let load = match options.load {
-        Load::BuiltIn => "",
-        Load::Fio => ", made by fio",
+        LoadMaker::BuiltIn => "",
+        LoadMaker::Fio => ", made by fio",
     };
     writeln!(
         out,

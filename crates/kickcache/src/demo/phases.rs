@@ -10,19 +10,20 @@ use kickcache_units::show_bytes;
 use crate::demo::interrupt::Interrupt;
 use crate::demo::load::measure::JobMeasure;
 use crate::demo::load::{Glance, Run, built_in, fio, measure};
+use crate::demo::load_maker::LoadMaker;
 use crate::demo::progress::Progress;
 use crate::demo::result::{CacheFigures, Phase, PhaseResult};
+use crate::demo::slow_disk;
 use crate::demo::stage::{DATA, Stage};
 use crate::demo::timeline::{Timeline, job_result};
 use crate::demo::workload::{DEPTH, JOB_COUNT, JobLoad, Order, Scale, THETA};
-use crate::demo::{Load, slow_disk};
 
 /// Everything that the phases share.
 pub(crate) struct Context<'a> {
     pub(crate) stage: &'a Stage,
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
-    pub(crate) load: Load,
+    pub(crate) load: LoadMaker,
     pub(crate) interrupt: &'a Interrupt,
 }
 
@@ -115,8 +116,8 @@ fn make_load(
         context.interrupt.check()
     };
     match context.load {
-        Load::BuiltIn => built_in::run(&run, &mut watch),
-        Load::Fio => fio::run(&run, context.stage.directory(), &mut watch),
+        LoadMaker::BuiltIn => built_in::run(&run, &mut watch),
+        LoadMaker::Fio => fio::run(&run, context.stage.directory(), &mut watch),
     }
 }
 

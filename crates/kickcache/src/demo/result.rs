@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::demo::Load;
+use crate::demo::load_maker::LoadMaker;
 
 /// Version of the JSON that [`DemoResult`] is stored as.
 pub const RESULT_VERSION: u32 = 1;
@@ -25,7 +25,7 @@ pub struct Settings {
     /// Version of kickcache.
     pub kickcache: String,
     /// Who made the load.
-    pub load: Load,
+    pub load: LoadMaker,
     /// Seed of the load and of the simulated disk.
     pub seed: u64,
     /// Jobs, each with a connection of its own.

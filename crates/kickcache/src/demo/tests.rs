@@ -11,7 +11,7 @@ fn a_tiny_demo_runs_whole_and_leaves_nothing_behind() {
     let beside = tempfile::tempdir().unwrap();
     let page = beside.path().join("report.html");
     let options = Options {
-        load: Load::BuiltIn,
+        load: LoadMaker::BuiltIn,
         output: Output::Json,
         seconds: 1,
         directory: Some(directory.path().into()),
@@ -39,7 +39,7 @@ fn a_tiny_demo_runs_whole_and_leaves_nothing_behind() {
 #[test]
 fn a_directory_that_cannot_be_used_is_refused_with_a_sentence() {
     let options = Options {
-        load: Load::BuiltIn,
+        load: LoadMaker::BuiltIn,
         output: Output::Json,
         seconds: 1,
         directory: Some("/nowhere/at/all".into()),

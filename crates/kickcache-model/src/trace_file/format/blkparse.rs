@@ -2,8 +2,11 @@
 
 use kickcache_engine::units::ByteExtent;
 
-use crate::trace_file::Record;
-use crate::trace_file::format::{Action, Devices, LineParser, Parsed, sectors, time};
+use crate::trace_file::format::action::Action;
+use crate::trace_file::format::devices::Devices;
+use crate::trace_file::format::fields::{sectors, time};
+use crate::trace_file::format::line_parser::{LineParser, Parsed};
+use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
 pub(crate) struct Blkparse {

@@ -5,8 +5,10 @@ use std::io::{self, BufReader, Read};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::ByteExtent;
 
-use crate::trace_file::format::{Action, Devices};
-use crate::trace_file::{Record, TraceError, checked};
+use crate::trace_file::error::TraceError;
+use crate::trace_file::format::action::Action;
+use crate::trace_file::format::devices::Devices;
+use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
 /// Bytes of a record.
@@ -81,7 +83,7 @@ impl Blktrace {
                 Ok(None) => {}
                 Ok(Some(record)) => {
                     let number = self.number;
-                    return Some(checked(record).map_err(|what| TraceError::Line { number, what }));
+                    return Some(record.checked().map_err(|what| TraceError::Line { number, what }));
                 }
                 Err(error) => return Some(Err(error.into())),
             }

@@ -3,8 +3,10 @@
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::ByteExtent;
 
-use crate::trace_file::Record;
-use crate::trace_file::format::{Devices, LineParser, Parsed, number, time};
+use crate::trace_file::format::devices::Devices;
+use crate::trace_file::format::fields::{number, time};
+use crate::trace_file::format::line_parser::{LineParser, Parsed};
+use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
 /// How both versions begin.

@@ -2,9 +2,10 @@
 
 use kickcache_engine::units::ByteExtent;
 
-use crate::trace_file::Record;
-use crate::trace_file::format::csv::kind;
-use crate::trace_file::format::{Devices, LineParser, Parsed, fields, number, time};
+use crate::trace_file::format::devices::Devices;
+use crate::trace_file::format::fields::{fields, kind, number, time};
+use crate::trace_file::format::line_parser::{LineParser, Parsed};
+use crate::trace_file::record::Record;
 
 #[derive(Default)]
 pub(crate) struct Msr {

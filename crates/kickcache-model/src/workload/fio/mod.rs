@@ -4,6 +4,7 @@
 //! that change the accesses in a way that is not known here are refused with a sentence, rather than run as something
 //! else. Each job has a file of its own, as with fio, and the files lie one behind the other on the volume.
 
+mod error;
 mod job;
 mod offsets;
 mod options;
@@ -12,7 +13,8 @@ mod values;
 
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_random::Random;
-use thiserror::Error;
+
+pub use crate::workload::fio::error::JobFileError;
 
 use crate::workload::fio::job::Job;
 use crate::workload::fio::options::JobOptions;
@@ -22,16 +24,6 @@ use crate::workload::{JobShape, Next, Workload};
 const ALIGNMENT: u64 = 1 << 20;
 /// More jobs than any test needs.
 const JOB_COUNT_MAX: u64 = 1_024;
-
-/// What is wrong with a job file.
-#[derive(Error, Debug)]
-#[error("{place}: {what}")]
-pub struct JobFileError {
-    /// The line or the job.
-    place: String,
-    /// What was found, what was expected, what to do.
-    what: String,
-}
 
 /// The jobs of a job file, ready to run.
 #[derive(Debug)]

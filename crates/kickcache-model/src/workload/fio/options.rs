@@ -2,7 +2,7 @@
 
 use kickcache_engine::time::Duration;
 
-use crate::workload::fio::JobFileError;
+use crate::workload::fio::error::JobFileError;
 use crate::workload::fio::section::{Line, Section};
 use crate::workload::fio::values::{count, size, sizes, switch, time};
 

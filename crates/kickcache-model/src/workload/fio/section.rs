@@ -1,6 +1,6 @@
 //! The sections of a job file: lines of `option=value`, what `[global]` says before a job applies to it.
 
-use crate::workload::fio::JobFileError;
+use crate::workload::fio::error::JobFileError;
 
 /// An option where it stands.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::thread;
 
 use super::server::{BAD_OFFSET, SIZE};

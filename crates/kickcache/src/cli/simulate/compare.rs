@@ -14,8 +14,10 @@ use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
+use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::load::{Load, LoadArgs, PROGRESS_MAX};
 use crate::cli::simulate::pool::{Task, processors, run_all};
+use crate::cli::simulate::setup_names::SetupNames;
 use crate::cli::simulate::{compare_page, compare_table, input};
 
 const EXAMPLES: &str = "\
@@ -126,26 +128,11 @@ struct Plan {
     cache: DeviceFile,
 }
 
-/// Runs of one cache that differ in their seed only.
-pub(crate) struct Kind<'a> {
-    pub(crate) cache: Choice,
-    /// Nothing without a cache.
-    pub(crate) size: Option<Size>,
-    pub(crate) runs: &'a [RunResult],
-}
-
-/// What was run, for people.
-pub(crate) struct Scenery {
-    pub(crate) load: String,
-    pub(crate) origin: String,
-    pub(crate) cache: String,
-}
-
 impl Setup {
     fn compare(&self, choices: &[Choice], sizes: &[Size], out: &mut dyn Write) -> Result<(), Failure> {
         let (origin, cache) = (find_device(&self.device)?, find_device(&self.cache_device)?);
         let load = self.load.look(self.seed)?;
-        let scenery = Scenery {
+        let names = SetupNames {
             load: load.description.clone(),
             origin: origin.name.clone(),
             cache: cache.name.clone(),
@@ -160,13 +147,13 @@ impl Setup {
             .map_err(anyhow::Error::msg)?;
         say_what_measured_nothing(&results);
         if let Some(path) = &self.output {
-            output::write(path, &compare_page::page(&scenery, &self.kinds(&plans, &results), &results))?;
+            output::write(path, &compare_page::page(&names, &self.kinds(&plans, &results), &results))?;
         }
         if self.json {
             let text = serde_json::to_string_pretty(&results).map_err(anyhow::Error::from)?;
             return Ok(writeln!(out, "{text}")?);
         }
-        compare_table::print(&scenery, &self.kinds(&plans, &results), out)?;
+        compare_table::print(&names, &self.kinds(&plans, &results), out)?;
         Ok(say_what_fell_behind(&load, &results, out)?)
     }
 
@@ -190,12 +177,12 @@ impl Setup {
         plans
     }
 
-    fn kinds<'a>(&self, plans: &[Plan], results: &'a [RunResult]) -> Vec<Kind<'a>> {
+    fn kinds<'a>(&self, plans: &[Plan], results: &'a [RunResult]) -> Vec<ComparedRuns<'a>> {
         let per_kind = usize::try_from(self.repeat).unwrap_or(1);
         let kinds = plans.chunks(per_kind).zip(results.chunks(per_kind));
         let kind = |(plans, runs): (&[Plan], &'a [RunResult])| {
             let size = (plans[0].choice != Choice::None).then_some(plans[0].size);
-            Kind { cache: plans[0].choice, size, runs }
+            ComparedRuns { cache: plans[0].choice, size, runs }
         };
         kinds.map(kind).collect()
     }

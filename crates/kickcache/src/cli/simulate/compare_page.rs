@@ -5,12 +5,12 @@ use kickcache_model::result::RunResult;
 use kickcache_report::{Collection, Group, Overview, OverviewRow, Report};
 use kickcache_units::{Size, show_bytes};
 
-use crate::cli::simulate::compare::{Kind, Scenery};
-use crate::cli::simulate::compare_table::median;
+use crate::cli::simulate::compared_runs::ComparedRuns;
+use crate::cli::simulate::setup_names::SetupNames;
 
 /// The page; of several sizes, a table of all comes first.
-pub(crate) fn page(scenery: &Scenery, kinds: &[Kind<'_>], runs: &[RunResult]) -> String {
-    let Scenery { load, origin, cache } = scenery;
+pub(crate) fn page(names: &SetupNames, kinds: &[ComparedRuns<'_>], runs: &[RunResult]) -> String {
+    let SetupNames { load, origin, cache } = names;
     let title = "Simulated caches";
     let introduction = format!(
         "{load}. Origin: {origin}. Cache device: {cache}. Both are models in virtual time; caches are empty at first."
@@ -24,7 +24,7 @@ pub(crate) fn page(scenery: &Scenery, kinds: &[Kind<'_>], runs: &[RunResult]) ->
     Collection { title, introduction: &introduction, overviews: &overviews, groups: &groups, runs }.html()
 }
 
-fn sizes(kinds: &[Kind<'_>]) -> Vec<Size> {
+fn sizes(kinds: &[ComparedRuns<'_>]) -> Vec<Size> {
     let mut sizes: Vec<Size> = kinds.iter().filter_map(|kind| kind.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -32,7 +32,7 @@ fn sizes(kinds: &[Kind<'_>]) -> Vec<Size> {
 }
 
 /// The runs that a size is compared by: those of its caches, and those without a cache.
-fn group(size: Size, kinds: &[Kind<'_>]) -> Group {
+fn group(size: Size, kinds: &[ComparedRuns<'_>]) -> Group {
     let mut runs = Vec::new();
     let mut first = 0;
     for kind in kinds {
@@ -44,7 +44,7 @@ fn group(size: Size, kinds: &[Kind<'_>]) -> Group {
     Group { title: format!("Caches of {}", show_bytes(size.bytes())), note: String::new(), runs, first: 0 }
 }
 
-fn overview(sizes: &[Size], kinds: &[Kind<'_>]) -> Overview {
+fn overview(sizes: &[Size], kinds: &[ComparedRuns<'_>]) -> Overview {
     let mut caches: Vec<Choice> = Vec::new();
     for kind in kinds {
         if !caches.contains(&kind.cache) {
@@ -52,8 +52,9 @@ fn overview(sizes: &[Size], kinds: &[Kind<'_>]) -> Overview {
         }
     }
     let find = |cache: Choice, size: Size| {
-        let is_meant = |kind: &&Kind<'_>| kind.cache == cache && kind.size.is_none_or(|own| own == size);
-        kinds.iter().find(is_meant).map(|kind| median(kind, RunResult::iops))
+        let is_meant =
+            |kind: &&ComparedRuns<'_>| kind.cache == cache && kind.size.is_none_or(|own| own == size);
+        kinds.iter().find(is_meant).map(|kind| kind.median(RunResult::iops))
     };
     let row = |(group, size): (usize, &Size)| OverviewRow {
         name: show_bytes(size.bytes()),

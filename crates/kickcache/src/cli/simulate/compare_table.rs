@@ -5,16 +5,17 @@ use std::io::{self, Write};
 use kickcache_model::result::RunResult;
 use kickcache_units::show_bytes;
 
-use crate::cli::simulate::compare::{Kind, Scenery};
+use crate::cli::simulate::compared_runs::ComparedRuns;
+use crate::cli::simulate::setup_names::SetupNames;
 use crate::cli::table::{Align, Cell, Colour, Table};
 
 /// A column: its heading, its side, and what it shows of a run.
-type Column<'a> = (&'static str, Align, Box<dyn Fn(&Kind<'_>) -> String + 'a>);
+type Column<'a> = (&'static str, Align, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);
 
-pub(crate) fn print(scenery: &Scenery, kinds: &[Kind<'_>], out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn print(names: &SetupNames, kinds: &[ComparedRuns<'_>], out: &mut dyn Write) -> io::Result<()> {
     let has_cache = kinds.iter().any(|kind| kind.size.is_some());
-    let cache = if has_cache { format!("; cache device: {}", scenery.cache) } else { String::new() };
-    writeln!(out, "{}\norigin: {}{cache}\n", scenery.load, scenery.origin)?;
+    let cache = if has_cache { format!("; cache device: {}", names.cache) } else { String::new() };
+    writeln!(out, "{}\norigin: {}{cache}\n", names.load, names.origin)?;
     let columns = columns(kinds);
     let headings: Vec<(&str, Align)> = columns.iter().map(|column| (column.0, column.1)).collect();
     let mut table = Table::new(&headings);
@@ -27,41 +28,46 @@ pub(crate) fn print(scenery: &Scenery, kinds: &[Kind<'_>], out: &mut dyn Write) 
 /// What stands where there is no figure.
 const NOTHING: &str = "-";
 
-fn columns<'a>(kinds: &'a [Kind<'_>]) -> Vec<Column<'a>> {
-    let measure = kinds.first().map_or(0.0, |kind| median(kind, RunResult::iops));
+fn columns<'a>(kinds: &'a [ComparedRuns<'_>]) -> Vec<Column<'a>> {
+    let measure = kinds.first().map_or(0.0, |kind| kind.median(RunResult::iops));
     let is_repeated = kinds.iter().any(|kind| kind.runs.len() > 1);
     let has_cache = kinds.iter().any(|kind| kind.size.is_some());
     let mut columns: Vec<Column<'a>> = vec![
         ("CACHE", Align::Left, Box::new(|kind| kind.cache.name().into())),
         ("SIZE", Align::Right, Box::new(|kind| optional(kind.size.map(|size| show_bytes(size.bytes()))))),
-        ("IOPS", Align::Right, Box::new(|kind| format!("{:.0}", median(kind, RunResult::iops)))),
+        ("IOPS", Align::Right, Box::new(|kind| format!("{:.0}", kind.median(RunResult::iops)))),
     ];
     if kinds.len() > 1 {
-        let ratio = move |kind: &Kind<'_>| median(kind, RunResult::iops) / measure;
-        let show =
-            move |kind: &Kind<'_>| optional(Some(ratio(kind)).filter(|ratio| ratio.is_finite()).map(two));
+        let ratio = move |kind: &ComparedRuns<'_>| kind.median(RunResult::iops) / measure;
+        let show = move |kind: &ComparedRuns<'_>| {
+            optional(Some(ratio(kind)).filter(|ratio| ratio.is_finite()).map(two))
+        };
         columns.push(("RATIO", Align::Right, Box::new(show)));
     }
     if is_repeated {
         columns.push(("LEAST TO MOST", Align::Right, Box::new(spread)));
     }
     columns.extend::<[Column<'a>; 3]>([
-        ("BYTES/S", Align::Right, Box::new(|kind| bandwidth(median(kind, RunResult::bytes_per_second)))),
-        ("P50", Align::Right, Box::new(|kind| latency(median(kind, |run| micros(run.latencies().p50()))))),
-        ("P99", Align::Right, Box::new(|kind| latency(median(kind, |run| micros(run.latencies().p99()))))),
+        ("BYTES/S", Align::Right, Box::new(|kind| bandwidth(kind.median(RunResult::bytes_per_second)))),
+        ("P50", Align::Right, Box::new(|kind| latency(kind.median(|run| micros(run.latencies().p50()))))),
+        ("P99", Align::Right, Box::new(|kind| latency(kind.median(|run| micros(run.latencies().p99()))))),
     ]);
     if has_cache {
         columns.extend::<[Column<'a>; 3]>([
             (
                 "HITS",
                 Align::Right,
-                Box::new(|kind| optional(of_some(kind, RunResult::hit_ratio).map(percent))),
+                Box::new(|kind| optional(kind.median_of_known(RunResult::hit_ratio).map(percent))),
             ),
-            ("WRITTEN", Align::Right, Box::new(|kind| optional(of_some(kind, cache_bytes).map(bytes)))),
+            (
+                "WRITTEN",
+                Align::Right,
+                Box::new(|kind| optional(kind.median_of_known(cache_bytes).map(bytes))),
+            ),
             (
                 "PER BYTE KEPT",
                 Align::Right,
-                Box::new(|kind| optional(of_some(kind, RunResult::written_per_byte).map(two))),
+                Box::new(|kind| optional(kind.median_of_known(RunResult::written_per_byte).map(two))),
             ),
         ]);
     }
@@ -72,22 +78,7 @@ fn optional(text: Option<String>) -> String {
     text.unwrap_or_else(|| NOTHING.into())
 }
 
-/// The middle one of some numbers.
-fn middle(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
-    numbers.get(numbers.len() / 2).copied()
-}
-
-/// The middle one of a figure of a cache's runs.
-pub(crate) fn median(kind: &Kind<'_>, figure: impl Fn(&RunResult) -> f64) -> f64 {
-    middle(kind.runs.iter().map(figure).collect()).unwrap_or(0.0)
-}
-
-fn of_some(kind: &Kind<'_>, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
-    middle(kind.runs.iter().filter_map(figure).collect())
-}
-
-fn spread(kind: &Kind<'_>) -> String {
+fn spread(kind: &ComparedRuns<'_>) -> String {
     let least = kind.runs.iter().map(RunResult::iops).fold(f64::INFINITY, f64::min);
     let most = kind.runs.iter().map(RunResult::iops).fold(0.0, f64::max);
     format!("{least:.0} to {most:.0}")

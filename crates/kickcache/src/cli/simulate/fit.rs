@@ -10,8 +10,8 @@ use kickcache_model::replay::devices::Devices;
 use kickcache_model::result::RunResult;
 use kickcache_model::workload::fio::FioWorkload;
 
-use crate::cli::simulate::calibrate::{Measured, PROBES, Probe, Runs};
 use crate::cli::simulate::load::FIO_COST;
+use crate::cli::simulate::probe::{Measured, PROBES, Probe, Runs};
 
 /// A device whose single random read takes longer than this has moving parts, in microseconds.
 const ROTATES: f64 = 2_000.0;

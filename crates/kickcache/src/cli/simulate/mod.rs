@@ -1,18 +1,24 @@
 //! `kickcache simulate`: what a cache would do here, without touching a disk.
 
+mod cache_size;
 mod calibrate;
 mod compare;
 mod compare_page;
 mod compare_table;
+mod compared_runs;
+mod finding;
 mod fit;
 mod input;
 mod load;
 mod pace;
 mod pool;
+mod probe;
 mod published;
 mod published_page;
 mod published_table;
+mod setup_names;
 mod steady_table;
+mod table_format;
 mod trace;
 mod trace_page;
 mod trace_table;

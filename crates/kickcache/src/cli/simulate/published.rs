@@ -19,6 +19,7 @@ use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::published_page::{Simulated, name_of, name_of_cloud};
 use crate::cli::simulate::published_table::{CloudLine, Line, Tables, print};
 use crate::cli::simulate::steady_table::{self, SteadyLine};
+use crate::cli::simulate::table_format::TableFormat;
 
 /// Minutes at the end of a run that are shown by themselves.
 const LAST_MINUTES: u64 = 5;
@@ -55,14 +56,6 @@ pub(crate) struct PublishedArgs {
     /// Write a report too, an HTML page with charts that needs nothing else
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-/// How the rows are printed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Format {
-    Text,
-    Json,
-    Markdown,
 }
 
 /// What a task gives, and how long a processor had it.
@@ -148,13 +141,13 @@ impl PublishedArgs {
             output::write(path, &simulated.page())?;
         }
         let format = match (self.json, self.markdown) {
-            (true, _) => Format::Json,
-            (false, true) => Format::Markdown,
-            (false, false) => Format::Text,
+            (true, _) => TableFormat::Json,
+            (false, true) => TableFormat::Markdown,
+            (false, false) => TableFormat::Text,
         };
         let tables = Tables { lines: &lines, cloud: &cloud_lines, steady: &steady_lines };
         print(&tables, format, out)?;
-        if format == Format::Text {
+        if format == TableFormat::Text {
             pace.print(out)?;
         }
         Ok(())

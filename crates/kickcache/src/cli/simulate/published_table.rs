@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use kickcache_model::published::figures::Figures;
 use serde_json::{Value, json};
 
-use crate::cli::simulate::published::Format;
 use crate::cli::simulate::steady_table::{self, SteadyLine};
+use crate::cli::simulate::table_format::TableFormat;
 use crate::cli::table::{Align, Cell, Colour, Table};
 
 /// A row with its model and kickcache.
@@ -53,9 +53,9 @@ pub(crate) struct Tables<'a> {
     pub(crate) steady: &'a [SteadyLine],
 }
 
-pub(crate) fn print(tables: &Tables<'_>, format: Format, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn print(tables: &Tables<'_>, format: TableFormat, out: &mut dyn Write) -> io::Result<()> {
     let Tables { lines, cloud, steady } = *tables;
-    if format == Format::Json {
+    if format == TableFormat::Json {
         let rows: Vec<Value> = lines.iter().map(to_json).collect();
         let cloud: Vec<Value> = cloud.iter().map(cloud_to_json).collect();
         let steady: Vec<Value> = steady.iter().map(steady_table::to_json).collect();
@@ -84,8 +84,13 @@ pub(crate) fn print(tables: &Tables<'_>, format: Format, out: &mut dyn Write) ->
     Ok(())
 }
 
-fn table(headings: &[&str], rows: &[Vec<String>], format: Format, out: &mut dyn Write) -> io::Result<()> {
-    if format == Format::Markdown {
+fn table(
+    headings: &[&str],
+    rows: &[Vec<String>],
+    format: TableFormat,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if format == TableFormat::Markdown {
         writeln!(out, "| {} |", headings.join(" | "))?;
         writeln!(out, "|{}", "---|".repeat(headings.len()))?;
         for row in rows {

@@ -1,24 +1,24 @@
 //! `kickcache simulate trace`: how often a cache would hit on recorded accesses, and how much it would write.
 
-use std::fmt;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use anyhow::Context;
 use kickcache_daemon::plan::Cutoff;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::memory;
-use kickcache_model::reference_policy::{self, Misses};
+use kickcache_model::reference_policy;
 use kickcache_model::trace_file::Format;
 use kickcache_model::trace_file::survey::Survey;
-use kickcache_model::untimed::{self, Fill, Outcome, Scale, Trial, blocks_max, blocks_min};
-use kickcache_units::{Size, show_bytes};
+use kickcache_model::untimed::{self, Fill, Scale, Trial, blocks_max, blocks_min};
+use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
+use crate::cli::simulate::cache_size::CacheSize;
+use crate::cli::simulate::finding::{Finding, Surveyed};
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::{input, trace_page, trace_table};
 
@@ -73,77 +73,10 @@ pub(crate) struct TraceArgs {
     output: Option<PathBuf>,
 }
 
-/// A size as people write it.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum CacheSize {
-    /// Percent of the blocks that the trace touches.
-    Percent(f64),
-    /// Bytes.
-    Bytes(Size),
-}
-
-impl FromStr for CacheSize {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<CacheSize, String> {
-        let Some(number) = text.strip_suffix('%') else {
-            return text.parse().map(CacheSize::Bytes).map_err(|error| format!("{error}"));
-        };
-        let percent = number.parse::<f64>().ok().filter(|percent| *percent > 0.0 && *percent <= 100.0);
-        percent
-            .map(CacheSize::Percent)
-            .ok_or_else(|| format!("`{text}` is not a percentage above 0, up to 100"))
-    }
-}
-
-impl fmt::Display for CacheSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CacheSize::Percent(percent) => write!(f, "{percent} %"),
-            CacheSize::Bytes(size) => f.write_str(&show_bytes(size.bytes())),
-        }
-    }
-}
-
-impl CacheSize {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a part of a block count"
-    )]
-    fn blocks(self, footprint: u64) -> u64 {
-        match self {
-            CacheSize::Percent(percent) => (footprint as f64 * percent / 100.0).round() as u64,
-            CacheSize::Bytes(size) => size.bytes() / BLOCK_SIZE,
-        }
-    }
-}
-
 pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
     let names = || Format::ALL.map(Format::name).join(", ");
     let found = Format::ALL.into_iter().find(|format| format.name() == text);
     found.ok_or_else(|| format!("`{text}` is no format; use one of {}", names()))
-}
-
-/// A trace that was looked through.
-#[derive(Debug)]
-pub(crate) struct Surveyed {
-    pub(crate) name: String,
-    pub(crate) path: PathBuf,
-    pub(crate) survey: Survey,
-}
-
-/// What came out for one trace and one size.
-#[derive(Clone, Debug)]
-pub(crate) struct Finding {
-    pub(crate) trace: usize,
-    pub(crate) size: CacheSize,
-    pub(crate) cache_blocks: u64,
-    /// In the order of [`reference_policy::NAMES`].
-    pub(crate) reference_policies: [Misses; reference_policy::NAMES.len()],
-    pub(crate) exact: Outcome,
-    pub(crate) adaptive: Outcome,
 }
 
 /// What gives a finding.
@@ -302,13 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_parts_or_bytes() {
-        assert_eq!("5%".parse(), Ok(CacheSize::Percent(5.0)));
-        assert_eq!("0.5%".parse::<CacheSize>().unwrap().blocks(10_000), 50);
-        assert_eq!("4M".parse::<CacheSize>().unwrap().blocks(10_000), 1_024);
-        for bad in ["0%", "101%", "x%", "%", "4X"] {
-            assert!(bad.parse::<CacheSize>().is_err(), "{bad}");
-        }
+    fn a_format_is_one_of_the_known() {
         assert!(parse_format("pcap").unwrap_err().contains("blktrace"));
     }
 }

@@ -5,8 +5,7 @@ use kickcache_model::reference_policy;
 use kickcache_report::{Curve, Curves, TraceCurves};
 use kickcache_units::show_bytes;
 
-use crate::cli::simulate::trace::{Finding, Surveyed};
-use crate::cli::simulate::trace_table::origin_factor;
+use crate::cli::simulate::finding::{Finding, Surveyed};
 
 const INTRODUCTION: &str = "How often caches of several sizes would have had what was asked for. kickcache is the real \
 engine on devices that take no time, bringing in single blocks, or (wide) what its adaptive fill window brings. The others \
@@ -55,6 +54,6 @@ fn of_trace(trace: &Surveyed, findings: &[&Finding]) -> TraceCurves {
         sizes: findings.iter().map(|finding| finding.cache_blocks * BLOCK_SIZE).collect(),
         curves,
         written_per_byte: findings.iter().map(|finding| finding.exact.written_per_byte()).collect(),
-        origin_factor: findings.iter().map(|finding| origin_factor(finding)).collect(),
+        origin_factor: findings.iter().map(|finding| finding.origin_factor()).collect(),
     }
 }

@@ -8,7 +8,7 @@ use kickcache_model::untimed::Outcome;
 use kickcache_units::{show_bytes, show_ratio};
 use serde_json::{Value, json};
 
-use crate::cli::simulate::trace::{Finding, Surveyed};
+use crate::cli::simulate::finding::{Finding, Surveyed};
 use crate::cli::table::{Align, Cell, Colour, Table};
 
 /// Prints the table.
@@ -48,15 +48,9 @@ fn row(trace: &Surveyed, finding: &Finding) -> Vec<String> {
         of_engine(exact),
         format!("{:.2}", exact.written_per_byte()),
         of_engine(adaptive),
-        format!("{:.2}", origin_factor(finding)),
+        format!("{:.2}", finding.origin_factor()),
     ]);
     cells
-}
-
-/// Origin bytes with the adaptive window for each one without.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a trace are far below 2^53")]
-pub(crate) fn origin_factor(finding: &Finding) -> f64 {
-    finding.adaptive.origin_read_bytes as f64 / finding.exact.origin_read_bytes.max(1) as f64
 }
 
 /// The figures by trace.

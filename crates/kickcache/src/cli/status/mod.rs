@@ -1,6 +1,7 @@
 //! `kickcache status`: what a daemon serves and how it does.
 
 mod page;
+mod rates;
 mod sentences;
 mod volumes;
 mod width;
@@ -14,7 +15,8 @@ use kickcache_daemon::control::report::Report;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_seconds};
-use crate::cli::status::page::{Page, Rates};
+use crate::cli::status::page::Page;
+use crate::cli::status::rates::Rates;
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::Colour;
 

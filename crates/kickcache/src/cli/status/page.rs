@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use kickcache_daemon::control::report::{Report, VolumeReport};
+use kickcache_daemon::control::report::Report;
 use kickcache_units::show_duration;
 
+use super::rates::Rates;
 use super::sentences::{cache_sentence, engines, volume_sentences};
 use super::volumes::volume_table;
 use super::width::wrap;
@@ -19,22 +20,6 @@ pub(super) struct Page<'a> {
     pub(super) watched: bool,
     /// Columns of the terminal, if it has some.
     pub(super) width: Option<usize>,
-}
-
-/// What rates are counted from.
-pub(super) struct Rates<'a> {
-    pub(super) before: &'a Report,
-    pub(super) seconds: Duration,
-}
-
-impl Rates<'_> {
-    pub(super) fn volume(&self, name: &str) -> Option<&VolumeReport> {
-        self.before.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name)
-    }
-
-    pub(super) fn per_second(&self, now: u64, before: u64) -> f64 {
-        now.saturating_sub(before) as f64 / self.seconds.as_secs_f64().max(1e-3)
-    }
 }
 
 impl Page<'_> {

@@ -11,7 +11,8 @@ use kickcache_daemon::control::report::{
 use kickcache_daemon::extents::Extent;
 use kickcache_daemon::words::ModeWord;
 
-use super::page::{Page, Rates};
+use super::page::Page;
+use super::rates::Rates;
 use crate::cli::table::Colour;
 
 fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport {

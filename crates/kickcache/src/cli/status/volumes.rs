@@ -3,7 +3,7 @@
 use kickcache_daemon::control::report::{CacheReport, HealthWord, Report, VolumeReport};
 use kickcache_units::{show_bytes, show_rate, show_ratio};
 
-use super::page::Rates;
+use super::rates::Rates;
 use crate::cli::table::{Align, Cell, KEEP, Table, Tone};
 
 /// Headings, and the rank by which columns leave.

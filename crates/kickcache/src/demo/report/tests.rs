@@ -1,7 +1,7 @@
 use expect_test::expect;
 
 use super::*;
-use crate::demo::Load;
+use crate::demo::load_maker::LoadMaker;
 use crate::demo::result::{CacheFigures, Figures, Latency, Phase, PhaseResult, RESULT_VERSION, Settings};
 
 fn figures(operations: u64, millis: u64, scale: u64) -> Figures {
@@ -38,7 +38,7 @@ fn phase(phase: Phase, millis: u64, from: u64, to: u64) -> PhaseResult {
 fn result() -> DemoResult {
     let settings = Settings {
         kickcache: "0.1.0".into(),
-        load: Load::BuiltIn,
+        load: LoadMaker::BuiltIn,
         seed: 1,
         jobs: 2,
         depth: 8,

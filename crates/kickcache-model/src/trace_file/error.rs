@@ -1,0 +1,33 @@
+//! What is wrong with a trace.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::trace_file::trace_format::Format;
+
+/// What is wrong with a trace.
+#[derive(Error, Debug)]
+pub enum TraceError {
+    /// The file cannot be read on.
+    #[error("the trace cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// A pipe, say: it would be read once, and a trace is read several times.
+    #[error("it is no regular file, and a trace is read more than once; write it to a file first")]
+    NotAFile,
+    /// No format fits the first lines.
+    #[error("none of the formats fits the beginning of the file ({0:?}); name one: {names}", names = names())]
+    UnknownFormat(String),
+    /// A line, or for binary traces a record, makes no sense; reading goes on behind it.
+    #[error("line {number}: {what}")]
+    Line {
+        /// Its number from 1.
+        number: u64,
+        /// What was found, and what was expected.
+        what: String,
+    },
+}
+
+fn names() -> String {
+    Format::ALL.map(Format::name).join(", ")
+}

@@ -1,0 +1,24 @@
+//! The events in the life of an access.
+
+/// Which event of an access counts, in traces that note several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    /// It came to the block layer.
+    Queued,
+    /// It was given to the device.
+    Issued,
+    /// It ended.
+    Completed,
+}
+
+impl Action {
+    pub(crate) const ALL: [Action; 3] = [Action::Queued, Action::Issued, Action::Completed];
+
+    pub(crate) const fn letter(self) -> &'static str {
+        match self {
+            Action::Queued => "Q",
+            Action::Issued => "D",
+            Action::Completed => "C",
+        }
+    }
+}

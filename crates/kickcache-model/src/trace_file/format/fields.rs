@@ -1,0 +1,51 @@
+//! The fields of a line as what they mean.
+
+use kickcache_engine::time::Duration;
+
+use crate::workload::Kind;
+
+/// The fields of a line with commas; an error if there are fewer than `count`.
+pub(crate) fn fields(line: &str, count: usize) -> Result<Vec<&str>, String> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    if fields.len() < count {
+        return Err(format!("{} fields were found; {count} were expected", fields.len()));
+    }
+    Ok(fields)
+}
+
+/// A whole number.
+pub(crate) fn number(text: &str, what: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{what} {text:?} was found; a whole number was expected"))
+}
+
+/// Sectors of 512 bytes as bytes.
+pub(crate) fn sectors(text: &str, what: &str) -> Result<u64, String> {
+    let count = number(text, what)?;
+    count.checked_mul(512).ok_or_else(|| format!("{what} {count} was found; it is out of range"))
+}
+
+/// A point in time in a unit of so many nanoseconds, with or without decimals.
+pub(crate) fn time(text: &str, unit: u64) -> Result<Duration, String> {
+    let wrong = || format!("time {text:?} was found; a number was expected");
+    let too_late = || format!("time {text:?} was found; it is out of range");
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let whole: u64 = whole.parse().map_err(|_| wrong())?;
+    let (mut rest, mut step) = (0, unit);
+    for digit in decimals.chars() {
+        step /= 10;
+        rest += u64::from(digit.to_digit(10).ok_or_else(wrong)?) * step;
+    }
+    let nanos = whole.checked_mul(unit).and_then(|nanos| nanos.checked_add(rest));
+    nanos.map(Duration::from_nanos).ok_or_else(too_late)
+}
+
+/// R, W, D or F, of either case, or a word that begins so.
+pub(crate) fn kind(text: &str) -> Result<Kind, String> {
+    match text.bytes().next().map(|letter| letter.to_ascii_uppercase()) {
+        Some(b'R') => Ok(Kind::Read),
+        Some(b'W') => Ok(Kind::Write),
+        Some(b'D') => Ok(Kind::Discard),
+        Some(b'F') => Ok(Kind::Flush),
+        _ => Err(format!("operation {text:?} was found; R or W was expected")),
+    }
+}

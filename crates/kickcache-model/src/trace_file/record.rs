@@ -1,0 +1,40 @@
+//! One access of a trace, whatever its format.
+
+use kickcache_engine::time::Duration;
+use kickcache_engine::units::ByteExtent;
+
+use crate::workload::Kind;
+
+/// Addresses from here on are refused: no volume is that large.
+const OFFSET_MAX: u64 = 1 << 52;
+/// Longest access.
+const LENGTH_MAX: u64 = 1 << 30;
+
+/// One access of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// When it was made, from a zero that only the trace knows; `None` where the trace has no times.
+    pub at: Option<Duration>,
+    /// On which of the trace's devices, numbered in the order of their first records.
+    pub device: u32,
+    /// What it does.
+    pub kind: Kind,
+    /// Where on that device; empty for flushes.
+    pub extent: ByteExtent,
+}
+
+impl Record {
+    /// The record, if a volume can hold what it names; else a sentence that says why not.
+    pub(crate) fn checked(self) -> Result<Record, String> {
+        let ByteExtent { start, length } = self.extent;
+        if self.kind != Kind::Flush && length == 0 {
+            return Err("an access of 0 bytes; at least one was expected".into());
+        }
+        if length > LENGTH_MAX || start > OFFSET_MAX {
+            return Err(format!(
+                "{length} bytes at offset {start}; at most 1 GiB, below 4 PiB, was expected"
+            ));
+        }
+        Ok(self)
+    }
+}

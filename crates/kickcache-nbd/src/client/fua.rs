@@ -1,0 +1,22 @@
+//! Force unit access: durability of a single request.
+
+use crate::wire::cmd_flag;
+
+/// Whether a request must be durable before its reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fua {
+    /// A flush will do that.
+    No,
+    /// It must.
+    Yes,
+}
+
+impl Fua {
+    /// The flag of a request.
+    pub(super) fn flag(self) -> u16 {
+        match self {
+            Fua::No => 0,
+            Fua::Yes => cmd_flag::FUA,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What a client asks a server for when it connects.
+
+use std::time::Duration;
+
+/// What to ask the server for.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// Name of the export; empty for the server's default.
+    pub export: String,
+    /// Ask for structured replies; without them a failed read is all the client learns.
+    pub structured: bool,
+    /// Ask for base:allocation, which block status requests need; implies structured replies.
+    pub allocation: bool,
+    /// Longest wait for any one read or write of the socket; `None` waits forever.
+    pub timeout: Option<Duration>,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> ConnectOptions {
+        ConnectOptions {
+            export: String::new(),
+            structured: false,
+            allocation: false,
+            timeout: Some(Duration::from_secs(30)),
+        }
+    }
+}

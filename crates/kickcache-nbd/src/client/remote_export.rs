@@ -1,0 +1,40 @@
+//! An export as its server describes it.
+
+use crate::wire::export_flag;
+
+/// What the server told about the export and the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteExport {
+    /// Bytes.
+    pub size: u64,
+    /// The transmission flags of the protocol.
+    pub flags: u16,
+    /// Smallest, best and largest block in bytes, if the server said.
+    pub block_sizes: Option<[u32; 3]>,
+    /// Whether structured replies were agreed on.
+    pub structured: bool,
+    /// The number of base:allocation, if it was agreed on.
+    pub allocation: Option<u32>,
+}
+
+impl RemoteExport {
+    /// Whether writes are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.flags & export_flag::READ_ONLY != 0
+    }
+
+    /// Whether flush is supported.
+    pub fn has_flush(&self) -> bool {
+        self.flags & export_flag::FLUSH != 0
+    }
+
+    /// Whether trim is supported.
+    pub fn has_trim(&self) -> bool {
+        self.flags & export_flag::TRIM != 0
+    }
+
+    /// Whether several connections see one another's writes and flushes.
+    pub fn has_multi_conn(&self) -> bool {
+        self.flags & export_flag::MULTI_CONN != 0
+    }
+}

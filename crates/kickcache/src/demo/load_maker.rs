@@ -1,0 +1,13 @@
+//! Who makes the load of the demo.
+
+use serde::{Deserialize, Serialize};
+
+/// Who makes the load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadMaker {
+    /// The demo itself.
+    BuiltIn,
+    /// fio, over its NBD engine.
+    Fio,
+}
