@@ -21,10 +21,11 @@ pub(crate) struct CompletionsArgs {
 }
 
 impl CompletionsArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    /// Prints the completions of a command line.
+    pub(crate) fn run(&self, mut command: clap::Command, out: &mut dyn Write) -> Result<(), Failure> {
         // The generator panics when its output is closed; a buffer never is.
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut super::command(), "kickcache", &mut text);
+        clap_complete::generate(self.shell, &mut command, "kickcache", &mut text);
         Ok(out.write_all(&text)?)
     }
 }

@@ -22,16 +22,17 @@ pub(crate) struct ManArgs {
 }
 
 impl ManArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    /// Prints or writes the pages of a command line.
+    pub(crate) fn run(&self, command: clap::Command, out: &mut dyn Write) -> Result<(), Failure> {
         match &self.dir {
-            None => Ok(clap_mangen::Man::new(super::command()).render(out)?),
-            Some(dir) => Ok(write_all(dir)?),
+            None => Ok(clap_mangen::Man::new(command).render(out)?),
+            Some(dir) => Ok(write_all(command, dir)?),
         }
     }
 }
 
-fn write_all(dir: &Path) -> anyhow::Result<()> {
+fn write_all(command: clap::Command, dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
-    clap_mangen::generate_to(super::command(), dir)
+    clap_mangen::generate_to(command, dir)
         .with_context(|| format!("cannot write the man pages to {}", dir.display()))
 }

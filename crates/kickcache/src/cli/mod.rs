@@ -97,8 +97,8 @@ impl Command {
             Command::Detach(args) => args.run(out),
             Command::Demo(args) => args.run(out),
             Command::Simulate(args) => args.run(out),
-            Command::Completions(args) => args.run(out),
-            Command::Man(args) => args.run(out),
+            Command::Completions(args) => args.run(Cli::command(), out),
+            Command::Man(args) => args.run(Cli::command(), out),
         }
     }
 }
@@ -117,11 +117,6 @@ pub fn main() -> ExitCode {
             failure.exit.into()
         }
     }
-}
-
-/// The whole command line, for completions and man pages.
-fn command() -> clap::Command {
-    Cli::command()
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use expect_test::{expect, expect_file};
 
-use super::{Cli, Command, command};
+use super::{Cli, Command};
 
 fn help(name: &str) -> String {
-    let mut command = command().term_width(100);
+    let mut command = Cli::command().term_width(100);
     command.build();
     let found = if name.is_empty() { Some(&mut command) } else { command.find_subcommand_mut(name) };
     found.unwrap().render_long_help().to_string()
@@ -17,7 +17,7 @@ fn help(name: &str) -> String {
 
 #[test]
 fn the_command_line_contradicts_itself_nowhere() {
-    command().debug_assert();
+    Cli::command().debug_assert();
 }
 
 #[test]

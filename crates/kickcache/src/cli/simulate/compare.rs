@@ -16,7 +16,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::load::{Load, LoadArgs, PROGRESS_MAX};
-use crate::cli::simulate::pool::{Task, processors, run_all};
+use crate::cli::simulate::pool::{Task, parse_threads, processors, run_all};
 use crate::cli::simulate::setup_names::SetupNames;
 use crate::cli::simulate::{compare_page, compare_table, input};
 
@@ -55,7 +55,7 @@ struct Setup {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
     /// Simulations at the same time [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = super::parse_threads)]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
     /// Print the results as JSON, with histograms and series
     #[arg(long)]

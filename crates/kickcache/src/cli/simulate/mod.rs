@@ -61,12 +61,6 @@ enum What {
     Trace(trace::TraceArgs),
 }
 
-/// A number of threads as people write it.
-fn parse_threads(text: &str) -> Result<usize, String> {
-    let count = text.parse().ok().filter(|count| (1..=1_024).contains(count));
-    count.ok_or_else(|| format!("`{text}` is not a number of threads; write one from 1 to 1024"))
-}
-
 impl SimulateArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         if let Some(path) = self.calibrate {

@@ -15,7 +15,7 @@ use kickcache_model::result::RunResult;
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::simulate::pace::Pace;
-use crate::cli::simulate::pool::{Task, processors, run_all};
+use crate::cli::simulate::pool::{Task, parse_threads, processors, run_all};
 use crate::cli::simulate::published_page::{Simulated, name_of, name_of_cloud};
 use crate::cli::simulate::published_table::{CloudLine, Line, Tables, print};
 use crate::cli::simulate::steady_table::{self, SteadyLine};
@@ -45,7 +45,7 @@ pub(crate) struct PublishedArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Simulations at the same time [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = super::parse_threads)]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
     /// Print the rows as JSON
     #[arg(long)]

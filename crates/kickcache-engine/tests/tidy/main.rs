@@ -1,0 +1,19 @@
+//! The house rules that neither rustfmt nor clippy knows: lengths, words, who may name whom, circles, dead files, titles.
+//!
+//! Each finding is one line, `path:line: what; what to do`. An exception is a row in one of the rules' tables, with its
+//! reason.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
+
+mod circles;
+mod crates;
+mod dead_files;
+mod headers;
+mod lengths;
+mod module_graph;
+mod names;
+mod paths;
+mod source;
+mod tokens;
+mod words;
+mod workspace;

@@ -1,0 +1,136 @@
+//! Who must not name whom, and what stands in its rooms only.
+
+use crate::source::{Source, source};
+use crate::workspace::expect_none;
+
+/// Who must not name whom: files below the first, the names, and why.
+const NEVERS: [(&str, &[&str], &str); 9] = [
+    ("crates/kickcache-engine/src/", &["std::"], "the engine names nothing above it"),
+    ("crates/kickcache-engine/src/path/", &["crate::path::", "super::"], "a path never names another path"),
+    (
+        "crates/kickcache-engine/src/policy/",
+        &["crate::path", "crate::cache", "crate::log", "crate::inflight", "crate::state", "crate::engine"],
+        "a policy decides from its own memory, it performs nothing",
+    ),
+    (
+        "crates/kickcache-engine/src/format/",
+        &["crate::path", "crate::policy", "crate::log", "crate::engine"],
+        "the format turns bytes into structs, nothing else",
+    ),
+    (
+        "crates/kickcache-daemon/src/driver/",
+        &[
+            "kickcache_nbd",
+            "kickcache_vhost_user",
+            "crate::serve",
+            "crate::control",
+            "crate::plan",
+            "crate::config",
+        ],
+        "the driver knows the engine only",
+    ),
+    (
+        "crates/kickcache-daemon/src/serve/event_loop/",
+        &["kickcache_nbd", "kickcache_vhost_user", "frontend::nbd", "frontend::vhost_user"],
+        "the loop knows front ends by their port only",
+    ),
+    (
+        "crates/kickcache-daemon/src/serve/frontend/nbd/",
+        &["kickcache_vhost_user", "frontend::vhost_user", "serve::event_loop"],
+        "a front end names neither another one nor the loop",
+    ),
+    (
+        "crates/kickcache-daemon/src/serve/frontend/vhost_user/",
+        &["kickcache_nbd", "frontend::nbd", "serve::event_loop"],
+        "a front end names neither another one nor the loop",
+    ),
+    (
+        "crates/kickcache-daemon/src/control/",
+        &["crate::driver", "kickcache_nbd", "kickcache_vhost_user", "crate::serve"],
+        "the control socket speaks for a ControlTarget, whoever that is",
+    ),
+];
+
+/// Where `unsafe` may stand.
+const UNSAFE_ROOMS: [&str; 3] =
+    ["crates/kickcache-daemon/src/driver/", "crates/kickcache-vhost-user/src/", "crates/kickcache/examples/"];
+/// Where standard output may be written.
+const STDOUT_ROOMS: [&str; 8] = [
+    "crates/kickcache/examples/",
+    "crates/kickcache/src/cli/",
+    "crates/kickcache/src/bin/",
+    // Starts a program and reads what it prints.
+    "crates/kickcache/src/demo/load/fio.rs",
+    "crates/kickcache-faultsim/src/bin/",
+    "crates/kickcache-model/examples/",
+    // Reads what git prints.
+    "crates/kickcache-faultsim/src/seeds.rs",
+    "crates/kickcache-faultsim/src/trace.rs",
+];
+
+/// Whether a name stands in the text, not as a part of a longer one.
+fn has_name(text: &str, name: &str) -> bool {
+    let is_inner = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let starts = !text[..at].ends_with(is_inner);
+        starts && (name.ends_with(':') || !text[at + name.len()..].starts_with(is_inner))
+    })
+}
+
+fn forbidden_names(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    for (_, forbidden, why) in NEVERS.iter().filter(|(room, ..)| holds_in(room, &source.path)) {
+        for (number, code) in source.code() {
+            let named = forbidden.iter().filter(|name| has_name(code, name));
+            found.extend(named.map(|name| source.finding(number, &format!("names `{name}`; {why}"))));
+        }
+    }
+    found
+}
+
+/// Whether a rule for a folder holds for a file: the paths' `mod.rs` is their list, not one of them.
+fn holds_in(room: &str, path: &str) -> bool {
+    path.starts_with(room) && !(room.ends_with("/path/") && path.ends_with("/path/mod.rs"))
+}
+
+fn misplaced(source: &Source, names: &[&str], rooms: &[&str], advice: &str) -> Vec<String> {
+    let at_home = rooms.iter().any(|room| source.path.starts_with(room));
+    let code = source.code().filter(|_| !at_home);
+    let hits =
+        code.filter_map(|(number, code)| Some((number, names.iter().find(|name| has_name(code, name))?)));
+    let what = |name| format!("`{name}` outside {}; {advice}", rooms.join(" and "));
+    hits.map(|(number, name)| source.finding(number, &what(name))).collect()
+}
+
+#[test]
+fn nobody_names_what_is_above() {
+    expect_none(".rs", forbidden_names);
+}
+
+#[test]
+fn unsafe_stays_in_its_rooms() {
+    let advice = "do it there behind a safe function, or with rustix";
+    expect_none(".rs", |source| misplaced(source, &["unsafe"], &UNSAFE_ROOMS, advice));
+}
+
+#[test]
+fn standard_output_belongs_to_the_command_line() {
+    let advice = "return it, or take a `&mut dyn Write`";
+    expect_none(".rs", |source| misplaced(source, &["println!", "print!", "stdout"], &STDOUT_ROOMS, advice));
+}
+
+#[test]
+fn forbidden_names_are_found() {
+    let policy =
+        source("crates/kickcache-engine/src/policy/a.rs", "use crate::path::read;\n// crate::cache\n");
+    assert_eq!(forbidden_names(&policy).len(), 1);
+    let control =
+        source("crates/kickcache-daemon/src/control/a.rs", "use crate::serve;\nuse kickcache_engine::x;\n");
+    assert_eq!(forbidden_names(&control).len(), 1);
+}
+
+#[test]
+fn what_is_misplaced_is_found() {
+    let cli = source("crates/kickcache/src/cli/a.rs", "unsafe {}\nunsafe_code\n// unsafe\n");
+    assert_eq!(misplaced(&cli, &["unsafe"], &UNSAFE_ROOMS, "").len(), 1);
+}
