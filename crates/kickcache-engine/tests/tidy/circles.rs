@@ -6,30 +6,6 @@ use crate::module_graph::{Arrows, arrows, root_files};
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// Circles that are still to be broken, by the files in them. Of a row's files no others than these may need one another;
-/// a row goes when its circle is gone.
-const KNOWN_CIRCLES: &[&[&str]] = &[
-    &[
-        "crates/kickcache-daemon/src/driver/device/mod.rs",
-        "crates/kickcache-daemon/src/driver/device/storage.rs",
-        "crates/kickcache-daemon/src/driver/ioctl.rs",
-    ],
-    &[
-        "crates/kickcache-daemon/src/driver/executor/mod.rs",
-        "crates/kickcache-daemon/src/driver/executor/notes.rs",
-    ],
-    &[
-        "crates/kickcache-daemon/src/offline/books.rs",
-        "crates/kickcache-daemon/src/offline/mod.rs",
-        "crates/kickcache-daemon/src/offline/source.rs",
-    ],
-    &[
-        "crates/kickcache-daemon/src/serve/cache_device/found.rs",
-        "crates/kickcache-daemon/src/serve/cache_device/marks.rs",
-        "crates/kickcache-daemon/src/serve/cache_device/mod.rs",
-    ],
-];
-
 /// The files that need one another, directly or by way of others: each set of them once, in order.
 fn circles(arrows: &Arrows) -> Vec<BTreeSet<&str>> {
     let reached: Vec<(&str, BTreeSet<&str>)> =
@@ -70,31 +46,19 @@ fn describe(arrows: &Arrows, circle: &BTreeSet<&str>) -> String {
     lines.join("\n  ")
 }
 
-/// The circles that no row of a table knows, and the rows whose circle is gone.
-fn findings(sources: &[Source], known: &[&[&str]]) -> Vec<String> {
-    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
-    for root_file in root_files(sources) {
+fn findings(sources: &[Source]) -> Vec<String> {
+    let of_crate = |root_file| {
         let arrows = arrows(sources, root_file);
-        for circle in circles(&arrows) {
-            match known.iter().position(|row| circle.iter().all(|file| row.contains(file))) {
-                Some(row) => _ = seen.insert(row),
-                None => found.push(describe(&arrows, &circle)),
-            }
-        }
-    }
-    let gone = known.iter().enumerate().filter(|(row, _)| !seen.contains(row));
-    found.extend(
-        gone.map(|(_, files)| format!("{}: no circle is left; take the row from KNOWN_CIRCLES", files[0])),
-    );
-    found
+        circles(&arrows).iter().map(|circle| describe(&arrows, circle)).collect::<Vec<_>>()
+    };
+    root_files(sources).into_iter().flat_map(of_crate).collect()
 }
 
 #[test]
 fn no_files_need_one_another() {
-    expect_nothing(&findings(&sources(), KNOWN_CIRCLES));
+    expect_nothing(&findings(&sources()));
 }
 
-#[cfg(test)]
 fn crate_of(files: &[(&str, &str)]) -> Vec<Source> {
     files.iter().map(|(path, text)| source(&format!("crates/x/src/{path}"), text)).collect()
 }
@@ -106,7 +70,7 @@ fn a_circle_through_the_parent_is_found() {
         ("a/mod.rs", "mod b;\nuse self::b::B;\npub struct A;"),
         ("a/b.rs", "use super::A;\npub struct B;"),
     ];
-    let found = findings(&crate_of(&files), &[]);
+    let found = findings(&crate_of(&files));
     let expected = "2 files need one another:\n    \
                     crates/x/src/a/b.rs -> crates/x/src/a/mod.rs: A\n    \
                     crates/x/src/a/mod.rs -> crates/x/src/a/b.rs: B\n    \
@@ -122,7 +86,7 @@ fn a_circle_through_an_export_is_found() {
         ("b.rs", "use crate::c;\npub struct B(c::Alias);"),
         ("c.rs", "pub use crate::a::A as Alias;"),
     ];
-    let found = findings(&crate_of(&files), &[]);
+    let found = findings(&crate_of(&files));
     assert!(found.len() == 1 && found[0].contains("a.rs -> crates/x/src/b.rs: B::new"), "{found:?}");
     assert!(found[0].contains("b.rs -> crates/x/src/a.rs: A"), "{found:?}");
 }
@@ -138,14 +102,5 @@ fn a_parent_that_only_exports_is_in_no_circle() {
             "// use super::B;\npub struct A;\nmod inner { use super::A; }\nconst T: &str = \"crate::a::B\";",
         ),
     ];
-    assert_eq!(findings(&crate_of(&files), &[]), [""; 0]);
-}
-
-#[test]
-fn a_known_circle_is_let_through_until_it_is_gone() {
-    let files = [("lib.rs", ""), ("a.rs", "use crate::b::B;"), ("b.rs", "use crate::a::A;"), ("c.rs", "")];
-    let known: [&[&str]; 1] = [&["crates/x/src/a.rs", "crates/x/src/b.rs", "crates/x/src/c.rs"]];
-    assert_eq!(findings(&crate_of(&files), &known), [""; 0]);
-    let gone = findings(&crate_of(&files[..2]), &known);
-    assert_eq!(gone, ["crates/x/src/a.rs: no circle is left; take the row from KNOWN_CIRCLES"]);
+    assert_eq!(findings(&crate_of(&files)), [""; 0]);
 }

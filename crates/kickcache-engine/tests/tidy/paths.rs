@@ -188,7 +188,6 @@ impl Reader<'_> {
     }
 }
 
-#[cfg(test)]
 fn texts(paths: &Paths) -> Vec<String> {
     let of = |path: &NamedPath| [path.within.join("/"), path.segments.join("::")].join(" ");
     let imports = paths
