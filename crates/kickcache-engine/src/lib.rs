@@ -13,6 +13,7 @@ extern crate alloc;
 pub mod mutants;
 
 mod cache;
+pub mod cache_engine;
 pub mod config;
 pub mod device;
 mod durable;

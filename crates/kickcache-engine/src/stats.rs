@@ -119,9 +119,10 @@ pub struct VolumeStatus {
 }
 
 /// How the cache device is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheHealth {
     /// In service.
+    #[default]
     Good,
     /// Taken out of service after errors: every request goes to the origin.
     OutOfService,
@@ -143,7 +144,7 @@ pub enum Record {
 }
 
 /// State of the engine.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
     /// The cache device.
     pub health: CacheHealth,

@@ -1,13 +1,11 @@
 //! What the simulation puts to the test: the real engine, or in its own tests a stand-in with known faults.
 
-use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
-use kickcache_engine::device::{Completion, Submission};
-use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::config::{EngineSettings, VolumeSettings};
+use kickcache_engine::engine::Engine;
 use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
-use kickcache_engine::request::{Reply, Request};
-use kickcache_engine::stats::{CacheHealth, Status};
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::{
     BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, SegmentIndex, VolumeId,
 };
@@ -15,8 +13,8 @@ use kickcache_engine::units::{
 use crate::content::Block;
 use crate::device::SimulatedDevice;
 
-/// The boundary of an engine, as [`Engine`] has it.
-pub trait Subject: Sized {
+/// An engine, or what stands in for it, with what a simulation must know beyond its boundary.
+pub trait Subject: CacheEngine + Sized {
     /// Whether requests go on while the device of another volume is in trouble.
     const KEEPS_NEIGHBOURS: bool;
 
@@ -45,38 +43,8 @@ pub trait Subject: Sized {
     /// # Errors
     /// A sentence.
     fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String>;
-    /// See [`Engine::phase`].
-    fn phase(&self) -> Phase;
-    /// See [`Engine::handle_request`].
-    fn handle_request(&mut self, now: Instant, request: Request<'_>);
-    /// See [`Engine::handle_completion`].
-    fn handle_completion(&mut self, now: Instant, completion: Completion<'_>);
-    /// See [`Engine::handle_timeout`].
-    fn handle_timeout(&mut self, now: Instant);
-    /// See [`Engine::handle_sleep`].
-    fn handle_sleep(&mut self, slept: Duration);
-    /// See [`Engine::poll_submission`].
-    fn poll_submission(&mut self) -> Option<Submission>;
-    /// See [`Engine::poll_reply`].
-    fn poll_reply(&mut self) -> Option<Reply>;
-    /// See [`Engine::poll_timeout`].
-    fn poll_timeout(&self) -> Option<Instant>;
-    /// See [`Engine::set_mode`].
-    fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode);
-    /// See [`Engine::drain`].
-    fn drain(&mut self, now: Instant, volume: VolumeId);
-    /// See [`Engine::stop`].
-    fn stop(&mut self, now: Instant);
-    /// See [`Engine::status`].
-    fn status(&self) -> Status;
-    /// See [`Engine::health`].
-    fn health(&self) -> CacheHealth;
-    /// See [`Engine::dirty_blocks`].
-    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex>;
     /// The blocks of which the log says that the origins have them: volume, block and checksum.
     fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)>;
-    /// See [`Engine::pool_pages_used`].
-    fn pool_pages_used(&self) -> u32;
     /// See [`Engine::check`].
     fn check(&self);
 }
@@ -120,62 +88,6 @@ impl Subject for Engine {
         Engine::open(now, &superblock(cache)?, settings, volumes).map_err(|error| error.to_string())
     }
 
-    fn phase(&self) -> Phase {
-        self.phase()
-    }
-
-    fn handle_request(&mut self, now: Instant, request: Request<'_>) {
-        self.handle_request(now, request);
-    }
-
-    fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
-        self.handle_completion(now, completion);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.handle_timeout(now);
-    }
-
-    fn handle_sleep(&mut self, slept: Duration) {
-        self.handle_sleep(slept);
-    }
-
-    fn poll_submission(&mut self) -> Option<Submission> {
-        self.poll_submission()
-    }
-
-    fn poll_reply(&mut self) -> Option<Reply> {
-        self.poll_reply()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.poll_timeout()
-    }
-
-    fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
-        self.set_mode(now, volume, mode);
-    }
-
-    fn drain(&mut self, now: Instant, volume: VolumeId) {
-        self.drain(now, volume);
-    }
-
-    fn stop(&mut self, now: Instant) {
-        self.stop(now);
-    }
-
-    fn status(&self) -> Status {
-        self.status()
-    }
-
-    fn health(&self) -> CacheHealth {
-        self.health()
-    }
-
-    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
-        self.dirty_blocks(volume)
-    }
-
     fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)> {
         let count = u32::try_from(self.status().segments).expect("segments have numbers of 32 bits");
         let segments = (0..count).map(SegmentIndex::new);
@@ -184,10 +96,6 @@ impl Subject for Engine {
             .filter(|found| !found.is_dirty)
             .map(|found| (found.volume, found.block, found.checksum))
             .collect()
-    }
-
-    fn pool_pages_used(&self) -> u32 {
-        self.pool_pages_used()
     }
 
     fn check(&self) {

@@ -1,5 +1,6 @@
 //! What the loop and its front ends share: the engine, the devices, and the requests in flight.
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Operation, Reply, Request, RequestId};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
@@ -8,7 +9,6 @@ use crate::driver::checksum::checksum;
 use crate::driver::clock::Clock;
 use crate::driver::device::ZeroSpeed;
 use crate::driver::executor::Driver;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::complaints::Complaints;
 use crate::serve::config::Limits;
 use crate::serve::control::VolumeInfo;

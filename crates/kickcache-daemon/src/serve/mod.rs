@@ -5,7 +5,6 @@
 //! [`overtaken`], [`older_copy`] and [`cache_device`] are about what stands on devices and in the state directory before anybody is served.
 
 pub mod cache_device;
-mod cache_engine;
 mod complaints;
 pub mod config;
 mod control;

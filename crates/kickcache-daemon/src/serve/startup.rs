@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
@@ -12,7 +13,6 @@ use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::{CacheService, Limits, OriginContent, ServerConfig, WriteAccess};
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::core::{Core, Volume};

@@ -2,17 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use kickcache_engine::config::Mode;
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::{
     Checksums, Completion, Device, DeviceOperation, Memory, Piece, Pieces, Submission, SubmissionId,
 };
 use kickcache_engine::engine::Phase;
 use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId};
-use kickcache_engine::stats::{CacheCounters, CacheHealth, Record, Status};
-use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{BlockIndex, VolumeId};
-
-use crate::serve::cache_engine::CacheEngine;
+use kickcache_engine::time::Instant;
 
 pub(crate) struct ToyEngine {
     pub(crate) submissions: VecDeque<Submission>,
@@ -86,10 +82,6 @@ impl CacheEngine for ToyEngine {
         self.replies.push_back(Reply { id, result, read_from: ReadFrom::Origin });
     }
 
-    fn handle_timeout(&mut self, _now: Instant) {}
-
-    fn handle_sleep(&mut self, _slept: Duration) {}
-
     fn poll_submission(&mut self) -> Option<Submission> {
         self.submissions.pop_front()
     }
@@ -98,55 +90,7 @@ impl CacheEngine for ToyEngine {
         self.replies.pop_front()
     }
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn silent_since(&self, _device: Device) -> Option<Instant> {
-        None
-    }
-
-    fn set_mode(&mut self, _now: Instant, _volume: VolumeId, _mode: Mode) {}
-
-    fn drain(&mut self, _now: Instant, _volume: VolumeId) {}
-
-    fn grow_volume(&mut self, _volume: VolumeId, _size: u64) {}
-
     fn stop(&mut self, _now: Instant) {
         self.phase = Phase::Stopped;
-    }
-
-    fn status(&self) -> Status {
-        Status {
-            health: CacheHealth::Good,
-            record: None,
-            segments: 0,
-            free_segments: 0,
-            retired_segments: 0,
-            capacity_blocks: 0,
-            probation_blocks: 0,
-            main_blocks: 0,
-            probation_target: 0,
-            memory_bytes: 0,
-            counters: CacheCounters::default(),
-            volumes: Vec::new(),
-            damaged: Vec::new(),
-        }
-    }
-
-    fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
-        Vec::new()
-    }
-
-    fn record(&self) -> Option<Record> {
-        None
-    }
-
-    fn unwritten_blocks(&self, _volume: VolumeId) -> Vec<BlockIndex> {
-        Vec::new()
-    }
-
-    fn is_cached(&self, _volume: VolumeId, _block: BlockIndex) -> bool {
-        false
     }
 }

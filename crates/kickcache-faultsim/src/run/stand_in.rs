@@ -3,15 +3,15 @@
 
 use std::collections::VecDeque;
 
-use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::device::{
     Checksums, Completion, Device, DeviceOperation, Memory, Piece, Pieces, Submission, SubmissionId,
 };
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId, Unmap};
-use kickcache_engine::stats::{CacheCounters, CacheHealth, Status};
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BlockIndex, ByteExtent, Checksum, PageIndex, VolumeId};
 
 use crate::device::SimulatedDevice;
@@ -244,6 +244,14 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
         Ok(())
     }
 
+    fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)> {
+        Vec::new()
+    }
+
+    fn check(&self) {}
+}
+
+impl<const FLAW: u8> CacheEngine for StandIn<FLAW> {
     fn phase(&self) -> Phase {
         match self.stopping {
             false => Phase::Running,
@@ -273,10 +281,6 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
         self.go_on();
     }
 
-    fn handle_timeout(&mut self, _: Instant) {}
-
-    fn handle_sleep(&mut self, _: Duration) {}
-
     fn poll_submission(&mut self) -> Option<Submission> {
         self.submissions.pop_front()
     }
@@ -285,52 +289,8 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
         self.replies.pop_front()
     }
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn set_mode(&mut self, _: Instant, _: VolumeId, _: Mode) {}
-
-    fn drain(&mut self, _: Instant, _: VolumeId) {}
-
     fn stop(&mut self, _: Instant) {
         self.stopping = true;
         self.go_on();
     }
-
-    fn status(&self) -> Status {
-        Status {
-            health: CacheHealth::Good,
-            record: None,
-            segments: 0,
-            free_segments: 0,
-            retired_segments: 0,
-            capacity_blocks: 0,
-            probation_blocks: 0,
-            main_blocks: 0,
-            probation_target: 0,
-            memory_bytes: 0,
-            counters: CacheCounters::default(),
-            volumes: Vec::new(),
-            damaged: Vec::new(),
-        }
-    }
-
-    fn health(&self) -> CacheHealth {
-        CacheHealth::Good
-    }
-
-    fn dirty_blocks(&self, _: VolumeId) -> Vec<BlockIndex> {
-        Vec::new()
-    }
-
-    fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)> {
-        Vec::new()
-    }
-
-    fn pool_pages_used(&self) -> u32 {
-        0
-    }
-
-    fn check(&self) {}
 }

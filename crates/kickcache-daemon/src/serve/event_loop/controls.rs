@@ -3,13 +3,13 @@
 use std::os::fd::AsFd;
 use std::sync::mpsc::TryRecvError;
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
 use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::control::{Activities, Control, ServerStatus};
 use crate::serve::core::Volume;
 use crate::serve::error::ServeError;

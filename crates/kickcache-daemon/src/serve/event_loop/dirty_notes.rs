@@ -1,9 +1,9 @@
 //! What is noted of dirty blocks for the next start, at the start and at the end of serving.
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::Mode;
 
 use super::EventLoop;
-use crate::serve::cache_engine::CacheEngine;
 
 /// Whether clients may write from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,10 +1,10 @@
 //! The way to a clean stop, and what the log says while it takes its time.
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::engine::Phase;
 use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::core::{Stage, engine_span};
 use crate::serve::event_loop::dirty_notes::WhileServed;
 

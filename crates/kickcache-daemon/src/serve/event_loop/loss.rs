@@ -1,12 +1,12 @@
 //! A cache device that is taken out of service: said once, with what is on it alone and what to do, and again when it is
 //! on record.
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::stats::Record;
 use kickcache_engine::units::{BlockIndex, VolumeId};
 
 use super::EventLoop;
 use crate::extents::{EXTENTS_LOGGED, extents, show_extents};
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::out_of_service::OutOfService;
 
 impl<E: CacheEngine> EventLoop<E> {

@@ -14,13 +14,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::Reply;
 use kickcache_engine::time::{Instant, earlier};
 use kickcache_engine::units::{BlockIndex, VolumeId};
 
 use crate::driver::Interest;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, Stage};
 use crate::serve::error::ServeError;

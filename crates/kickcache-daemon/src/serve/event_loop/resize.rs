@@ -1,10 +1,10 @@
 //! An origin that was extended while it is served.
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 
 use super::EventLoop;
 use crate::serve::cache_device::store_superblock;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::error::ServeError;
 
 impl<E: CacheEngine> EventLoop<E> {

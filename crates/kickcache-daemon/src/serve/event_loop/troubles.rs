@@ -1,11 +1,11 @@
 //! Errors and silences of devices, told to the log with names.
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
 use crate::driver::fault::Fault;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::control::{Errors, Trouble};
 use crate::serve::rate_limit::Held;
 use crate::serve::troubles::{FaultKind, SILENT_MIN, Silence, Tally, show_cause};

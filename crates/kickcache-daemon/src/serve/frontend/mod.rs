@@ -22,11 +22,11 @@ pub(crate) mod nbd;
 pub(crate) mod vhost_user;
 pub(crate) mod watch_key;
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::Reply;
 use kickcache_engine::time::Instant;
 
 use crate::driver::{Doorbells, Interest};
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::config::{NbdAddress, TcpPolicy, VhostUserPort, VolumeConfig};
 use crate::serve::core::{Core, Volume};
 use crate::serve::error::ServeError;

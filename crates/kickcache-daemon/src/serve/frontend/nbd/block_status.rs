@@ -1,5 +1,6 @@
 //! Which parts of a volume are holes: what neither the cache nor the origin's file has.
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 use kickcache_nbd::StatusExtent;
@@ -7,7 +8,6 @@ use rustix::fs::{SeekFrom, seek};
 
 use crate::driver::device::{BlockFile, Kind};
 use crate::driver::executor::Driver;
-use crate::serve::cache_engine::CacheEngine;
 
 /// Bytes of holes that one reply looks the cache up for: 65536 blocks.
 const HOLE_BYTES_MAX: u64 = 256 << 20;

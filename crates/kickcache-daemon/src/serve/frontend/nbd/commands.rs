@@ -2,6 +2,7 @@
 
 use std::io;
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Durability, Operation, Reply, RequestId, Unmap};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 use kickcache_nbd::{Command, CommandKind, NbdErrno};
@@ -9,7 +10,6 @@ use kickcache_nbd::{Command, CommandKind, NbdErrno};
 use crate::driver::buffers::Bound;
 use crate::driver::device::ZeroSpeed;
 use crate::driver::executor::Driver;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core};
 use crate::serve::frontend::nbd::Nbd;

@@ -15,12 +15,12 @@ mod served_listener;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::time::Instant;
 use kickcache_nbd::Session;
 use tracing::Level;
 
 use crate::driver::Interest;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::complaints::Complaint;
 use crate::serve::config::{NbdAddress, TcpPolicy};
 use crate::serve::core::{Core, Volume, engine_span};

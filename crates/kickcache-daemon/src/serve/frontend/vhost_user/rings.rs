@@ -1,10 +1,10 @@
 //! From rings to requests of the engine, and from its replies to the rings.
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Durability, Errno, Operation, Reply, RequestId, Unmap};
 use kickcache_vhost_user::{GuestRequest, Outcome, QUEUE_COUNT_MAX, RequestKind};
 
 use crate::driver::buffers::Bound;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core};
 use crate::serve::frontend::vhost_user::VhostUser;

@@ -2,11 +2,11 @@
 
 use std::os::fd::AsFd;
 
+use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_vhost_user::{Answer, KickChange, Notice, Outcome, Packet, ProtocolError, Received, Socket};
 use tracing::Level;
 
 use crate::driver::Interest;
-use crate::serve::cache_engine::CacheEngine;
 use crate::serve::complaints::Complaint;
 use crate::serve::core::Core;
 use crate::serve::error::ServeError;

@@ -1,0 +1,172 @@
+//! What drives an engine, or something in its place: a daemon's loop, a simulation, a test.
+
+use alloc::vec::Vec;
+
+use crate::config::Mode;
+use crate::device::{Completion, Device, Submission};
+use crate::engine::{Engine, Phase};
+use crate::request::{Reply, Request};
+use crate::stats::{CacheHealth, Record, Status};
+use crate::time::{Duration, Instant};
+use crate::units::{BlockIndex, VolumeId};
+
+/// The boundary of an engine, as [`Engine`] has it; each method is that of the same name there. What has a default is what
+/// something without a cache answers.
+pub trait CacheEngine {
+    /// See [`Engine::phase`].
+    fn phase(&self) -> Phase;
+    /// See [`Engine::handle_request`].
+    fn handle_request(&mut self, now: Instant, request: Request<'_>);
+    /// See [`Engine::handle_completion`].
+    fn handle_completion(&mut self, now: Instant, completion: Completion<'_>);
+    /// See [`Engine::poll_submission`].
+    fn poll_submission(&mut self) -> Option<Submission>;
+    /// See [`Engine::poll_reply`].
+    fn poll_reply(&mut self) -> Option<Reply>;
+    /// See [`Engine::stop`].
+    fn stop(&mut self, now: Instant);
+
+    /// See [`Engine::handle_timeout`].
+    fn handle_timeout(&mut self, _now: Instant) {}
+    /// See [`Engine::handle_sleep`].
+    fn handle_sleep(&mut self, _slept: Duration) {}
+    /// See [`Engine::poll_timeout`].
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+    /// See [`Engine::silent_since`].
+    fn silent_since(&self, _device: Device) -> Option<Instant> {
+        None
+    }
+    /// See [`Engine::set_mode`].
+    fn set_mode(&mut self, _now: Instant, _volume: VolumeId, _mode: Mode) {}
+    /// See [`Engine::drain`].
+    fn drain(&mut self, _now: Instant, _volume: VolumeId) {}
+    /// See [`Engine::grow_volume`].
+    fn grow_volume(&mut self, _volume: VolumeId, _size: u64) {}
+    /// See [`Engine::status`].
+    fn status(&self) -> Status {
+        Status::default()
+    }
+    /// See [`Engine::health`].
+    fn health(&self) -> CacheHealth {
+        CacheHealth::Good
+    }
+    /// See [`Engine::record`].
+    fn record(&self) -> Option<Record> {
+        None
+    }
+    /// See [`Engine::is_cached`].
+    fn is_cached(&self, _volume: VolumeId, _block: BlockIndex) -> bool {
+        false
+    }
+    /// See [`Engine::dirty_blocks`].
+    fn dirty_blocks(&self, _volume: VolumeId) -> Vec<BlockIndex> {
+        Vec::new()
+    }
+    /// See [`Engine::unwritten_blocks`].
+    fn unwritten_blocks(&self, _volume: VolumeId) -> Vec<BlockIndex> {
+        Vec::new()
+    }
+    /// See [`Engine::damaged_blocks`].
+    fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+        Vec::new()
+    }
+    /// See [`Engine::pool_pages_used`].
+    fn pool_pages_used(&self) -> u32 {
+        0
+    }
+}
+
+impl CacheEngine for Engine {
+    fn phase(&self) -> Phase {
+        Engine::phase(self)
+    }
+
+    #[inline]
+    fn handle_request(&mut self, now: Instant, request: Request<'_>) {
+        Engine::handle_request(self, now, request);
+    }
+
+    #[inline]
+    fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
+        Engine::handle_completion(self, now, completion);
+    }
+
+    #[inline]
+    fn poll_submission(&mut self) -> Option<Submission> {
+        Engine::poll_submission(self)
+    }
+
+    #[inline]
+    fn poll_reply(&mut self) -> Option<Reply> {
+        Engine::poll_reply(self)
+    }
+
+    fn stop(&mut self, now: Instant) {
+        Engine::stop(self, now);
+    }
+
+    #[inline]
+    fn handle_timeout(&mut self, now: Instant) {
+        Engine::handle_timeout(self, now);
+    }
+
+    #[inline]
+    fn handle_sleep(&mut self, slept: Duration) {
+        Engine::handle_sleep(self, slept);
+    }
+
+    #[inline]
+    fn poll_timeout(&self) -> Option<Instant> {
+        Engine::poll_timeout(self)
+    }
+
+    fn silent_since(&self, device: Device) -> Option<Instant> {
+        Engine::silent_since(self, device)
+    }
+
+    fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
+        Engine::set_mode(self, now, volume, mode);
+    }
+
+    fn drain(&mut self, now: Instant, volume: VolumeId) {
+        Engine::drain(self, now, volume);
+    }
+
+    fn grow_volume(&mut self, volume: VolumeId, size: u64) {
+        Engine::grow_volume(self, volume, size);
+    }
+
+    fn status(&self) -> Status {
+        Engine::status(self)
+    }
+
+    fn health(&self) -> CacheHealth {
+        Engine::health(self)
+    }
+
+    fn record(&self) -> Option<Record> {
+        Engine::record(self)
+    }
+
+    fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool {
+        Engine::is_cached(self, volume, block)
+    }
+
+    fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
+        Engine::dirty_blocks(self, volume)
+    }
+
+    fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
+        Engine::unwritten_blocks(self, volume)
+    }
+
+    fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+        Engine::damaged_blocks(self)
+    }
+
+    fn pool_pages_used(&self) -> u32 {
+        Engine::pool_pages_used(self)
+    }
+}
