@@ -33,7 +33,7 @@ pub(crate) struct Io {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum IoKind {
     Read { iovecs: *const libc::iovec, count: u32 },
-    Write { iovecs: *const libc::iovec, count: u32, dsync: bool },
+    Write { iovecs: *const libc::iovec, count: u32, flags: i32 },
     DataSync,
     Allocate { mode: i32, length: u64 },
     BlockDiscard { length: u64 },

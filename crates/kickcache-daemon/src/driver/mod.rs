@@ -2,6 +2,7 @@
 //!
 //! All `unsafe` code of serving lives here.
 
+mod adaptive_polling;
 mod backend;
 pub mod buffers;
 pub mod checksum;
@@ -18,7 +19,7 @@ pub(crate) mod memory;
 pub mod notary;
 pub(crate) mod nothing;
 mod operation;
-mod patience;
+
 mod ring;
 mod threads;
 pub mod virtual_device;

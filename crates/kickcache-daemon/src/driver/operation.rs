@@ -1,6 +1,7 @@
 //! A submission in flight: its memory, how far it got, and what to ask the system for next.
 
 use kickcache_engine::device::{Checksums, Device, DeviceError, SubmissionId};
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::{BLOCK_BYTES, Checksum};
 
 use crate::driver::backend::{Io, IoKind, Target};
@@ -36,7 +37,7 @@ pub(crate) enum Work {
     Write(WriteSync),
     Flush,
     Discard(DiscardKind),
-    Zero { mode: i32, then_sync: bool },
+    Zero { mode: i32, durability: Durability },
 }
 
 impl Work {
@@ -75,7 +76,7 @@ pub(crate) enum Next {
     /// Ask the system again.
     Continue,
     /// The device cannot store zeroes by itself: write them.
-    WriteZeroes { dsync: bool },
+    WriteZeroes { durability: Durability },
     /// The submission ended well.
     Done,
     /// The submission failed.
@@ -132,7 +133,11 @@ impl Operation {
             }
             Work::Write(sync) => {
                 let (iovecs, count) = self.remaining();
-                IoKind::Write { iovecs, count, dsync: sync == WriteSync::Flag }
+                IoKind::Write {
+                    iovecs,
+                    count,
+                    flags: if sync == WriteSync::Flag { libc::RWF_DSYNC } else { 0 },
+                }
             }
             Work::Flush => IoKind::DataSync,
             Work::Discard(DiscardKind::Punch) => {
@@ -168,7 +173,7 @@ impl Operation {
                     std::cmp::Ordering::Equal => Next::Done,
                 }
             }
-            Work::Zero { then_sync: true, .. } => {
+            Work::Zero { durability: Durability::Durable, .. } => {
                 self.work = Work::Flush;
                 Next::Continue
             }
@@ -182,8 +187,8 @@ impl Operation {
             return Next::Continue;
         }
         match self.work {
-            Work::Zero { then_sync, .. } if device_error(errno) == DeviceError::Unsupported => {
-                Next::WriteZeroes { dsync: then_sync }
+            Work::Zero { durability, .. } if device_error(errno) == DeviceError::Unsupported => {
+                Next::WriteZeroes { durability }
             }
             Work::Read
             | Work::ReadMetadata

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
+use crate::driver::adaptive_polling::{AdaptivePolling, LOOK_MAX};
 use crate::driver::backend::{Backend, Doorbells, Event, Interest, Io, IoKind, Target, WATCH_KEY_MAX, Way};
-use crate::driver::patience::{LOOK_MAX, Patience};
 use crate::driver::workers::Workers;
 
 /// Entries of the submission queue; a full queue is handed over early.
@@ -31,7 +31,7 @@ const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 pub(crate) struct Ring {
     ring: IoUring,
     workers: Option<Workers>,
-    patience: Patience,
+    polling: AdaptivePolling,
     /// I/Os that the kernel has.
     in_flight: usize,
 }
@@ -52,7 +52,7 @@ impl Ring {
             .build(SUBMISSIONS)?;
         // Only a little faster; where it is refused, the descriptor does.
         let _ = ring.submitter().register_ring_fd();
-        Ok(Ring { ring, workers: None, patience: Patience::default(), in_flight: 0 })
+        Ok(Ring { ring, workers: None, polling: AdaptivePolling::default(), in_flight: 0 })
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
@@ -194,7 +194,7 @@ impl Backend for Ring {
     ) -> io::Result<Duration> {
         let start = Instant::now();
         let longest = timeout.map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
-        let looks = self.patience.looks(self.in_flight) && !longest.is_zero();
+        let looks = self.polling.looks(self.in_flight) && !longest.is_zero();
         if looks {
             self.submit()?;
         }
@@ -207,7 +207,7 @@ impl Backend for Ring {
         }
         let waited = start.elapsed();
         if longest == LOOK_MAX {
-            self.patience.learn(waited);
+            self.polling.learn(waited);
         }
         self.collect(events);
         Ok(if sleeps || looks { waited } else { Duration::ZERO })
@@ -272,15 +272,15 @@ fn build(io: &Io, fd: Fd) -> Option<squeue::Entry> {
             opcode::Read::new(fd, only.iov_base.cast(), length(only)).offset(io.offset).build()
         }
         IoKind::Read { iovecs, count } => opcode::Readv::new(fd, iovecs, count).offset(io.offset).build(),
-        IoKind::Write { iovecs, count: 1, dsync } => {
+        IoKind::Write { iovecs, count: 1, flags } => {
             // SAFETY: as above.
             let only = unsafe { *iovecs };
             let write = opcode::Write::new(fd, only.iov_base.cast_const().cast(), length(only));
-            write.offset(io.offset).rw_flags(write_flags(dsync)).build()
+            write.offset(io.offset).rw_flags(flags).build()
         }
-        IoKind::Write { iovecs, count, dsync } => {
+        IoKind::Write { iovecs, count, flags } => {
             let write = opcode::Writev::new(fd, iovecs, count);
-            write.offset(io.offset).rw_flags(write_flags(dsync)).build()
+            write.offset(io.offset).rw_flags(flags).build()
         }
         IoKind::DataSync => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
         IoKind::Allocate { mode, length } => {
@@ -292,8 +292,4 @@ fn build(io: &Io, fd: Fd) -> Option<squeue::Entry> {
 
 fn length(stretch: libc::iovec) -> u32 {
     u32::try_from(stretch.iov_len).expect("pieces have 32-bit lengths")
-}
-
-fn write_flags(dsync: bool) -> i32 {
-    if dsync { libc::RWF_DSYNC } else { 0 }
 }

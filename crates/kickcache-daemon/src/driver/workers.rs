@@ -112,8 +112,7 @@ fn perform(io: &Io) -> i32 {
             // SAFETY: the driver keeps the stretches and their memory in place until the event came.
             unsafe { libc::preadv2(fd, iovecs, count(n), offset, 0) }
         }
-        IoKind::Write { iovecs, count: n, dsync } => {
-            let flags = if dsync { libc::RWF_DSYNC } else { 0 };
+        IoKind::Write { iovecs, count: n, flags } => {
             // SAFETY: as above.
             unsafe { libc::pwritev2(fd, iovecs, count(n), offset, flags) }
         }

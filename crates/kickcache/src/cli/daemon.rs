@@ -32,10 +32,10 @@ use kickcache_engine::units::VolumeId;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::cache_report;
-use crate::cli::handed_over::HandedOver;
 use crate::cli::options::state_place;
 use crate::cli::out_of_service::settle;
 use crate::cli::outlet::{Outlet, Times};
+use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::unserved::{tell_again, tell_unserved};
 
 /// How long somebody who asks waits for a daemon that is starting.
@@ -50,7 +50,7 @@ pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Result<()> {
-    let handed_over = HandedOver::take(inherited_sockets(), &mut plan)?;
+    let activated = ActivationSockets::take(inherited_sockets(), &mut plan)?;
     let before = MissingFolders::of(&plan);
     make_runtime_dir(&plan)?;
     let daemon = Arc::new(Daemon::new(plan.io_engine));
@@ -59,7 +59,7 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     let _signals = signals::catch(move || told.begin_stop()).context("cannot catch signals")?;
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
-    let Started { servers, unserved } = match start_servers(plan, handed_over) {
+    let Started { servers, unserved } = match start_servers(plan, activated) {
         Ok(started) => started,
         Err(error) => {
             drop(control);
@@ -185,7 +185,7 @@ fn chooses_port(cache: &CachePlan) -> bool {
     cache.volumes.iter().flat_map(|volume| &volume.nbd).any(any_port)
 }
 
-fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Result<Started> {
+fn start_servers(mut plan: ServePlan, mut activated: ActivationSockets) -> anyhow::Result<Started> {
     let state = state_place(plan.state.as_deref());
     await_answers(&devices(&plan))?;
     check_distinct(devices(&plan))?;
@@ -201,7 +201,7 @@ fn start_servers(mut plan: ServePlan, mut handed_over: HandedOver) -> anyhow::Re
         let started = server_config(&cache, plan.io_engine, plan.exposure, &state)
             .and_then(|mut config| {
                 if let (Some(volume), Some(plan)) = (config.volumes.first_mut(), cache.volumes.first()) {
-                    std::mem::take(&mut handed_over).give_to(volume, guest_block(plan));
+                    std::mem::take(&mut activated).give_to(volume, guest_block(plan));
                 }
                 Ok(Server::start(config)?)
             })

@@ -10,7 +10,7 @@ mod drain;
 mod dump;
 mod exit;
 mod format;
-mod handed_over;
+
 mod inspect;
 mod leave;
 mod man;
@@ -23,6 +23,7 @@ mod output;
 mod resize;
 mod serve;
 mod simulate;
+mod socket_activation;
 mod standing;
 mod status;
 mod stop;

@@ -173,13 +173,13 @@ impl Driver {
                 self.start(now, token);
             }
             DeviceOperation::Write { device, offset, pieces, durability } => {
-                let work = Work::Write(self.write_sync(device, durability == Durability::Durable));
+                let work = Work::Write(self.write_sync(device, durability));
                 let token = self.begin(id, device, work, offset);
                 self.add_pieces(token, &pieces);
                 self.start(now, token);
             }
             DeviceOperation::WriteMetadata { offset, bytes, pieces, durability } => {
-                let work = Work::Write(self.write_sync(Device::Cache, durability == Durability::Durable));
+                let work = Work::Write(self.write_sync(Device::Cache, durability));
                 let token = self.begin(id, Device::Cache, work, offset);
                 self.start_metadata(now, token, Metadata::Out(&bytes), pieces);
             }
@@ -414,18 +414,18 @@ impl Driver {
     fn advance(&mut self, now: Instant, token: u32, result: i32) {
         match self.operation(token).advance(result) {
             Next::Continue => self.start(now, token),
-            Next::WriteZeroes { dsync } => self.write_zeroes(now, token, dsync),
+            Next::WriteZeroes { durability } => self.write_zeroes(now, token, durability),
             Next::Done => self.ended.push_back(Ended::Operation(token, Ok(()))),
             Next::Failed(cause) => self.fail(token, cause),
         }
     }
 
-    fn write_zeroes(&mut self, now: Instant, token: u32, dsync: bool) {
+    fn write_zeroes(&mut self, now: Instant, token: u32, durability: Durability) {
         let Ok(address) = self.zeroes() else {
             return self.fail(token, Cause::Errno(libc::ENOMEM));
         };
         let device = self.operation(token).device;
-        let sync = self.write_sync(device, dsync);
+        let sync = self.write_sync(device, durability);
         let operation = self.operation(token);
         let mut left = std::mem::take(&mut operation.length);
         operation.work = Work::Write(sync);
@@ -438,9 +438,9 @@ impl Driver {
     }
 
     /// How a write to a device becomes durable, if it must.
-    fn write_sync(&self, device: Device, is_durable: bool) -> WriteSync {
+    fn write_sync(&self, device: Device, durability: Durability) -> WriteSync {
         match self.file(device) {
-            _ if !is_durable => WriteSync::Not,
+            _ if durability == Durability::Volatile => WriteSync::Not,
             Some(file) if file.flush() == Flush::Assumed => WriteSync::Not,
             Some(file) if !file.keeps_dsync() => WriteSync::After,
             Some(_) | None => WriteSync::Flag,
@@ -532,7 +532,7 @@ fn zero_work(unmap: Unmap, durability: Durability) -> Work {
         Unmap::Allow => libc::FALLOC_FL_PUNCH_HOLE,
         Unmap::Forbid => libc::FALLOC_FL_ZERO_RANGE,
     };
-    Work::Zero { mode: kind | libc::FALLOC_FL_KEEP_SIZE, then_sync: durability == Durability::Durable }
+    Work::Zero { mode: kind | libc::FALLOC_FL_KEEP_SIZE, durability }
 }
 
 fn slot(device: Device) -> usize {

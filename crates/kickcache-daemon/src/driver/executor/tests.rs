@@ -233,7 +233,7 @@ fn zeroes_are_written_where_the_device_cannot_make_them() {
         let token = fixture.driver.begin(SubmissionId::from_u64(9), ORIGIN, Work::Flush, 4096);
         let length = 3 << 20;
         let operation = fixture.driver.operation(token);
-        operation.work = Work::Zero { mode: 0, then_sync: true };
+        operation.work = Work::Zero { mode: 0, durability: Durability::Durable };
         operation.length = length;
         fixture.driver.advance(Instant::ZERO, token, -libc::EOPNOTSUPP);
         assert_eq!(fixture.wait().result, Ok((Vec::new(), Vec::new())));
@@ -288,7 +288,7 @@ fn where_the_flag_is_not_kept_a_durable_write_ends_with_a_flush_of_its_own() {
     let mut memory = vec![0_u8; 4096];
     operation.add(memory.as_mut_ptr(), 4096);
     let target = Target { fd: -1, fixed: None, way: Way::Any };
-    assert!(matches!(operation.next_io(target).kind, IoKind::Write { dsync: false, .. }));
+    assert!(matches!(operation.next_io(target).kind, IoKind::Write { flags: 0, .. }));
     assert_eq!(operation.advance(4096), Next::Continue);
     assert!(matches!(operation.next_io(target).kind, IoKind::DataSync));
     assert_eq!(operation.advance(-libc::EIO), Next::Failed(Cause::Errno(libc::EIO)));

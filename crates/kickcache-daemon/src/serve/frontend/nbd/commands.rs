@@ -19,7 +19,7 @@ use crate::serve::frontend::nbd::request::{NbdRequest, Then};
 use crate::serve::requests::Pending;
 
 impl Nbd {
-    /// Takes the commands that a client's bytes hold, until bytes, memory or patience are used up.
+    /// Takes the commands that a client's bytes hold, until bytes or memory are used up.
     pub(super) fn process<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         loop {
             let Some(connection) = self.clients.at(index) else { return };

@@ -15,7 +15,7 @@ use crate::serve::requests::Pending;
 const TAKES_MAX: usize = 256;
 
 impl VhostUser {
-    /// Takes what guests made available, until rings, memory or patience are used up. What waited for memory was taken
+    /// Takes what guests made available, until rings, memory or the turn are used up. What waited for memory was taken
     /// before: it goes on also when its queue, or the server, takes nothing more.
     pub(crate) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         for index in 0..self.ports.len() {

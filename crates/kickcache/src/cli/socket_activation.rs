@@ -1,4 +1,4 @@
-//! Sockets that a service manager opened and handed over, for the only volume of a daemon.
+//! Socket activation: sockets that a service manager opened, for the only volume of a daemon.
 
 use anyhow::ensure;
 use kickcache_daemon::driver::inherited::InheritedSocket;
@@ -10,45 +10,48 @@ const VHOST_USER: &str = "vhost-user";
 
 /// The sockets of the volume.
 #[derive(Debug, Default)]
-pub(crate) struct HandedOver {
+pub(crate) struct ActivationSockets {
     guest: Option<InheritedSocket>,
     nbd: Vec<InheritedSocket>,
 }
 
-impl HandedOver {
+impl ActivationSockets {
     /// Looks whether they fit the plan, from which a path goes that nobody named.
     ///
     /// # Errors
     /// If it is not clear what they are for, or one of two sockets for a virtual machine would be in vain.
-    pub(crate) fn take(sockets: Vec<InheritedSocket>, plan: &mut ServePlan) -> anyhow::Result<HandedOver> {
+    pub(crate) fn take(
+        sockets: Vec<InheritedSocket>,
+        plan: &mut ServePlan,
+    ) -> anyhow::Result<ActivationSockets> {
         let count = sockets.len();
         let (mut guests, nbd): (Vec<_>, Vec<_>) =
             sockets.into_iter().partition(|socket| socket.name == VHOST_USER);
         if count == 0 {
-            return Ok(HandedOver::default());
+            return Ok(ActivationSockets::default());
         }
         let mut volumes: Vec<_> = plan.caches.iter_mut().flat_map(|cache| &mut cache.volumes).collect();
         ensure!(
             volumes.len() == 1,
-            "sockets were handed over (LISTEN_FDS={count}) for {} volumes; start one daemon for each volume",
+            "sockets were passed by socket activation (LISTEN_FDS={count}) for {} volumes; start one daemon for each volume",
             volumes.len()
         );
         let volume = &mut volumes[0];
         ensure!(
             guests.len() <= 1,
-            "{} sockets named {VHOST_USER} were handed over (LISTEN_FDNAMES), and a volume has one; hand over one",
+            "{} sockets named {VHOST_USER} were passed by socket activation (LISTEN_FDNAMES), and a volume has one; pass one",
             guests.len()
         );
         if let (false, Some(path)) = (guests.is_empty(), &volume.vhost_user) {
             anyhow::bail!(
-                "a socket named {VHOST_USER} was handed over (LISTEN_FDNAMES), and {} is to be one; leave out one of them",
+                "a socket named {VHOST_USER} was passed by socket activation (LISTEN_FDNAMES), and {} is to be one; leave out one of them",
                 path.display()
             );
         }
         if volume.nbd == [default_nbd(&volume.name)] {
             volume.nbd.clear();
         }
-        Ok(HandedOver { guest: guests.pop(), nbd })
+        Ok(ActivationSockets { guest: guests.pop(), nbd })
     }
 
     /// Serves the volume on them.
@@ -85,16 +88,16 @@ mod tests {
     }
 
     fn refused(names: &[&str], volumes: &[(&str, &str)]) -> String {
-        HandedOver::take(sockets(names), &mut plan(volumes)).unwrap_err().to_string()
+        ActivationSockets::take(sockets(names), &mut plan(volumes)).unwrap_err().to_string()
     }
 
     #[test]
     fn a_path_that_nobody_named_gives_way_and_is_not_announced() {
         let mut plan = plan(&[("a", "")]);
         assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1);
-        assert!(HandedOver::take(Vec::new(), &mut plan).unwrap().guest.is_none());
-        assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1, "nothing was handed over");
-        let found = HandedOver::take(sockets(&["vhost-user", "x", ""]), &mut plan).unwrap();
+        assert!(ActivationSockets::take(Vec::new(), &mut plan).unwrap().guest.is_none());
+        assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1, "nothing was passed");
+        let found = ActivationSockets::take(sockets(&["vhost-user", "x", ""]), &mut plan).unwrap();
         assert!(plan.caches[0].volumes[0].nbd.is_empty());
         assert_eq!((found.guest.is_some(), found.nbd.len()), (true, 2));
     }
@@ -102,14 +105,17 @@ mod tests {
     #[test]
     fn a_path_that_somebody_named_stays() {
         let mut plan = plan(&[("a", "nbd = [\"unix:/run/a.sock\"]")]);
-        HandedOver::take(sockets(&[""]), &mut plan).unwrap();
+        ActivationSockets::take(sockets(&[""]), &mut plan).unwrap();
         assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1);
     }
 
     #[test]
     fn sockets_that_would_be_in_vain_are_refused() {
         let two = refused(&["x"], &[("a", ""), ("b", "")]);
-        assert!(two.contains("sockets were handed over (LISTEN_FDS=1) for 2 volumes"), "{two}");
+        assert!(
+            two.contains("sockets were passed by socket activation (LISTEN_FDS=1) for 2 volumes"),
+            "{two}"
+        );
         let guests = refused(&["vhost-user", "vhost-user"], &[("a", "")]);
         assert!(guests.contains("2 sockets named vhost-user"), "{guests}");
         let both = refused(&["vhost-user"], &[("a", "vhost-user = \"/run/a.vhost\"")]);

@@ -20,11 +20,11 @@ const DISAPPOINTMENT: u8 = 2;
 
 /// Remembers how long the last waits took.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct AdaptivePolling {
     score: u8,
 }
 
-impl Patience {
+impl AdaptivePolling {
     /// Whether to look before the next sleep, with so many I/Os in flight.
     pub(crate) fn looks(&self, in_flight: usize) -> bool {
         self.score >= SCORE_LEAST && in_flight <= FEW
@@ -47,10 +47,10 @@ mod tests {
     const SHORT: Duration = Duration::from_micros(20);
     const LONG: Duration = Duration::from_micros(80);
 
-    fn after(waits: impl IntoIterator<Item = Duration>) -> Patience {
-        let mut patience = Patience::default();
-        waits.into_iter().for_each(|wait| patience.learn(wait));
-        patience
+    fn after(waits: impl IntoIterator<Item = Duration>) -> AdaptivePolling {
+        let mut adaptive_polling = AdaptivePolling::default();
+        waits.into_iter().for_each(|wait| adaptive_polling.learn(wait));
+        adaptive_polling
     }
 
     #[test]
