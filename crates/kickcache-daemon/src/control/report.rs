@@ -128,6 +128,9 @@ pub struct VolumeReport {
     pub origin_silent_seconds: Option<f64>,
     /// Where NBD clients find it.
     pub nbd: Vec<String>,
+    /// The socket where a virtual machine finds it.
+    #[serde(default)]
+    pub vhost_user: Option<String>,
     /// Its mode.
     pub mode: ModeWord,
     /// Bytes of the volume.
@@ -209,6 +212,8 @@ pub struct VolumeFacts {
     pub recent: Activity,
     /// Where NBD clients find it.
     pub nbd: Vec<String>,
+    /// The socket where a virtual machine finds it.
+    pub vhost_user: Option<String>,
 }
 
 impl CacheReport {
@@ -250,6 +255,7 @@ impl VolumeReport {
             origin_last_error: facts.trouble.last_error,
             origin_silent_seconds: facts.trouble.silent_seconds,
             nbd: facts.nbd,
+            vhost_user: facts.vhost_user,
             mode: status.mode.into(),
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,

@@ -70,6 +70,7 @@ fn report() -> Report {
         origin_last_error: None,
         origin_silent_seconds: None,
         nbd: vec!["unix:/run/vm1.sock".into()],
+        vhost_user: Some("/run/vm1.vhost".into()),
         mode: ModeWord::WriteBack,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,

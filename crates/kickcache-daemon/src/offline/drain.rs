@@ -83,6 +83,9 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     let record = choose(&contents.superblock, plan)?;
     let origin = plan.origin.map_or_else(|| origin_path(record), Path::to_path_buf);
     let name = record.name.clone();
+    if let (None, Err(source)) = (plan.origin, identity_of(&origin)) {
+        return Err(OfflineError::OriginGone { path: plan.cache.into(), name, origin, source });
+    }
     let Some(age) = age(plan, &contents, record, &origin)? else {
         return Ok(Drained { name, origin, bytes: 0 });
     };

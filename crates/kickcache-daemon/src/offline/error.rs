@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kickcache_engine::error::Error;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
+use crate::driver::device::OpenError;
 use crate::extents::show_extents;
 use crate::serve::error::ServeError;
 use crate::serve::older_copy::OlderCopy;
@@ -37,6 +38,12 @@ pub enum OfflineError {
         /// What it holds instead.
         found: String,
     },
+    /// Nothing at all.
+    #[error(
+        "{} is blank, and no cache device: format it (kickcache format {}), or give another path", .0.display(),
+        .0.display()
+    )]
+    Blank(PathBuf),
     /// A daemon has it.
     #[error("{} is in use; if a daemon serves it, ask that one: kickcache status", .0.display())]
     Busy(PathBuf),
@@ -83,6 +90,21 @@ pub enum OfflineError {
         since: ServedSince,
         /// Which blocks.
         what: String,
+    },
+    /// The origin is not where it was.
+    #[error(
+        "the origin of {name} was {} and cannot be opened; if it has another name today, say kickcache drain {name} --cache \
+         {} --origin NEW --origin-moved", .origin.display(), .path.display()
+    )]
+    OriginGone {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// Where the origin was.
+        origin: PathBuf,
+        /// Why.
+        source: OpenError,
     },
     /// It is older than what is noted of it.
     #[error("{}: {copy}", .path.display())]

@@ -64,6 +64,9 @@ pub(super) fn superblock(source: &Source) -> Result<Superblock, OfflineError> {
 /// Says what a device is that is none of ours.
 fn foreign(source: &Source) -> Result<OfflineError, OfflineError> {
     let (path, size) = (source.path().to_path_buf(), source.size());
+    if size >= DEVICE_SIZE_MIN && source.is_blank().unwrap_or(false) {
+        return Ok(OfflineError::Blank(path));
+    }
     let found = match size {
         0..DEVICE_SIZE_MIN => {
             format!("has {size} bytes, and a cache device {} or more", show_bytes(DEVICE_SIZE_MIN))

@@ -15,6 +15,9 @@ use crate::offline::error::OfflineError;
 /// How long a lock may take to go away.
 const LOCK_WAIT: Duration = Duration::from_millis(1_000);
 
+/// Bytes that are looked at together for signs of data.
+const LOOK_BYTES: u64 = 1 << 20;
+
 /// A cache device, read only.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -85,6 +88,24 @@ impl Source {
         Ok(bytes)
     }
 
+    /// Whether it holds nothing: a file nowhere, a block device in its first and its last MiB, where signatures of others are.
+    pub(crate) fn is_blank(&self) -> io::Result<bool> {
+        let is_file = self.file.metadata()?.is_file();
+        let mut start = 0;
+        while start < self.size {
+            let length = LOOK_BYTES.min(self.size - start);
+            if self.read(ByteExtent { start, length })?.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            let next = start + length;
+            start = match is_file {
+                true => next_data(&self.file, next).unwrap_or(self.size),
+                false => next.max(self.size.saturating_sub(LOOK_BYTES)),
+            };
+        }
+        Ok(true)
+    }
+
     /// Reads as many of the blocks as the device gives.
     pub(crate) fn read_blocks(&self, extent: ByteExtent) -> Result<ReadBlocks, OfflineError> {
         let count = usize::try_from(extent.length / BLOCK_SIZE).unwrap_or(usize::MAX);
@@ -112,6 +133,15 @@ impl ReadBlocks {
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
         let is_readable = self.unreadable.get(index).is_some_and(|unreadable| !unreadable);
         self.bytes.chunks_exact(BLOCK_BYTES).nth(index).filter(|_| is_readable)
+    }
+}
+
+/// Where data may stand from `offset` on; holes are left out.
+fn next_data(file: &File, offset: u64) -> Option<u64> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+        Ok(data) => Some(data),
+        Err(rustix::io::Errno::NXIO) => None,
+        Err(_) => Some(offset),
     }
 }
 

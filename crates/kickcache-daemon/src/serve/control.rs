@@ -41,8 +41,17 @@ pub struct ServerStatus {
     pub activities: Vec<Activities>,
     /// Connections of clients.
     pub connections: usize,
-    /// Where NBD is served.
-    pub addresses: Vec<String>,
+    /// Where they are served, in the same order.
+    pub served_at: Vec<ServedAt>,
+}
+
+/// Where a volume is served.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ServedAt {
+    /// To NBD clients: paths of sockets, and addresses with their ports.
+    pub nbd: Vec<String>,
+    /// To a virtual machine: the path of a socket.
+    pub vhost_user: Option<String>,
 }
 
 /// How long the requests of a volume took.

@@ -8,7 +8,7 @@ use kickcache_engine::config::Mode;
 
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
-pub use crate::serve::control::{Activities, Errors, ServerStatus, Trouble, VolumeInfo};
+pub use crate::serve::control::{Activities, Errors, ServedAt, ServerStatus, Trouble, VolumeInfo};
 use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;
 use crate::serve::startup;

@@ -33,7 +33,7 @@ pub struct VolumeRecord {
     pub id: VolumeId,
     /// Its name, unique on this cache device.
     pub name: String,
-    /// Bytes of the origin when it was attached.
+    /// Bytes of the origin when it was served last.
     pub origin_size: u64,
     /// What the driver recognises the origin by.
     pub origin_identity: String,

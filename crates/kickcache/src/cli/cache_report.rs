@@ -1,5 +1,6 @@
 //! From what a server says of itself to what the control socket tells.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use kickcache_daemon::control::activity::{Activity, Took};
@@ -8,15 +9,14 @@ use kickcache_daemon::control::report::{CacheFacts, CacheReport, Trouble, Volume
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::executor::IoEngine;
 use kickcache_daemon::driver::fault::Cause;
-use kickcache_daemon::plan::CachePlan;
-use kickcache_daemon::serve::server::{self, Activities, Errors, ServerStatus, VolumeInfo};
+use kickcache_daemon::serve::server::{self, Activities, Errors, ServedAt, ServerStatus, VolumeInfo};
 use kickcache_daemon::words::IoEngineWord;
 use kickcache_engine::time;
 
-/// The report on a server and its part of the plan.
-pub(crate) fn cache_report(plan: &CachePlan, status: ServerStatus) -> CacheReport {
+/// The report on a server.
+pub(crate) fn cache_report(status: ServerStatus) -> CacheReport {
     let told = status.origin_troubles.iter().zip(&status.activities);
-    let volumes = status.volumes.into_iter().zip(told);
+    let volumes = status.volumes.into_iter().zip(status.served_at).zip(told);
     let facts = CacheFacts {
         device: status.cache,
         trouble: trouble(&status.cache_trouble),
@@ -27,26 +27,35 @@ pub(crate) fn cache_report(plan: &CachePlan, status: ServerStatus) -> CacheRepor
         }
         .as_str()
         .into(),
-        volumes: volumes.map(|(info, told)| volume_facts(plan, info, told)).collect(),
+        volumes: volumes.map(|((info, at), told)| volume_facts(info, at, told)).collect(),
     };
     CacheReport::new(&status.engine, facts)
 }
 
 fn volume_facts(
-    plan: &CachePlan,
     info: VolumeInfo,
+    served_at: ServedAt,
     (of_origin, activities): (&server::Trouble, &Activities),
 ) -> VolumeFacts {
-    let plan = plan.volumes.iter().find(|plan| plan.name == info.name);
-    let nbd = plan.map(|plan| plan.nbd.iter().map(|address| address.uri(&plan.name)).collect());
+    let nbd = served_at.nbd.iter().map(|address| uri(address, &info.name)).collect();
     VolumeFacts {
         id: info.id,
+        nbd,
+        vhost_user: served_at.vhost_user,
         name: info.name,
         origin: info.origin,
         trouble: trouble(of_origin),
         since_start: activity(&activities.since_start),
         recent: activity(&activities.recent),
-        nbd: nbd.unwrap_or_default(),
+    }
+}
+
+/// What NBD clients take; a socket that was handed over, whose place is not known here, as the log calls it.
+fn uri(address: &str, name: &str) -> String {
+    match address.parse::<SocketAddr>() {
+        Ok(address) => format!("nbd://{address}/{name}"),
+        Err(_) if address.starts_with("the ") => address.into(),
+        Err(_) => format!("nbd+unix:///{name}?socket={address}"),
     }
 }
 

@@ -25,6 +25,7 @@ Examples:
 Exit codes:
   0  everything is as it was written, or was repaired
   1  it could not be checked; standard error says why
+  2  an argument is wrong
   4  something is damaged that --repair mends; nothing is lost
   5  dirty blocks are damaged: their data is lost; the list says which extents of which volume
   6  a journal block or a batch header is damaged: blocks may be older than what was written last

@@ -172,7 +172,10 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
         }
     }
     for served in servers.iter().filter(|served| chooses_port(&served.cache)) {
-        let addresses = served.handle.status().map(|status| status.addresses.join(", ")).unwrap_or_default();
+        let served_at = served.handle.status().map(|status| status.served_at).unwrap_or_default();
+        let mut addresses: Vec<String> = served_at.into_iter().flat_map(|volume| volume.nbd).collect();
+        addresses.dedup();
+        let addresses = addresses.join(", ");
         text += &format!("listening on: {addresses}\n");
     }
     text += &format!("control socket: {}\n", control.display());
@@ -399,7 +402,7 @@ impl ControlTarget for Daemon {
     fn status(&self) -> Result<Report, ControlError> {
         let Started { servers, unserved } = self.served()?;
         // One that ended on its own has nothing to tell; the log says why.
-        let report = |served: &Served| Some(cache_report(&served.cache, served.handle.status().ok()?));
+        let report = |served: &Served| Some(cache_report(served.handle.status().ok()?));
         let caches: Vec<CacheReport> = servers.iter().filter_map(report).collect();
         if caches.is_empty() {
             return Err(ControlError::Stopped);

@@ -14,7 +14,7 @@ pub(crate) enum Exit {
     Success = 0,
     /// It failed.
     Failed = 1,
-    /// The arguments or the configuration file cannot be used.
+    /// An argument, or something in the configuration file, is wrong.
     Usage = 2,
     /// No daemon answers at the control socket.
     NoDaemon = 3,

@@ -47,7 +47,7 @@ Examples:
 Exit codes:
   0  it worked
   1  it failed; standard error says why
-  2  the arguments or the configuration file cannot be used
+  2  an argument, or something in the configuration file, is wrong (a file that cannot be read is 1)
   3  no daemon answers at the control socket
   4, 5, 6  `check` found damage; its help says which
   7  `check` found a cache device that is out of service";

@@ -7,6 +7,7 @@
 //! tests themselves.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod addresses;
 mod another_cache;
 mod backend_program;
 mod bad_clients;

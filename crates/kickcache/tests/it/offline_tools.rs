@@ -1,6 +1,7 @@
 //! The commands for cache devices that nobody serves: check, dump, drain, detach.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -10,7 +11,7 @@ use crate::client::{READ, Request};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch, flip_byte};
-use crate::{need_kickcache, tools};
+use crate::{faulty_disks, need_kickcache, tools};
 
 const BLOCKS: u64 = 200;
 const STRIDE: u64 = 64 << 10;
@@ -256,4 +257,75 @@ fn an_origin_that_was_changed_is_read_anew_or_refused() {
         daemon.kill();
         daemon = spec.start();
     }
+}
+
+#[test]
+fn a_blank_file_is_called_blank_and_not_by_what_might_stand_behind() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let blank = scratch.sparse("blank", 64 * MIB);
+    let path = blank.to_str().unwrap();
+    let refused = |command: &[&str]| {
+        let output = run(command);
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        text(&output.stderr)
+    };
+    let wanted = format!("{path} is blank, and no cache device: format it (kickcache format {path})");
+    for command in [&["inspect", path][..], &["check", path], &["drain", "--cache", path]] {
+        let said = refused(command);
+        assert!(said.contains(&wanted), "{command:?}: {said}");
+    }
+    // One byte at the end is data, in a hole or not.
+    fs::File::options().write(true).open(&blank).unwrap().write_all_at(&[1], 64 * MIB - 1).unwrap();
+    let said = refused(&["inspect", path]);
+    assert!(said.contains("zeroes in the beginning and other data behind"), "{said}");
+}
+
+#[test]
+fn a_drain_of_an_origin_that_moved_says_how_to_name_it() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = filled(&scratch);
+    let (cache, moved) = (spec.cache.to_str().unwrap(), scratch.path("moved"));
+    fs::rename(&spec.origin, &moved).unwrap();
+    let output = run(&["drain", "--cache", cache]);
+    let said = text(&output.stderr);
+    let named = format!("kickcache drain v --cache {cache} --origin NEW --origin-moved");
+    assert!(output.status.code() == Some(1) && said.contains(&named), "{said}");
+    assert!(said.contains("No such file"), "{said}");
+    let command = named.replace("NEW", moved.to_str().unwrap());
+    tools::run(KICKCACHE, command.split(' ').skip(1));
+    let found = fs::read(&moved).unwrap();
+    let last = usize::try_from((BLOCKS - 1) * STRIDE).unwrap();
+    assert!(found[last..last + 4096] == content(BLOCKS - 1, 1));
+}
+
+#[test]
+fn a_drain_without_a_daemon_writes_neighbours_together() {
+    const COUNT: u64 = 1024;
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 16 * MIB, 16 * MIB);
+    let daemon = disks.spec(&scratch, "write-back").start();
+    disks.tell("fault origin write eio");
+    let mut client = daemon.connect();
+    // Neighbours on the volume, apart from each other in the log.
+    for block in (0..COUNT).map(|number| number * 389 % COUNT) {
+        client.write(block * 4096, &content(block, 1));
+    }
+    client.flush();
+    drop(client);
+    let spec = daemon.stop();
+    disks.tell("clear");
+    let before = disks.position();
+    let said = tools::run(KICKCACHE, ["drain", "--cache", spec.cache.to_str().unwrap()]);
+    assert!(said.contains("4 MiB written back"), "{said}");
+    // Flushes and what the cache device notes are among them.
+    let records = disks.position() - before;
+    eprintln!("{COUNT} blocks: {records} writes and flushes of both devices");
+    assert!(records < COUNT / 8, "{records} for {COUNT} blocks");
+    let found = fs::read(&spec.origin).unwrap();
+    assert!(
+        (0..COUNT).all(|block| found[usize::try_from(block * 4096).unwrap()..][..4096] == content(block, 1))
+    );
 }

@@ -87,7 +87,10 @@ fn an_origin_that_was_extended_meanwhile_is_served_when_that_is_said() {
     set_size(&spec, 16 * MIB);
     assert!(spec.try_start().is_none(), "an origin of another size");
     let said = fs::read_to_string(scratch.path("daemon.log")).unwrap();
-    assert!(said.contains("--origin-grown"), "{said}");
+    assert!(
+        said.contains("--origin-grown") && said.contains("had 8388608 when it was served last"),
+        "{said}"
+    );
     spec.extra.push("--origin-grown".into());
     spec.start().stop();
     spec.extra.pop();

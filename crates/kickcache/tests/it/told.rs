@@ -203,7 +203,7 @@ fn a_device_out_of_service_is_told_with_what_to_do_and_no_block_is_called_dirty_
     let mut client = daemon.connect();
     (0..64).for_each(|block| assert_eq!(call(&mut client, WRITE, block), 0));
     wear_out(&daemon, &disks);
-    let next = format!("stop, then `kickcache format --force {}`", spec.cache.display());
+    let next = format!("stop, then `kickcache format {}`", spec.cache.display());
     assert_eq!(lines(&daemon, &["out of service: volumes go on", &next]), 1, "{}", daemon.log());
     assert_eq!(lines(&daemon, &["are dirty"]), 0, "{}", daemon.log());
     let start = Instant::now();

@@ -65,7 +65,7 @@ fn is_grown(known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
     }
     let hint = if is_larger { ", say --origin-grown if it was extended" } else { "" };
     let what = format!(
-        "its origin has {} bytes, but had {known} when the cache was attached; give the right origin{hint}, or serve it \
+        "its origin has {} bytes, and had {known} when it was served last; give the right origin{hint}, or serve it \
          under a new name",
         origin.size
     );

@@ -75,7 +75,7 @@ impl<E: CacheEngine> EventLoop<E> {
             engine: self.core.engine.status(),
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             connections: self.frontends.connection_count(),
-            addresses: self.frontends.addresses(),
+            served_at: (0..self.core.volumes.len()).map(|index| self.frontends.served_at(index)).collect(),
         }
     }
 }

@@ -31,7 +31,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 dirty.push((volume.info.name.as_str(), blocks));
             }
         }
-        let again = format!("stop, then `kickcache format --force {device}` before it is used again");
+        let again = format!("stop, then `kickcache format {device}` before it is used again");
         let next = match dirty.as_slice() {
             [] => format!("nothing is lost; {again}"),
             [(name, _), ..] => format!(

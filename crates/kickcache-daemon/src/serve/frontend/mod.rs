@@ -28,6 +28,7 @@ use kickcache_engine::time::Instant;
 
 use crate::driver::{Doorbells, Interest};
 use crate::serve::config::{NbdAddress, TcpPolicy, VhostUserPort, VolumeConfig};
+use crate::serve::control::ServedAt;
 use crate::serve::core::{Core, Volume};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
@@ -74,9 +75,12 @@ impl Frontends {
         })
     }
 
-    /// Where clients connect over NBD.
-    pub(crate) fn addresses(&self) -> Vec<String> {
-        self.nbd.addresses().map(Into::into).collect()
+    /// Where the volume of an index is served.
+    pub(crate) fn served_at(&self, volume: usize) -> ServedAt {
+        ServedAt {
+            nbd: self.nbd.addresses_of(volume).map(Into::into).collect(),
+            vhost_user: self.vhost_user.address_of(volume).map(Into::into),
+        }
     }
 
     /// Connections of clients.

@@ -77,7 +77,7 @@ fn out_of_service(cache: &CacheReport, record: RecordWord) -> Option<Sentence> {
         None => String::new(),
     };
     let device = &cache.device;
-    let next = format!("next: {first}stop, then `kickcache format --force {device}` before it is used again");
+    let next = format!("next: {first}stop, then `kickcache format {device}` before it is used again");
     Some((format!("  {place}; {next}"), tone))
 }
 

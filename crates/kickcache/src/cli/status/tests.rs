@@ -1,5 +1,6 @@
 //! What `status` prints for people.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use expect_test::expect;
@@ -22,6 +23,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         origin_last_error: None,
         origin_silent_seconds: None,
         nbd: Vec::new(),
+        vhost_user: None,
         mode,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,
@@ -273,20 +275,55 @@ fn a_device_out_of_service_is_told_with_its_record_and_what_to_do_next() {
     ];
     expect![[r#"
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
-          recorded on the device; next: stop, then `kickcache format --force /dev/nvme0n1p4` before it is used again
+          recorded on the device; next: stop, then `kickcache format /dev/nvme0n1p4` before it is used again
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
-          noted in the state directory; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format --force /dev/nvme0n1p4` before it is used again
+          noted in the state directory; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
         vm1: its origin has everything that is in the cache, and has yet to flush it
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
-          being recorded: writes wait for that; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format --force /dev/nvme0n1p4` before it is used again
+          being recorded: writes wait for that; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
         vm1: 8 KiB are dirty and on the cache device alone: a drain writes back what can still be read of it
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
-          NOT RECORDED, on the device or in the state directory: writes fail; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format --force /dev/nvme0n1p4` before it is used again
+          NOT RECORDED, on the device or in the state directory: writes fail; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
         vm1: 8 KiB are dirty and on the cache device alone: a drain writes back what can still be read of it
 
         cache device /dev/nvme0n1p4: LEFT OUT: every request goes to the origin
     "#]].assert_eq(&all.join("\n"));
+}
+
+/// The words in capitals in the string literals of a source file.
+fn capitals(source: &str) -> BTreeSet<String> {
+    let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let literals = lines.flat_map(|line| line.split('"').skip(1).step_by(2));
+    let is_loud = |word: &&str| word.len() > 2 && word.chars().all(|c| c.is_ascii_uppercase());
+    let phrase = |literal: &str| {
+        let words = literal.split(|c: char| !c.is_ascii_alphabetic()).skip_while(|word| !is_loud(word));
+        words.take_while(|word| word.chars().all(|c| c.is_ascii_uppercase())).collect::<Vec<_>>().join(" ")
+    };
+    literals.map(phrase).map(|phrase| phrase.trim().to_owned()).filter(|phrase| !phrase.is_empty()).collect()
+}
+
+#[test]
+fn every_word_of_health_is_explained_with_what_to_do() {
+    let volumes = include_str!("volumes.rs");
+    let health = &volumes[volumes.find("fn volume_health").unwrap()..];
+    let quoted = health.split("(\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
+    let mut printed: BTreeSet<String> = quoted.collect();
+    assert!(printed.len() > 4 && printed.contains("good"), "{printed:?}");
+    printed
+        .extend([include_str!("sentences.rs"), include_str!("page.rs")].iter().flat_map(|it| capitals(it)));
+    assert!(printed.contains("OUT OF SERVICE") && printed.contains("NOT SERVED"), "{printed:?}");
+    let page = include_str!("../../../../../docs/status.md");
+    let table = page.split("## Words").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let explained: BTreeSet<String> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            assert!(cells.len() == 5 && !cells[2].is_empty() && !cells[3].is_empty(), "{row}");
+            cells[1].trim_matches('`').to_owned()
+        })
+        .collect();
+    assert_eq!(explained, printed);
 }

@@ -61,9 +61,10 @@ impl Nbd {
         Ok(Nbd { listeners: open_listeners(addresses, volumes, tcp)?, clients: Clients::default() })
     }
 
-    /// Where it listens, in the order of the configuration.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = &str> {
-        self.listeners.iter().map(|served| served.listener.address.as_str())
+    /// Where it serves the volume of an index, in the order of the configuration.
+    pub(super) fn addresses_of(&self, volume: usize) -> impl Iterator<Item = &str> {
+        let served = self.listeners.iter().filter(move |served| served.volumes.contains(&volume));
+        served.map(|served| served.listener.address.as_str())
     }
 
     /// Connections.

@@ -53,6 +53,12 @@ impl VhostUser {
         Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))
     }
 
+    /// Where it serves the volume of an index.
+    pub(super) fn address_of(&self, volume: usize) -> Option<&str> {
+        let port = self.ports.iter().find(|port| port.volume == volume)?;
+        port.listener.as_ref().map(|listener| listener.address.as_str())
+    }
+
     /// Whether requests are in flight, or wait to be.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight > 0 || !self.is_idle()

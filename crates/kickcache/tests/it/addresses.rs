@@ -1,0 +1,69 @@
+//! Where volumes are served, as `status --json` tells it.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::daemon::{Daemon, KICKCACHE, Spec, guarded, unix_address};
+use crate::need_kickcache;
+use crate::scratch::{MIB, Scratch};
+
+fn strings(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|value| value.as_str().unwrap()).collect()
+}
+
+#[test]
+fn status_has_every_address_of_a_volume_and_ports_as_they_are() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let mut spec = Spec::new(&scratch, &scratch.sparse("origin", 8 * MIB), "write-back", "8M");
+    let guest = scratch.path("guest.sock");
+    spec.extra =
+        ["--nbd", "tcp:127.0.0.1:0", "--vhost-user", guest.to_str().unwrap()].map(Into::into).to_vec();
+    let daemon = spec.start();
+    let status = daemon.status();
+    let volume = &status["caches"][0]["volumes"][0];
+    assert_eq!(volume["vhost_user"], guest.to_str().unwrap(), "{volume}");
+    let nbd = strings(&volume["nbd"]);
+    assert_eq!(nbd[0], format!("nbd+unix:///v?socket={}", spec.socket().display()));
+    let address: SocketAddr =
+        nbd[1].strip_prefix("nbd://").unwrap().strip_suffix("/v").unwrap().parse().unwrap();
+    assert_ne!(address.port(), 0);
+    TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
+    daemon.stop();
+}
+
+#[test]
+fn volumes_that_share_an_address_have_it_each_and_no_other() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = Spec::new(&scratch, &scratch.sparse("one", 8 * MIB), "write-back", "8M");
+    scratch.sparse("two", 8 * MIB);
+    let (shared, own) = (scratch.path("shared.sock"), scratch.path("own.sock"));
+    let address = |path| unix_address(path).into_string().unwrap();
+    let config = format!(
+        "control = \"{}\"\n[[cache]]\ndevice = \"{}\"\nsize = \"8M\"\n\
+         [[cache.volume]]\nname = \"one\"\norigin = \"{}\"\nnbd = [\"{}\"]\n\
+         [[cache.volume]]\nname = \"two\"\norigin = \"{}\"\nnbd = [\"{}\", \"{}\"]\n",
+        spec.control().display(),
+        spec.cache.display(),
+        spec.origin.display(),
+        address(&shared),
+        scratch.path("two").display(),
+        address(&own),
+        address(&shared),
+    );
+    std::fs::write(scratch.path("config.toml"), config).unwrap();
+    let arguments = vec!["serve".into(), "--config".into(), scratch.path("config.toml").into()];
+    let daemon = Daemon::start(guarded(KICKCACHE, arguments), spec, &[shared.clone(), own.clone()]);
+    let status = daemon.status();
+    let uri = |name, path: &std::path::Path| format!("nbd+unix:///{name}?socket={}", path.display());
+    let volumes = &status["caches"][0]["volumes"];
+    assert_eq!(strings(&volumes[0]["nbd"]), [uri("one", &shared)]);
+    assert_eq!(volumes[0]["vhost_user"], Value::Null);
+    let mut both = strings(&volumes[1]["nbd"]);
+    both.sort_unstable();
+    assert_eq!(both, [uri("two", &own), uri("two", &shared)]);
+    daemon.stop();
+}
