@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::VolumeId;
 
 use crate::content::{Version, ZERO};
@@ -103,10 +104,10 @@ impl Book {
     }
 
     /// Notes the acknowledgement of a write.
-    pub fn acknowledge(&mut self, version: Version, at: Tick, durable: bool) {
+    pub fn acknowledge(&mut self, version: Version, at: Tick, durability: Durability) {
         let record = &mut self.writes[usize::try_from(version).expect("a version of ours")];
         record.acknowledged = at;
-        record.durable = durable;
+        record.durable = durability == Durability::Durable;
     }
 
     /// The record of a version; `None` if no such write was ever issued.

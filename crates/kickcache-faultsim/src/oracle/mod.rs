@@ -3,15 +3,18 @@
 pub mod book;
 pub mod cells;
 pub mod register;
+pub mod write_content;
 
 use std::collections::BTreeSet;
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
 use crate::content::{Block, Version};
 use crate::oracle::book::{Book, Tick};
 use crate::oracle::cells::Shadow;
 use crate::oracle::register::{Register, Seen};
+use crate::oracle::write_content::WriteContent;
 use crate::payload::Payload;
 
 /// How a crash ends a life.
@@ -30,6 +33,15 @@ pub struct Oracle {
     shadows: Vec<Shadow>,
     /// Volumes of which a lie has cost data.
     distrusted: BTreeSet<VolumeId>,
+}
+
+/// A write that has begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StartedWrite {
+    /// What it stores.
+    pub version: Version,
+    /// When it began.
+    pub issued: Tick,
 }
 
 impl Oracle {
@@ -62,21 +74,26 @@ impl Oracle {
         self.book.end(started);
     }
 
-    /// A write starts; gives its version and start.
-    pub fn start_write(&mut self, volume: VolumeId, extent: ByteExtent, zero: bool) -> (Version, Tick) {
+    /// A write starts.
+    pub fn start_write(
+        &mut self,
+        volume: VolumeId,
+        extent: ByteExtent,
+        content: WriteContent,
+    ) -> StartedWrite {
         let issued = self.book.start();
         let version = self.book.add(volume, issued);
         let Oracle { book, shadows, .. } = self;
         shadows[usize::from(volume.get())]
-            .visit(extent, |register, _| register.start_write(version, zero, book));
-        (version, issued)
+            .visit(extent, |register, _| register.start_write(version, content, book));
+        StartedWrite { version, issued }
     }
 
     /// A write was acknowledged.
-    pub fn end_write(&mut self, version: Version, extent: ByteExtent, durable: bool) {
+    pub fn end_write(&mut self, version: Version, extent: ByteExtent, durability: Durability) {
         let record = *self.book.get(version).expect("a version of ours");
         let at = self.book.end(record.issued);
-        self.book.acknowledge(version, at, durable);
+        self.book.acknowledge(version, at, durability);
         self.shadow(record.volume).visit(extent, |register, _| register.end_write(version, at));
     }
 

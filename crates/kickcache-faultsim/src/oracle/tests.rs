@@ -18,8 +18,8 @@ fn read(oracle: &mut Oracle, extent: ByteExtent, data: &Payload) -> Result<(), S
 }
 
 fn write(oracle: &mut Oracle, extent: ByteExtent) -> Version {
-    let (version, _) = oracle.start_write(VOLUME, extent, false);
-    oracle.end_write(version, extent, false);
+    let version = oracle.start_write(VOLUME, extent, WriteContent::Stamps).version;
+    oracle.end_write(version, extent, Durability::Volatile);
     version
 }
 
@@ -41,7 +41,7 @@ fn parts_of_a_block_are_judged_alone_once_one_was_written_alone() {
 #[test]
 fn torn_blocks_are_judged_by_sector_and_torn_sectors_are_reported() {
     let mut oracle = oracle();
-    let (first, _) = oracle.start_write(VOLUME, at(0, 4096), false);
+    let first = oracle.start_write(VOLUME, at(0, 4096), WriteContent::Stamps).version;
     let mut data = Payload::new(at(0, 4096), |_| Block::Zeroes);
     data.blocks[0].overlay(512, &Block::stamp(VOLUME, 0, first), 512, 512);
     read(&mut oracle, at(0, 4096), &data).unwrap();
@@ -55,7 +55,7 @@ fn torn_blocks_are_judged_by_sector_and_torn_sectors_are_reported() {
 fn touched_blocks_are_joined() {
     let mut oracle = oracle();
     for start in [0, 4608, 16384] {
-        oracle.start_write(VOLUME, at(start, 512), true);
+        oracle.start_write(VOLUME, at(start, 512), WriteContent::Zeroes);
     }
     assert_eq!(oracle.touched(VOLUME, 1 << 20), vec![at(0, 8192), at(16384, 4096)]);
 }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::Engine;
-use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId};
+use kickcache_engine::request::{Operation, Reply, Request, RequestId};
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 use kickcache_random::Random;
@@ -15,6 +15,7 @@ use crate::content::{Block, Version};
 use crate::device::SimulatedDevice;
 use crate::host::{Devices, Host, Surroundings};
 use crate::oracle::book::Tick;
+use crate::oracle::write_content::WriteContent;
 use crate::oracle::{Crash, Oracle};
 use crate::payload::Payload;
 use crate::plan::Plan;
@@ -363,16 +364,16 @@ impl World {
                 self.oracle.start()
             }
             Operation::Write(_) => {
-                let started;
-                (version, started) = self.oracle.start_write(volume, extent, false);
+                let write = self.oracle.start_write(volume, extent, WriteContent::Stamps);
+                version = write.version;
                 payload = Payload::stamped(volume, extent, version);
                 checksums = payload.checksums();
-                started
+                write.issued
             }
             Operation::WriteZeroes { .. } => {
-                let started;
-                (version, started) = self.oracle.start_write(volume, extent, true);
-                started
+                let write = self.oracle.start_write(volume, extent, WriteContent::Zeroes);
+                version = write.version;
+                write.issued
             }
             Operation::Discard => self.oracle.start_discard(volume, extent),
             Operation::Flush | Operation::Promote => self.oracle.start(),
@@ -432,7 +433,7 @@ impl World {
         match operation {
             Operation::Read => self.oracle.end_read(volume, extent, started, payload)?,
             Operation::Write(durability) | Operation::WriteZeroes { durability, .. } => {
-                self.oracle.end_write(version, extent, durability == Durability::Durable);
+                self.oracle.end_write(version, extent, durability);
             }
             Operation::Flush => self.oracle.end_flush(volume, started),
             Operation::Discard => self.oracle.end_discard(volume, extent, started),

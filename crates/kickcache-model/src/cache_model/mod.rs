@@ -2,6 +2,7 @@
 
 pub mod bare;
 pub mod bcache;
+mod block_state;
 pub mod choice;
 pub mod dm_cache;
 pub mod lru;

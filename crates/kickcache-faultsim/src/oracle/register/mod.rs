@@ -12,6 +12,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::content::{Version, ZERO};
 use crate::oracle::book::{Book, NEVER, Tick};
+use crate::oracle::write_content::WriteContent;
 
 /// A value written in this life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,10 +110,15 @@ impl Register {
     }
 
     /// A write starts.
-    pub fn start_write(&mut self, version: Version, zero: bool, book: &Book) {
+    pub fn start_write(&mut self, version: Version, content: WriteContent, book: &Book) {
         self.prune(book);
         let issued = book.get(version).map_or(0, |record| record.issued);
-        self.entries.push(Entry { version, zero, first_end: NEVER, last_start: issued });
+        self.entries.push(Entry {
+            version,
+            zero: content == WriteContent::Zeroes,
+            first_end: NEVER,
+            last_start: issued,
+        });
     }
 
     /// A write ended well.

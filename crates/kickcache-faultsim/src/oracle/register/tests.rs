@@ -1,3 +1,5 @@
+use kickcache_engine::request::Durability;
+
 use super::*;
 
 const VOLUME: VolumeId = VolumeId::new(0);
@@ -15,13 +17,13 @@ impl Place {
     fn start_write(&mut self) -> Version {
         let issued = self.book.start();
         let version = self.book.add(VOLUME, issued);
-        self.register.start_write(version, false, &self.book);
+        self.register.start_write(version, WriteContent::Stamps, &self.book);
         version
     }
 
     fn end_write(&mut self, version: Version) {
         let at = self.book.end(self.book.get(version).unwrap().issued);
-        self.book.acknowledge(version, at, false);
+        self.book.acknowledge(version, at, Durability::Volatile);
         self.register.end_write(version, at);
     }
 

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 
 use kickcache_engine::units::BLOCK_SIZE;
 
+use crate::cache_model::block_state::BlockState;
+
 /// Bytes of a bucket.
 pub(super) const BUCKET_BYTES: u64 = 512 << 10;
 /// Blocks of a bucket.
@@ -108,19 +110,19 @@ impl Buckets {
     }
 
     /// Puts a block into the job's open bucket; `false` if no bucket can be had.
-    pub(super) fn insert(&mut self, job: usize, block: u64, dirty: bool) -> bool {
+    pub(super) fn insert(&mut self, job: usize, block: u64, state: BlockState) -> bool {
         let Some(bucket) = self.open_bucket(job) else { return false };
         self.remove(block);
         let found = &mut self.buckets[bucket as usize];
         found.blocks.push(block);
         found.live += 1;
-        found.dirty += u32::from(dirty);
+        found.dirty += u32::from(state == BlockState::Dirty);
         if found.blocks.len() == BUCKET_BLOCKS {
             found.is_open = false;
             self.open[job] = NOWHERE;
         }
         self.bucket_of[slot(block)] = bucket;
-        if dirty {
+        if state == BlockState::Dirty {
             self.dirty_blocks.insert(block);
         }
         self.inserted += BLOCK_SIZE;
@@ -233,12 +235,13 @@ mod tests {
     fn the_least_used_bucket_is_reused_and_dirty_ones_stay() {
         let mut buckets = Buckets::new(16 * BUCKET_BYTES, 1 << 30);
         let blocks = BUCKET_BLOCKS as u64;
-        (0..16 * blocks).for_each(|block| assert!(buckets.insert(0, block, block < blocks)));
+        let state = |block| if block < blocks { BlockState::Dirty } else { BlockState::Clean };
+        (0..16 * blocks).for_each(|block| assert!(buckets.insert(0, block, state(block))));
         buckets.on_traffic(16 * BUCKET_BYTES);
         (2 * blocks..16 * blocks).for_each(|block| {
             buckets.touch(block);
         });
-        assert!(buckets.insert(0, 100_000, false));
+        assert!(buckets.insert(0, 100_000, BlockState::Clean));
         assert!(buckets.is_cached(0), "dirty");
         assert!(!buckets.is_cached(blocks), "clean and unused");
         assert!(buckets.is_cached(2 * blocks));

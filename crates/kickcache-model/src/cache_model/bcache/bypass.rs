@@ -6,6 +6,8 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::ByteExtent;
 use kickcache_random::Random;
 
+use crate::device_model::ModelOperation;
+
 const STREAMS: usize = 128;
 /// How long a stream that stops is remembered.
 const STREAM_AGE: Duration = Duration::from_millis(5_000);
@@ -44,7 +46,8 @@ impl Bypass {
     }
 
     /// An operation of the cache device took so long.
-    pub(super) fn on_latency(&mut self, now: Instant, latency: Duration, is_read: bool) {
+    pub(super) fn on_latency(&mut self, now: Instant, latency: Duration, operation: ModelOperation) {
+        let is_read = operation == ModelOperation::Read;
         let threshold = if is_read { READ_THRESHOLD } else { WRITE_THRESHOLD };
         if latency > threshold {
             let millis = i64::try_from(latency.as_nanos() / 1_000_000).unwrap_or(CONGESTION_MAX);
@@ -106,7 +109,8 @@ mod tests {
         assert!((0..15).all(|number| !bypass.choose(Instant::ZERO, at(number))));
         assert!(bypass.choose(Instant::ZERO, at(15)));
         assert!(!bypass.choose(Instant::ZERO, at(1000)));
-        (0..50).for_each(|_| bypass.on_latency(Instant::ZERO, Duration::from_millis(40), true));
+        (0..50)
+            .for_each(|_| bypass.on_latency(Instant::ZERO, Duration::from_millis(40), ModelOperation::Read));
         assert!(bypass.choose(Instant::ZERO, at(2000)));
         let later = Instant::ZERO.plus(Duration::from_millis(2_000));
         assert!(!bypass.choose(later, at(3000)), "it is over after a second");

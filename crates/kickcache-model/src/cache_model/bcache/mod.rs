@@ -15,6 +15,7 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use crate::cache_model::bcache::buckets::Buckets;
 use crate::cache_model::bcache::bypass::Bypass;
 use crate::cache_model::bcache::writeback::Rate;
+use crate::cache_model::block_state::BlockState;
 use crate::cache_model::parts::Parts;
 use crate::device_model::{ModelOperation, ModelRequest};
 use crate::replay::cache_model::{CacheModel, Demand, Tally};
@@ -68,7 +69,7 @@ enum Purpose {
 struct InFlight {
     purpose: Purpose,
     begun: Instant,
-    is_read: bool,
+    operation: ModelOperation,
 }
 
 /// bcache in write-back mode over one origin.
@@ -90,6 +91,16 @@ pub struct Bcache {
     accesses: u32,
     timer: Instant,
     tally: Tally,
+}
+
+/// Blocks of a job that were read from the origin.
+#[derive(Clone, Copy)]
+struct Miss {
+    job: usize,
+    /// The first block.
+    first: u64,
+    /// How many there are.
+    count: u64,
 }
 
 impl Bcache {
@@ -116,13 +127,13 @@ impl Bcache {
     /// Puts an extent into the cache, as something that was written and copied to the origin since.
     pub fn fill(&mut self, extent: ByteExtent) {
         for block in extent.start / BLOCK_SIZE..extent.end().div_ceil(BLOCK_SIZE) {
-            self.buckets.insert(0, block, false);
+            self.buckets.insert(0, block, BlockState::Clean);
         }
     }
 
     fn submit(&mut self, now: Instant, to: Errand, purpose: Purpose, devices: &mut Devices) {
         let (place, operation, extent) = to;
-        let flight = InFlight { purpose, begun: now, is_read: operation == ModelOperation::Read };
+        let flight = InFlight { purpose, begun: now, operation };
         let token = match self.unused.pop() {
             Some(token) => {
                 self.in_flight[token as usize] = Some(flight);
@@ -188,9 +199,10 @@ impl Bcache {
             self.parts.hold(demand.id);
             self.submit(now, (Place::Origin, ModelOperation::Write, demand.extent), access.clone(), devices);
         }
+        let state = if dirty { BlockState::Dirty } else { BlockState::Clean };
         for block in first..end {
             self.writing_back.entry(block).and_modify(|is_stale| *is_stale = true);
-            if self.buckets.insert(demand.job, block, dirty) {
+            if self.buckets.insert(demand.job, block, state) {
                 self.tally.logged_bytes += BLOCK_SIZE;
             }
         }
@@ -217,11 +229,11 @@ impl Bcache {
     }
 
     /// A miss was answered; what was read goes to the cache device, if nobody wrote it meanwhile.
-    fn keep(&mut self, now: Instant, miss: (usize, u64, u64), devices: &mut Devices) {
-        let (job, first, count) = miss;
+    fn keep(&mut self, now: Instant, miss: Miss, devices: &mut Devices) {
+        let Miss { job, first, count } = miss;
         let mut kept = 0;
         for block in first..first + count {
-            if !self.buckets.is_cached(block) && self.buckets.insert(job, block, false) {
+            if !self.buckets.is_cached(block) && self.buckets.insert(job, block, BlockState::Clean) {
                 kept += BLOCK_SIZE;
             }
         }
@@ -235,7 +247,11 @@ impl Bcache {
     /// Copies dirty blocks to the origin as fast as the rate allows.
     fn write_back(&mut self, now: Instant, devices: &mut Devices) {
         let idle = self.accesses == 0 && now.since(self.last_access) > Duration::from_millis(30_000);
-        self.rate.update(now, self.buckets.dirty_bytes(), self.buckets.cache_bytes(), idle);
+        if idle {
+            self.rate.lift();
+        } else {
+            self.rate.update(now, self.buckets.dirty_bytes(), self.buckets.cache_bytes());
+        }
         while self.writebacks < WRITEBACKS_MAX && self.rate.may_write(now) {
             let run = self.buckets.dirty_from(self.sweep, WRITEBACK_BLOCKS);
             let Some((first, last)) = run.first().copied().zip(run.last().copied()) else { return };
@@ -295,13 +311,13 @@ impl CacheModel for Bcache {
         let flight = self.in_flight[token as usize].take().expect("it is in flight");
         self.unused.push(token);
         if place == Place::Cache {
-            self.bypass.on_latency(now, now.since(flight.begun), flight.is_read);
+            self.bypass.on_latency(now, now.since(flight.begun), flight.operation);
         }
         match flight.purpose {
             Purpose::Access(id) => self.parts.release(id),
             Purpose::Miss { id, job, first, count } => {
                 self.parts.release(id);
-                self.keep(now, (job, first, count), devices);
+                self.keep(now, Miss { job, first, count }, devices);
             }
             Purpose::Journal => {
                 let none = ByteExtent { start: 0, length: 0 };

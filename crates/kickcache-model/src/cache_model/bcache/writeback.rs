@@ -28,11 +28,13 @@ impl Rate {
         Rate { sectors_a_second: 1024, integral: 0, updated: Instant::ZERO, next: Instant::ZERO }
     }
 
-    pub(super) fn update(&mut self, now: Instant, dirty: u64, cache: u64, idle: bool) {
-        if idle {
-            self.sectors_a_second = SECTORS_MAX;
-            return;
-        }
+    /// The clients are idle: nothing is to be waited for.
+    pub(super) fn lift(&mut self) {
+        self.sectors_a_second = SECTORS_MAX;
+    }
+
+    /// Aims anew, by the dirty bytes and those of the cache.
+    pub(super) fn update(&mut self, now: Instant, dirty: u64, cache: u64) {
         if now.since(self.updated) < UPDATE {
             return;
         }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
+use crate::cache_model::block_state::BlockState;
 use crate::cache_model::dm_cache::age::Age;
 use crate::cache_model::dm_cache::smq::{Smq, Want};
 use crate::cache_model::dm_cache::work::{Part, Purpose, Work, slot, wants};
@@ -184,7 +185,7 @@ impl DmCache {
         }
         self.submit(now, (Place::Cache, ModelOperation::Write, extent), access, devices);
         if self.shape.mode == WriteMode::Back {
-            self.policy.set_dirty(index, true);
+            self.policy.set_state(index, BlockState::Dirty);
         } else if !self.policy.is_dirty(index) {
             self.parts.hold(part.id);
             self.submit(now, (Place::Origin, ModelOperation::Write, part.extent), access, devices);
@@ -321,13 +322,13 @@ impl DmCache {
             Work::Promote { block, index } => {
                 self.migrations -= 1;
                 self.map(block, index);
-                self.policy.on_promoted(index, false);
+                self.policy.on_promoted(index, BlockState::Clean);
                 self.tally.promoted_bytes += self.shape.block_bytes;
                 block
             }
             Work::Writeback { block, index } => {
                 self.migrations -= 1;
-                self.policy.set_dirty(index, false);
+                self.policy.set_state(index, BlockState::Clean);
                 self.policy.requeue(index);
                 block
             }
@@ -418,7 +419,7 @@ impl CacheModel for DmCache {
             }
             Purpose::Overwrite { id, block, index } => {
                 self.map(block, index);
-                self.policy.on_promoted(index, true);
+                self.policy.on_promoted(index, BlockState::Dirty);
                 self.tally.logged_bytes += self.shape.block_bytes;
                 self.parts.release(id);
                 self.unlock(now, block, devices);

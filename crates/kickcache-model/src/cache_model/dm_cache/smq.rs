@@ -4,6 +4,7 @@
 
 use kickcache_engine::time::Instant;
 
+use crate::cache_model::block_state::BlockState;
 use crate::cache_model::dm_cache::age::{Age, Victims};
 use crate::cache_model::dm_cache::levels::{End, Entry, LEVELS, Levels, Top};
 
@@ -281,10 +282,11 @@ impl Smq {
     }
 
     /// A promotion is done.
-    pub(super) fn on_promoted(&mut self, index: u32, dirty: bool) {
+    pub(super) fn on_promoted(&mut self, index: u32, state: BlockState) {
         let level = if self.age.enters_at_top { LEVELS - 1 } else { 0 };
         let period = self.demote_period;
-        self.entries[index as usize] = Entry { level, period, is_dirty: dirty, ..Entry::default() };
+        self.entries[index as usize] =
+            Entry { level, period, is_dirty: state == BlockState::Dirty, ..Entry::default() };
         self.hit_in[index as usize] = NONE;
         self.requeue(index);
     }
@@ -305,15 +307,16 @@ impl Smq {
     }
 
     /// Notes that a block is dirty, or clean.
-    pub(super) fn set_dirty(&mut self, index: u32, dirty: bool) {
-        if self.is_dirty(index) == dirty {
+    pub(super) fn set_state(&mut self, index: u32, state: BlockState) {
+        let is_dirty = state == BlockState::Dirty;
+        if self.is_dirty(index) == is_dirty {
             return;
         }
         let is_queued = self.entries[index as usize].is_queued;
         if is_queued {
             self.unqueue(index);
         }
-        self.entries[index as usize].is_dirty = dirty;
+        self.entries[index as usize].is_dirty = is_dirty;
         if is_queued {
             self.requeue(index);
         }

@@ -25,7 +25,25 @@ pub(crate) struct Job {
     paced: [(u64, u64); 2],
     since_think: u64,
     since_flush: u64,
-    is_write_next: Option<bool>,
+    next_direction: Option<Direction>,
+}
+
+/// Which of the options of a job an access follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Direction {
+    Read,
+    /// A trim too.
+    Write,
+}
+
+impl Direction {
+    /// Its place in a pair of options.
+    const fn index(self) -> usize {
+        match self {
+            Direction::Read => 0,
+            Direction::Write => 1,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +74,7 @@ impl Job {
             paced: [(0, 0); 2],
             since_think: 0,
             since_flush: 0,
-            is_write_next: None,
+            next_direction: None,
         }
     }
 
@@ -87,12 +105,12 @@ impl Job {
             self.since_flush = 0;
             return Next::Access(Access { kind: Kind::Flush, extent: ByteExtent { start: 0, length: 0 } });
         }
-        let is_write = self.choose_direction();
-        let due = self.due(since.plus(self.options.start_delay), is_write);
+        let direction = self.choose_direction();
+        let due = self.due(since.plus(self.options.start_delay), direction);
         if due > now {
             return Next::WaitUntil(due);
         }
-        Next::Access(self.access(is_write))
+        Next::Access(self.access(direction))
     }
 
     /// Until when the job thinks: after so many accesses a new rest begins.
@@ -112,25 +130,25 @@ impl Job {
     }
 
     /// The direction of the next access, which stays until that access begins.
-    fn choose_direction(&mut self) -> bool {
+    fn choose_direction(&mut self) -> Direction {
         let read_percent = self.options.read_percent;
         let drawn = match self.options.pattern {
-            Pattern::Read => false,
-            Pattern::Write | Pattern::Trim => true,
-            Pattern::Mixed => match self.is_write_next {
-                Some(is_write) => is_write,
-                None => self.random.below(100) >= read_percent,
+            Pattern::Read => Direction::Read,
+            Pattern::Write | Pattern::Trim => Direction::Write,
+            Pattern::Mixed => match self.next_direction {
+                Some(direction) => direction,
+                None if self.random.below(100) >= read_percent => Direction::Write,
+                None => Direction::Read,
             },
         };
-        self.is_write_next = Some(drawn);
+        self.next_direction = Some(drawn);
         drawn
     }
 
     /// When the rates allow the next access.
-    fn due(&self, start: Instant, is_write: bool) -> Instant {
-        let (accesses, bytes) = self.paced[usize::from(is_write)];
-        let at = |amount: u64, rates: Option<[u64; 2]>| match rates.map(|rates| rates[usize::from(is_write)])
-        {
+    fn due(&self, start: Instant, direction: Direction) -> Instant {
+        let (accesses, bytes) = self.paced[direction.index()];
+        let at = |amount: u64, rates: Option<[u64; 2]>| match rates.map(|rates| rates[direction.index()]) {
             None | Some(0) => 0,
             Some(rate) => u128::from(amount) * 1_000_000_000 / u128::from(rate),
         };
@@ -139,21 +157,21 @@ impl Job {
         start.plus(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
-    fn access(&mut self, is_write: bool) -> Access {
-        self.is_write_next = None;
-        let direction = usize::from(is_write);
-        let length = self.options.block[direction];
+    fn access(&mut self, direction: Direction) -> Access {
+        self.next_direction = None;
+        let index = direction.index();
+        let length = self.options.block[index];
         let start = self.base + self.options.offset + self.place(length);
         self.accesses += 1;
         self.bytes += length;
-        self.paced[direction].0 += 1;
-        self.paced[direction].1 += length;
-        self.since_flush += u64::from(is_write);
+        self.paced[index].0 += 1;
+        self.paced[index].1 += length;
+        self.since_flush += u64::from(direction == Direction::Write);
         self.since_think += 1;
-        let kind = match (self.options.pattern, is_write) {
+        let kind = match (self.options.pattern, direction) {
             (Pattern::Trim, _) => Kind::Discard,
-            (_, true) => Kind::Write,
-            (_, false) => Kind::Read,
+            (_, Direction::Write) => Kind::Write,
+            (_, Direction::Read) => Kind::Read,
         };
         Access { kind, extent: ByteExtent { start, length } }
     }

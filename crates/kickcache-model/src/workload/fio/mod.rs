@@ -36,6 +36,15 @@ pub struct FioWorkload {
     warnings: Vec<String>,
 }
 
+/// A file of jobs, which is a part of the volume.
+struct JobFile {
+    name: String,
+    /// Where it begins on the volume, in bytes.
+    base: u64,
+    /// Bytes.
+    length: u64,
+}
+
 impl FioWorkload {
     /// The workload of the text of a job file.
     ///
@@ -61,7 +70,7 @@ impl FioWorkload {
             warnings,
         };
         let mut random = Random::new(seed);
-        let mut files: Vec<(String, u64, u64)> = Vec::new();
+        let mut files = Vec::new();
         let mut group = 0;
         for (index, options) in all.iter().enumerate() {
             group += usize::from(options.stonewall && index > 0);
@@ -82,18 +91,18 @@ impl FioWorkload {
     }
 
     /// Where a job's file begins: files of one name are one file.
-    fn place(&mut self, files: &mut Vec<(String, u64, u64)>, options: &JobOptions, copy: u32) -> u64 {
+    fn place(&mut self, files: &mut Vec<JobFile>, options: &JobOptions, copy: u32) -> u64 {
         let own = || format!("{}.{copy}.{}", options.name, self.jobs.len());
         let name = options.filename.clone().unwrap_or_else(own);
         let needed = (options.offset + options.size).div_ceil(ALIGNMENT) * ALIGNMENT;
-        if let Some((_, base, length)) = files.iter().find(|(known, ..)| *known == name)
-            && *length >= needed
+        if let Some(file) = files.iter().find(|file| file.name == name)
+            && file.length >= needed
         {
-            return *base;
+            return file.base;
         }
         let base = self.volume_bytes;
         self.volume_bytes += needed;
-        files.push((name, base, needed));
+        files.push(JobFile { name, base, length: needed });
         base
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use kickcache_engine::units::ByteExtent;
 
 /// What a disk is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +36,8 @@ pub(crate) struct Fault {
     /// `None` for any.
     operation: Option<Operation>,
     effect: Effect,
-    /// Start and end; `None` for anywhere.
-    extent: Option<(u64, u64)>,
+    /// `None` for anywhere.
+    extent: Option<ByteExtent>,
     /// Operations that it lets pass first.
     after: u64,
     /// Operations that it still meets; `None` for all.
@@ -69,15 +70,9 @@ impl Fault {
     }
 
     /// What becomes of an operation, if the fault meets it; counts it.
-    pub(crate) fn meet(
-        &mut self,
-        disk: &str,
-        operation: Operation,
-        offset: u64,
-        length: u64,
-    ) -> Option<Effect> {
+    pub(crate) fn meet(&mut self, disk: &str, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let is_meant = self.disk == disk && self.operation.is_none_or(|meant| meant == operation);
-        let is_there = self.extent.is_none_or(|(start, end)| offset < end && start < offset + length);
+        let is_there = self.extent.is_none_or(|own| extent.start < own.end() && own.start < extent.end());
         if !is_meant || !is_there || self.times == Some(0) {
             return None;
         }
@@ -115,10 +110,11 @@ fn parse_effect(word: &str) -> anyhow::Result<Effect> {
     })
 }
 
-fn parse_extent(word: &str) -> anyhow::Result<(u64, u64)> {
+fn parse_extent(word: &str) -> anyhow::Result<ByteExtent> {
     let (start, length) = word.split_once('+').with_context(|| format!("`{word}` is not OFFSET+LENGTH"))?;
     let (start, length): (u64, u64) = (start.parse()?, length.parse()?);
-    Ok((start, start.checked_add(length).context("an extent ends below 2^64")?))
+    start.checked_add(length).context("an extent ends below 2^64")?;
+    Ok(ByteExtent { start, length })
 }
 
 #[cfg(test)]
@@ -132,13 +128,14 @@ mod tests {
     #[test]
     fn a_fault_meets_what_it_names_so_often() {
         let mut eio = fault("cache read eio 4096+4096 after 1 times 2").unwrap();
-        let mut meet = |offset| eio.meet("cache", Operation::Read, offset, 4096);
+        let mut meet =
+            |offset| eio.meet("cache", Operation::Read, ByteExtent { start: offset, length: 4096 });
         assert_eq!([meet(0), meet(4096), meet(8191), meet(8192)], [None, None, Some(Effect::Eio), None]);
         assert_eq!([meet(1), meet(4096)], [Some(Effect::Eio), None]);
         let mut any = fault("origin any delay=5").unwrap();
-        assert_eq!(any.meet("cache", Operation::Flush, 0, 0), None);
+        assert_eq!(any.meet("cache", Operation::Flush, ByteExtent { start: 0, length: 0 }), None);
         let delay = Some(Effect::Delay(Duration::from_millis(5)));
-        assert_eq!(any.meet("origin", Operation::Flush, 0, 0), delay);
+        assert_eq!(any.meet("origin", Operation::Flush, ByteExtent { start: 0, length: 0 }), delay);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use kickcache_engine::units::ByteExtent;
 use kickcache_nbd::{Command, CommandKind, Decoded, ExportInfo, NbdErrno, ReplyHead, Session, StatusExtent};
 
 use crate::fault::{Effect, Operation};
@@ -143,7 +144,7 @@ impl Connection {
             CommandKind::Flush => Some(Operation::Flush),
             CommandKind::Cache | CommandKind::BlockStatus { .. } => None,
         };
-        let place = (command.offset, command.length);
+        let place = ByteExtent { start: command.offset, length: command.length };
         let effect =
             operation.and_then(|operation| lock(&self.state).effect(command.export, operation, place));
         let answer = match effect {

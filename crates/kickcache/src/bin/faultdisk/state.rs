@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
+use kickcache_engine::units::ByteExtent;
 
 use crate::fault::{Effect, Fault, Operation};
 use crate::record::{Kind, Record};
+
+/// What a flush touches.
+const NOWHERE: ByteExtent = ByteExtent { start: 0, length: 0 };
 
 /// A disk as the command line names it.
 #[derive(Clone, Debug)]
@@ -84,14 +88,9 @@ impl State {
     }
 
     /// What becomes of an operation.
-    pub(crate) fn effect(
-        &mut self,
-        disk: usize,
-        operation: Operation,
-        (offset, length): (u64, u64),
-    ) -> Option<Effect> {
+    pub(crate) fn effect(&mut self, disk: usize, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let name = &self.disks[disk].name;
-        self.faults.iter_mut().find_map(|fault| fault.meet(name, operation, offset, length))
+        self.faults.iter_mut().find_map(|fault| fault.meet(name, operation, extent))
     }
 
     pub(crate) fn read(&mut self, disk: usize, offset: u64, into: &mut [u8]) -> anyhow::Result<()> {
@@ -101,33 +100,27 @@ impl State {
     pub(crate) fn write(&mut self, disk: usize, offset: u64, data: Vec<u8>) -> anyhow::Result<()> {
         self.disks[disk].file.write_all_at(&data, offset)?;
         let length = u64::try_from(data.len())?;
-        self.record(disk, Kind::Write, (offset, length), data)
+        self.record(disk, Kind::Write, ByteExtent { start: offset, length }, data)
     }
 
     pub(crate) fn zero(&mut self, disk: usize, offset: u64, length: u64) -> anyhow::Result<()> {
         let zeroes = vec![0; usize::try_from(length)?];
         self.disks[disk].file.write_all_at(&zeroes, offset)?;
-        self.record(disk, Kind::Zeroes, (offset, length), Vec::new())
+        self.record(disk, Kind::Zeroes, ByteExtent { start: offset, length }, Vec::new())
     }
 
     pub(crate) fn flush(&mut self, disk: usize) -> anyhow::Result<()> {
-        self.record(disk, Kind::Flush, (0, 0), Vec::new())
+        self.record(disk, Kind::Flush, NOWHERE, Vec::new())
     }
 
     /// A flush that is acknowledged and means nothing.
     pub(crate) fn lie(&mut self, disk: usize) -> anyhow::Result<()> {
-        self.record(disk, Kind::Lie, (0, 0), Vec::new())
+        self.record(disk, Kind::Lie, NOWHERE, Vec::new())
     }
 
-    fn record(
-        &mut self,
-        disk: usize,
-        kind: Kind,
-        (offset, length): (u64, u64),
-        data: Vec<u8>,
-    ) -> anyhow::Result<()> {
+    fn record(&mut self, disk: usize, kind: Kind, extent: ByteExtent, data: Vec<u8>) -> anyhow::Result<()> {
         let disk = u8::try_from(disk)?;
-        Record { kind, disk, offset, length, data }.put(&mut self.log)?;
+        Record { kind, disk, offset: extent.start, length: extent.length, data }.put(&mut self.log)?;
         self.position += 1;
         Ok(())
     }

@@ -117,6 +117,13 @@ impl CompareArgs {
     }
 }
 
+/// A cache that is simulated in a size.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct SizedCache {
+    choice: Choice,
+    size: Size,
+}
+
 /// One run to be made.
 #[derive(Clone)]
 struct Plan {
@@ -137,7 +144,7 @@ impl Setup {
             origin: origin.name.clone(),
             cache: cache.name.clone(),
         };
-        let plans = self.plans((choices, sizes), (&load, &origin, &cache));
+        let plans = self.plans(&sized_caches(choices, sizes), &load, &origin, &cache);
         check(&plans)?;
         output::try_out(self.output.as_deref())?;
         let tasks = plans.iter().cloned().map(task).collect();
@@ -159,11 +166,13 @@ impl Setup {
 
     fn plans(
         &self,
-        (choices, sizes): (&[Choice], &[Size]),
-        (load, origin, cache): (&Load, &DeviceFile, &DeviceFile),
+        caches: &[SizedCache],
+        load: &Load,
+        origin: &DeviceFile,
+        cache: &DeviceFile,
     ) -> Vec<Plan> {
         let mut plans: Vec<Plan> = Vec::new();
-        for (choice, size) in kinds(choices, sizes) {
+        for SizedCache { choice, size } in caches.iter().copied() {
             let seeds = (0..self.repeat).map(|offset| self.seed.wrapping_add(offset));
             plans.extend(seeds.map(|seed| Plan {
                 choice,
@@ -189,27 +198,29 @@ impl Setup {
 }
 
 /// Each cache of each size once; without a cache its size says nothing.
-fn kinds(choices: &[Choice], sizes: &[Size]) -> Vec<(Choice, Size)> {
-    let mut kinds: Vec<(Choice, Size)> = Vec::new();
+fn sized_caches(choices: &[Choice], sizes: &[Size]) -> Vec<SizedCache> {
+    let mut caches: Vec<SizedCache> = Vec::new();
     for choice in choices {
         let sizes = if *choice == Choice::None { &sizes[..1] } else { sizes };
         for size in sizes {
-            if !kinds.contains(&(*choice, *size)) {
-                kinds.push((*choice, *size));
+            let cache = SizedCache { choice: *choice, size: *size };
+            if !caches.contains(&cache) {
+                caches.push(cache);
             }
         }
     }
-    kinds
+    caches
 }
 
 /// Refuses what cannot be before anything runs for long.
 fn check(plans: &[Plan]) -> Result<(), Failure> {
-    let mut tried: Vec<(Choice, Size)> = Vec::new();
+    let mut tried: Vec<SizedCache> = Vec::new();
     for plan in plans.iter().filter(|plan| plan.choice != Choice::None) {
-        if tried.contains(&(plan.choice, plan.size)) {
+        let cache = SizedCache { choice: plan.choice, size: plan.size };
+        if tried.contains(&cache) {
             continue;
         }
-        tried.push((plan.choice, plan.size));
+        tried.push(cache);
         if plan.size.bytes() < DEVICE_SIZE_MIN {
             let (size, least) = (show_bytes(plan.size.bytes()), show_bytes(DEVICE_SIZE_MIN));
             return Err(Failure::usage(format!("a cache of {size} is too small; it needs {least} at least")));
@@ -310,7 +321,8 @@ mod tests {
     #[test]
     fn without_a_cache_one_size_is_enough_and_nothing_is_run_twice() {
         let (one, two) = (Size::from_bytes(1 << 30), Size::from_bytes(2 << 30));
-        let expected = vec![(Choice::None, one), (Choice::Lru, one), (Choice::Lru, two)];
-        assert_eq!(kinds(&[Choice::None, Choice::Lru, Choice::Lru], &[one, two, one]), expected);
+        let cache = |choice, size| SizedCache { choice, size };
+        let expected = vec![cache(Choice::None, one), cache(Choice::Lru, one), cache(Choice::Lru, two)];
+        assert_eq!(sized_caches(&[Choice::None, Choice::Lru, Choice::Lru], &[one, two, one]), expected);
     }
 }

@@ -16,7 +16,7 @@ use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::simulate::pace::Pace;
 use crate::cli::simulate::pool::{Task, parse_threads, processors, run_all};
-use crate::cli::simulate::published_page::{Simulated, name_of, name_of_cloud};
+use crate::cli::simulate::published_page::{Simulated, TimedScene, name_of, name_of_cloud};
 use crate::cli::simulate::published_table::{CloudLine, Line, Tables, print};
 use crate::cli::simulate::steady_table::{self, SteadyLine};
 use crate::cli::simulate::table_format::TableFormat;
@@ -115,7 +115,7 @@ impl PublishedArgs {
         output::try_out(self.output.as_deref())?;
         let scenes = scenes(&rows);
         let mut tasks: Vec<Task<Timed>> =
-            scenes.iter().map(|(scene, minutes)| disk_task(*scene, *minutes, self.seed)).collect();
+            scenes.iter().map(|timed| disk_task(timed.scene, timed.minutes, self.seed)).collect();
         if with_cloud {
             tasks.extend(CLOUD.map(|cache| cloud_task(cache, self.seed)));
         }
@@ -125,7 +125,8 @@ impl PublishedArgs {
         let steady_lines: Vec<SteadyLine> =
             steady_rows.into_iter().zip(steady).map(|(row, found)| SteadyLine { row, found }).collect();
         name_all(&mut disk, &scenes, &mut clouds, self.seed);
-        let find = |scene: Scene| disk.iter().zip(&scenes).find(|pair| pair.1.0 == scene).map(|pair| pair.0);
+        let find =
+            |scene: Scene| disk.iter().zip(&scenes).find(|pair| pair.1.scene == scene).map(|pair| pair.0);
         let lines: Vec<Line> = rows.iter().map(|row| line(row, find)).collect();
         let cloud_lines = if with_cloud { cloud_lines(&clouds) } else { Vec::new() };
         if let Some(path) = &self.output {
@@ -158,14 +159,14 @@ const CLOUD: [CloudCache; 4] =
     [CloudCache::Slow, CloudCache::Fast, CloudCache::Bcache, CloudCache::Kickcache];
 
 /// What must be simulated for some rows, each once, as long as the longest row of it.
-fn scenes(rows: &[Row]) -> Vec<(Scene, u64)> {
-    let mut scenes: Vec<(Scene, u64)> = Vec::new();
+fn scenes(rows: &[Row]) -> Vec<TimedScene> {
+    let mut scenes: Vec<TimedScene> = Vec::new();
     for row in rows {
         for scene in [Some(row.scene()), row.our_scene()].into_iter().flatten() {
             let minutes = row.minutes.min(MINUTES_MAX);
-            match scenes.iter_mut().find(|known| known.0 == scene) {
-                Some(known) => known.1 = known.1.max(minutes),
-                None => scenes.push((scene, minutes)),
+            match scenes.iter_mut().find(|known| known.scene == scene) {
+                Some(known) => known.minutes = known.minutes.max(minutes),
+                None => scenes.push(TimedScene { scene, minutes }),
             }
         }
     }
@@ -216,8 +217,8 @@ fn steady_task(row: SteadyRow, seed: u64) -> Task<Timed> {
 }
 
 /// Gives the results names that no two share, and what else a page says of them.
-fn name_all(disk: &mut [RunResult], scenes: &[(Scene, u64)], clouds: &mut [Vec<RunResult>], seed: u64) {
-    for (run, (scene, _)) in disk.iter_mut().zip(scenes) {
+fn name_all(disk: &mut [RunResult], scenes: &[TimedScene], clouds: &mut [Vec<RunResult>], seed: u64) {
+    for (run, TimedScene { scene, .. }) in disk.iter_mut().zip(scenes) {
         run.name = name_of(scene);
         let is_bare = matches!(scene.cache, Cache::BareSsd | Cache::BareDisk);
         run.cache = (!is_bare).then(|| "the articles' SSD".into());

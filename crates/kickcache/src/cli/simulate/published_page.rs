@@ -14,11 +14,19 @@ const INTRODUCTION: &str = "Published runs of fio on hard disks, SSDs and cloud 
 models of those caches give on models of those disks; and what kickcache gives there, the engine that the daemon runs, \
 from a cache full of junk. Nothing here was measured on a real disk.";
 
+/// A scene, and how long it is simulated.
+#[derive(Clone, Copy)]
+pub(crate) struct TimedScene {
+    pub(crate) scene: Scene,
+    /// Virtual minutes.
+    pub(crate) minutes: u64,
+}
+
 /// What was simulated.
 pub(crate) struct Simulated<'a> {
     pub(crate) rows: &'a [Row],
     pub(crate) lines: &'a [Line],
-    pub(crate) scenes: &'a [(Scene, u64)],
+    pub(crate) scenes: &'a [TimedScene],
     /// As many as scenes.
     pub(crate) disk: &'a [RunResult],
     pub(crate) cloud_lines: &'a [CloudLine],
@@ -76,7 +84,7 @@ impl Simulated<'_> {
     }
 
     fn index_of(&self, scene: Scene) -> Option<usize> {
-        self.scenes.iter().position(|known| known.0 == scene)
+        self.scenes.iter().position(|known| known.scene == scene)
     }
 
     /// The rows of hard disks; those that are simulated alike share a group.

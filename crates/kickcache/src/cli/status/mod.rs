@@ -17,6 +17,7 @@ use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_seconds};
 use crate::cli::status::page::Page;
 use crate::cli::status::rates::Rates;
+use crate::cli::status::sentences::Span;
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::Colour;
 
@@ -78,8 +79,8 @@ impl StatusArgs {
         }
         let rates =
             before.map(|before| Rates { before: &before.report, seconds: now.at.duration_since(before.at) });
-        let page =
-            Page { report: &now.report, rates, watched: self.watch.is_some(), width: terminal_width() };
+        let span = if self.watch.is_some() { Span::Recent } else { Span::SinceStart };
+        let page = Page { report: &now.report, rates, span, width: terminal_width() };
         Ok(page.print(out, Colour::for_stdout())?)
     }
 }

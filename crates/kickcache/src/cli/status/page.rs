@@ -7,7 +7,7 @@ use kickcache_daemon::control::report::Report;
 use kickcache_units::show_duration;
 
 use super::rates::Rates;
-use super::sentences::{cache_sentence, engines, volume_sentences};
+use super::sentences::{Span, cache_sentence, engines, volume_sentences};
 use super::volumes::volume_table;
 use super::width::wrap;
 use crate::cli::table::{Colour, Tone, paint};
@@ -16,8 +16,8 @@ use crate::cli::table::{Colour, Tone, paint};
 pub(super) struct Page<'a> {
     pub(super) report: &'a Report,
     pub(super) rates: Option<Rates<'a>>,
-    /// Whether the page comes again and again: then it tells of late rather than of everything since the start.
-    pub(super) watched: bool,
+    /// A page that comes again and again tells of the last seconds.
+    pub(super) span: Span,
     /// Columns of the terminal, if it has some.
     pub(super) width: Option<usize>,
 }
@@ -40,7 +40,7 @@ impl Page<'_> {
         for cache in &report.caches {
             for volume in &cache.volumes {
                 writeln!(out)?;
-                for (text, tone) in volume_sentences(cache, volume, self.watched) {
+                for (text, tone) in volume_sentences(cache, volume, self.span) {
                     self.line(out, &text, tone, colour)?;
                 }
             }

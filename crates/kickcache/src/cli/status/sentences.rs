@@ -81,11 +81,20 @@ fn out_of_service(cache: &CacheReport, record: RecordWord) -> Option<Sentence> {
     Some((format!("  {place}; {next}"), tone))
 }
 
-pub(super) fn volume_sentences(cache: &CacheReport, volume: &VolumeReport, watched: bool) -> Vec<Sentence> {
+/// Which time a page tells of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Span {
+    /// Since the daemon started.
+    SinceStart,
+    /// The last 30 to 60 seconds.
+    Recent,
+}
+
+pub(super) fn volume_sentences(cache: &CacheReport, volume: &VolumeReport, span: Span) -> Vec<Sentence> {
     let mut sentences = troubles(cache, volume);
-    let (activity, span) = match watched {
-        true => (&volume.recent, format!(" in the last {:.0} s", volume.recent.seconds)),
-        false => (&volume.since_start, String::new()),
+    let (activity, span) = match span {
+        Span::Recent => (&volume.recent, format!(" in the last {:.0} s", volume.recent.seconds)),
+        Span::SinceStart => (&volume.since_start, String::new()),
     };
     let name = &volume.name;
     sentences.push((format!("{name}: {}{span}", gained(activity)), Tone::Plain));

@@ -14,6 +14,7 @@ use kickcache_daemon::words::ModeWord;
 
 use super::page::Page;
 use super::rates::Rates;
+use super::sentences::Span;
 use crate::cli::table::Colour;
 
 fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport {
@@ -102,9 +103,9 @@ fn report(reads: u64) -> Report {
 }
 
 fn printed(report: &Report, rates: Option<Rates<'_>>, width: Option<usize>) -> String {
-    let watched = rates.is_some();
+    let span = if rates.is_some() { Span::Recent } else { Span::SinceStart };
     let mut out = Vec::new();
-    Page { report, rates, watched, width }.print(&mut out, Colour::Off).unwrap();
+    Page { report, rates, span, width }.print(&mut out, Colour::Off).unwrap();
     String::from_utf8(out).unwrap()
 }
 
