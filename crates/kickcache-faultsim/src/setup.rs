@@ -28,7 +28,7 @@ pub(crate) fn origin(volume: VolumeId, size: u64, filled: &[bool]) -> SimulatedD
 /// The cache device as it is before it is formatted.
 pub(crate) fn cache_device(plan: &Plan, random: &mut Random) -> SimulatedDevice {
     let mut device = SimulatedDevice::new(plan.cache_size);
-    if plan.cache_junk {
+    if plan.cache_stale {
         for block in 0..plan.cache_size.div_ceil(BLOCK_SIZE) {
             device.prepare(block, &Block::Noise(random.next_u64()));
         }

@@ -141,7 +141,7 @@ fn hit_ratio(runs: &[RunResult]) -> Plot {
     };
     let lines: Vec<Line> = runs.iter().enumerate().filter_map(of_run).collect();
     Plot {
-        title: "Blocks found in the cache".into(),
+        title: "Hit ratio".into(),
         note: String::new(),
         width: Width::Full,
         x: seconds_axis(&lines),
@@ -302,7 +302,7 @@ fn utilisation(run: &RunResult) -> Plot {
         [of_device("cache device", 0, &run.cache_device), of_device("origin", 1, &run.origin_device)];
     let lines: Vec<Line> = devices.into_iter().flatten().collect();
     Plot {
-        title: "Devices at work".into(),
+        title: "Utilisation".into(),
         note: String::new(),
         width: Width::Half,
         x: seconds_axis(&lines),

@@ -77,7 +77,7 @@ impl TraceCurves {
         };
         let label = "size of the cache, as a part of what is touched";
         Plot {
-            title: "Blocks found in the cache".into(),
+            title: "Hit ratio".into(),
             note: String::new(),
             width: Width::Full,
             x: Axis::at_points(Unit::Share, label, &parts),

@@ -64,14 +64,14 @@ pub struct Group {
     pub first: usize,
 }
 
-/// Many runs: tables of what came out first, then charts to be unfolded.
+/// Many runs: tables of results first, then charts to be unfolded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Collection<'a> {
     /// What the page is about.
     pub title: &'a str,
     /// What was run, in a sentence or two.
     pub introduction: &'a str,
-    /// What came out, in rows; a row may name a group, which is what its name leads to.
+    /// Results, in rows; a row may name a group, which is what its name leads to.
     pub overviews: &'a [Overview],
     /// What is charted together.
     pub groups: &'a [Group],

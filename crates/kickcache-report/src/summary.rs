@@ -19,7 +19,7 @@ pub(crate) fn table(runs: &[Repeated<'_>]) -> String {
         "<table class=\"summary\">\n<thead><tr><th scope=\"col\">run</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n\
          </table>\n"
     );
-    section("What came out", &format!("{}{table}", chooser(runs)))
+    section("Results", &format!("{}{table}", chooser(runs)))
 }
 
 /// What stands where a run has no figure.
@@ -56,7 +56,7 @@ const fn column(name: &'static str, value: Value) -> Column {
 fn columns(runs: &[Repeated<'_>]) -> Vec<Column> {
     let all = [
         Column { name: "IOPS", class: "strong", value: |run, _| Some(show_rate(run.iops())) },
-        Column { name: "least to most", class: "spread", value: |_, _| Some(String::new()) },
+        Column { name: "min-max", class: "spread", value: |_, _| Some(String::new()) },
         Column { name: "ratio", class: "ratio", value: |_, _| Some(String::new()) },
         column("bytes/s", |run, _| Some(show_bandwidth(run.bytes_per_second()))),
         column("p50", |_, latencies| nanos(latencies, 0.5)),
@@ -66,7 +66,7 @@ fn columns(runs: &[Repeated<'_>]) -> Vec<Column> {
         column("written to cache", |run, _| {
             run.cache_device.as_ref().map(|device| show_bytes(device.write_bytes))
         }),
-        column("per byte kept", |run, _| run.written_per_byte().map(|ratio| format!("{ratio:.2}"))),
+        column("write amplification", |run, _| run.written_per_byte().map(|ratio| format!("{ratio:.2}"))),
     ];
     let is_used = |column: &Column| match column.class {
         "ratio" => runs.len() > 1,

@@ -27,7 +27,7 @@ impl Plan {
         let (requests, lives) = draw_lives(random);
         let mut plan = Plan {
             cache_size: pick(random, &[8 << 20, 9_000_000, 12 << 20, 16 << 20]),
-            cache_junk: random.chance(250),
+            cache_stale: random.chance(250),
             origin_sizes,
             filled_permille: pick(random, &[0, 300, 700]),
             settings: draw_settings(random),

@@ -23,8 +23,8 @@ use crate::plan::load::{Shape, Weights};
 pub struct Plan {
     /// Bytes of the cache device.
     pub cache_size: u64,
-    /// Whether the cache device holds junk before it is formatted.
-    pub cache_junk: bool,
+    /// Whether the cache device holds stale data before it is formatted.
+    pub cache_stale: bool,
     /// Bytes of the origins.
     pub origin_sizes: Vec<u64>,
     /// Chunks of the origins that hold data before the run, in 1/1000.

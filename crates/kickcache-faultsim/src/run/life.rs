@@ -16,7 +16,7 @@ use crate::oracle::Crash;
 use crate::plan::aim::Aim;
 use crate::queue::Event;
 use crate::rot::{Rotted, rot};
-use crate::run::{End, PATIENCE, World, volume_id};
+use crate::run::{End, PATIENCE, Simulation, volume_id};
 use crate::subject::Subject;
 use crate::workload::Ask;
 
@@ -30,7 +30,7 @@ const AIMED_EVENTS: u64 = 24;
 /// The same for all that recovery found.
 const VERIFY_EVENTS: u64 = 60;
 
-impl World {
+impl Simulation {
     pub(super) fn draw_end(&mut self) -> End {
         let ticket = self.random.below(1_000);
         let ends = self.plan.ends;

@@ -46,7 +46,7 @@ pub fn run_seed_printing(seed: u64, printing: Printing) -> Result<Summary, Failu
 
 /// Plays the run of a seed with anything that has an engine's boundary.
 fn run_subject<E: Subject>(seed: u64, printing: Printing) -> Result<Summary, Failure> {
-    let result = catch_unwind(AssertUnwindSafe(|| World::new(seed, printing).play::<E>()));
+    let result = catch_unwind(AssertUnwindSafe(|| Simulation::new(seed, printing).play::<E>()));
     match result {
         Ok(Ok(summary)) => Ok(summary),
         Ok(Err(what)) => Err(Failure { seed, what }),
@@ -83,7 +83,7 @@ const PATIENCE: Duration = Duration::from_millis(900_000);
 /// More events than this at one point in time are a livelock.
 const SAME_TIME_MAX: u64 = 100_000;
 
-struct World {
+struct Simulation {
     plan: Plan,
     random: Random,
     trace: Trace,
@@ -116,8 +116,8 @@ fn volume_id(number: usize) -> VolumeId {
     VolumeId::new(u8::try_from(number).expect("few volumes"))
 }
 
-impl World {
-    fn new(seed: u64, printing: Printing) -> World {
+impl Simulation {
+    fn new(seed: u64, printing: Printing) -> Simulation {
         let mut random = Random::new(seed);
         let plan = Plan::draw(&mut random.split());
         let mut trace = Trace::new(printing);
@@ -135,7 +135,7 @@ impl World {
         if plan.faults.any() {
             oracle.be_lenient();
         }
-        World {
+        Simulation {
             volumes: plan.volumes.clone(),
             served: vec![true; plan.volumes.len()],
             random,
@@ -220,7 +220,7 @@ impl World {
         &mut self,
         host: &mut Host<E>,
         events: Option<u64>,
-        done: impl Fn(&World, &Host<E>) -> bool,
+        done: impl Fn(&Simulation, &Host<E>) -> bool,
     ) -> Result<bool, String> {
         self.pump(host)?;
         let deadline = self.now.plus(PATIENCE);

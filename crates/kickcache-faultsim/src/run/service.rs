@@ -8,7 +8,7 @@ use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId, Volu
 
 use crate::device::SimulatedDevice;
 use crate::host::Host;
-use crate::run::{World, volume_id};
+use crate::run::{Simulation, volume_id};
 use crate::subject::Subject;
 
 /// Lives after which the device is formatted, in 1/1000.
@@ -18,7 +18,7 @@ const ACCEPT_OLDER_PERMILLE: u64 = 400;
 /// Events within which what is written back is.
 const DRAIN_EVENTS: u64 = 20_000;
 
-impl World {
+impl Simulation {
     /// Makes the cache device fit for the next life: one that went out of service is put aside, or formatted. Gives
     /// whether the life has a cache.
     pub(super) fn prepare_cache<E: Subject>(&mut self) -> Result<Service, String> {

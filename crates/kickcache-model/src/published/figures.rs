@@ -11,7 +11,7 @@ const TAIL_SECONDS: usize = 30;
 pub struct Figures {
     /// Reads and writes a second of each job.
     pub jobs: Vec<f64>,
-    /// Blocks found in the cache, in percent.
+    /// Hit ratio, in percent.
     pub share: Option<f64>,
     /// Microseconds that half of the accesses took at most, by job; of the whole run.
     pub p50: Vec<f64>,

@@ -92,7 +92,7 @@ impl Row {
     /// How the row is simulated.
     pub fn scene(&self) -> Scene {
         let name = self.name;
-        let start = if name.contains("empty") { Start::Empty } else { Start::Junk };
+        let start = if name.contains("empty") { Start::Empty } else { Start::Stale };
         let (cache, start) = match name {
             _ if name.starts_with("ssd") => (Cache::BareSsd, Start::Empty),
             _ if name.starts_with("hdd") => (Cache::BareDisk, Start::Empty),
@@ -109,7 +109,7 @@ impl Row {
     pub fn our_scene(&self) -> Option<Scene> {
         let scene = self.scene();
         let is_bare = matches!(scene.cache, Cache::BareSsd | Cache::BareDisk);
-        (!is_bare).then_some(Scene { cache: Cache::Kickcache, start: Start::Junk, ..scene })
+        (!is_bare).then_some(Scene { cache: Cache::Kickcache, start: Start::Stale, ..scene })
     }
 }
 

@@ -27,7 +27,7 @@ const CACHE_BYTES: u64 = 4 * GIB;
 /// The articles gave bcache a little more.
 const BCACHE_BYTES: u64 = 5 * GIB;
 /// Where the files lie that were deleted: behind all data.
-const JUNK_AT: u64 = 52 * GIB;
+const STALE_AT: u64 = 52 * GIB;
 /// Bytes of a block of dm-cache: lvm's default.
 const DM_BLOCK_BYTES: u64 = 64 << 10;
 /// What lvm takes of the cache for its own, and the file system for its tables.
@@ -39,7 +39,7 @@ const STEADY: usize = 60;
 /// How long the bare SSD is looked at: nothing changes.
 const SSD_SECONDS: u64 = 60;
 /// Reads of the deleted files before the run, for each block of the cache.
-const JUNK_READS: u64 = 2;
+const STALE_READS: u64 = 2;
 
 /// What stands in front of the disk, or alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +65,7 @@ pub enum Start {
     /// Nothing.
     Empty,
     /// Blocks of deleted files, which were used a lot.
-    Junk,
+    Stale,
     /// The first job's file.
     FirstFile,
 }
@@ -180,8 +180,8 @@ impl Scene {
             origin_bytes: ORIGIN_BYTES,
             mode: WriteMode::Back,
         });
-        if self.start == Start::Junk {
-            cache.fill_with_junk(JUNK_AT);
+        if self.start == Start::Stale {
+            cache.fill_with_stale_data(STALE_AT);
         }
         let mut devices = Devices::cached(ssd(seed), self.disks.start(seed + 1));
         let idle = Duration::from_millis(120_000);
@@ -210,8 +210,8 @@ impl Scene {
             |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = Mode::WriteBack;
         let mut cache = Kickcache::new(CACHE_BYTES, ORIGIN_BYTES, change).expect("possible sizes");
         let mut at = Instant::ZERO;
-        if self.start == Start::Junk {
-            at = fill_with_junk(&mut cache, CACHE_BYTES, JUNK_AT, seed);
+        if self.start == Start::Stale {
+            at = fill_with_stale_data(&mut cache, CACHE_BYTES, STALE_AT, seed);
         }
         Ready { model: Box::new(cache), at, devices: Devices::cached(ssd(seed), self.disks.start(seed + 1)) }
     }
@@ -230,7 +230,7 @@ fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, bytes
 }
 
 /// Fills a cache with the blocks of files that are read a lot and then deleted; gives when that is over.
-pub fn fill_with_junk(cache: &mut dyn CacheModel, cache_bytes: u64, start: u64, seed: u64) -> Instant {
+pub fn fill_with_stale_data(cache: &mut dyn CacheModel, cache_bytes: u64, start: u64, seed: u64) -> Instant {
     let mut devices = Devices::cached(quick(seed), quick(seed + 1));
     let length = Duration::from_millis(10_000_000);
     let cost = Duration::from_micros(1);
@@ -241,7 +241,7 @@ pub fn fill_with_junk(cache: &mut dyn CacheModel, cache_bytes: u64, start: u64, 
     let result = run(course, &mut Sweep::new(shape), cache, &mut devices, &mut |_| ());
     let pause = Duration::from_millis(2_000);
     course.start = settle(cache, &mut devices, Instant::from_nanos(result.nanos), pause);
-    let mut reads = ZipfReads::new(2, start, bytes / 2, seed + 7, JUNK_READS * bytes / 4096);
+    let mut reads = ZipfReads::new(2, start, bytes / 2, seed + 7, STALE_READS * bytes / 4096);
     let result = run(course, &mut reads, cache, &mut devices, &mut |_| ());
     settle(cache, &mut devices, course.start.plus(Duration::from_nanos(result.nanos)), pause)
 }

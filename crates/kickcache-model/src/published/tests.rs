@@ -9,7 +9,7 @@ use crate::published::cloud::{self, CloudCache};
 use crate::published::figures::Figures;
 use crate::published::load::{Order, Sweep, SweepShape, ZipfReads};
 use crate::published::rows::rows;
-use crate::published::scene::{Cache, Disks, Scene, Start, fill_with_junk};
+use crate::published::scene::{Cache, Disks, Scene, Start, fill_with_stale_data};
 use crate::published::steady;
 use crate::replay::bench::{Course, run, settle};
 use crate::replay::devices::Devices;
@@ -40,7 +40,7 @@ fn small_run(file_bytes: u64, seconds: u64) -> RunResult {
     let cache_bytes = 256 << 20;
     let change = |settings: &mut VolumeSettings| settings.mode = Mode::WriteBack;
     let mut cache = Kickcache::new(cache_bytes, 8 << 30, change).unwrap();
-    let start = fill_with_junk(&mut cache, cache_bytes, 7 << 30, 1);
+    let start = fill_with_stale_data(&mut cache, cache_bytes, 7 << 30, 1);
     let device = |name, seed| built_in(name).unwrap().start(seed);
     let mut devices = Devices::cached(device("article-ssd", 1), device("mirrored-5400", 2));
     let length = Duration::from_millis(seconds * 1_000);
@@ -76,13 +76,13 @@ fn what_was_read_twice_and_never_again_does_not_hold_back_data_as_large_as_the_c
     let course = Course { start, length, cost: Duration::from_micros(12), steady: None, ..Course::default() };
     let mut load = ZipfReads::new(2, 0, cache_bytes / 2, 3, u64::MAX);
     let result = run(course, &mut load, &mut cache, &mut devices, &mut |_| ());
-    // 153,000; where junk leaves first only while hits abound, 53,000: a cache full of junk has few at first.
+    // 153,000; where stale data leaves first only while hits abound, 53,000: a cache full of it has few at first.
     let hits: u64 = result.hit_blocks.values().iter().sum();
     assert!(hits > 120_000, "{hits} hits");
 }
 
 #[test]
-fn yesterdays_blocks_make_room_within_seconds() {
+fn stale_blocks_make_room_within_seconds() {
     let result = small_run(100 << 20, 12);
     let share = |series: &crate::result::series::Series| series.values().iter().skip(8).sum::<u64>();
     let (hits, misses) = (share(&result.hit_blocks), share(&result.miss_blocks));
@@ -99,9 +99,9 @@ fn the_same_seed_gives_the_same_run_and_both_jobs_alike() {
     assert!(jobs[0].abs_diff(jobs[1]) * 4 < jobs[0], "{jobs:?}");
 }
 
-/// dm-cache full of junk, 4 GiB of data.
+/// dm-cache full of stale data, 4 GiB of data.
 fn full_dm_cache(age: Age) -> Scene {
-    Scene { cache: Cache::DmCache(age), data_gib: 4, start: Start::Junk, jobs: 2, disks: Disks::Pair }
+    Scene { cache: Cache::DmCache(age), data_gib: 4, start: Start::Stale, jobs: 2, disks: Disks::Pair }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The demo: what a cache is worth, shown on a simulated slow disk.
 //!
 //! It runs the load of the articles through a real server and real sockets against a slow disk, a fast file, and the
-//! one cached by the other: with an empty cache, with one full of junk, and after a restart.
+//! one cached by the other: with an empty cache, with one full of stale data, and after a restart.
 
 mod content;
+mod devices;
 mod interrupt;
 mod load;
 mod load_maker;
@@ -12,7 +13,6 @@ mod progress;
 mod report;
 pub mod result;
 mod slow_disk;
-mod stage;
 mod timeline;
 mod workload;
 
@@ -29,12 +29,12 @@ use kickcache_units::show_bytes;
 pub use crate::demo::load_maker::LoadMaker;
 pub use crate::demo::report::chart::Colours;
 
+use crate::demo::devices::DemoDevices;
 use crate::demo::interrupt::Interrupt;
 use crate::demo::load::fio;
 use crate::demo::phases::Context;
 use crate::demo::progress::Progress;
 use crate::demo::result::{DemoResult, Phase, PhaseResult, RESULT_VERSION, Settings};
-use crate::demo::stage::Stage;
 use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
 
 /// Time of a run with a cache, unless something else is asked for.
@@ -132,9 +132,9 @@ fn measure(options: &Options, scale: Scale) -> anyhow::Result<(DemoResult, Vec<R
     let interrupt = Interrupt::listen()?;
     let mut progress = Progress::new(whole(&scale));
     progress.say("writing the fast file");
-    let stage = Stage::set_up(options.directory.as_deref(), scale, options.seed, &interrupt)?;
+    let devices = DemoDevices::set_up(options.directory.as_deref(), scale, options.seed, &interrupt)?;
     let context =
-        Context { stage: &stage, scale, seed: options.seed, load: options.load, interrupt: &interrupt };
+        Context { devices: &devices, scale, seed: options.seed, load: options.load, interrupt: &interrupt };
     let run = |phase: &Phase| phases::run(&context, *phase, &mut progress);
     let measured = Phase::ALL.iter().map(run).collect::<anyhow::Result<Vec<_>>>()?;
     drop(progress);

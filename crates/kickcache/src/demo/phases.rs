@@ -7,6 +7,7 @@ use kickcache_engine::stats::VolumeStatus;
 use kickcache_model::result::RunResult;
 use kickcache_units::show_bytes;
 
+use crate::demo::devices::{DATA, DemoDevices};
 use crate::demo::interrupt::Interrupt;
 use crate::demo::load::measure::JobMeasure;
 use crate::demo::load::{Glance, Run, built_in, fio, measure};
@@ -14,13 +15,12 @@ use crate::demo::load_maker::LoadMaker;
 use crate::demo::progress::Progress;
 use crate::demo::result::{CacheFigures, Phase, PhaseResult};
 use crate::demo::slow_disk;
-use crate::demo::stage::{DATA, Stage};
 use crate::demo::timeline::{Timeline, job_result};
 use crate::demo::workload::{DEPTH, JOB_COUNT, JobLoad, Order, Scale, THETA};
 
 /// Everything that the phases share.
 pub(crate) struct Context<'a> {
-    pub(crate) stage: &'a Stage,
+    pub(crate) devices: &'a DemoDevices,
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
     pub(crate) load: LoadMaker,
@@ -32,21 +32,21 @@ impl Phase {
     pub(crate) fn duration(self, scale: &Scale) -> Duration {
         match self {
             Phase::SlowDisk | Phase::FastFile => scale.plain,
-            Phase::Cold | Phase::Junk | Phase::Restart => scale.cached,
+            Phase::Cold | Phase::Stale | Phase::Restart => scale.cached,
         }
     }
 
     fn order(self) -> Order {
         match self {
             Phase::Restart => Order::Second,
-            Phase::SlowDisk | Phase::FastFile | Phase::Cold | Phase::Junk => Order::First,
+            Phase::SlowDisk | Phase::FastFile | Phase::Cold | Phase::Stale => Order::First,
         }
     }
 
     fn has_cache(self) -> bool {
         match self {
             Phase::SlowDisk | Phase::FastFile => false,
-            Phase::Cold | Phase::Junk | Phase::Restart => true,
+            Phase::Cold | Phase::Stale | Phase::Restart => true,
         }
     }
 }
@@ -60,9 +60,9 @@ pub(crate) fn run(
     phase: Phase,
     progress: &mut Progress,
 ) -> anyhow::Result<(PhaseResult, RunResult)> {
-    let preparation = if phase == Phase::Junk { "filling a cache with junk" } else { phase.name() };
+    let preparation = if phase == Phase::Stale { "filling a cache with stale data" } else { phase.name() };
     progress.say(preparation);
-    let server = context.stage.start(phase, context.interrupt)?;
+    let server = context.devices.start(phase, context.interrupt)?;
     progress.say(phase.name());
     let before = data_volume(&server)?;
     let mut timeline = Timeline::begin(&server)?;
@@ -74,7 +74,7 @@ pub(crate) fn run(
         result.cache = Some(cache_figures(&before, &after));
         timeline.finish(phase.duration(&context.scale), &mut run)?;
     }
-    context.stage.stop(phase, &server)?;
+    context.devices.stop(phase, &server)?;
     progress.finish_run(phase.duration(&context.scale));
     Ok((result, run))
 }
@@ -88,7 +88,7 @@ fn run_result(context: &Context<'_>, phase: Phase, measured: &[JobMeasure]) -> R
     run.cache = phase.has_cache().then(|| format!("{} in a file", show_bytes(context.scale.cache_bytes)));
     run.origin = match phase {
         Phase::FastFile => "a file".into(),
-        Phase::SlowDisk | Phase::Cold | Phase::Junk | Phase::Restart => slow_disk::DESCRIPTION.into(),
+        Phase::SlowDisk | Phase::Cold | Phase::Stale | Phase::Restart => slow_disk::DESCRIPTION.into(),
     };
     run.jobs = (1..).zip(measured).map(|(number, job)| job_result(number, depth, job)).collect();
     run
@@ -103,9 +103,9 @@ fn make_load(
     let duration = phase.duration(&context.scale);
     let jobs = JobLoad::all(&context.scale, context.seed, phase.order());
     let run = Run {
-        socket: &context.stage.socket(),
+        socket: &context.devices.socket(),
         export: DATA,
-        content: Stage::content(phase),
+        content: DemoDevices::content(phase),
         jobs: &jobs,
         depth: DEPTH,
         duration,
@@ -117,7 +117,7 @@ fn make_load(
     };
     match context.load {
         LoadMaker::BuiltIn => built_in::run(&run, &mut watch),
-        LoadMaker::Fio => fio::run(&run, context.stage.directory(), &mut watch),
+        LoadMaker::Fio => fio::run(&run, context.devices.directory(), &mut watch),
     }
 }
 

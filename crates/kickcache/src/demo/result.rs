@@ -55,14 +55,14 @@ pub enum Phase {
     /// An empty cache in front of the slow disk.
     Cold,
     /// A cache full of blocks that nobody asks for.
-    Junk,
+    Stale,
     /// The same cache after its server was stopped and started.
     Restart,
 }
 
 impl Phase {
     /// All, in their order.
-    pub const ALL: [Phase; 5] = [Phase::SlowDisk, Phase::FastFile, Phase::Cold, Phase::Junk, Phase::Restart];
+    pub const ALL: [Phase; 5] = [Phase::SlowDisk, Phase::FastFile, Phase::Cold, Phase::Stale, Phase::Restart];
 
     /// A short name for tables.
     pub fn name(self) -> &'static str {
@@ -70,7 +70,7 @@ impl Phase {
             Phase::SlowDisk => "slow alone",
             Phase::FastFile => "fast alone",
             Phase::Cold => "empty cache",
-            Phase::Junk => "junk in it",
+            Phase::Stale => "stale data",
             Phase::Restart => "restarted",
         }
     }

@@ -33,7 +33,7 @@ fn a_tiny_demo_runs_whole_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     let page = std::fs::read_to_string(page).unwrap();
     assert!(Phase::ALL.iter().all(|phase| page.contains(phase.name())));
-    assert!(page.contains("Blocks found in the cache") && page.contains("written to the cache device"));
+    assert!(page.contains("Hit ratio") && page.contains("written to the cache device"));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::series::Series;
 use kickcache_model::result::{DeviceResult, JobResult, RunResult};
 
+use crate::demo::devices::DATA;
 use crate::demo::load::measure::{INTERVAL, JobMeasure};
-use crate::demo::stage::DATA;
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

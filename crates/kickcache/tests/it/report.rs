@@ -81,7 +81,7 @@ fn run(shape: Shape, seed: u64) -> RunResult {
 
 fn page() -> String {
     let runs: Vec<RunResult> = (1..).zip(SHAPES).map(|(seed, shape)| run(shape, seed)).collect();
-    let introduction = "Random reads over a pair of hard disks: bare, with two caches of 4 GiB that are full of junk \
+    let introduction = "Random reads over a pair of hard disks: bare, with two caches of 4 GiB that are full of stale data \
                         at first, and on the SSD alone. These figures are made up.";
     Report { title: "A cache in front of hard disks", introduction, runs: &runs }.html()
 }

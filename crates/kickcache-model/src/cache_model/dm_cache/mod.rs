@@ -114,7 +114,7 @@ impl DmCache {
     }
 
     /// Fills the cache with clean blocks from `start` of the origin on, as an earlier load left them.
-    pub fn fill_with_junk(&mut self, start: u64) {
+    pub fn fill_with_stale_data(&mut self, start: u64) {
         let first = start / self.shape.block_bytes;
         for (number, index) in (0..).zip(self.policy.fill()) {
             self.map(first + number, index);

@@ -65,7 +65,7 @@ fn overview(sizes: &[Size], kinds: &[ComparedRuns<'_>]) -> Overview {
     let name =
         |cache: &Choice| if *cache == Choice::None { "no cache".into() } else { cache.name().to_owned() };
     Overview {
-        heading: "What came out".into(),
+        heading: "Results".into(),
         note: "Reads and writes a second by size of the cache, and how often that is of the first column; marks stand \
                on a logarithmic scale."
             .into(),

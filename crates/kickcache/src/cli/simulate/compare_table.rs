@@ -45,7 +45,7 @@ fn columns<'a>(kinds: &'a [ComparedRuns<'_>]) -> Vec<Column<'a>> {
         columns.push(("RATIO", Align::Right, Box::new(show)));
     }
     if is_repeated {
-        columns.push(("LEAST TO MOST", Align::Right, Box::new(spread)));
+        columns.push(("MIN-MAX", Align::Right, Box::new(spread)));
     }
     columns.extend::<[Column<'a>; 3]>([
         ("BYTES/S", Align::Right, Box::new(|kind| bandwidth(kind.median(RunResult::bytes_per_second)))),
@@ -65,7 +65,7 @@ fn columns<'a>(kinds: &'a [ComparedRuns<'_>]) -> Vec<Column<'a>> {
                 Box::new(|kind| optional(kind.median_of_known(cache_bytes).map(bytes))),
             ),
             (
-                "PER BYTE KEPT",
+                "WRITE AMPLIFICATION",
                 Align::Right,
                 Box::new(|kind| optional(kind.median_of_known(RunResult::written_per_byte).map(two))),
             ),
@@ -81,7 +81,7 @@ fn optional(text: Option<String>) -> String {
 fn spread(kind: &ComparedRuns<'_>) -> String {
     let least = kind.runs.iter().map(RunResult::iops).fold(f64::INFINITY, f64::min);
     let most = kind.runs.iter().map(RunResult::iops).fold(0.0, f64::max);
-    format!("{least:.0} to {most:.0}")
+    format!("{least:.0}-{most:.0}")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes of a run are far below 2^53")]

@@ -12,7 +12,7 @@ use crate::cli::simulate::steady_table::{self, SteadyLine};
 
 const INTRODUCTION: &str = "Published runs of fio on hard disks, SSDs and cloud disks, behind lvmcache and bcache; what \
 models of those caches give on models of those disks; and what kickcache gives there, the engine that the daemon runs, \
-from a cache full of junk. Nothing here was measured on a real disk.";
+from a cache full of stale data. Nothing here was measured on a real disk.";
 
 /// A scene, and how long it is simulated.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ pub(crate) struct Simulated<'a> {
 pub(crate) fn name_of(scene: &Scene) -> String {
     let start = match scene.start {
         Start::Empty => ", empty at first",
-        Start::Junk => ", full of junk at first",
+        Start::Stale => ", full of stale data at first",
         Start::FirstFile => ", with the first file",
     };
     let (cache, start) = match scene.cache {

@@ -55,7 +55,7 @@ fn paint(phase: Phase, colours: Colours, text: String) -> String {
         Phase::SlowDisk => 31,
         Phase::FastFile => 34,
         Phase::Cold => 36,
-        Phase::Junk => 33,
+        Phase::Stale => 33,
         Phase::Restart => 32,
     };
     match colours {

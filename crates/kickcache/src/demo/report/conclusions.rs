@@ -14,12 +14,12 @@ const SPAN: u64 = 1_000;
 
 /// One sentence for each of the runs with a cache.
 pub(crate) fn conclusions(result: &DemoResult) -> Vec<String> {
-    let [slow, cold, junk, restart] =
-        [Phase::SlowDisk, Phase::Cold, Phase::Junk, Phase::Restart].map(|phase| result.phase(phase));
-    let (Some(slow), Some(cold), Some(junk), Some(restart)) = (slow, cold, junk, restart) else {
+    let [slow, cold, stale, restart] =
+        [Phase::SlowDisk, Phase::Cold, Phase::Stale, Phase::Restart].map(|phase| result.phase(phase));
+    let (Some(slow), Some(cold), Some(stale), Some(restart)) = (slow, cold, stale, restart) else {
         return Vec::new();
     };
-    vec![of_cold(slow, cold), of_junk(cold, junk), of_restart(junk, restart)]
+    vec![of_cold(slow, cold), of_stale(cold, stale), of_restart(stale, restart)]
 }
 
 fn at_end(phase: &PhaseResult) -> u64 {
@@ -40,15 +40,15 @@ fn of_cold(slow: &PhaseResult, cold: &PhaseResult) -> String {
     format!("Empty cache: {end} the slow disk's speed in its last 2 s; {passed}.")
 }
 
-fn of_junk(cold: &PhaseResult, junk: &PhaseResult) -> String {
-    let change = (factor(junk.total.iops, cold.total.iops) - 1.0) * 100.0;
+fn of_stale(cold: &PhaseResult, stale: &PhaseResult) -> String {
+    let change = (factor(stale.total.iops, cold.total.iops) - 1.0) * 100.0;
     let verdict = match change {
         loss if loss < -NOISE => format!("cost {:.0} %", -loss),
         gain if gain > NOISE => format!("cost nothing ({gain:+.0} %)"),
         _ => "cost nothing".into(),
     };
-    let (with, without) = (show_count(junk.total.iops), show_count(cold.total.iops));
-    format!("Junk in the cache {verdict}: {with} IOPS, {without} without it.")
+    let (with, without) = (show_count(stale.total.iops), show_count(cold.total.iops));
+    format!("Stale data in the cache {verdict}: {with} IOPS, {without} without it.")
 }
 
 fn of_restart(before: &PhaseResult, restart: &PhaseResult) -> String {

@@ -52,7 +52,7 @@ fn result() -> DemoResult {
         phase(Phase::SlowDisk, 9_333, 90, 110),
         phase(Phase::FastFile, 9_333, 8_000, 9_500),
         phase(Phase::Cold, 14_000, 80, 6_000),
-        phase(Phase::Junk, 14_000, 80, 5_900),
+        phase(Phase::Stale, 14_000, 80, 5_900),
         phase(Phase::Restart, 14_000, 6_000, 7_000),
     ];
     DemoResult { version: RESULT_VERSION, settings, phases }
@@ -69,7 +69,7 @@ fn the_result_is_printed_in_80_columns() {
         slow alone       991     495     495       -  3.41 ms  21.0 ms   167 ms     1.0x
         fast alone    87,185  43,592  43,592       -   170 us  1.05 ms  8.34 ms    88.0x
         empty cache   30,395  15,197  15,197  98.0 %  3.41 ms  21.0 ms   167 ms    30.7x
-        junk in it    29,895  14,947  14,947  98.0 %  3.41 ms  21.0 ms   167 ms    30.2x
+        stale data    29,895  14,947  14,947  98.0 %  3.41 ms  21.0 ms   167 ms    30.2x
         restarted     64,995  32,497  32,497  98.0 %   170 us  1.05 ms  8.34 ms    65.6x
 
         IOPS over time, on a logarithmic scale:
@@ -85,11 +85,11 @@ fn the_result_is_printed_in_80_columns() {
              │██████████ ██████████ ████████████████ ████████████████ ████████████████
           100┤██████████ ██████████ ████████████████ ████████████████ ████████████████
              └──────────┴──────────┴────────────────┴────────────────┴────────────────
-              slow alone fast alone   empty cache       junk in it       restarted
+              slow alone fast alone   empty cache       stale data       restarted
                  9 s        9 s           14 s             14 s             14 s
 
         * Empty cache: 56.5x the slow disk's speed in its last 2 s; 10x after 1.7 s.
-        * Junk in the cache cost nothing: 29,895 IOPS, 30,395 without it.
+        * Stale data in the cache cost nothing: 29,895 IOPS, 30,395 without it.
         * Restart: 60,319 IOPS in the first second, 110 % of before it; lowest 60,319.
 
         Next: `kickcache serve --help` puts a cache in front of a disk of yours.
@@ -132,12 +132,12 @@ fn the_json_is_read_back_as_it_was() {
 #[test]
 fn sentences_follow_the_figures() {
     let mut result = result();
-    result.phases[3] = phase(Phase::Junk, 14_000, 80, 2_000);
+    result.phases[3] = phase(Phase::Stale, 14_000, 80, 2_000);
     result.phases[2] = phase(Phase::Cold, 14_000, 80, 500);
     let sentences = conclusions::conclusions(&result).join("\n");
     expect![[r#"
         Empty cache: 4.7x the slow disk's speed in its last 2 s; not yet 10x.
-        Junk in the cache cost nothing (+259 %): 10,395 IOPS, 2,895 without it.
+        Stale data in the cache cost nothing (+259 %): 10,395 IOPS, 2,895 without it.
         Restart: 60,319 IOPS in the first second, 323 % of before it; lowest 60,319."#]]
     .assert_eq(&sentences);
 }

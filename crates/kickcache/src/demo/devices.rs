@@ -23,22 +23,22 @@ use crate::demo::workload::Scale;
 
 /// The export with the data.
 pub(crate) const DATA: &str = "data";
-/// The export whose blocks fill the cache before the run with junk.
-const JUNK: &str = "junk";
+/// The export whose blocks fill the cache before the run with stale data.
+const STALE: &str = "stale";
 /// Bytes written or read at once when devices are prepared.
 const PIECE: usize = 1 << 20;
-/// How often the junk is read: once brings it in, twice makes it look worth keeping.
-const JUNK_READS: u32 = 2;
+/// How often the stale data is read: once brings it in, twice makes it look worth keeping.
+const STALE_READS: u32 = 2;
 
 /// The temporary directory with the files; gone when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct DemoDevices {
     directory: TempDir,
     scale: Scale,
     seed: u64,
 }
 
-impl Stage {
+impl DemoDevices {
     /// Makes the directory and writes the fast file.
     ///
     /// # Errors
@@ -48,16 +48,16 @@ impl Stage {
         scale: Scale,
         seed: u64,
         interrupt: &Interrupt,
-    ) -> anyhow::Result<Stage> {
+    ) -> anyhow::Result<DemoDevices> {
         let parent = directory.map_or_else(default_directory, Path::to_path_buf);
         check_room(&parent, scale)?;
         let directory = tempfile::Builder::new()
             .prefix("kickcache-demo-")
             .tempdir_in(&parent)
             .with_context(|| format!("cannot make a directory in {}", parent.display()))?;
-        let stage = Stage { directory, scale, seed };
-        stage.write_fast_file(interrupt)?;
-        Ok(stage)
+        let devices = DemoDevices { directory, scale, seed };
+        devices.write_fast_file(interrupt)?;
+        Ok(devices)
     }
 
     /// Where the files are.
@@ -92,11 +92,11 @@ impl Stage {
     /// Starts the server of a phase.
     ///
     /// # Errors
-    /// If it cannot start, or the junk cannot be brought in.
+    /// If it cannot start, or the stale data cannot be brought in.
     pub(crate) fn start(&self, phase: Phase, interrupt: &Interrupt) -> anyhow::Result<ServerHandle> {
         let server = Server::start(self.config(phase))?;
-        if phase == Phase::Junk {
-            self.bring_junk_in(interrupt)?;
+        if phase == Phase::Stale {
+            self.bring_stale_data_in(interrupt)?;
         }
         Ok(server)
     }
@@ -108,7 +108,7 @@ impl Stage {
     pub(crate) fn stop(&self, phase: Phase, server: &ServerHandle) -> anyhow::Result<()> {
         server.stop();
         server.join()?;
-        if phase != Phase::Junk {
+        if phase != Phase::Stale {
             std::fs::remove_file(self.cache(phase))?;
         }
         Ok(())
@@ -118,7 +118,7 @@ impl Stage {
     pub(crate) fn content(phase: Phase) -> Content {
         match phase {
             Phase::FastFile => Content::FastFile,
-            Phase::SlowDisk | Phase::Cold | Phase::Junk | Phase::Restart => Content::SlowDisk,
+            Phase::SlowDisk | Phase::Cold | Phase::Stale | Phase::Restart => Content::SlowDisk,
         }
     }
 
@@ -126,7 +126,7 @@ impl Stage {
         let name = match phase {
             Phase::SlowDisk | Phase::FastFile => "unused.cache",
             Phase::Cold => "cold.cache",
-            Phase::Junk | Phase::Restart => "junk.cache",
+            Phase::Stale | Phase::Restart => "stale.cache",
         };
         self.directory.path().join(name)
     }
@@ -138,10 +138,10 @@ impl Stage {
             Phase::SlowDisk => vec![self.volume(DATA, slow(), Mode::Bypass)],
             Phase::FastFile => vec![self.volume(DATA, fast(), Mode::Bypass)],
             Phase::Cold => vec![self.volume(DATA, slow(), Mode::WriteThrough)],
-            Phase::Junk | Phase::Restart => {
-                let mut junk = self.volume(JUNK, fast(), Mode::WriteThrough);
-                junk.settings.sequential_cutoff = None;
-                vec![self.volume(DATA, slow(), Mode::WriteThrough), junk]
+            Phase::Stale | Phase::Restart => {
+                let mut stale = self.volume(STALE, fast(), Mode::WriteThrough);
+                stale.settings.sequential_cutoff = None;
+                vec![self.volume(DATA, slow(), Mode::WriteThrough), stale]
             }
         };
         let cache = CacheConfig {
@@ -161,11 +161,11 @@ impl Stage {
         }
     }
 
-    fn bring_junk_in(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
-        let options = ConnectOptions { export: JUNK.into(), ..ConnectOptions::default() };
+    fn bring_stale_data_in(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
+        let options = ConnectOptions { export: STALE.into(), ..ConnectOptions::default() };
         let mut client = Client::connect_unix(self.socket(), &options)?;
         let mut piece = vec![0; PIECE];
-        for _ in 0..JUNK_READS {
+        for _ in 0..STALE_READS {
             for offset in (0..self.scale.device_bytes()).step_by(PIECE) {
                 interrupt.check()?;
                 client.read_at(offset, &mut piece)?;
