@@ -29,6 +29,8 @@ pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
 pub const CACHE_WRITE_ERRORS_MAX: u32 = 8;
 /// Failed reads of a dirty block, a second apart, after which it is damaged, if the cache device reads others meanwhile.
 pub const UNREADABLE_TRIES: u32 = 5;
+/// Reads that may fail while the log is read back, of a cache device of which only a spot is bad.
+pub const FAILED_READS_MAX: u32 = 256;
 /// Blocks of which a read failed that are remembered.
 pub const SUSPECTS_MAX: usize = 65_536;
 /// Damaged blocks that are named.
@@ -106,7 +108,7 @@ impl VolumeSettings {
     }
 }
 
-/// What recovery does when a part of the log has rotted that says which blocks there are.
+/// What recovery does when a part of the log has rotted, or cannot be read, that says which blocks there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RottedLog {
     /// It fails: blocks could come back as they were before.

@@ -66,4 +66,14 @@ pub enum Error {
         /// Which part.
         what: String,
     },
+    /// A part of the log that may say which blocks there are cannot be read, while others can.
+    #[error(
+        "the cache device cannot read {what}, and what it says is not known, so that blocks could come back as they were \
+         before; nothing is changed: start again, as the device may do better, or see what is left with `kickcache check`, \
+         and go on with that with `kickcache check --repair`"
+    )]
+    Unreadable {
+        /// Which part.
+        what: String,
+    },
 }

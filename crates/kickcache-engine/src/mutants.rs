@@ -120,6 +120,12 @@ mod planted {
         OutOfServiceUnmarked,
         /// A block that cannot be read is tried again at once, and as long as it takes.
         UnreadableTriedAtOnce,
+        /// Recovery takes a block that it cannot read for one of a torn write.
+        UnreadableTakenForTorn,
+        /// Recovery takes a place that it cannot read for one where no batch header stands.
+        UnreadableHeaderIgnored,
+        /// Recovery takes a block of the journal that it cannot read for one that it does not need.
+        UnreadableRecordsIgnored,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -1,6 +1,6 @@
 //! A block device with a volatile write cache: what reads see, what a power cut leaves, and the writes between.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE};
 use kickcache_random::Random;
@@ -53,6 +53,8 @@ pub struct SimulatedDevice {
     flushes: u64,
     /// Writes that ended before so many flushes had begun are durable.
     flushed: u64,
+    /// Blocks that cannot be read until they are written.
+    spoiled: BTreeSet<u64>,
 }
 
 impl SimulatedDevice {
@@ -67,6 +69,7 @@ impl SimulatedDevice {
             order: 0,
             flushes: 1,
             flushed: 0,
+            spoiled: BTreeSet::new(),
         }
     }
 
@@ -103,8 +106,38 @@ impl SimulatedDevice {
         bytes
     }
 
+    /// A block cannot be read any more until it is written.
+    pub fn spoil(&mut self, number: u64) {
+        self.spoiled.insert(number);
+    }
+
+    /// Blocks that cannot be read, ascending.
+    pub fn spoiled(&self) -> impl Iterator<Item = u64> {
+        self.spoiled.iter().copied()
+    }
+
+    /// Whether a block cannot be read.
+    pub fn is_spoiled(&self, number: u64) -> bool {
+        self.spoiled.contains(&number)
+    }
+
+    /// Whether every block of an extent can be read.
+    pub fn can_read(&self, extent: ByteExtent) -> bool {
+        let blocks = extent.start / BLOCK_SIZE..extent.end().div_ceil(BLOCK_SIZE);
+        self.spoiled.range(blocks).next().is_none()
+    }
+
+    /// Every block can be read again: it is another device.
+    pub fn mend(&mut self) {
+        self.spoiled.clear();
+    }
+
     /// Lets a write take effect.
     pub fn write(&mut self, offset: u64, data: Payload) -> WriteTicket {
+        if !self.spoiled.is_empty() {
+            let blocks = offset / BLOCK_SIZE..(offset + data.length as u64).div_ceil(BLOCK_SIZE);
+            self.spoiled.retain(|number| !blocks.contains(number));
+        }
         copy((&data.blocks, data.skip), (&mut self.current, index(offset)), data.length);
         self.order += 1;
         let (order, lied_about) = (self.order, false);
@@ -315,7 +348,7 @@ mod tests {
 
     #[test]
     fn power_cuts_keep_drop_and_tear() {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for seed in 0..200 {
             let mut device = SimulatedDevice::new(4096);
             let write = device.write(0, data(0, 1024, 1));

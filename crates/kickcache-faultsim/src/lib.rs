@@ -30,6 +30,7 @@ pub mod queue;
 pub mod report;
 pub mod rot;
 pub mod run;
+pub mod sectors;
 pub mod seeds;
 pub mod series;
 mod setup;

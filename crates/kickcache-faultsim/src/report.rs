@@ -13,6 +13,8 @@ pub struct Injected {
     pub rotted_blocks: u64,
     /// Batch headers in which one did.
     pub rotted_headers: u64,
+    /// Blocks of data, of summaries and of the log that could not be read in the next life.
+    pub spoiled_blocks: u64,
     /// Flushes that did nothing.
     pub lies: u64,
     /// Submissions that took half a minute.
@@ -44,6 +46,8 @@ pub struct Summary {
     pub power_cuts: u64,
     /// Crashes during recovery.
     pub recovery_crashes: u64,
+    /// Logs that were refused because a part of them could not be read.
+    pub refused_logs: u64,
     /// Recoveries that a device ended with an error.
     pub failed_recoveries: u64,
     /// Lives before which the cache device was out of service.
@@ -81,6 +85,7 @@ impl Summary {
         self.kills += other.kills;
         self.power_cuts += other.power_cuts;
         self.recovery_crashes += other.recovery_crashes;
+        self.refused_logs += other.refused_logs;
         self.failed_recoveries += other.failed_recoveries;
         self.replaced_caches += other.replaced_caches;
         self.lives_after_service += other.lives_after_service;
@@ -90,6 +95,7 @@ impl Summary {
         self.injected.damaged_blocks += other.injected.damaged_blocks;
         self.injected.rotted_blocks += other.injected.rotted_blocks;
         self.injected.rotted_headers += other.injected.rotted_headers;
+        self.injected.spoiled_blocks += other.injected.spoiled_blocks;
         self.injected.lies += other.injected.lies;
         self.injected.hangs += other.injected.hangs;
         self.hit_blocks += other.hit_blocks;

@@ -101,7 +101,7 @@ pub fn durable_places(cache: &SimulatedDevice, image: &[Block]) -> DurablePlaces
     DurablePlaces { data: found.data.into_iter().map(|(_, place)| place).collect(), headers: found.headers }
 }
 
-fn blocks_of(image: &[Block], extent: ByteExtent) -> &[Block] {
+pub(crate) fn blocks_of(image: &[Block], extent: ByteExtent) -> &[Block] {
     &image[index(extent.start / BLOCK_SIZE)..index(extent.end() / BLOCK_SIZE)]
 }
 
@@ -121,7 +121,11 @@ fn told_by_journal(image: &[Block], superblock: &Superblock) -> Vec<DurableRange
     told.into_iter().map(|(first, last)| DurableRange { first, last }).collect()
 }
 
-fn headers_of(blocks: &[Block], superblock: &Superblock, segment: SegmentIndex) -> Vec<BatchHeader> {
+pub(crate) fn headers_of(
+    blocks: &[Block],
+    superblock: &Superblock,
+    segment: SegmentIndex,
+) -> Vec<BatchHeader> {
     let decode = |(place, block): (u32, &Block)| match block {
         Block::Bytes(bytes) => BatchHeader::decode(&bytes[..]).filter(|header| {
             header.uuid == superblock.uuid && header.segment == segment && header.start == place

@@ -49,7 +49,7 @@ pub struct Findings {
     pub device_bytes: u64,
     /// The two copies of the superblock: `good`, or what is wrong.
     pub superblocks: [String; 2],
-    /// The part of the log that has rotted, so that a daemon refuses the device.
+    /// The part of the log that has rotted or cannot be read, so that a daemon refuses the device.
     pub rotted: Option<String>,
     /// The journal.
     pub journal: JournalFindings,
@@ -139,12 +139,12 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
     Ok(check.finish(superblocks))
 }
 
-/// The metadata, of what is left of the log if a part of it has rotted, and which part.
+/// The metadata, of what is left of the log if a part of it has rotted or cannot be read, and which part.
 fn read_metadata(source: Source, path: &Path) -> Result<(Metadata, Option<String>), OfflineError> {
     match Metadata::read(source) {
-        Err(OfflineError::Content { source: Error::Rotted { what }, .. }) => {
-            Ok((Metadata::read_rotted(Source::open(path)?, RottedLog::Accepted)?, Some(what)))
-        }
+        Err(OfflineError::Content {
+            source: Error::Rotted { what } | Error::Unreadable { what }, ..
+        }) => Ok((Metadata::read_rotted(Source::open(path)?, RottedLog::Accepted)?, Some(what))),
         metadata => Ok((metadata?, None)),
     }
 }

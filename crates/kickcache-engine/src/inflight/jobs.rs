@@ -1,14 +1,9 @@
-//! Work of the engine's own that goes on in pieces: reclaim, checkpoint, recovery.
+//! Work of the engine's own that goes on in pieces: reclaim, checkpoint, the end.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::device::DeviceOperation;
-use crate::error::Error;
-use crate::format::batch::BatchHeader;
-use crate::format::durable_range::DurableRange;
-use crate::format::journal::{Record, SegmentImage};
-use crate::format::summary::{Summary, SummaryEntry};
+use crate::format::journal::SegmentImage;
 use crate::ids::RequestSlot;
 use crate::policy::retention::Reason;
 use crate::policy::trial::Trial;
@@ -81,73 +76,6 @@ pub(crate) struct Checkpoint {
     pub(crate) finishing: bool,
     /// A batch was lost since the chunks were snapped: what they call dead may be the block again.
     pub(crate) is_outdated: bool,
-}
-
-/// What recovery knows so far.
-#[derive(Debug, Default)]
-pub(crate) struct Recovery {
-    pub(crate) reads_in_flight: u32,
-    /// Next byte of the journal to read.
-    pub(crate) journal_at: u64,
-    /// Chunks of checkpoints found, by start and number, each with its journal block.
-    pub(crate) chunks: BTreeMap<(Sequence, u32), (u64, Vec<SegmentImage>)>,
-    /// All records found, each with its journal block.
-    pub(crate) records: Vec<(u64, Record)>,
-    /// The newest sequence number seen.
-    pub(crate) newest: Sequence,
-    /// What was durable, by the first sequence number of each life, as far as anything found tells.
-    pub(crate) durable: BTreeMap<Sequence, DurableRange>,
-    /// The segments as the newest whole checkpoint and the records tell them.
-    pub(crate) images: Vec<Option<SegmentImage>>,
-    /// Next segment to read.
-    pub(crate) next_segment: u32,
-    /// Sequence number of the copy at each location that is in the books.
-    pub(crate) sequences: Vec<Sequence>,
-    /// Segments without a summary, to be summed up at the end.
-    pub(crate) unsealed: Vec<Summary>,
-    /// Entries of segments without a summary whose data is not whole, each with its segment and its block there: torn,
-    /// or rotted.
-    pub(crate) damaged: Vec<(SegmentIndex, u32, SummaryEntry)>,
-    /// Segments that hold batches, with the newest sequence number in each.
-    pub(crate) sealed: Vec<(Sequence, SegmentIndex)>,
-    /// Gaps between the batches of segments, each with the number of the batch behind it: a header there was torn, or has
-    /// rotted.
-    pub(crate) gaps: Vec<(SegmentIndex, Sequence)>,
-    /// Why it cannot go on.
-    pub(crate) failed: Option<Error>,
-}
-
-impl Recovery {
-    /// Notes what was durable; of each life the most that anything tells.
-    pub(crate) fn note_durable(&mut self, durable: DurableRange) {
-        let known = self.durable.entry(durable.first).or_insert(durable);
-        known.last = known.last.max(durable.last);
-    }
-
-    /// Whether what has this number was durable, as far as anything tells.
-    pub(crate) fn was_durable(&self, sequence: Sequence) -> bool {
-        let life = self.durable.range(..=sequence).next_back();
-        life.is_some_and(|(_, durable)| durable.contains(sequence))
-    }
-
-    /// Notes the gaps between the batches of a segment in which something may live.
-    pub(crate) fn note_gaps(&mut self, segment: SegmentIndex, batches: &[BatchHeader]) {
-        let Some(image) = &self.images[segment.get() as usize] else { return };
-        let mut end = 0;
-        for header in batches {
-            if (end..header.start).any(|place| image.is_live(place)) {
-                self.gaps.push((segment, header.sequence));
-            }
-            end = header.end();
-        }
-    }
-
-    /// A segment in which a header has rotted. Batches of a segment stand back to back and in order, so that one was
-    /// durable that stands before one that was.
-    pub(crate) fn find_rotted_header(&self) -> Option<SegmentIndex> {
-        let gap = self.gaps.iter().find(|(_, behind)| self.was_durable(*behind));
-        gap.map(|(segment, _)| *segment)
-    }
 }
 
 /// How far the end of an engine has come.

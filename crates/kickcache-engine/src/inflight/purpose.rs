@@ -78,11 +78,13 @@ pub(crate) enum RecoveryRead {
     /// Before anything: what a dead process left behind becomes durable.
     Flush,
     /// A stretch of the journal.
-    Journal,
+    Journal(ByteExtent),
     /// The summary of a segment.
     Summary(SegmentIndex),
     /// A whole segment, for its headers and data.
     Scan(SegmentIndex),
+    /// A block of what could not be read together.
+    Block(u32),
     /// A summary that a dead process did not come to write.
     Seal(SegmentIndex),
 }
@@ -91,9 +93,10 @@ impl fmt::Display for RecoveryRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecoveryRead::Flush => write!(f, "a flush"),
-            RecoveryRead::Journal => write!(f, "a read of its journal"),
+            RecoveryRead::Journal(_) => write!(f, "a read of its journal"),
             RecoveryRead::Summary(segment) => write!(f, "a read of the summary of segment {}", segment.get()),
             RecoveryRead::Scan(segment) => write!(f, "a read of segment {}", segment.get()),
+            RecoveryRead::Block(number) => write!(f, "a read of block {number} alone"),
             RecoveryRead::Seal(segment) => write!(f, "a write of the summary of segment {}", segment.get()),
         }
     }

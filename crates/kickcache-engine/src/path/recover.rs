@@ -4,6 +4,7 @@
 //! it. Then the journal whole, then one summary a segment (or the segment itself where there is none), then the
 //! records. The last word about a block, by sequence number, wins.
 
+use alloc::collections::BTreeSet;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use alloc::{format, vec};
@@ -13,24 +14,20 @@ use crate::cache::slots::SlotState;
 use crate::config::{RottedLog, Service, VOLUME_COUNT_MAX};
 use crate::device::{Data, Device, DeviceError, DeviceOperation};
 use crate::error::Error;
-use crate::format::batch::{BatchHeader, find_batches};
-use crate::format::bytes::crc32c;
-use crate::format::geometry::Geometry;
+use crate::format::batch::find_batches;
 use crate::format::journal::{
     Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count,
-    segments_per_chunk,
 };
 use crate::format::summary::{Summary, SummaryEntry};
-use crate::inflight::jobs::Recovery;
 use crate::inflight::purpose::{Purpose, RecoveryRead};
+use crate::inflight::recovery::{Damage, DamagedEntry, JournalSpan, Recovery, Scan};
+use crate::inflight::reread::{LoneBlock, Part};
 use crate::journal::Journal;
 use crate::order::Order;
 use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
-use crate::units::{
-    BLOCK_BYTES, BLOCK_SIZE, BlockKey, ByteExtent, Generation, Location, SegmentIndex, Sequence,
-};
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockKey, ByteExtent, Location, SegmentIndex, Sequence};
 
 /// Reads in flight.
 const DEPTH: u32 = 32;
@@ -68,16 +65,54 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
         return;
     }
     recovery(state).reads_in_flight -= 1;
+    if recovery(state).failed.is_some() {
+        return;
+    }
     match (read, result) {
         (RecoveryRead::Flush | RecoveryRead::Seal(_), Ok(_)) => {}
-        (RecoveryRead::Journal, Ok(data)) => on_journal(state, data.bytes),
+        (RecoveryRead::Journal(extent), Ok(data)) => on_journal(state, extent, data.bytes, &BTreeSet::new()),
         (RecoveryRead::Summary(segment), Ok(data)) => on_summary(state, segment, data.bytes),
-        (RecoveryRead::Scan(segment), Ok(data)) => on_scan(state, segment, data.bytes),
-        (step, Err(_)) => {
-            recovery(state).failed = Some(Error::Recovery { what: step.to_string() });
-        }
+        (RecoveryRead::Scan(segment), Ok(data)) => on_scan(state, segment, data.bytes, &BTreeSet::new()),
+        (RecoveryRead::Block(number), Ok(data)) => on_block(state, number, Some(data.bytes)),
+        (step, Err(error)) => on_failed(state, step, error),
     }
     go_on(state);
+}
+
+/// A read failed. What could not be read together is read block by block; of a device that fails too often, or is gone,
+/// nothing more is.
+fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
+    let may_go_on = error == DeviceError::Io && recovery(state).rereads.count_failed();
+    match step {
+        RecoveryRead::Journal(extent) if may_go_on => recovery(state).rereads.add(Part::Journal, extent),
+        RecoveryRead::Summary(segment) if may_go_on => scan(state, segment),
+        RecoveryRead::Scan(segment) if may_go_on => {
+            let extent = batches_of(state, segment);
+            recovery(state).rereads.add(Part::Segment(segment), extent);
+        }
+        RecoveryRead::Block(number) if may_go_on => on_block(state, number, None),
+        RecoveryRead::Flush
+        | RecoveryRead::Journal(_)
+        | RecoveryRead::Summary(_)
+        | RecoveryRead::Scan(_)
+        | RecoveryRead::Block(_)
+        | RecoveryRead::Seal(_) => {
+            let what = match (step, recovery(state).rereads.part()) {
+                (RecoveryRead::Block(_), Some(part)) => part.to_string(),
+                (step, _) => step.to_string(),
+            };
+            recovery(state).failed = Some(Error::Recovery { what });
+        }
+    }
+}
+
+/// A block of what could not be read together came back, or cannot be read alone either.
+fn on_block(state: &mut State, number: u32, bytes: Option<&[u8]>) {
+    let Some(stretch) = recovery(state).rereads.end_block(number, bytes) else { return };
+    match stretch.part {
+        Part::Journal => on_journal(state, stretch.extent, &stretch.bytes, &stretch.unreadable),
+        Part::Segment(segment) => on_scan(state, segment, &stretch.bytes, &stretch.unreadable),
+    }
 }
 
 fn go_on(state: &mut State) {
@@ -86,6 +121,8 @@ fn go_on(state: &mut State) {
     if recovery.failed.is_some() {
         return;
     }
+    read_blocks(state);
+    let recovery = self::recovery(state);
     if recovery.journal_at < journal_size {
         read_journal(state);
     } else if recovery.reads_in_flight == 0 && recovery.images.is_empty() {
@@ -98,6 +135,15 @@ fn go_on(state: &mut State) {
     }
 }
 
+/// Reads what could not be read together.
+fn read_blocks(state: &mut State) {
+    while recovery(state).reads_in_flight < DEPTH {
+        let Some(LoneBlock { number, extent }) = recovery(state).rereads.next_block() else { return };
+        recovery(state).reads_in_flight += 1;
+        submit(state, RecoveryRead::Block(number), DeviceOperation::ReadMetadata { extent });
+    }
+}
+
 fn read_journal(state: &mut State) {
     let journal = state.cache.geometry().journal();
     while recovery(state).reads_in_flight < DEPTH && recovery(state).journal_at < journal.length {
@@ -107,13 +153,16 @@ fn read_journal(state: &mut State) {
         recovery.journal_at += length;
         recovery.reads_in_flight += 1;
         let extent = ByteExtent { start: journal.start + at, length };
-        submit(state, RecoveryRead::Journal, DeviceOperation::ReadMetadata { extent });
+        submit(state, RecoveryRead::Journal(extent), DeviceOperation::ReadMetadata { extent });
     }
 }
 
-fn on_journal(state: &mut State, bytes: &[u8]) {
+fn on_journal(state: &mut State, extent: ByteExtent, bytes: &[u8], unreadable: &BTreeSet<u32>) {
     let geometry = *state.cache.geometry();
     let uuid = state.uuid;
+    let first = (extent.start - geometry.journal().start) / BLOCK_SIZE;
+    let unreadable = unreadable.iter().map(|number| first + u64::from(*number));
+    recovery(state).unreadable_journal.extend(unreadable);
     let blocks = bytes.chunks_exact(BLOCK_BYTES).filter_map(|block| JournalBlock::decode(block, &geometry));
     let recovery = recovery(state);
     for JournalBlock { uuid: _, ring, durable, body } in blocks.filter(|block| block.uuid == uuid) {
@@ -130,71 +179,28 @@ fn on_journal(state: &mut State, bytes: &[u8]) {
     }
 }
 
-/// The segments as the newest whole checkpoint tells them, and the records after it; and where the journal goes on.
+/// The segments as the journal tells them, and where it goes on.
 fn digest_journal(state: &mut State) {
     let geometry = *state.cache.geometry();
+    let is_refused = state.settings.rotted_log == RottedLog::Refused;
     let recovery = recovery(state);
-    let start = newest_whole(recovery, &geometry);
-    let mut images = vec![None; geometry.segment_count as usize];
-    let mut tail = None;
-    // Parts of a checkpoint that was not finished are not in the way: crashes in a row would fill the ring with them.
-    let mut newest = recovery.records.iter().map(|(ring, _)| *ring).max();
-    if let Some(start) = start {
-        for ((_, number), (ring, segments)) in
-            recovery.chunks.range((start, 0)..(Sequence::new(start.get() + 1), 0))
-        {
-            tail = Some(tail.map_or(*ring, |tail: u64| tail.min(*ring)));
-            newest = newest.max(Some(*ring));
-            let first = (number * segments_per_chunk(&geometry)) as usize;
-            for (offset, image) in segments.iter().enumerate() {
-                images[first + offset] = Some(image.clone());
-            }
-        }
+    let JournalSpan { tail, next, hidden } = recovery.digest_journal(&geometry);
+    if recovery.unreadable_journal.len() as u64 == geometry.journal_blocks() {
+        // It is not a spot that is bad.
+        recovery.failed = Some(Error::Recovery { what: Part::Journal.to_string() });
+        return;
     }
-    for (ring, record) in &recovery.records {
-        recovery.newest = recovery.newest.max(record.sequence);
-        if start.is_none_or(|start| record.sequence >= start) {
-            tail = Some(tail.map_or(*ring, |tail| tail.min(*ring)));
-        }
-        if let Fact::Opened(segment, generation) = record.fact {
-            note_opened(&mut images, segment, generation, &geometry);
-        }
+    if let Some(place) = hidden.filter(|_| is_refused) {
+        let what = format!("block {place} of its journal");
+        recovery.failed = Some(Error::Unreadable { what });
+        return;
     }
-    let next = newest.map_or(0, |newest| newest + 1);
-    recovery.images = images;
-    recovery.chunks.clear();
-    recovery.sequences = vec![Sequence::new(0); geometry.location_count() as usize];
-    let tail = tail.unwrap_or(next);
     if next - tail + u64::from(chunk_count(&geometry)) > geometry.journal_blocks() {
         let what = "the newest whole checkpoint is older than the journal reaches back, so that the journal is damaged";
         recovery.failed = Some(Error::Recovery { what: what.into() });
         return;
     }
     state.journal = Journal::new(state.uuid, geometry, next, tail);
-}
-
-fn newest_whole(recovery: &Recovery, geometry: &Geometry) -> Option<Sequence> {
-    let mut starts: Vec<Sequence> = recovery.chunks.keys().map(|(start, _)| *start).collect();
-    starts.dedup();
-    starts.into_iter().rev().find(|start| {
-        let range = (*start, 0)..(Sequence::new(start.get() + 1), 0);
-        recovery.chunks.range(range).count() == chunk_count(geometry) as usize
-    })
-}
-
-fn note_opened(
-    images: &mut [Option<SegmentImage>],
-    segment: SegmentIndex,
-    generation: Generation,
-    geometry: &Geometry,
-) {
-    let Some(image) = images.get_mut(segment.get() as usize) else { return };
-    if image.as_ref().is_some_and(|image| image.generation >= generation) {
-        return;
-    }
-    let all = vec![0xff; geometry.blocks_per_segment().div_ceil(8) as usize];
-    let queue = crate::queue::Queue::Probation;
-    *image = Some(SegmentImage { generation, kind: SegmentKind::InUse, queue, live: all.clone(), kept: all });
 }
 
 /// Reads what the segments in use hold; at the end, the records have their say.
@@ -218,7 +224,7 @@ fn read_segments(state: &mut State) {
     if recovery.reads_in_flight == 0 && recovery.next_segment == geometry.segment_count {
         refuse_rotted(state);
         if self::recovery(state).failed.is_none() {
-            take_rotted(state);
+            take_damaged(state);
             finish(state);
         }
     }
@@ -235,23 +241,31 @@ fn on_summary(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     });
     match summary {
         Some(summary) => load(state, &summary),
-        None => {
-            recovery.reads_in_flight += 1;
-            let start = geometry.byte_offset(geometry.first_location(segment));
-            let extent = ByteExtent { start, length: u64::from(geometry.batch_blocks()) * BLOCK_SIZE };
-            submit(state, RecoveryRead::Scan(segment), DeviceOperation::ReadMetadata { extent });
-        }
+        None => scan(state, segment),
     }
 }
 
+/// Reads a segment whose summary is of no use.
+fn scan(state: &mut State, segment: SegmentIndex) {
+    recovery(state).reads_in_flight += 1;
+    let extent = batches_of(state, segment);
+    submit(state, RecoveryRead::Scan(segment), DeviceOperation::ReadMetadata { extent });
+}
+
+/// The blocks of a segment in front of its summary.
+fn batches_of(state: &State, segment: SegmentIndex) -> ByteExtent {
+    let geometry = state.cache.geometry();
+    let start = geometry.byte_offset(geometry.first_location(segment));
+    ByteExtent { start, length: u64::from(geometry.batch_blocks()) * BLOCK_SIZE }
+}
+
 /// A segment without a summary: its batches speak for themselves, each block under its own checksum.
-fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
+fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &BTreeSet<u32>) {
     let geometry = *state.cache.geometry();
     let uuid = state.uuid;
     let recovery = recovery(state);
     let Some(image) = &recovery.images[segment.get() as usize] else { return };
     let generation = image.generation;
-    let blocks: Vec<&[u8]> = bytes.chunks_exact(BLOCK_BYTES).collect();
     let batches = find_batches(bytes, |header| {
         header.uuid == uuid && header.segment == segment && header.generation == generation
     });
@@ -262,12 +276,7 @@ fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
         queue: batches.last().map_or(image.queue, |header| header.queue),
         entries: vec![None; geometry.batch_blocks() as usize],
     };
-    for header in &batches {
-        recovery.newest = recovery.newest.max(header.sequence);
-        recovery.note_durable(header.durable);
-        take_batch(header, &blocks, &mut summary, &mut recovery.damaged);
-    }
-    recovery.note_gaps(segment, &batches);
+    recovery.take_batches(&geometry, &Scan { bytes, batches: &batches, unreadable }, &mut summary);
     if !batches.is_empty() {
         load(state, &summary);
         if recovery_kind(state, segment) != Some(SegmentKind::Retired) {
@@ -280,43 +289,30 @@ fn recovery_kind(state: &mut State, segment: SegmentIndex) -> Option<SegmentKind
     recovery(state).images[segment.get() as usize].as_ref().map(|image| image.kind)
 }
 
-fn take_batch(
-    header: &BatchHeader,
-    blocks: &[&[u8]],
-    summary: &mut Summary,
-    damaged: &mut Vec<(SegmentIndex, u32, SummaryEntry)>,
-) {
-    for (offset, entry) in (header.start + 1..).zip(&header.entries) {
-        let (Some(key), Some(block)) = (entry.key, blocks.get(offset as usize)) else { continue };
-        let (dirty, checksum) = (entry.dirty, entry.checksum);
-        let found = SummaryEntry { key, dirty, checksum, sequence: header.sequence };
-        if crc32c(block) == checksum {
-            summary.entries[offset as usize] = Some(found);
-        } else {
-            damaged.push((header.segment, offset, found));
-        }
-    }
-}
-
-/// Nobody knows which blocks a header named that has rotted.
+/// Nobody knows which blocks a header named that has rotted or cannot be read.
 fn refuse_rotted(state: &mut State) {
     let is_refused = state.settings.rotted_log == RottedLog::Refused;
     let recovery = recovery(state);
-    if let Some(segment) = recovery.find_rotted_header().filter(|_| is_refused) {
+    if let Some(segment) = recovery.hidden.filter(|_| is_refused) {
+        let what = format!("a block of segment {} that may be a batch header", segment.get());
+        recovery.failed = Some(Error::Unreadable { what });
+    } else if let Some(segment) = recovery.find_rotted_header().filter(|_| is_refused) {
         let what = format!("a batch header in segment {}", segment.get());
         recovery.failed = Some(Error::Rotted { what });
     }
 }
 
 /// What is not whole and was durable has rotted since: it stays the block, whose wrong checksum every read will find. An
-/// older copy must not take its place. All else was torn, and never was.
-fn take_rotted(state: &mut State) {
-    if mutant!(RotTakenForTorn) {
-        return;
-    }
-    for (segment, offset, entry) in core::mem::take(&mut recovery(state).damaged) {
+/// older copy must not take its place. What cannot be read stays the block as well, durable or not, as the cache device
+/// may do better later. All else was torn, and never was.
+fn take_damaged(state: &mut State) {
+    for DamagedEntry { segment, offset, entry, damage } in core::mem::take(&mut recovery(state).damaged) {
         let recovery = recovery(state);
-        if !recovery.was_durable(entry.sequence) {
+        let is_lost = match damage {
+            Damage::Checksum => !recovery.was_durable(entry.sequence) || mutant!(RotTakenForTorn),
+            Damage::Unreadable => mutant!(UnreadableTakenForTorn),
+        };
+        if is_lost {
             continue;
         }
         if let Some(summary) = recovery.unsealed.iter_mut().find(|summary| summary.segment == segment) {

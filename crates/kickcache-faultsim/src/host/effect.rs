@@ -12,6 +12,10 @@ use crate::operation::is_durable;
 use crate::payload::Payload;
 use crate::subject::Subject;
 
+fn reads(operation: &DeviceOperation) -> bool {
+    matches!(operation, DeviceOperation::Read { .. } | DeviceOperation::ReadMetadata { .. })
+}
+
 impl<E: Subject> Host<E> {
     /// Lets a submission take effect on its device.
     ///
@@ -20,11 +24,13 @@ impl<E: Subject> Host<E> {
     pub fn apply(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         let mut flight = self.take_flight(id)?;
         let failure = if around.faulty { self.draw_failure(&flight, around) } else { None };
-        let is_spoiled =
+        let is_bad_spot =
             flight.device == Device::Cache && self.bad_spots.meets(&flight.operation, flight.extent);
-        if is_spoiled {
+        if is_bad_spot {
             self.bad_spots.count_failed(around.now)?;
         }
+        let device = around.devices.get(flight.device);
+        let is_spoiled = is_bad_spot || reads(&flight.operation) && !device.can_read(flight.extent);
         let failure = failure.or_else(|| is_spoiled.then_some(DeviceError::Io));
         let result = match failure {
             Some(error) => self.apply_failed(&mut flight, error, around),

@@ -58,6 +58,9 @@ impl Plan {
         if random.clone().below(30) == 7 {
             focus::spoil(&mut plan, &mut random.clone());
         }
+        if [8, 9].contains(&random.clone().below(30)) {
+            focus::spoil_between_lives(&mut plan, &mut random.clone());
+        }
         // Without a draw of its own: what follows stays as it is for each seed.
         if random.clone().below(8) == 0 {
             plan.settings.origin_offload = OriginOffload::Forced;

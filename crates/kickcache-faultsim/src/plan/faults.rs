@@ -83,6 +83,8 @@ pub struct Faults {
     pub damage: Damage,
     /// Crashes after which bits have flipped in what the log calls durable, in 1/1000.
     pub rot_permille: u64,
+    /// Ends of lives after which blocks of the cache device cannot be read until they are written, in 1/1000.
+    pub spoil_permille: u64,
     /// Writes that fail because a device is full, in 1/1000 of those that fail.
     pub full_permille: u64,
     /// Batches of which the cache device will never read a block again in that life, in 1/1000.

@@ -287,3 +287,18 @@ fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(20, 150), random.within(6, 14));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (500, 450, 1_000);
 }
+
+/// Parts of the log, and blocks of which nobody else has the newest content, cannot be read any more when the next life
+/// begins.
+pub(super) fn spoil_between_lives(plan: &mut Plan, random: &mut Random) {
+    plan.faults = Faults { spoil_permille: random.within(500, 1_000), ..Faults::default() };
+    plan.cache_size = 8 << 20;
+    if random.chance(700) {
+        keep_dirty(plan);
+        plan.weights.discard = random.within(0, 30);
+    }
+    (plan.shape.hot_permille, plan.shape.length_max) = (random.within(0, 900), 64 << 10);
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 10);
+    (plan.requests, plan.lives) = (random.within(20, 200), random.within(6, 14));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (450, 400, 1_000);
+}

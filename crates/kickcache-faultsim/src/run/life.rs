@@ -15,8 +15,8 @@ use crate::index::index;
 use crate::oracle::Crash;
 use crate::plan::aim::Aim;
 use crate::queue::Event;
-use crate::rot::{Rotted, rot};
 use crate::run::{End, PATIENCE, Simulation, volume_id};
+use crate::sectors::may_hide_log;
 use crate::subject::Subject;
 use crate::workload::Ask;
 
@@ -114,6 +114,11 @@ impl Simulation {
                 }
                 Phase::Failed(Error::Rotted { .. }) if self.has_rotted_header => {
                     self.has_rotted_header = false;
+                    (0..self.volumes.len()).for_each(|number| self.oracle.distrust(volume_id(number)));
+                    self.give_up_cache(host)?;
+                }
+                Phase::Failed(Error::Unreadable { .. }) if may_hide_log(&self.devices.cache) => {
+                    self.summary.refused_logs += 1;
                     (0..self.volumes.len()).for_each(|number| self.oracle.distrust(volume_id(number)));
                     self.give_up_cache(host)?;
                 }
@@ -273,6 +278,8 @@ impl Simulation {
         if self.random.chance(500) || self.plan.faults.origin.forgets {
             self.cut_power();
         }
+        self.take_back_cache();
+        self.spoil_cache();
         Ok(())
     }
 
@@ -280,6 +287,7 @@ impl Simulation {
         self.summary.replaced_caches += 1;
         self.devices.noted = None;
         self.devices.cache.settle_all();
+        self.devices.cache.mend();
         self.format::<E>()
     }
 
@@ -333,24 +341,8 @@ impl Simulation {
             self.cut_power();
         }
         self.take_back_cache();
-        self.rot();
+        self.damage_cache();
         Ok(())
-    }
-
-    fn rot(&mut self) {
-        let permille = self.plan.faults.rot_permille;
-        if permille > 0 && self.random.chance(permille) {
-            let rotted = rot(&mut self.devices.cache, &mut self.random);
-            self.note(|| format!("rotted: {rotted:?}"));
-            match rotted {
-                Rotted::Nothing => {}
-                Rotted::Data(count) => self.summary.injected.rotted_blocks += count,
-                Rotted::Header => {
-                    self.summary.injected.rotted_headers += 1;
-                    self.has_rotted_header = true;
-                }
-            }
-        }
     }
 
     /// The last life: work without a crash, then without faults: everything ends, everything drains, and the

@@ -454,6 +454,7 @@ impl Simulation {
     }
 }
 
+mod damage;
 mod life;
 mod service;
 #[cfg(test)]

@@ -8,3 +8,4 @@ mod refused;
 mod scenarios;
 mod stage;
 mod unreadable;
+mod unreadable_log;

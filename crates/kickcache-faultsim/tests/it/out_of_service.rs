@@ -188,36 +188,33 @@ fn a_discard_that_cannot_be_put_on_record_leaves_no_older_data_to_read() {
     assert!(seen > 0, "no discard failed halfway");
 }
 
+/// Writes through the log: its blocks are dirty meanwhile, and not on the cache device alone.
+fn write_through_dirty_blocks(stage: &mut Stage, version: u64) {
+    let id = stage.ask(VOLATILE, blocks(0, 4), version);
+    let mut seen_dirty = 0;
+    while !stage.has_ended(id) {
+        seen_dirty = seen_dirty.max(stage.dirty());
+        assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
+        stage.step();
+    }
+    stage.finish(id).unwrap();
+    assert!(seen_dirty > 0, "nothing was ever dirty");
+}
+
 /// What a write through the log put there is dirty until the origin has it, and lost to nobody: it was not acknowledged.
 #[test]
 fn a_write_on_its_way_through_the_log_is_not_called_lost_with_the_device() {
     let mut stage = Stage::new(Mode::WriteThrough, 7);
     stage.write(blocks(0, 4), 2).unwrap();
     stage.drain();
-    let id = stage.ask(VOLATILE, blocks(0, 4), 3);
-    let mut seen_dirty = 0;
-    while !stage.has_ended(id) {
-        seen_dirty = seen_dirty.max(stage.dirty());
-        assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
-        stage.step();
-    }
-    stage.finish(id).unwrap();
-    assert!(seen_dirty > 0, "nothing was ever dirty");
+    write_through_dirty_blocks(&mut stage, 3);
     assert!(
         !stage.engine().dirty_blocks(VOLUME).is_empty(),
         "the origin has flushed before it was looked at"
     );
     assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
     // Nor is the next one, over blocks that the origin has and has not flushed.
-    let id = stage.ask(VOLATILE, blocks(0, 4), 4);
-    let mut seen_dirty = 0;
-    while !stage.has_ended(id) {
-        seen_dirty = seen_dirty.max(stage.dirty());
-        assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
-        stage.step();
-    }
-    stage.finish(id).unwrap();
-    assert!(seen_dirty > 0, "nothing was ever dirty");
+    write_through_dirty_blocks(&mut stage, 4);
     let mut stage = Stage::with(dirty_plan(7), 7);
     assert_eq!(stage.open(), Phase::Running);
     stage.write(blocks(0, 4), 2).unwrap();

@@ -165,10 +165,7 @@ fn print(out: &mut dyn Write, path: &str, findings: &Findings, repaired: Option<
         segments.headers, segments.without_header, segments.unfinished
     )?;
     if let Some(what) = &findings.rotted {
-        writeln!(
-            out,
-            "  log         {what} was whole once and is not any more: a daemon refuses the device"
-        )?;
+        writeln!(out, "  log         {what} is damaged or cannot be read: a daemon refuses the device")?;
     }
     if let Some(blocks) = repaired {
         writeln!(out, "  repaired    {blocks} clean blocks dropped; this is what was found afterwards")?;

@@ -42,6 +42,17 @@ fn fill(daemon: Daemon, byte: u8) -> Spec {
     daemon.stop()
 }
 
+/// A cache device that holds clean blocks of ones, and one that came after it and holds dirty blocks of twos.
+fn one_clean_and_one_dirty(scratch: &Scratch) -> (Spec, Spec) {
+    let one = spec(scratch, "write-back");
+    let two = with_cache(&one, "two");
+    fill(one.start(), 1);
+    let daemon = two.start();
+    daemon.connect().write(0, &[2; 65536]);
+    daemon.stop();
+    (one, two)
+}
+
 fn reads(spec: &Spec, byte: u8) -> String {
     let daemon = spec.start();
     assert_eq!(daemon.connect().read(0, 65536), [byte; 65536]);
@@ -116,12 +127,7 @@ fn a_cache_device_that_is_gone_again_leaves_its_trace() {
     need_kickcache!();
     for what in ["detach", "format", "drain"] {
         let scratch = Scratch::new();
-        let one = spec(&scratch, "write-back");
-        let two = with_cache(&one, "two");
-        fill(one.start(), 1);
-        let daemon = two.start();
-        daemon.connect().write(0, &[2; 65536]);
-        daemon.stop();
+        let (one, two) = one_clean_and_one_dirty(&scratch);
         let cache = two.cache.to_str().unwrap();
         tools::run(KICKCACHE, ["drain", "--cache", cache]);
         match what {
@@ -198,12 +204,7 @@ fn older_blocks_are_written_back_by_order_and_nothing_beside_them() {
 fn dirty_blocks_of_a_cache_device_are_not_forgotten_for_another_ones_sake() {
     need_kickcache!();
     let scratch = Scratch::new();
-    let one = spec(&scratch, "write-back");
-    let two = with_cache(&one, "two");
-    fill(one.start(), 1);
-    let daemon = two.start();
-    daemon.connect().write(0, &[2; 65536]);
-    daemon.stop();
+    let (one, two) = one_clean_and_one_dirty(&scratch);
     // The first one holds nothing dirty; leaving it says nothing of the second.
     let without = and(&one, &["--without-cache"]);
     let said = unchanged("leaving the wrong one", &[&one.origin, &one.cache], || {

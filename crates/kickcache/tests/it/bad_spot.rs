@@ -42,8 +42,8 @@ fn write(client: &mut Client, block: u64, version: u64) {
     assert!(begin.elapsed() < LONGEST, "block {block} took {:?}", begin.elapsed());
 }
 
-/// Dirty blocks, of which one cannot be read where it stands; the origin takes writes.
-fn with_bad_spot(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
+/// Dirty blocks, over most of the cache; the origin takes no writes.
+fn dirty(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
     let mut spec = disks.spec(scratch, "write-back");
     spec.cache_size = "32M";
     let daemon = spec.start();
@@ -55,9 +55,19 @@ fn with_bad_spot(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
         client.write(place(first), &data);
     }
     client.flush();
+    daemon
+}
+
+/// Where on the cache device the last block stands that is like this.
+fn find(scratch: &Scratch, is_wanted: impl Fn(&[u8]) -> bool) -> usize {
     let below = fs::read(scratch.path("cache below")).unwrap();
-    let wanted = content(BAD, 1);
-    let at = below.chunks_exact(4096).position(|block| block == wanted).unwrap() * 4096;
+    below.chunks_exact(4096).rposition(is_wanted).unwrap() * 4096
+}
+
+/// Dirty blocks, of which one cannot be read where it stands; the origin takes writes.
+fn with_bad_spot(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
+    let daemon = dirty(scratch, disks);
+    let at = find(scratch, |block| block == content(BAD, 1));
     disks.tell("clear");
     disks.tell(&format!("fault cache read eio {at}+4096"));
     daemon
@@ -118,4 +128,57 @@ fn writes_go_on_and_a_stop_ends_beside_a_block_that_cannot_be_read() {
     let begin = Instant::now();
     daemon.stop();
     assert!(begin.elapsed() < Duration::from_secs(10), "the stop took {:?}", begin.elapsed());
+}
+
+/// What was written last stands in a segment that is read back whole.
+#[test]
+fn a_start_after_a_kill_goes_round_a_dirty_block_and_a_summary_that_cannot_be_read() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
+    let daemon = dirty(&scratch, &disks);
+    let mut client = daemon.connect();
+    write(&mut client, BAD, 2);
+    client.flush();
+    let spec = daemon.kill();
+    let block = find(&scratch, |block| block == content(BAD, 2));
+    let summary = find(&scratch, |block| block.starts_with(b"KICKSUMM"));
+    disks.tell(&format!("fault cache read eio {block}+4096"));
+    disks.tell(&format!("fault cache read eio {summary}+4096"));
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    assert_eq!(read(&mut client, BAD), Err(EIO));
+    let mut others = (0..DIRTY).filter(|block| *block != BAD);
+    assert!(others.all(|block| read(&mut client, block) == Ok(content(block, 1))));
+    assert_eq!(daemon.volume_count("dirty_bytes"), DIRTY * 4096);
+    write(&mut client, BAD, 3);
+    assert!(read(&mut client, BAD) == Ok(content(BAD, 3)));
+    disks.tell("clear");
+    daemon.drain();
+    daemon.stop();
+}
+
+/// Nobody knows which blocks a header named that cannot be read, nor what a block of the journal said.
+#[test]
+fn a_start_after_a_kill_is_refused_while_a_part_of_the_log_cannot_be_read_that_it_needs() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
+    let daemon = dirty(&scratch, &disks);
+    write(&mut daemon.connect(), BAD, 2);
+    let spec = daemon.kill();
+    let header = find(&scratch, |block| block == content(BAD, 2)) - 4096;
+    let journal = find(&scratch, |block| block.starts_with(b"KICKJRNL"));
+    for (place, named) in [(header, "that may be a batch header"), (journal, "of its journal")] {
+        disks.tell(&format!("fault cache read eio {place}+4096"));
+        assert!(spec.try_start().is_none(), "{named}");
+        let log = fs::read_to_string(spec.dir.join("daemon.log")).unwrap();
+        assert!(log.contains("the cache device cannot read") && log.contains(named), "{log}");
+        assert!(log.contains("`kickcache check --repair`"), "{log}");
+        disks.tell("clear");
+    }
+    let daemon = spec.start();
+    assert!(read(&mut daemon.connect(), BAD) == Ok(content(BAD, 2)));
+    daemon.drain();
+    daemon.stop();
 }

@@ -16,6 +16,15 @@ fn spec(scratch: &Scratch, mode: &'static str) -> Spec {
     Spec::new(scratch, &scratch.sparse("origin", SIZE), mode, "8M")
 }
 
+/// Served once, and ones written to it.
+fn with_ones(scratch: &Scratch, mode: &'static str) -> Spec {
+    let one = spec(scratch, mode);
+    let daemon = one.start();
+    daemon.connect().write(0, &[1; 65536]);
+    daemon.stop();
+    one
+}
+
 /// The one note whose name begins so.
 pub(crate) fn note(kind: &str) -> PathBuf {
     let found = fs::read_dir(state_dir()).unwrap().map(|entry| entry.unwrap().path());
@@ -43,10 +52,7 @@ fn the_note_of_an_origin_that_is_damaged_is_taken_for_the_worst() {
     need_kickcache!();
     for mode in ["write-back", "write-through"] {
         let scratch = Scratch::new();
-        let one = spec(&scratch, mode);
-        let daemon = one.start();
-        daemon.connect().write(0, &[1; 65536]);
-        daemon.stop();
+        let one = with_ones(&scratch, mode);
         let path = note("origin-origin");
         let good = fs::read_to_string(&path).unwrap();
         for (content, wanted) in bad_contents(&good) {
@@ -90,10 +96,7 @@ fn the_note_of_an_origin_that_is_damaged_is_taken_for_the_worst() {
 fn a_new_cache_in_spite_of_a_damaged_note_trusts_no_old_block() {
     need_kickcache!();
     let scratch = Scratch::new();
-    let one = spec(&scratch, "write-back");
-    let daemon = one.start();
-    daemon.connect().write(0, &[1; 65536]);
-    daemon.stop();
+    let one = with_ones(&scratch, "write-back");
     fs::write(note("origin-origin"), "").unwrap();
     let said = refused("a damaged note", &and(&one, "--new-cache").arguments());
     assert!(said.contains("16 dirty blocks") && said.contains("--lose-dirty"), "{said}");
@@ -107,10 +110,7 @@ fn a_new_cache_in_spite_of_a_damaged_note_trusts_no_old_block() {
 fn the_note_of_a_cache_device_that_is_damaged_is_taken_for_the_worst() {
     need_kickcache!();
     let scratch = Scratch::new();
-    let one = spec(&scratch, "write-back");
-    let daemon = one.start();
-    daemon.connect().write(0, &[1; 65536]);
-    daemon.stop();
+    let one = with_ones(&scratch, "write-back");
     let path = note("cache-");
     let good = fs::read_to_string(&path).unwrap();
     let cache = one.cache.to_str().unwrap();

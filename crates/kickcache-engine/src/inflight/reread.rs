@@ -1,0 +1,119 @@
+//! Stretches of the cache device that recovery could not read in one go: each is read again, block by block.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::config::FAILED_READS_MAX;
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SegmentIndex};
+
+/// What a stretch is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// Blocks of the journal.
+    Journal,
+    /// The batches of a segment.
+    Segment(SegmentIndex),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Journal => write!(f, "a read of its journal"),
+            Part::Segment(segment) => write!(f, "a read of segment {}", segment.get()),
+        }
+    }
+}
+
+/// A stretch with as much of it as the cache device reads.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    pub(crate) part: Part,
+    pub(crate) extent: ByteExtent,
+    /// Zeroes where nothing can be read.
+    pub(crate) bytes: Vec<u8>,
+    /// Its blocks that cannot be read.
+    pub(crate) unreadable: BTreeSet<u32>,
+    /// The next block to read.
+    next: u32,
+    /// Blocks whose read has not ended.
+    left: u32,
+}
+
+impl Stretch {
+    fn new(part: Part, extent: ByteExtent) -> Stretch {
+        let blocks = u32::try_from(extent.length / BLOCK_SIZE).expect("a segment has at most 1024 blocks");
+        let bytes = vec![0; blocks as usize * BLOCK_BYTES];
+        Stretch { part, extent, bytes, unreadable: BTreeSet::new(), next: 0, left: blocks }
+    }
+
+    fn block(&self, number: u32) -> ByteExtent {
+        ByteExtent { start: self.extent.start + u64::from(number) * BLOCK_SIZE, length: BLOCK_SIZE }
+    }
+}
+
+/// A block to be read alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LoneBlock {
+    /// Which block of the stretch.
+    pub(crate) number: u32,
+    /// Where it stands.
+    pub(crate) extent: ByteExtent,
+}
+
+/// The stretches that are read again, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Rereads {
+    waiting: VecDeque<(Part, ByteExtent)>,
+    current: Option<Stretch>,
+    /// Reads that failed, of whatever length.
+    failed: u32,
+}
+
+impl Rereads {
+    /// Counts a read that failed; `false` if that is one too many for a device of which only a spot is bad.
+    pub(crate) fn count_failed(&mut self) -> bool {
+        self.failed += 1;
+        self.failed <= FAILED_READS_MAX
+    }
+
+    /// A stretch could not be read in one go.
+    pub(crate) fn add(&mut self, part: Part, extent: ByteExtent) {
+        self.waiting.push_back((part, extent));
+    }
+
+    /// The next block to be read alone; the next stretch begins when the one before has ended.
+    pub(crate) fn next_block(&mut self) -> Option<LoneBlock> {
+        if self.current.is_none() {
+            let (part, extent) = self.waiting.pop_front()?;
+            self.current = Some(Stretch::new(part, extent));
+        }
+        let stretch = self.current.as_mut()?;
+        let number = stretch.next;
+        let extent = stretch.block(number);
+        (extent.start < stretch.extent.end()).then(|| {
+            stretch.next += 1;
+            LoneBlock { number, extent }
+        })
+    }
+
+    /// What the current stretch is.
+    pub(crate) fn part(&self) -> Option<Part> {
+        self.current.as_ref().map(|stretch| stretch.part)
+    }
+
+    /// The read of a block alone has ended: with its bytes, or with nothing. Gives the stretch if it was the last.
+    pub(crate) fn end_block(&mut self, number: u32, bytes: Option<&[u8]>) -> Option<Stretch> {
+        let stretch = self.current.as_mut().expect("blocks are read of a stretch");
+        match bytes {
+            Some(bytes) => {
+                let at = number as usize * BLOCK_BYTES;
+                stretch.bytes[at..at + BLOCK_BYTES].copy_from_slice(bytes);
+            }
+            None => _ = stretch.unreadable.insert(number),
+        }
+        stretch.left -= 1;
+        if stretch.left == 0 { self.current.take() } else { None }
+    }
+}

@@ -1,0 +1,189 @@
+//! Blocks of the cache device that cannot be read any more when the next life begins, until they are written again.
+
+use std::collections::BTreeMap;
+
+use kickcache_engine::format::batch::BatchHeader;
+use kickcache_engine::format::journal::{Fact, JournalBlock, JournalBody, segments_per_chunk};
+use kickcache_engine::format::summary::Summary;
+use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, Generation, SegmentIndex, Sequence};
+use kickcache_random::Random;
+
+use crate::content::Block;
+use crate::device::SimulatedDevice;
+use crate::rot::{blocks_of, headers_of};
+
+/// Blocks of data at a time, at most.
+const BLOCKS_MAX: u64 = 4;
+/// What was written last stands in segments without a summary, which recovery reads: half of the time it is one of so
+/// many.
+const RECENT: usize = 32;
+/// The same for headers and blocks of the journal.
+const RECENT_LOG: usize = 4;
+
+/// What cannot be read any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spoiled {
+    /// There is nothing of the kind.
+    Nothing,
+    /// So many blocks of data.
+    Data(u64),
+    /// A block of a summary.
+    Summary,
+    /// A batch header.
+    Header,
+    /// A block of the journal.
+    Journal,
+}
+
+/// Makes something unreadable.
+pub fn spoil(cache: &mut SimulatedDevice, random: &mut Random) -> Spoiled {
+    let places = LogPlaces::find(cache);
+    let (among, recent, spoiled) = match random.below(10) {
+        0..5 => (places.data, RECENT, Spoiled::Data(random.within(1, BLOCKS_MAX))),
+        5 => (places.summaries, RECENT_LOG, Spoiled::Summary),
+        6 | 7 => (places.headers, RECENT_LOG, Spoiled::Header),
+        _ => (places.journal, RECENT_LOG, Spoiled::Journal),
+    };
+    if among.is_empty() {
+        return Spoiled::Nothing;
+    }
+    let count = if let Spoiled::Data(count) = spoiled { count } else { 1 };
+    let first = if random.chance(500) { among.len().saturating_sub(recent) } else { 0 };
+    (0..count).for_each(|_| cache.spoil(among[first + random.index(among.len() - first)]));
+    spoiled
+}
+
+/// Whether something cannot be read that may say which blocks there are: a block of the journal, or one of a segment that is
+/// neither data behind a header that can be read nor a part of its summary.
+pub fn may_hide_log(cache: &SimulatedDevice) -> bool {
+    let places = LogPlaces::find(cache);
+    let is_harmless = |place: &u64| {
+        let is_data = places.data_of.get(place).is_some_and(|header| !cache.is_spoiled(*header));
+        is_data || places.summary_blocks.contains(place)
+    };
+    cache.spoiled().any(|place| !is_harmless(&place))
+}
+
+/// Where the parts of the log stand, each in the order of writing.
+#[derive(Default)]
+struct LogPlaces {
+    journal: Vec<u64>,
+    headers: Vec<u64>,
+    data: Vec<u64>,
+    /// Blocks of data, each with the place of its header.
+    data_of: BTreeMap<u64, u64>,
+    /// Blocks of whole summaries.
+    summaries: Vec<u64>,
+    /// Where summaries are, whole or not.
+    summary_blocks: Vec<u64>,
+}
+
+impl LogPlaces {
+    fn find(cache: &SimulatedDevice) -> LogPlaces {
+        let copy = |offset: u64| cache.bytes(ByteExtent { start: offset, length: SUPERBLOCK_SIZE as u64 });
+        let [first, second] = SUPERBLOCK_OFFSETS.map(copy);
+        let mut places = LogPlaces::default();
+        let Ok(superblock) = Superblock::decode([&first, &second], cache.size()) else { return places };
+        let generations = places.read_journal(cache, &superblock);
+        let mut batches: Vec<(Sequence, u64, BatchHeader)> = Vec::new();
+        for (segment, generation) in generations {
+            places.read_summary(cache, &superblock, segment, generation);
+            let geometry = &superblock.geometry;
+            let start = geometry.byte_offset(geometry.first_location(segment)) / BLOCK_SIZE;
+            let found = chain(cache, &superblock, segment, generation).into_iter();
+            batches.extend(found.map(|header| (header.sequence, start, header)));
+        }
+        batches.sort_unstable_by_key(|(sequence, ..)| *sequence);
+        for (_, start, header) in batches {
+            let place = start + u64::from(header.start);
+            places.headers.push(place);
+            let data = (place + 1..).zip(&header.entries).map(|(data, _)| data);
+            for data in data {
+                places.data.push(data);
+                places.data_of.insert(data, place);
+            }
+        }
+        places
+    }
+
+    /// Notes the blocks of the journal, and gives the newest generation of each segment that it tells of.
+    fn read_journal(
+        &mut self,
+        cache: &SimulatedDevice,
+        superblock: &Superblock,
+    ) -> BTreeMap<SegmentIndex, Generation> {
+        let geometry = &superblock.geometry;
+        let mut generations: BTreeMap<SegmentIndex, Generation> = BTreeMap::new();
+        let mut note = |segment, generation| {
+            let known = generations.entry(segment).or_insert(generation);
+            *known = generation.max(*known);
+        };
+        let mut found = Vec::new();
+        let first = geometry.journal().start / BLOCK_SIZE;
+        for (place, block) in (first..).zip(blocks_of(cache.blocks(), geometry.journal())) {
+            let Block::Bytes(bytes) = block else { continue };
+            let decoded = JournalBlock::decode(&bytes[..], geometry);
+            let Some(block) = decoded.filter(|block| block.uuid == superblock.uuid) else { continue };
+            found.push((block.ring, place));
+            match block.body {
+                JournalBody::Records(records) => {
+                    for record in records {
+                        if let Fact::Opened(segment, generation) = record.fact {
+                            note(segment, generation);
+                        }
+                    }
+                }
+                JournalBody::Chunk(chunk) => {
+                    let first = chunk.number * segments_per_chunk(geometry);
+                    for (segment, image) in (first..).zip(&chunk.segments) {
+                        note(SegmentIndex::new(segment), image.generation);
+                    }
+                }
+            }
+        }
+        found.sort_unstable();
+        self.journal = found.into_iter().map(|(_, place)| place).collect();
+        generations
+    }
+
+    fn read_summary(
+        &mut self,
+        cache: &SimulatedDevice,
+        superblock: &Superblock,
+        segment: SegmentIndex,
+        generation: Generation,
+    ) {
+        let geometry = &superblock.geometry;
+        let start = geometry.byte_offset(geometry.first_location(segment).plus(geometry.batch_blocks()));
+        let length = u64::from(geometry.summary_blocks()) * BLOCK_SIZE;
+        let blocks = start / BLOCK_SIZE..(start + length) / BLOCK_SIZE;
+        self.summary_blocks.extend(blocks.clone());
+        let summary = Summary::decode(&cache.bytes(ByteExtent { start, length }), geometry);
+        if summary.is_some_and(|summary| summary.generation == generation) {
+            self.summaries.extend(blocks);
+        }
+    }
+}
+
+/// The batches of a segment, back to back from its first block on.
+fn chain(
+    cache: &SimulatedDevice,
+    superblock: &Superblock,
+    segment: SegmentIndex,
+    generation: Generation,
+) -> Vec<BatchHeader> {
+    let geometry = &superblock.geometry;
+    let start = geometry.byte_offset(geometry.first_location(segment));
+    let length = u64::from(geometry.batch_blocks()) * BLOCK_SIZE;
+    let blocks = blocks_of(cache.blocks(), ByteExtent { start, length });
+    let mut end = 0;
+    let mut found = headers_of(blocks, superblock, segment);
+    found.retain(|header| header.generation == generation);
+    found.retain(|header| {
+        let is_next = header.start == end;
+        end = if is_next { header.end() } else { end };
+        is_next
+    });
+    found
+}
