@@ -133,8 +133,8 @@ impl Looked {
         let mut notes = None;
         let path = cache.file.path().to_path_buf();
         if config.service == CacheService::InService {
-            cache.count_start(noted_start(state, &cache.superblock));
             cache.store()?;
+            cache.count_start(noted_start(state, &cache.superblock));
             let noted: Vec<_> =
                 volumes.iter().map(|volume| (volume.settings.volume, candidate(volume, &held))).collect();
             let begun = Arc::new(Notes::begin(state, (&cache.superblock, &path), &noted)?);

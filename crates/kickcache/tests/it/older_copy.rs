@@ -14,7 +14,7 @@ use crate::damaged_notes::note;
 use crate::out_of_service::crc32c;
 use crate::pair::{NAMES, Pair};
 use crate::scratch::{MIB, Scratch};
-use crate::{need_kickcache, tools};
+use crate::{faulty_disks, need_kickcache, tools};
 
 const BLOCK: usize = 4096;
 
@@ -213,4 +213,33 @@ fn an_older_copy_keeps_no_other_cache_device_from_being_served() {
     let daemon = pair.start(&[], &["two"]);
     assert!(daemon.log().contains("volume one is not served: "), "{}", daemon.log());
     daemon.stop();
+}
+
+/// A number that cannot be written is no reason to leave dirty blocks where they are.
+#[test]
+fn a_device_that_takes_no_writes_is_drained_and_served_all_the_same() {
+    need_kickcache!();
+    for command in ["drain", "serve"] {
+        let scratch = Scratch::new();
+        let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
+        let spec = disks.spec(&scratch, "write-back");
+        disks.tell("fault origin write eio");
+        write(&spec, 1);
+        let counted = noted();
+        disks.tell("clear");
+        disks.tell("fault cache write eio");
+        if command == "drain" {
+            tools::run(KICKCACHE, ["drain", "--cache", text(&spec.cache)]);
+        } else {
+            let daemon = spec.start();
+            assert!(daemon.log().contains("its number cannot be written"), "{}", daemon.log());
+            assert_eq!(daemon.connect().read(0, 65536), [1; 65536]);
+            daemon.drain();
+            daemon.stop();
+        }
+        assert_eq!(fs::read(&spec.origin).unwrap()[..65536], [1; 65536]);
+        assert_eq!(noted(), counted);
+        disks.tell("clear");
+        reads(&spec, 1);
+    }
 }

@@ -14,7 +14,7 @@ use crate::daemon::{Daemon, Spec};
 use crate::disk::{self, Disk};
 use crate::faulty::FaultyDisks;
 use crate::rng::Rng;
-use crate::scratch::{MIB, Scratch};
+use crate::scratch::{MIB, Scratch, state_dir};
 use crate::{cells, faulty_disks, need_kickcache, skip, tools};
 
 const CACHE_BYTES: u64 = 8 * MIB;
@@ -158,8 +158,15 @@ fn send(client: &mut Client, cell: u64, version: u64) {
 fn start_on(scratch: &Scratch, mode: &'static str, [cache, origin]: &[PathBuf; 2]) -> Option<Daemon> {
     let mut spec = Spec::new(scratch, origin, mode, "8M");
     spec.cache = cache.clone();
-    // It was a file of another name before the cut.
-    spec.extra = vec!["--origin-moved".into()];
+    // It was a file of another name before the cut. The notes are those of the time of the cut: what another cut came to
+    // is not known.
+    let state = scratch.path("state at the cut");
+    let _ = fs::remove_dir_all(&state);
+    fs::create_dir(&state).unwrap();
+    for note in fs::read_dir(state_dir()).unwrap().map(|entry| entry.unwrap()) {
+        fs::copy(note.path(), state.join(note.file_name())).unwrap();
+    }
+    spec.extra = vec!["--origin-moved".into(), "--state".into(), state.into()];
     spec.try_start()
 }
 

@@ -62,11 +62,17 @@ impl CacheDevice {
         Ok(id)
     }
 
-    /// Gives the start that is about to come its number: above that of the last one here, and of the last one that is noted
-    /// elsewhere.
+    /// Gives the start that is about to come its number, durably: above that of the last one here, and of the last one that is
+    /// noted elsewhere. A device that takes no writes may still be read, and keeps the number that it has.
     pub(crate) fn count_start(&mut self, noted: u64) {
-        self.superblock.starts = self.superblock.starts.max(noted) + 1;
-        self.is_changed = true;
+        let mut counted = self.superblock.clone();
+        counted.starts = counted.starts.max(noted) + 1;
+        match store_superblock(&self.file, &mut counted) {
+            Ok(()) => self.superblock = counted,
+            Err(error) => tracing::warn!(
+                "a start is counted, so that an older copy is noticed, but its number cannot be written: {error}"
+            ),
+        }
     }
 
     /// Writes the superblock if it was changed: over the older copy first, so that a power cut leaves one good copy.
