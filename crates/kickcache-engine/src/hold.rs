@@ -132,7 +132,7 @@ impl State {
             for written in writing.written.iter_mut().filter(|written| written.copy == before) {
                 written.copy = now;
                 if is_through {
-                    self.cache.set_in_sweep(place, true);
+                    self.cache.enter_sweep(place);
                 }
             }
             writing.earlier.iter_mut().filter(|copy| **copy == before).for_each(|copy| *copy = now);

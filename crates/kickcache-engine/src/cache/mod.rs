@@ -11,7 +11,7 @@ pub(crate) mod slots;
 
 use crate::cache::index::Index;
 use crate::cache::segments::{Segment, SegmentState, Segments};
-use crate::cache::slots::{HITS_MAX, SLOT_BYTES, SlotState, Slots};
+use crate::cache::slots::{HITS_MAX, SLOT_BYTES, SlotFlag, SlotState, Slots};
 use crate::config::VOLUME_COUNT_MAX;
 use crate::format::geometry::Geometry;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
@@ -203,7 +203,7 @@ impl Cache {
     fn put(&mut self, key: BlockKey, location: Location, checksum: Checksum, state: SlotState) {
         assert!(state != SlotState::Dead, "B-1: a dead block cannot be put in");
         self.slots.fill(location, key, checksum, state);
-        self.segments.add_live(self.geometry.segment_of(location), state.must_be_kept());
+        self.segments.add_live(self.geometry.segment_of(location), state);
         self.count(key.volume(), state, 1);
     }
 
@@ -213,10 +213,10 @@ impl Cache {
         assert!(self.slots.state(older) == SlotState::Dead, "B-1: a block has one live copy");
         let lost = self.index.replace(key, older, &self.slots);
         self.bury(lost.expect("the copy that is lost is the block until now"));
-        self.slots.set_in_sweep(older, false);
-        self.slots.set_in_writeback(older, false);
+        self.slots.lower(older, SlotFlag::InSweep);
+        self.slots.lower(older, SlotFlag::InWriteback);
         self.slots.set_state(older, SlotState::Dirty);
-        self.segments.add_live(self.geometry.segment_of(older), true);
+        self.segments.add_live(self.geometry.segment_of(older), SlotState::Dirty);
         self.count(key.volume(), SlotState::Dirty, 1);
         self.count_damaged(older, 1);
     }
@@ -247,7 +247,7 @@ impl Cache {
         debug_assert!(state != SlotState::Dead, "B-1: the index named a dead slot");
         self.count_damaged(location, -1);
         self.slots.set_state(location, SlotState::Dead);
-        self.segments.remove_live(self.geometry.segment_of(location), state.must_be_kept());
+        self.segments.remove_live(self.geometry.segment_of(location), state);
         self.count(self.slots.key(location).volume(), state, -1);
     }
 
@@ -300,7 +300,7 @@ impl Cache {
         }
         let is_first_of_prefetched = self.slots.is_prefetched(location);
         if is_first_of_prefetched {
-            self.slots.set_prefetched(location, false);
+            self.slots.lower(location, SlotFlag::Prefetched);
         }
         let tried = &mut self.segments.get_mut(self.geometry.segment_of(location)).tried;
         *tried = tried.map(|hits| hits.saturating_add(1));
@@ -312,27 +312,36 @@ impl Cache {
     }
 
     pub(crate) fn set_prefetched(&mut self, location: Location) {
-        self.slots.set_prefetched(location, true);
+        self.slots.raise(location, SlotFlag::Prefetched);
     }
 
-    pub(crate) fn set_in_sweep(&mut self, location: Location, in_sweep: bool) {
-        self.slots.set_in_sweep(location, in_sweep);
+    /// Writeback takes the block into its sweep, or a write takes it past writeback.
+    pub(crate) fn enter_sweep(&mut self, location: Location) {
+        self.slots.raise(location, SlotFlag::InSweep);
     }
 
-    pub(crate) fn set_in_writeback(&mut self, location: Location, in_writeback: bool) {
-        self.slots.set_in_writeback(location, in_writeback);
+    pub(crate) fn leave_sweep(&mut self, location: Location) {
+        self.slots.lower(location, SlotFlag::InSweep);
+    }
+
+    pub(crate) fn begin_writeback(&mut self, location: Location) {
+        self.slots.raise(location, SlotFlag::InWriteback);
+    }
+
+    pub(crate) fn end_writeback(&mut self, location: Location) {
+        self.slots.lower(location, SlotFlag::InWriteback);
     }
 
     /// Marks a dirty block as one that nobody can have any more.
     pub(crate) fn set_damaged(&mut self, location: Location) {
         debug_assert!(!self.slots.is_damaged(location), "a block is damaged once");
-        self.slots.set_damaged(location, true);
+        self.slots.raise(location, SlotFlag::Damaged);
         self.count_damaged(location, 1);
     }
 
     fn set_sound(&mut self, location: Location) {
         self.count_damaged(location, -1);
-        self.slots.set_damaged(location, false);
+        self.slots.lower(location, SlotFlag::Damaged);
     }
 
     /// Whether the newest copy of a block is damaged.

@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 
+use crate::cache::slots::SlotState;
 use crate::queue::Queue;
 use crate::units::{Generation, SegmentIndex, Sequence};
 
@@ -139,20 +140,20 @@ impl Segments {
         self.segments.iter().filter(|segment| segment.state == state).count() as u64
     }
 
-    pub(crate) fn add_live(&mut self, segment: SegmentIndex, must_be_kept: bool) {
+    pub(crate) fn add_live(&mut self, segment: SegmentIndex, block: SlotState) {
         let found = &mut self.segments[segment.get() as usize];
         found.live += 1;
         self.live[found.queue.index()] += 1;
-        if must_be_kept {
+        if block.must_be_kept() {
             self.add_kept(segment);
         }
     }
 
-    pub(crate) fn remove_live(&mut self, segment: SegmentIndex, must_be_kept: bool) {
+    pub(crate) fn remove_live(&mut self, segment: SegmentIndex, block: SlotState) {
         let found = &mut self.segments[segment.get() as usize];
         found.live -= 1;
         self.live[found.queue.index()] -= 1;
-        if must_be_kept {
+        if block.must_be_kept() {
             self.remove_kept(segment);
         }
     }

@@ -60,6 +60,30 @@ impl SlotState {
     }
 }
 
+/// What else is said of the block at a location.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SlotFlag {
+    /// It was read ahead, and nobody has asked for it.
+    Prefetched,
+    /// A sweep of writeback has it, or what is to be written soon.
+    InSweep,
+    /// It is on its way to the origin.
+    InWriteback,
+    /// It is dirty, and nobody can have it any more.
+    Damaged,
+}
+
+impl SlotFlag {
+    const fn bit(self) -> u8 {
+        match self {
+            SlotFlag::Prefetched => PREFETCHED,
+            SlotFlag::InSweep => IN_SWEEP,
+            SlotFlag::InWriteback => IN_WRITEBACK,
+            SlotFlag::Damaged => DAMAGED,
+        }
+    }
+}
+
 /// The slots of all locations.
 #[derive(Debug)]
 pub(crate) struct Slots {
@@ -147,28 +171,12 @@ impl Slots {
         *meta = (*meta & !HITS_MASK) | (hits.min(HITS_MAX) << HITS_SHIFT);
     }
 
-    pub(crate) fn set_prefetched(&mut self, location: Location, prefetched: bool) {
-        set_bit(self.meta(location), PREFETCHED, prefetched);
+    pub(crate) fn raise(&mut self, location: Location, flag: SlotFlag) {
+        *self.meta(location) |= flag.bit();
     }
 
-    pub(crate) fn set_in_sweep(&mut self, location: Location, in_sweep: bool) {
-        set_bit(self.meta(location), IN_SWEEP, in_sweep);
-    }
-
-    pub(crate) fn set_in_writeback(&mut self, location: Location, in_writeback: bool) {
-        set_bit(self.meta(location), IN_WRITEBACK, in_writeback);
-    }
-
-    pub(crate) fn set_damaged(&mut self, location: Location, damaged: bool) {
-        set_bit(self.meta(location), DAMAGED, damaged);
-    }
-}
-
-fn set_bit(meta: &mut u8, bit: u8, on: bool) {
-    if on {
-        *meta |= bit;
-    } else {
-        *meta &= !bit;
+    pub(crate) fn lower(&mut self, location: Location, flag: SlotFlag) {
+        *self.meta(location) &= !flag.bit();
     }
 }
 
@@ -184,11 +192,11 @@ mod tests {
         let key = BlockKey::new(VolumeId::new(3), BlockIndex::new(0x12_3456_789a));
         slots.fill(place, key, Checksum::new(0xdead_beef), SlotState::Dirty);
         slots.set_hits(place, 9);
-        slots.set_prefetched(place, true);
-        slots.set_in_sweep(place, true);
-        slots.set_damaged(place, true);
+        slots.raise(place, SlotFlag::Prefetched);
+        slots.raise(place, SlotFlag::InSweep);
+        slots.raise(place, SlotFlag::Damaged);
         slots.set_state(place, SlotState::Unflushed);
-        slots.set_prefetched(place, false);
+        slots.lower(place, SlotFlag::Prefetched);
         assert_eq!(slots.key(place), key);
         assert_eq!(slots.checksum(place), Checksum::new(0xdead_beef));
         assert_eq!(slots.state(place), SlotState::Unflushed);

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::device::DeviceError;
 use crate::ids::RequestSlot;
 use crate::stats::Record;
 use crate::time::Instant;
@@ -25,12 +26,12 @@ impl Keeper {
     }
 
     /// What was on its way is there, or is not.
-    pub(crate) fn end(&mut self, is_kept: bool) {
+    pub(crate) fn end(&mut self, result: Result<(), DeviceError>) {
         let told = self.in_flight.take();
-        if is_kept {
+        if result.is_ok() {
             self.keeps = told;
         }
-        self.has_failed = !is_kept;
+        self.has_failed = result.is_err();
     }
 }
 

@@ -69,19 +69,15 @@ pub(crate) fn submit_due(state: &mut State) {
     }
 }
 
-/// What becomes of a block that the origin's flush was to make clean. A full journal takes no *clean* record: after a
+/// A block that the origin's flush was to make clean becomes clean, or dirty again. A full journal takes no *clean* record: after a
 /// crash the block is written to the origin once more, which does no harm.
-fn settle_block(state: &mut State, copy: BlockCopy, is_flushed: bool) {
+fn settle_block(state: &mut State, copy: BlockCopy, state_now: SlotState) {
     let BlockCopy { key, location, .. } = copy;
     if !state.cache.is_alive(copy) || state.cache.slots().state(location) != SlotState::Unflushed {
         return;
     }
-    if !is_flushed {
-        state.cache.set_state(location, SlotState::Dirty);
-        return;
-    }
-    state.cache.set_state(location, SlotState::Clean);
-    if state.journal.has_room() {
+    state.cache.set_state(location, state_now);
+    if state_now == SlotState::Clean && state.journal.has_room() {
         state.record(Fact::Clean(key));
     }
 }
@@ -95,8 +91,10 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
         Err(_) => found.flush.fail(now),
     };
     found.counters.origin_errors += u64::from(result.is_err());
+    let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
+    let state_now = if is_flushed { SlotState::Clean } else { SlotState::Dirty };
     for copy in blocks {
-        settle_block(state, copy, result.is_ok() || mutant!(OriginFlushErrorIgnored));
+        settle_block(state, copy, state_now);
     }
     for waiter in waiters {
         state.release_with(waiter, result.map_err(|_| Errno::Io));

@@ -52,32 +52,41 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     }
     let first = state.cache.geometry().first_location(batch.segment).plus(batch.start + 1);
     let mut passed_on = Vec::new();
-    let mut heirs = Vec::new();
-    let mut is_lost = false;
+    let mut heirs = Heirs::default();
     for (location, entry) in (0..).map(|offset| first.plus(offset)).zip(&batch.entries) {
         let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else {
             let heir = state.pass_on_older(location, entry.older);
             // What superseded it landed already, but nothing says that it would survive a power cut.
-            is_lost |= heir.is_none() && entry.page.is_none() && batch.durability == Durability::Durable;
-            heirs.extend(heir);
+            heirs.is_lost |=
+                heir.is_none() && entry.page.is_none() && batch.durability == Durability::Durable;
+            heirs.batches.extend(heir);
             continue;
         };
         if append_again(state, batch, entry, location) {
             passed_on.extend(entry.page);
         } else {
             lose(state, key, entry);
-            is_lost |= entry.page.is_none();
+            heirs.is_lost |= entry.page.is_none();
         }
     }
-    heirs.dedup();
-    batch.waiters.iter().for_each(|waiter| wait_again(state, *waiter, batch, &heirs, is_lost));
+    heirs.batches.dedup();
+    batch.waiters.iter().for_each(|waiter| wait_again(state, *waiter, batch, &heirs));
     passed_on
 }
 
+/// What has the blocks of a batch that did not land.
+#[derive(Debug, Default)]
+struct Heirs {
+    /// The batches of what superseded some of them.
+    batches: Vec<BatchSlot>,
+    /// Some are nowhere in the log any more.
+    is_lost: bool,
+}
+
 /// A write waits for what was appended again, and for what superseded its blocks.
-fn wait_again(state: &mut State, waiter: RequestSlot, batch: &Batch, heirs: &[BatchSlot], is_lost: bool) {
-    let mut must_start_again = is_lost;
-    for heir in heirs {
+fn wait_again(state: &mut State, waiter: RequestSlot, batch: &Batch, heirs: &Heirs) {
+    let mut must_start_again = heirs.is_lost;
+    for heir in &heirs.batches {
         must_start_again |= !state.log.wait_for(*heir, waiter, batch.durability);
         state.hold(waiter);
     }

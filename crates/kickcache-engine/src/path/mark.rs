@@ -102,13 +102,13 @@ fn release(state: &mut State) {
 /// A mark was written, or not.
 pub(crate) fn on_written(state: &mut State, copy: u8, result: Result<(), DeviceError>) {
     state.counters.errors += u64::from(result.is_err());
-    state.marking.copies[usize::from(copy)].end(result.is_ok());
+    state.marking.copies[usize::from(copy)].end(result);
     go_on(state);
 }
 
 /// The host has taken note, or has not.
 pub(crate) fn on_noted(state: &mut State, result: Result<(), DeviceError>) {
-    state.marking.host.end(result.is_ok());
+    state.marking.host.end(result);
     go_on(state);
 }
 

@@ -21,7 +21,8 @@ use crate::queue::Queue;
 use crate::request::{Errno, Operation, ReadFrom};
 use crate::state::State;
 use crate::units::{
-    BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SECTOR_SIZE, VolumeId,
+    BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, Location, PageIndex, SECTOR_SIZE,
+    VolumeId,
 };
 
 const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
@@ -268,7 +269,7 @@ pub(crate) fn on_hit(
             // One block of many that cannot be read is no error of the others.
             submit_run(state, slot, key, place, 1);
         } else {
-            heal(state, slot, (key, place), block_extent(key.block()), read.is_some());
+            heal(state, slot, (key, place), block_extent(key.block()), fault_of(read));
         }
     }
     state.leave_segment(location);
@@ -292,16 +293,36 @@ pub(crate) fn on_hit_part(
         state.pool.release(page);
     } else {
         state.pool.release(page);
-        heal(state, slot, (key, location), part, read.is_some());
+        heal(state, slot, (key, location), part, fault_of(read));
     }
     state.leave_segment(location);
     state.release(slot);
 }
 
+/// What is wrong with a block that was read from the cache device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CacheFault {
+    /// The device answered with an error.
+    Unreadable,
+    /// It gave other bytes than those that were written.
+    OtherBytes,
+}
+
+/// Of a read that gave a wrong checksum, or none.
+fn fault_of(read: Option<Checksum>) -> CacheFault {
+    if read.is_some() { CacheFault::OtherBytes } else { CacheFault::Unreadable }
+}
+
 /// A block could not be read from the cache device, or not as it was written (I-8). A device that answers with an error
 /// may do better the next time; other bytes than those that were written will not become the right ones.
 #[cold]
-fn heal(state: &mut State, slot: RequestSlot, block: (BlockKey, Location), part: ByteExtent, was_read: bool) {
+fn heal(
+    state: &mut State,
+    slot: RequestSlot,
+    block: (BlockKey, Location),
+    part: ByteExtent,
+    fault: CacheFault,
+) {
     let (key, location) = block;
     if !state.cache.is_current(key, location) {
         serve(state, slot, part);
@@ -309,10 +330,11 @@ fn heal(state: &mut State, slot: RequestSlot, block: (BlockKey, Location), part:
     }
     match state.cache.slots().state(location) {
         SlotState::Dirty if !mutant!(DamagedDirtyFromOrigin) => {
-            if was_read {
-                state.mark_damaged(key, location);
-            } else {
-                state.on_unreadable(state.cache.copy_at(key, location));
+            match fault {
+                CacheFault::OtherBytes => state.mark_damaged(key, location),
+                CacheFault::Unreadable => {
+                    state.on_unreadable(state.cache.copy_at(key, location));
+                }
             }
             state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
         }
@@ -360,7 +382,8 @@ fn serve_miss(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: Byte
     let counters = &mut state.volume_mut(volume).counters;
     counters.miss_blocks += count;
     let is_promote = matches!(state.requests.get(slot).operation, Operation::Promote);
-    let keep = choose(state, volume, part, is_promote);
+    let wish = if is_promote { Wish::Promote } else { Wish::Read };
+    let keep = choose(state, volume, part, wish);
     if keep == Keep::Nothing {
         state.volume_mut(volume).counters.bypass_blocks += count;
     }
@@ -395,8 +418,17 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
     Some(end)
 }
 
+/// What a client wants of a miss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wish {
+    Read,
+    /// That it is cached.
+    Promote,
+}
+
 /// Whether a miss is promoted, and to which queue; what a client asks to be promoted is no stream.
-fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, is_asked_for: bool) -> Keep {
+fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> Keep {
+    let is_asked_for = wish == Wish::Promote;
     let is_behind = !is_asked_for && state.is_cache_behind(volume, part.length);
     let found = state.volume_mut(volume);
     let settings = found.settings;

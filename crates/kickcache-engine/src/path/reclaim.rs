@@ -229,7 +229,8 @@ pub(crate) fn on_read(
         if result.is_err() {
             on_unreadable(state, location, pages.len());
         } else {
-            leave_behind(state, location, is_right);
+            let next = if is_right { NextRead::MayEndWell } else { NextRead::WillNot };
+            leave_behind(state, location, next);
         }
     }
     let segment = state.cache.segment_of(first);
@@ -285,18 +286,26 @@ fn on_unreadable(state: &mut State, location: Location, count: usize) {
             state.reclaim.rest_until = Some(state.now.plus(REST));
         }
     }
-    leave_behind(state, location, true);
+    leave_behind(state, location, NextRead::MayEndWell);
+}
+
+/// What is known of the next read of a block that could not be carried on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum NextRead {
+    MayEndWell,
+    /// Other bytes than those that were written will not become the right ones.
+    WillNot,
 }
 
 /// A block could not be carried on: a clean one is forgotten, one that must be kept keeps its segment.
-fn leave_behind(state: &mut State, location: Location, may_be_read: bool) {
+fn leave_behind(state: &mut State, location: Location, next: NextRead) {
     let slots = state.cache.slots();
     let (slot_state, key) = (slots.state(location), slots.key(location));
     match slot_state {
         SlotState::Dead => {}
         SlotState::Clean => state.forget(key),
         SlotState::Unflushed => state.reclaim.postponed.push(location),
-        SlotState::Dirty if may_be_read => state.reclaim.postponed.push(location),
+        SlotState::Dirty if next == NextRead::MayEndWell => state.reclaim.postponed.push(location),
         SlotState::Dirty => state.mark_damaged(key, location),
     }
 }

@@ -215,7 +215,7 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
     };
     let Some(location) = state.append(key, new) else { return false };
     if route == Route::LogThrough {
-        state.cache.set_in_sweep(location, true);
+        state.cache.enter_sweep(location);
     }
     let copy = state.cache.copy_at(key, location);
     state.volume_mut(key.volume()).counters.logged_blocks += 1;
@@ -433,7 +433,7 @@ fn start_again(state: &mut State, slot: RequestSlot) {
     writing.remember_own();
     let was_through = writing.route == Route::LogThrough;
     state.through_writes -= u32::from(was_through);
-    settle_blocks(state, slot, false);
+    settle_blocks(state, slot, AtOrigin::NotWritten);
     if let Some(ticket) = ticket {
         let volume = state.requests.get(slot).volume;
         state.release_ticket(volume, ticket);
@@ -472,7 +472,7 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
     let writing = state.requests.get_mut(slot).writing();
     let ticket = writing.ticket.take().expect("the write holds its place");
     state.release_ticket(volume, ticket);
-    settle_blocks(state, slot, result.is_ok());
+    settle_blocks(state, slot, AtOrigin::of(&result));
     if route == Route::Through {
         if result.is_ok() {
             let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
@@ -489,7 +489,7 @@ fn begin_undoing(state: &mut State, slot: RequestSlot) {
     let writing = state.requests.get_mut(slot).writing();
     writing.remember_own();
     writing.step = Step::Undoing;
-    settle_blocks(state, slot, false);
+    settle_blocks(state, slot, AtOrigin::NotWritten);
     undo(state, slot);
 }
 
@@ -533,14 +533,27 @@ const fn errno_of(error: DeviceError) -> Errno {
     }
 }
 
+/// Whether the origin's part of a write through the log was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AtOrigin {
+    Written,
+    NotWritten,
+}
+
+impl AtOrigin {
+    const fn of<E>(result: &Result<(), E>) -> AtOrigin {
+        if result.is_ok() { AtOrigin::Written } else { AtOrigin::NotWritten }
+    }
+}
+
 /// The blocks of a write through the log: the origin holds them now, or writeback will try again.
-fn settle_blocks(state: &mut State, slot: RequestSlot, is_written: bool) {
+fn settle_blocks(state: &mut State, slot: RequestSlot, at_origin: AtOrigin) {
     let written = core::mem::take(&mut state.requests.get_mut(slot).writing().written);
     for Written { copy, .. } in written {
         let BlockCopy { key, location, .. } = copy;
         if state.cache.is_alive(copy) && state.cache.slots().state(location) == SlotState::Dirty {
-            state.cache.set_in_sweep(location, false);
-            if is_written {
+            state.cache.leave_sweep(location);
+            if at_origin == AtOrigin::Written {
                 state.cache.set_state(location, SlotState::Unflushed);
                 state.await_flush(key, location);
             }

@@ -89,7 +89,7 @@ fn start_one(state: &mut State, volume: VolumeId) -> bool {
     }
     let Some(first) = first else { return false };
     let Some(pages) = state.pool.take_for(volume, BLOCKS_MAX, Share::All) else {
-        state.cache.set_in_sweep(first.location, false);
+        state.cache.leave_sweep(first.location);
         return false;
     };
     let blocks = merge_neighbours(state, volume, first);
@@ -120,7 +120,7 @@ fn next_dirty(state: &mut State, volume: VolumeId) -> Option<BlockCopy> {
             return Some(copy);
         }
         if state.cache.is_alive(copy) && !state.cache.slots().is_in_writeback(copy.location) {
-            state.cache.set_in_sweep(copy.location, false);
+            state.cache.leave_sweep(copy.location);
         }
     }
     None
@@ -166,8 +166,8 @@ fn merge_neighbours(state: &mut State, volume: VolumeId, first: BlockCopy) -> Ve
     }
     blocks.truncate(length);
     for copy in &blocks {
-        state.cache.set_in_sweep(copy.location, true);
-        state.cache.set_in_writeback(copy.location, true);
+        state.cache.enter_sweep(copy.location);
+        state.cache.begin_writeback(copy.location);
     }
     blocks
 }
@@ -191,7 +191,7 @@ fn gather(state: &mut State, volume: VolumeId) {
         for location in dirty {
             if state.is_durable(location) || mutant!(WritebackOfVolatileCopy) {
                 found.push(state.cache.copy_at(state.cache.slots().key(location), location));
-                state.cache.set_in_sweep(location, true);
+                state.cache.enter_sweep(location);
             } else {
                 waits_for_flush = true;
             }
@@ -370,8 +370,8 @@ fn finish(state: &mut State, slot: WritebackSlot) {
     for copy in
         writeback.blocks.iter().filter(|copy| state.cache.is_alive(**copy)).copied().collect::<Vec<_>>()
     {
-        state.cache.set_in_sweep(copy.location, false);
-        state.cache.set_in_writeback(copy.location, false);
+        state.cache.leave_sweep(copy.location);
+        state.cache.end_writeback(copy.location);
     }
     if !mutant!(PagesLeaked) {
         writeback.pages.iter().for_each(|page| state.pool.release(*page));

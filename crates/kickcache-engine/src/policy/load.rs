@@ -70,14 +70,15 @@ impl Load {
         self.requests = self.requests.saturating_sub(1);
         self.work += work;
         self.ended += 1;
-        let is_first = self.ended == FIRST_COUNT && self.pace == 0;
-        if self.time >= WINDOW || is_first {
-            self.measure(is_first);
+        if self.ended == FIRST_COUNT && self.pace == 0 {
+            self.note_pace();
+        } else if self.time >= WINDOW {
+            self.end_window();
         }
     }
 
     #[cold]
-    fn measure(&mut self, is_first: bool) {
+    fn note_pace(&mut self) -> u64 {
         let pace = (self.time.saturating_mul(SCALE) / self.work.max(1)).max(1);
         // A device that has little to do seems slow: what it could do before counts for a while.
         self.pace = match self.pace {
@@ -85,9 +86,12 @@ impl Load {
             known if pace < known => (known + pace) / 2,
             known => known + (pace - known) / 8,
         };
-        if is_first {
-            return;
-        }
+        pace
+    }
+
+    #[cold]
+    fn end_window(&mut self) {
+        let pace = self.note_pace();
         let level = (self.area / self.time).max(1).ilog2() as usize;
         self.level = level.min(LEVELS - 1);
         let known = &mut self.levels[self.level];

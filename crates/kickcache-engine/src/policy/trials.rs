@@ -72,6 +72,13 @@ pub(crate) struct Ended {
     rate: Option<Rate>,
 }
 
+/// Whether a trial may begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TrialRule {
+    Allowed,
+    Forbidden,
+}
+
 /// Whether the origin helps, and how that is found out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Trials {
@@ -143,15 +150,15 @@ impl Trials {
 
     /// The next span begins: a trial if it may be one and enough requests were saved for it.
     /// After a change nothing counts until a backlog of so many nanoseconds is done.
-    pub(crate) fn begin_span(&mut self, span: Ended, backlog: u64, may_try: bool) {
+    pub(crate) fn begin_span(&mut self, span: Ended, backlog: u64, trial: TrialRule) {
         let was_on = self.is_on();
-        self.decide(&span, may_try);
+        self.decide(&span, trial);
         let lead = if self.is_on() == was_on { 0 } else { backlog.min(GAP) };
         (self.since, self.before) = (span.now.plus(Duration::from_nanos(lead)), span.served);
         self.asked = span.served.requests;
     }
 
-    fn decide(&mut self, span: &Ended, may_try: bool) {
+    fn decide(&mut self, span: &Ended, trial: TrialRule) {
         let requests = span.served.requests;
         self.spent = self.spent.max((requests / PART).saturating_sub(SAVED_MAX));
         let Some(rate) = span.rate else { return };
@@ -166,7 +173,7 @@ impl Trials {
         // With the origin there may be twice as many.
         let needed = (2 * rate.served.requests).clamp(1, SAVED_MAX);
         let is_due = !self.is_proven || self.spans >= SPANS;
-        self.is_trial = may_try && is_steady && is_due && self.saved(requests) >= needed;
+        self.is_trial = trial == TrialRule::Allowed && is_steady && is_due && self.saved(requests) >= needed;
     }
 
     fn judge(&mut self, rate: &Rate) {

@@ -9,7 +9,7 @@ use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
 use crate::policy::load::Load;
 use crate::policy::origin_load::OriginLoad;
-use crate::policy::trials::{Served, Trials};
+use crate::policy::trials::{Served, TrialRule, Trials};
 use crate::time::Instant;
 use crate::units::ByteExtent;
 
@@ -164,7 +164,9 @@ impl Offload {
         };
         (self.suits_reads, self.suits_writes) = (suits(&self.reads), suits(&self.writes));
         let suits = self.suits_reads || self.suits_writes;
-        self.trials.begin_span(span, backlog, suits && self.cache.is_at_its_limit());
+        let may_try = suits && self.cache.is_at_its_limit();
+        let trial = if may_try { TrialRule::Allowed } else { TrialRule::Forbidden };
+        self.trials.begin_span(span, backlog, trial);
     }
 }
 
