@@ -35,6 +35,15 @@ pub struct Oracle {
     distrusted: BTreeSet<VolumeId>,
 }
 
+/// What a volume holds at first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FirstContent {
+    /// Bytes of the volume.
+    pub size: u64,
+    /// Of each 64 KiB, whether it holds data.
+    pub filled: Vec<bool>,
+}
+
 /// A write that has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StartedWrite {
@@ -45,10 +54,10 @@ pub struct StartedWrite {
 }
 
 impl Oracle {
-    /// The oracle of volumes of these sizes; `filled` says of each 64 KiB whether it holds data.
-    pub fn new(volumes: Vec<(u64, Vec<bool>)>) -> Oracle {
+    /// The oracle of volumes that hold this at first.
+    pub fn new(volumes: Vec<FirstContent>) -> Oracle {
         let book = Book::new(volumes.len());
-        let shadow = |(number, (size, filled)): (usize, (u64, Vec<bool>))| {
+        let shadow = |(number, FirstContent { size, filled }): (usize, FirstContent)| {
             Shadow::new(VolumeId::new(u8::try_from(number).expect("few volumes")), size, filled)
         };
         let shadows = volumes.into_iter().enumerate().map(shadow).collect();

@@ -5,7 +5,7 @@ use crate::oracle::cells::CHUNK;
 const VOLUME: VolumeId = VolumeId::new(0);
 
 fn oracle() -> Oracle {
-    Oracle::new(vec![(CHUNK, vec![false])])
+    Oracle::new(vec![FirstContent { size: CHUNK, filled: vec![false] }])
 }
 
 fn at(start: u64, length: u64) -> ByteExtent {

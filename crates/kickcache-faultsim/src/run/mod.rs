@@ -16,7 +16,7 @@ use crate::device::SimulatedDevice;
 use crate::host::{Devices, Host, Surroundings};
 use crate::oracle::book::Tick;
 use crate::oracle::write_content::WriteContent;
-use crate::oracle::{Crash, Oracle};
+use crate::oracle::{Crash, FirstContent, Oracle};
 use crate::payload::Payload;
 use crate::plan::Plan;
 use crate::plan::faults::Trouble;
@@ -131,7 +131,9 @@ impl Simulation {
         let hot: Vec<u64> = plan.origin_sizes.iter().map(|size| random.below(size / 4096)).collect();
         let clients = (0..plan.clients).map(|_| Client::new(&plan, &hot, random.split())).collect();
         let cache = cache_device(&plan, &mut content);
-        let mut oracle = Oracle::new(plan.origin_sizes.iter().copied().zip(filled).collect());
+        let contents = plan.origin_sizes.iter().zip(filled);
+        let mut oracle =
+            Oracle::new(contents.map(|(size, filled)| FirstContent { size: *size, filled }).collect());
         if plan.faults.any() {
             oracle.be_lenient();
         }

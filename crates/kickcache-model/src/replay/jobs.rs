@@ -19,7 +19,7 @@ struct InFlight {
 
 /// One client.
 #[derive(Debug)]
-struct Job {
+struct ClientState {
     /// When its places in the queue become free, ascending.
     free: VecDeque<Instant>,
     /// Places that wait, and until when; without a time, for other jobs.
@@ -33,7 +33,7 @@ struct Job {
     result: JobResult,
 }
 
-impl Job {
+impl ClientState {
     fn next_event(&self) -> Option<Instant> {
         let wake = self.wake.filter(|_| self.parked > 0);
         earlier(self.free.front().copied(), wake)
@@ -47,7 +47,7 @@ impl Job {
 /// All clients. Times are those of the run: it starts at zero.
 pub(crate) struct Jobs<'a> {
     workload: &'a mut dyn Workload,
-    jobs: Vec<Job>,
+    jobs: Vec<ClientState>,
     in_flight: Vec<Option<InFlight>>,
     unused: Vec<u32>,
     cost: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Jobs<'a> {
 impl<'a> Jobs<'a> {
     /// Jobs that begin at the zero of the run; each access costs `cost` of its job's processor.
     pub(crate) fn new(workload: &'a mut dyn Workload, cost: Duration) -> Jobs<'a> {
-        let new_job = |shape: &crate::workload::JobShape| Job {
+        let new_job = |shape: &crate::workload::JobShape| ClientState {
             free: (0..shape.depth)
                 .map(|place| Instant::from_nanos(u64::from(place) * cost.as_nanos()))
                 .collect(),
@@ -76,12 +76,12 @@ impl<'a> Jobs<'a> {
 
     /// When a job can begin an access.
     pub(crate) fn next_event(&self) -> Option<Instant> {
-        self.jobs.iter().filter_map(Job::next_event).min()
+        self.jobs.iter().filter_map(ClientState::next_event).min()
     }
 
     /// Whether all jobs have finished and nothing is in flight.
     pub(crate) fn have_ended(&self) -> bool {
-        self.jobs.iter().all(Job::has_ended)
+        self.jobs.iter().all(ClientState::has_ended)
     }
 
     /// The access that a job begins by now, if any does.

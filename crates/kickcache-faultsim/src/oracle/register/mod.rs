@@ -191,7 +191,7 @@ impl Register {
                     result
                 }
             }
-            Some(_) => self.read_ambiguous(in_base, seen, book),
+            Some(_) => self.read_ambiguous(seen, book),
         };
         result.map_err(|wrong| self.blame(seen, wrong, book))
     }
@@ -278,14 +278,14 @@ impl Register {
     }
 
     /// Zeroes that several writes may have stored: one of them must explain the read.
-    fn read_ambiguous(&mut self, base: bool, seen: Seen, book: &Book) -> Result<(), Wrong> {
+    fn read_ambiguous(&mut self, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let mut result = Err(Wrong::Unknown);
         for index in 0..self.entries.len() {
             if self.entries[index].value() == seen.version {
                 result = result.or_else(|_| self.clone().read_entry(index, seen, book));
             }
         }
-        if base {
+        if self.base.contains(&seen.version) {
             result = result.or_else(|_| self.clone().read_base(seen));
         }
         if self.may_be_older(seen) {

@@ -146,11 +146,11 @@ impl DiskParameters {
 
 /// What the medium is working on.
 #[derive(Clone, Copy, Debug)]
-struct Job {
+struct MediumWork {
     until: Instant,
     offset: u64,
     length: u64,
-    /// The command that ends with the job; a destage has none.
+    /// The command that ends with the work; a destage has none.
     command: Option<ModelRequest>,
 }
 
@@ -178,7 +178,7 @@ pub struct Disk {
     /// When the medium last became idle, and whether it reads ahead since then.
     idle_since: Instant,
     reads_ahead: bool,
-    job: Option<Job>,
+    work: Option<MediumWork>,
     queue: VecDeque<ModelRequest>,
     /// Start and end of what the read cache holds, the most recently used first.
     segments: VecDeque<(u64, u64)>,
@@ -200,7 +200,7 @@ impl Disk {
             head: 0,
             idle_since: Instant::ZERO,
             reads_ahead: false,
-            job: None,
+            work: None,
             queue: VecDeque::new(),
             segments: VecDeque::new(),
             dirty: BTreeMap::new(),
@@ -214,7 +214,7 @@ impl Disk {
 
     /// Whether no command waits for the medium.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.job.is_none_or(|job| job.command.is_none())
+        self.queue.is_empty() && self.work.is_none_or(|work| work.command.is_none())
     }
 
     /// The byte offset behind the last command of the medium, where the head is.
@@ -223,32 +223,32 @@ impl Disk {
     }
 
     fn advance(&mut self, now: Instant) {
-        while let Some(job) = self.job.filter(|job| job.until <= now) {
-            self.finish(job);
-            self.start(job.until);
+        while let Some(work) = self.work.filter(|work| work.until <= now) {
+            self.finish(work);
+            self.start(work.until);
         }
     }
 
-    fn finish(&mut self, job: Job) {
-        self.job = None;
-        self.head = job.offset + job.length;
-        self.idle_since = job.until;
+    fn finish(&mut self, work: MediumWork) {
+        self.work = None;
+        self.head = work.offset + work.length;
+        self.idle_since = work.until;
         self.reads_ahead = false;
-        if let Some(command) = job.command {
-            self.endings.push(job.until, command.token);
+        if let Some(command) = work.command {
+            self.endings.push(work.until, command.token);
             if command.operation == ModelOperation::Read {
                 self.remember(command.offset, command.offset + command.length);
                 self.reads_ahead = true;
             }
         }
-        self.admit_stalled(job.until);
-        self.finish_flushes(job.until);
+        self.admit_stalled(work.until);
+        self.finish_flushes(work.until);
     }
 
     fn finish_flushes(&mut self, now: Instant) {
         while let Some(flush) = self.flushes.front().copied() {
             let waits = self.dirty.values().any(|dirty| dirty.order <= flush.order)
-                || self.job.is_some_and(|job| job.command.is_none());
+                || self.work.is_some_and(|work| work.command.is_none());
             if waits {
                 return;
             }
@@ -257,9 +257,9 @@ impl Disk {
         }
     }
 
-    /// Chooses the medium's next job.
+    /// Chooses the medium's next work.
     fn start(&mut self, now: Instant) {
-        if self.job.is_some() {
+        if self.work.is_some() {
             return;
         }
         let crowded = self.dirty_bytes > self.parameters.write_cache_bytes / 2;
@@ -306,7 +306,7 @@ impl Disk {
         let command = self.queue.remove(index).expect("the index was just found");
         self.begin(
             now,
-            Job { until: now, offset: command.offset, length: command.length, command: Some(command) },
+            MediumWork { until: now, offset: command.offset, length: command.length, command: Some(command) },
         );
     }
 
@@ -320,16 +320,16 @@ impl Disk {
                 break;
             }
         }
-        self.begin(now, Job { until: now, offset, length: end - offset, command: None });
+        self.begin(now, MediumWork { until: now, offset, length: end - offset, command: None });
     }
 
-    fn begin(&mut self, now: Instant, mut job: Job) {
-        let streaming = job.offset == self.head && now == self.idle_since;
+    fn begin(&mut self, now: Instant, mut work: MediumWork) {
+        let streaming = work.offset == self.head && now == self.idle_since;
         let overhead =
-            if streaming { 0.0 } else { self.position(now, job.offset) + self.parameters.overhead };
-        job.until = now.plus(span(overhead + self.parameters.transfer(job.length)));
+            if streaming { 0.0 } else { self.position(now, work.offset) + self.parameters.overhead };
+        work.until = now.plus(span(overhead + self.parameters.transfer(work.length)));
         self.reads_ahead = false;
-        self.job = Some(job);
+        self.work = Some(work);
     }
 
     /// Puts what was read into the read cache.
@@ -346,7 +346,7 @@ impl Disk {
 
     /// Lets read-ahead fill the newest segment up to `now`.
     fn read_ahead(&mut self, now: Instant) {
-        if !self.reads_ahead || self.job.is_some() {
+        if !self.reads_ahead || self.work.is_some() {
             return;
         }
         let elapsed = micros(now) - micros(self.idle_since);
@@ -408,7 +408,7 @@ impl Disk {
     fn answer_time(&mut self) -> f64 {
         let (low, high) = self.parameters.hit;
         let wait = self.random.uniform(low, high);
-        if self.job.is_none() || !self.random.chance(self.parameters.blocked_permille) {
+        if self.work.is_none() || !self.random.chance(self.parameters.blocked_permille) {
             return wait;
         }
         let (low, high) = self.parameters.blocked;
@@ -464,7 +464,7 @@ impl DeviceModel for Disk {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        earlier(self.endings.next(), self.job.map(|job| job.until))
+        earlier(self.endings.next(), self.work.map(|work| work.until))
     }
 
     fn poll(&mut self, now: Instant) -> Option<u64> {

@@ -22,7 +22,8 @@ const GLANCE_EVERY: Duration = Duration::from_millis(100);
 /// # Errors
 /// If a connection or a request fails, wrong data comes, or the watch wants it to end.
 pub(crate) fn run(run: &Run<'_>, watch: Watch<'_>) -> anyhow::Result<Vec<JobMeasure>> {
-    let mut jobs = run.jobs.iter().map(|load| Job::connect(run, load)).collect::<Result<Vec<_>, _>>()?;
+    let mut jobs =
+        run.jobs.iter().map(|load| JobConnection::connect(run, load)).collect::<Result<Vec<_>, _>>()?;
     let start = Instant::now();
     for job in &mut jobs {
         job.begin(start)?;
@@ -40,11 +41,11 @@ pub(crate) fn run(run: &Run<'_>, watch: Watch<'_>) -> anyhow::Result<Vec<JobMeas
         }
         wait(&jobs)?;
     }
-    jobs.into_iter().map(Job::finish).collect()
+    jobs.into_iter().map(JobConnection::finish).collect()
 }
 
 /// Sleeps until a reply comes or the pause is over.
-fn wait(jobs: &[Job]) -> anyhow::Result<()> {
+fn wait(jobs: &[JobConnection]) -> anyhow::Result<()> {
     let mut sockets: Vec<PollFd<'_>> =
         jobs.iter().map(|job| PollFd::new(&job.receiver, PollFlags::IN)).collect();
     match poll(&mut sockets, Some(&PAUSE)) {
@@ -60,7 +61,7 @@ struct Request {
     sent: Instant,
 }
 
-struct Job {
+struct JobConnection {
     sender: Sender,
     receiver: Receiver,
     next_offset: Box<dyn FnMut() -> u64>,
@@ -70,12 +71,12 @@ struct Job {
     measure: JobMeasure,
 }
 
-impl Job {
-    fn connect(run: &Run<'_>, load: &JobLoad) -> anyhow::Result<Job> {
+impl JobConnection {
+    fn connect(run: &Run<'_>, load: &JobLoad) -> anyhow::Result<JobConnection> {
         let options = ConnectOptions { export: run.export.into(), ..ConnectOptions::default() };
         let (sender, receiver) =
             Client::connect_unix(run.socket, &options).context("the load cannot connect")?.split();
-        Ok(Job {
+        Ok(JobConnection {
             sender,
             receiver,
             next_offset: Box::new(load.offsets()),

@@ -138,11 +138,11 @@ fn job_arguments(index: usize, job: &JobLoad) -> [String; 5] {
 
 #[derive(Deserialize)]
 struct Report {
-    jobs: Vec<Job>,
+    jobs: Vec<FioJob>,
 }
 
 #[derive(Deserialize)]
-struct Job {
+struct FioJob {
     error: i64,
     read: Read,
 }
@@ -168,7 +168,7 @@ fn read(report: &str, logs: &[String]) -> anyhow::Result<Vec<JobMeasure>> {
     report.jobs.iter().zip(logs).map(|(job, log)| read_job(job, log)).collect()
 }
 
-fn read_job(job: &Job, log: &str) -> anyhow::Result<JobMeasure> {
+fn read_job(job: &FioJob, log: &str) -> anyhow::Result<JobMeasure> {
     if job.error != 0 {
         anyhow::bail!("fio's reads failed with errno {}", job.error);
     }
