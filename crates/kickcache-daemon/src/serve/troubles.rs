@@ -19,6 +19,8 @@ pub(crate) struct Troubles {
     tallies: Vec<(Device, Tally)>,
     silent: Vec<(Device, Instant)>,
     look_at: Instant,
+    /// Whether devices completed something since the last look.
+    has_work: bool,
 }
 
 /// The errors of a device.
@@ -60,6 +62,7 @@ impl Troubles {
             tallies: Vec::new(),
             silent: Vec::new(),
             look_at: Instant::ZERO,
+            has_work: false,
         }
     }
 
@@ -87,11 +90,17 @@ impl Troubles {
         self.tallies.iter().find(|(known, _)| *known == device).map(|(_, tally)| *tally)
     }
 
+    /// A device completed something: there may be damage to tell of, also if nothing happens after it.
+    pub(crate) fn see_work(&mut self) {
+        self.has_work = true;
+    }
+
     /// Whether it is time to look; if so, not again for a while.
     pub(crate) fn begin_look(&mut self, now: Instant) -> bool {
         let is_due = now >= self.look_at;
         if is_due {
             self.look_at = now.plus(LOOK_EVERY);
+            self.has_work = false;
         }
         is_due
     }
@@ -115,7 +124,7 @@ impl Troubles {
 
     /// When to look, if nothing happens before.
     pub(crate) fn poll_timeout(&self, in_flight: usize) -> Option<Instant> {
-        let waits = in_flight > 0 || !self.silent.is_empty();
+        let waits = in_flight > 0 || self.has_work || !self.silent.is_empty();
         earlier(waits.then_some(self.look_at), self.limit.poll_timeout().map(|at| at.max(self.look_at)))
     }
 }
@@ -177,6 +186,11 @@ mod tests {
         let mut troubles = Troubles::new();
         assert!(troubles.begin_look(at(5)) && !troubles.begin_look(at(5)));
         assert_eq!((troubles.poll_timeout(0), troubles.poll_timeout(1)), (None, Some(at(6))));
+        // And once after the last work.
+        troubles.see_work();
+        assert_eq!(troubles.poll_timeout(0), Some(at(6)));
+        assert!(!troubles.begin_look(at(5)) && troubles.poll_timeout(0).is_some());
+        assert!(troubles.begin_look(at(6)) && troubles.poll_timeout(0).is_none());
         troubles.note(at(0), fault("read", 0, 5));
         troubles.note(at(0), fault("read", 0, 5));
         assert!(troubles.begin_look(at(60)));

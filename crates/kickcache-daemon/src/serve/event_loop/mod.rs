@@ -94,6 +94,7 @@ impl<E: CacheEngine> EventLoop<E> {
         } else {
             usize::MAX
         };
+        let turn = left;
         let mut moved = true;
         while std::mem::take(&mut moved) {
             while let Some(submission) = self.core.engine.poll_submission() {
@@ -110,6 +111,9 @@ impl<E: CacheEngine> EventLoop<E> {
                 left -= 1;
                 moved = true;
             }
+        }
+        if left < turn {
+            self.troubles.see_work();
         }
         if self.core.driver.has_faults() {
             self.take_faults(now);
