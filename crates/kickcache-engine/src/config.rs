@@ -32,7 +32,7 @@ pub const UNREADABLE_TRIES: u32 = 5;
 /// Reads that may fail while the log is read back, of a cache device of which only a spot is bad.
 pub const FAILED_READS_MAX: u32 = 256;
 /// Blocks of which a read failed that are remembered.
-pub const SUSPECTS_MAX: usize = 65_536;
+pub const DOUBTFUL_MAX: usize = 65_536;
 /// Damaged blocks that are named.
 pub const DAMAGED_NAMED_MAX: usize = 1_024;
 /// Segments that only reclaim may take, so that it can always carry blocks on and make room.

@@ -343,7 +343,7 @@ impl State {
             debug_assert!(found.state == SegmentState::Ready, "only ready segments are opened");
             found.state = SegmentState::Open;
             found.queue = block.queue;
-            found.tried = None;
+            found.used_since = None;
             self.cache.set_headers(segment, 0);
             self.agenda.push_back(Task::Reclaim);
         }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::cache::BlockCopy;
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::config::{DAMAGED_NAMED_MAX, SUSPECTS_MAX, UNREADABLE_TRIES};
+use crate::config::{DAMAGED_NAMED_MAX, DOUBTFUL_MAX, UNREADABLE_TRIES};
 use crate::device::{DeviceError, DeviceOperation};
 use crate::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
 use crate::inflight::purpose::Purpose;
@@ -90,34 +90,34 @@ impl State {
             return true;
         }
         let has_rested = |failures: &Failures| failures.count == 0 || self.now >= failures.last.plus(PAUSE);
-        self.unreadable.failing.is_none() && self.unreadable.suspects.get(&copy).is_none_or(has_rested)
+        self.unreadable.failing.is_none() && self.unreadable.doubtful.get(&copy).is_none_or(has_rested)
     }
 
     /// Whether a block must be read alone.
-    pub(crate) fn is_suspect(&self, copy: BlockCopy) -> bool {
-        !self.unreadable.suspects.is_empty() && self.unreadable.suspects.contains_key(&copy)
+    pub(crate) fn is_doubtful(&self, copy: BlockCopy) -> bool {
+        !self.unreadable.doubtful.is_empty() && self.unreadable.doubtful.contains_key(&copy)
     }
 
     /// A read of the block ended well.
-    pub(crate) fn clear_suspect(&mut self, copy: BlockCopy) {
-        if !self.unreadable.suspects.is_empty() {
-            self.unreadable.suspects.remove(&copy);
+    pub(crate) fn clear_doubt(&mut self, copy: BlockCopy) {
+        if !self.unreadable.doubtful.is_empty() {
+            self.unreadable.doubtful.remove(&copy);
         }
     }
 
     /// A block could not be read together with others: it is read alone from here on. `false` if it is one too many to be
     /// remembered.
-    pub(crate) fn suspect(&mut self, copy: BlockCopy) -> bool {
-        if mutant!(UnreadableTriedAtOnce) || !self.cache.is_alive(copy) || self.is_suspect(copy) {
+    pub(crate) fn doubt(&mut self, copy: BlockCopy) -> bool {
+        if mutant!(UnreadableTriedAtOnce) || !self.cache.is_alive(copy) || self.is_doubtful(copy) {
             return true;
         }
-        if self.unreadable.suspects.len() >= SUSPECTS_MAX {
+        if self.unreadable.doubtful.len() >= DOUBTFUL_MAX {
             let cache = &self.cache;
-            self.unreadable.suspects.retain(|copy, _| cache.is_alive(*copy));
+            self.unreadable.doubtful.retain(|copy, _| cache.is_alive(*copy));
         }
-        let has_room = self.unreadable.suspects.len() < SUSPECTS_MAX;
+        let has_room = self.unreadable.doubtful.len() < DOUBTFUL_MAX;
         if has_room {
-            self.unreadable.suspects.insert(copy, Failures::default());
+            self.unreadable.doubtful.insert(copy, Failures::default());
         }
         has_room
     }
@@ -125,11 +125,11 @@ impl State {
     /// A block could not be read alone: a dirty one that fails too often is damaged. `false` if it is one too many to be
     /// remembered.
     pub(crate) fn on_unreadable(&mut self, copy: BlockCopy) -> bool {
-        if !self.suspect(copy) {
+        if !self.doubt(copy) {
             return false;
         }
         let (now, answered) = (self.now, self.unreadable.answered);
-        let Some(failures) = self.unreadable.suspects.get_mut(&copy) else { return true };
+        let Some(failures) = self.unreadable.doubtful.get_mut(&copy) else { return true };
         if failures.count > 0 && now < failures.last.plus(PAUSE) {
             return true;
         }
@@ -141,7 +141,7 @@ impl State {
         let is_over = failures.count >= UNREADABLE_TRIES;
         self.unreadable.last_failure = now;
         if is_over && self.cache.slots().state(copy.location) == SlotState::Dirty {
-            self.unreadable.suspects.remove(&copy);
+            self.unreadable.doubtful.remove(&copy);
             self.mark_damaged(copy.key, copy.location);
             self.set_aside(copy.location);
         }

@@ -10,7 +10,7 @@ use crate::config::{RESERVED_SEGMENTS, VOLUME_COUNT_MAX};
 use crate::device::Device;
 use crate::inflight::jobs::Emptying;
 use crate::policy::retention::{Judgement, Reason, SEARCH_MAX, Verdict, Work};
-use crate::policy::trial::Asked;
+use crate::policy::shift::Asked;
 use crate::queue::Queue;
 use crate::state::State;
 use crate::task::Task;
@@ -28,10 +28,10 @@ impl State {
     pub(crate) fn choose_victim(&mut self) -> Option<(SegmentIndex, Reason)> {
         let (work, asked) = (work_so_far(self), asked_so_far(self));
         self.retention.observe(work, asked);
-        let yesterday = of_yesterday(self).map(|segment| (segment, Reason::Yesterday));
+        let candidate = stale_candidate(self).map(|segment| (segment, Reason::Stale));
         let dead = || mostly_dead(self).map(|segment| (segment, Reason::Dead));
         let stale = || stale_main(self).map(|segment| (segment, Reason::Turn));
-        if let Some(found) = yesterday.or_else(dead).or_else(stale) {
+        if let Some(found) = candidate.or_else(dead).or_else(stale) {
             return Some(found);
         }
         let segments = self.cache.segments();
@@ -94,14 +94,14 @@ fn asked_so_far(state: &State) -> Asked {
 }
 
 /// A segment that had time to show that somebody uses it, and did not.
-fn of_yesterday(state: &mut State) -> Option<SegmentIndex> {
-    begin_trial(state);
+fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
+    begin_shift(state);
     let capacity = state.retention.capacity();
-    while let Some(volume) = state.reclaim.trial.volume() {
+    while let Some(volume) = state.reclaim.shift.volume() {
         let asked = asked_of(state, volume)?;
-        let Some(segment) = state.reclaim.trial.take_suspect(asked, capacity) else { break };
+        let Some(segment) = state.reclaim.shift.take_candidate(asked, capacity) else { break };
         let found = state.cache.segments().get(segment);
-        let is_unused = found.tried.is_some_and(|used| state.reclaim.trial.is_of_yesterday(used, found.live));
+        let is_unused = found.used_since.is_some_and(|used| state.reclaim.shift.is_stale(used, found.live));
         let is_in_line = found.state == SegmentState::Sealed;
         if is_in_line && is_unused && belongs_to(state, segment, volume) && can_be_emptied(state, segment) {
             return Some(segment);
@@ -110,16 +110,16 @@ fn of_yesterday(state: &mut State) -> Option<SegmentIndex> {
     None
 }
 
-/// Puts all segments on trial, if that is wanted.
-fn begin_trial(state: &mut State) {
-    let Some((volume, before)) = state.reclaim.trial.take_wanted() else { return };
+/// Makes all segments candidates, if that is wanted.
+fn begin_shift(state: &mut State) {
+    let Some((volume, before)) = state.reclaim.shift.take_wanted() else { return };
     let Some(asked) = asked_of(state, volume) else { return };
     let queues = [Queue::Main, Queue::Probation].into_iter();
     let is_old = |segment: &SegmentIndex| state.cache.segments().get(*segment).last_sequence <= before;
     let all: VecDeque<_> =
         queues.flat_map(|queue| state.cache.segments().oldest_first(queue)).filter(is_old).collect();
-    all.iter().for_each(|segment| state.cache.segment_mut(*segment).tried = Some(0));
-    state.reclaim.trial.begin(volume, asked, all);
+    all.iter().for_each(|segment| state.cache.segment_mut(*segment).used_since = Some(0));
+    state.reclaim.shift.begin(volume, asked, all);
 }
 
 fn asked_of(state: &State, volume: VolumeId) -> Option<Asked> {

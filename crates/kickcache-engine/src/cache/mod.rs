@@ -54,8 +54,8 @@ pub(crate) struct BlockCopy {
 pub(crate) struct Touch {
     /// The first use of a prefetched block.
     pub(crate) is_first_of_prefetched: bool,
-    /// A block of a segment on trial.
-    pub(crate) is_on_trial: bool,
+    /// A block of a segment that is a candidate to be stale.
+    pub(crate) is_candidate: bool,
 }
 
 /// The books of one cache device.
@@ -302,9 +302,9 @@ impl Cache {
         if is_first_of_prefetched {
             self.slots.lower(location, SlotFlag::Prefetched);
         }
-        let tried = &mut self.segments.get_mut(self.geometry.segment_of(location)).tried;
-        *tried = tried.map(|hits| hits.saturating_add(1));
-        Touch { is_first_of_prefetched, is_on_trial: tried.is_some() }
+        let used_since = &mut self.segments.get_mut(self.geometry.segment_of(location)).used_since;
+        *used_since = used_since.map(|hits| hits.saturating_add(1));
+        Touch { is_first_of_prefetched, is_candidate: used_since.is_some() }
     }
 
     pub(crate) fn set_hits(&mut self, location: Location, hits: u8) {

@@ -50,8 +50,8 @@ pub(crate) struct Segment {
     pub(crate) readers: u32,
     /// The newest batch in it.
     pub(crate) last_sequence: Sequence,
-    /// Hits since the segment is on trial, if it is.
-    pub(crate) tried: Option<u32>,
+    /// Hits since the segment is a candidate to be stale, if it is.
+    pub(crate) used_since: Option<u32>,
     newer: u32,
     older: u32,
 }
@@ -92,7 +92,7 @@ impl Segments {
             headers: 0,
             readers: 0,
             last_sequence: Sequence::new(0),
-            tried: None,
+            used_since: None,
             newer: NONE,
             older: NONE,
         };

@@ -6,7 +6,7 @@ use crate::device::DeviceOperation;
 use crate::format::journal::SegmentImage;
 use crate::ids::RequestSlot;
 use crate::policy::retention::Reason;
-use crate::policy::trial::Trial;
+use crate::policy::shift::Shift;
 use crate::time::Instant;
 use crate::units::{BlockKey, Location, SegmentIndex, Sequence};
 
@@ -48,7 +48,7 @@ pub(crate) struct Reclaim {
     /// Reclaim goes on until the upper mark is reached.
     pub(crate) active: bool,
     /// Segments of main that must show that they are used.
-    pub(crate) trial: Trial,
+    pub(crate) shift: Shift,
 }
 
 /// Whether batches may follow a checkpoint.

@@ -33,8 +33,8 @@ pub(crate) struct Unreadable {
     pub(crate) probes: usize,
     pub(crate) is_probing: bool,
     /// Blocks of which a read failed, alone or with others: each is read alone.
-    pub(crate) suspects: BTreeMap<BlockCopy, Failures>,
-    /// The newest failed read of a suspect.
+    pub(crate) doubtful: BTreeMap<BlockCopy, Failures>,
+    /// The newest failed read of a doubtful block.
     pub(crate) last_failure: Instant,
     /// Damaged blocks, as many as are named.
     pub(crate) damaged: BTreeSet<BlockKey>,
@@ -43,7 +43,7 @@ pub(crate) struct Unreadable {
 impl Unreadable {
     /// Whether every block may be read as any other.
     pub(crate) fn is_empty(&self) -> bool {
-        self.failing.is_none() && self.suspects.is_empty()
+        self.failing.is_none() && self.doubtful.is_empty()
     }
 
     /// Until when the engine's own reads rest, if the cache device reads nothing.
@@ -51,9 +51,9 @@ impl Unreadable {
         self.failing.map(|failing| failing.probe_at)
     }
 
-    /// When all suspects may be tried again, if some have to wait.
+    /// When all doubtful blocks may be tried again, if some have to wait.
     pub(crate) fn retry_at(&self, now: Instant) -> Option<Instant> {
         let at = self.last_failure.plus(PAUSE);
-        (!self.suspects.is_empty() && at > now).then_some(at)
+        (!self.doubtful.is_empty() && at > now).then_some(at)
     }
 }

@@ -174,8 +174,8 @@ fn is_shared(state: &State, key: BlockKey, location: Location, run: ByteExtent) 
 
 fn touch(state: &mut State, volume: VolumeId, location: Location) {
     let touch = state.cache.touch(location);
-    if touch.is_on_trial {
-        state.reclaim.trial.on_old_hit(volume);
+    if touch.is_candidate {
+        state.reclaim.shift.on_old_hit(volume);
     }
     let volume = state.volume_mut(volume);
     volume.counters.hit_blocks += 1;
@@ -545,7 +545,7 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
     found.gate.on_miss(noted, asked, capacity);
     if let Some(before) = found.window.on_miss(missed) {
         found.gate.open(missed.newest, asked);
-        state.reclaim.trial.want(volume, before);
+        state.reclaim.shift.want(volume, before);
     }
 }
 

@@ -220,7 +220,7 @@ pub(crate) fn on_read(
         let read = result.ok().and_then(|data| data.checksums.get(offset as usize).copied());
         let is_right = read == Some(state.cache.slots().checksum(location));
         if is_right {
-            state.clear_suspect(state.cache.copy_at(state.cache.slots().key(location), location));
+            state.clear_doubt(state.cache.copy_at(state.cache.slots().key(location), location));
         }
         if is_right && reinsert(state, location, *page) {
             continue;
@@ -281,7 +281,7 @@ fn on_unreadable(state: &mut State, location: Location, count: usize) {
     let slots = state.cache.slots();
     let copy = state.cache.copy_at(slots.key(location), location);
     if slots.state(location).must_be_kept() {
-        let is_remembered = if count == 1 { state.on_unreadable(copy) } else { state.suspect(copy) };
+        let is_remembered = if count == 1 { state.on_unreadable(copy) } else { state.doubt(copy) };
         if !is_remembered {
             state.reclaim.rest_until = Some(state.now.plus(REST));
         }

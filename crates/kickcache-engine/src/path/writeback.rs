@@ -147,13 +147,13 @@ fn is_being_replaced(state: &State, key: BlockKey) -> bool {
 fn merge_neighbours(state: &mut State, volume: VolumeId, first: BlockCopy) -> Vec<BlockCopy> {
     let mut blocks = alloc::vec![first];
     let mut length = 1;
-    let most = if state.is_suspect(first) { 1 } else { BLOCKS_MAX as u64 };
+    let most = if state.is_doubtful(first) { 1 } else { BLOCKS_MAX as u64 };
     for offset in 1..most {
         let key = BlockKey::new(volume, first.key.block().plus(offset));
         let Some(location) = state.cache.find(key) else { break };
         let copy = state.cache.copy_at(key, location);
         let is_dirty = is_ripe(state, copy);
-        if state.is_suspect(copy) {
+        if state.is_doubtful(copy) {
             break;
         }
         if !(is_dirty || may_fill_gap(state, location)) || offset >= length as u64 + GAP_MAX {
@@ -276,7 +276,7 @@ pub(crate) fn on_read(
     for (offset, copy) in blocks.iter().enumerate() {
         let read = result.ok().and_then(|data| data.checksums.get(offset).copied());
         if read == Some(state.cache.slots().checksum(copy.location)) {
-            state.clear_suspect(*copy);
+            state.clear_doubt(*copy);
             continue;
         }
         state.writebacks.get_mut(slot).failed = true;
@@ -317,7 +317,7 @@ fn on_unreadable(state: &mut State, copy: BlockCopy, count: usize) -> bool {
         SlotState::Clean => state.forget(copy.key),
         SlotState::Dead => {}
         SlotState::Unflushed | SlotState::Dirty if count == 1 => return state.on_unreadable(copy),
-        SlotState::Unflushed | SlotState::Dirty => return state.suspect(copy),
+        SlotState::Unflushed | SlotState::Dirty => return state.doubt(copy),
     }
     true
 }

@@ -8,7 +8,7 @@
 
 use crate::config::Admission;
 use crate::policy::retention::Noted;
-use crate::policy::trial::Asked;
+use crate::policy::shift::Asked;
 use crate::units::Sequence;
 
 /// Newcomers that are judged together, as a part of the cache's capacity in blocks.

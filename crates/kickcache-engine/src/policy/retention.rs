@@ -4,7 +4,7 @@
 //! segments kept in place and dead-first cleaning are design R of the project's policy study (`ARCHITECTURE.md`).
 
 use crate::policy::ghost::Ghost;
-use crate::policy::trial::Asked;
+use crate::policy::shift::Asked;
 use crate::queue::Queue;
 use crate::units::BlockKey;
 
@@ -73,8 +73,8 @@ pub(crate) enum Reason {
     Turn,
     /// Much of it is dead: what lives is copied.
     Dead,
-    /// What it holds is of yesterday: nothing is copied that need not be.
-    Yesterday,
+    /// What it holds is stale: nothing is copied that need not be.
+    Stale,
     /// Clients wait, and nothing else gives them room: the same.
     Room,
 }
@@ -224,7 +224,7 @@ impl Retention {
     }
 
     /// Whether main's oldest segment, older than all of probation, has had its time without being used, though the
-    /// cache is used well: junk leaves first. `hot` of its `live` blocks have hits.
+    /// cache is used well: stale data leaves first. `hot` of its `live` blocks have hits.
     pub(crate) fn is_stale(&self, hot: u32, live: u32) -> bool {
         self.used.is_good && hot * 100 < live * STALE_PERCENT
     }
@@ -242,7 +242,7 @@ impl Retention {
             }
             (Reason::Turn, Queue::Main) if hits > 0 => Judgement::Reinsert(Queue::Main, hits - 1),
             (Reason::Dead, _) => Judgement::Reinsert(queue, hits),
-            (Reason::Turn | Reason::Yesterday | Reason::Room, _) => Judgement::Demote,
+            (Reason::Turn | Reason::Stale | Reason::Room, _) => Judgement::Demote,
         }
     }
 
@@ -265,8 +265,8 @@ impl Retention {
     pub(crate) fn carried_max(&self, reason: Reason, blocks: u32) -> u32 {
         let percent = match reason {
             Reason::Dead => 100,
-            Reason::Turn | Reason::Yesterday | Reason::Room if self.copies.are_many => CARRIED_PERCENT,
-            Reason::Turn | Reason::Yesterday | Reason::Room => CARRIED_PERCENT_MAX,
+            Reason::Turn | Reason::Stale | Reason::Room if self.copies.are_many => CARRIED_PERCENT,
+            Reason::Turn | Reason::Stale | Reason::Room => CARRIED_PERCENT_MAX,
         };
         blocks * percent / 100
     }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn junk_leaves_first_only_while_the_cache_is_used_well() {
+    fn stale_data_leaves_first_only_while_the_cache_is_used_well() {
         let mut retention = Retention::new(1_000);
         let asked = |hits, misses| Asked { hits, misses };
         retention.observe(Work::default(), asked(100, 200));
@@ -334,6 +334,6 @@ mod tests {
         assert_eq!(judge(Reason::Turn, Queue::Probation, 2), Judgement::Reinsert(Queue::Main, 0));
         assert_eq!(judge(Reason::Turn, Queue::Main, 2), Judgement::Reinsert(Queue::Main, 1));
         assert_eq!(judge(Reason::Turn, Queue::Probation, 1), Judgement::Demote);
-        assert_eq!(judge(Reason::Yesterday, Queue::Main, 3), Judgement::Demote);
+        assert_eq!(judge(Reason::Stale, Queue::Main, 3), Judgement::Demote);
     }
 }

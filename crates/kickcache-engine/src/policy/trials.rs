@@ -96,7 +96,7 @@ pub(crate) struct Trials {
     usual: Option<Rate>,
     /// When there was a backlog last.
     seen: Instant,
-    /// Requests that were spent on trials, or were saved too long.
+    /// Requests that were spent for trials, or were saved too long.
     spent: u64,
     /// Spans since the last trial.
     spans: u32,

@@ -1,7 +1,7 @@
 //! How much a miss reads: the fill window of a volume, between one block and 1 MiB.
 //!
 //! * It opens at once when a volume suddenly misses more than it used to, and misses what the cache never knew: what
-//!   is cached is of yesterday, and has to leave anyway.
+//!   is cached is stale, and has to leave anyway.
 //! * Else widening looks at the misses themselves: if the other half of the next larger window is cached already,
 //!   that window would have brought this block in, unless it was here and had to leave.
 //! * Narrowing looks at prefetched blocks that left without a hit; those from before the window opened do not count.

@@ -1,5 +1,5 @@
-//! What is of yesterday: when a volume suddenly asks for what the cache never knew, the segments of before are on
-//! trial. If new blocks soon serve the volume well and those of before do not, what nobody used leaves first.
+//! A shift of the working set: when a volume suddenly asks for what the cache never knew, the segments of before become
+//! candidates. If new blocks soon serve the volume well and those of before do not, what nobody used leaves first.
 //!
 //! A scan is a sudden change too, and so is a phase of a program that soon comes back to what it used before: hits
 //! prove that the new blocks are what the volume works with, misses prove nothing. Hits of before are not forgotten.
@@ -14,9 +14,9 @@ const USED_PERCENT: u32 = 1;
 const HITS_SHARE: u64 = 256;
 /// Hits for each miss that a proof takes.
 const HITS_FOR_A_MISS: u64 = 3;
-/// A proof takes that at most one in so many hits is one of a segment on trial.
+/// A proof takes that at most one in so many hits is one of a candidate.
 const NEW_FOR_AN_OLD: u64 = 16;
-/// Blocks asked for after which a trial without a proof ends, as a part of the cache's capacity.
+/// Blocks asked for after which a shift without a proof ends, as a part of the cache's capacity.
 const LENGTH_SHARE: u64 = 4;
 
 /// What a volume asked for so far, in blocks.
@@ -43,33 +43,33 @@ impl Asked {
 
 /// The policy's memory.
 #[derive(Debug, Default)]
-pub(crate) struct Trial {
+pub(crate) struct Shift {
     wanted: Option<(VolumeId, Sequence)>,
     /// Whose change it is.
     volume: Option<VolumeId>,
     since: Asked,
-    /// Hits of the volume in segments on trial.
+    /// Hits of the volume in candidates.
     old_hits: u64,
     /// What nobody used leaves, until none is left.
     is_proven: bool,
-    /// Segments on trial, those that leave first at the front.
-    suspects: VecDeque<SegmentIndex>,
+    /// Segments that may be stale, those that leave first at the front.
+    candidates: VecDeque<SegmentIndex>,
 }
 
-impl Trial {
+impl Shift {
     /// A volume suddenly asks for other blocks, and did not when `before` was the newest sequence number.
     pub(crate) fn want(&mut self, volume: VolumeId, before: Sequence) {
         self.wanted = Some((volume, before));
     }
 
-    /// The volume for which a trial of what was written up to a sequence number is to begin. What is proven ends first.
+    /// The volume for which a look at what was written up to a sequence number is to begin. What is proven ends first.
     pub(crate) fn take_wanted(&mut self) -> Option<(VolumeId, Sequence)> {
         self.wanted.take_if(|_| !self.is_proven)
     }
 
     /// Begins when the volume had asked for so much; the segments that leave first come first.
-    pub(crate) fn begin(&mut self, volume: VolumeId, asked: Asked, suspects: VecDeque<SegmentIndex>) {
-        (self.volume, self.since, self.suspects) = (Some(volume), asked, suspects);
+    pub(crate) fn begin(&mut self, volume: VolumeId, asked: Asked, candidates: VecDeque<SegmentIndex>) {
+        (self.volume, self.since, self.candidates) = (Some(volume), asked, candidates);
         (self.old_hits, self.is_proven) = (0, false);
     }
 
@@ -77,27 +77,27 @@ impl Trial {
         self.volume
     }
 
-    /// A volume used a block of a segment that was on trial when that began.
+    /// A volume used a block of a segment that was a candidate when that began.
     pub(crate) fn on_old_hit(&mut self, volume: VolumeId) {
         self.old_hits += u64::from(self.volume == Some(volume));
     }
 
-    /// The next segment on trial, once it is proven that new blocks serve the volume well.
-    pub(crate) fn take_suspect(&mut self, asked: Asked, capacity: u64) -> Option<SegmentIndex> {
+    /// The next candidate, once it is proven that new blocks serve the volume well.
+    pub(crate) fn take_candidate(&mut self, asked: Asked, capacity: u64) -> Option<SegmentIndex> {
         let Asked { hits, misses } = asked.since(self.since);
         self.is_proven |= hits >= capacity / HITS_SHARE
             && hits >= misses * HITS_FOR_A_MISS
             && self.old_hits * NEW_FOR_AN_OLD <= hits;
-        let suspect = if self.is_proven { self.suspects.pop_front() } else { None };
-        if suspect.is_none() && (self.is_proven || hits + misses > capacity / LENGTH_SHARE) {
+        let candidate = if self.is_proven { self.candidates.pop_front() } else { None };
+        if candidate.is_none() && (self.is_proven || hits + misses > capacity / LENGTH_SHARE) {
             (self.volume, self.is_proven) = (None, false);
-            self.suspects.clear();
+            self.candidates.clear();
         }
-        suspect
+        candidate
     }
 
-    /// Whether a segment that was on trial leaves: blocks of it were used so often since, so many of them live.
-    pub(crate) const fn is_of_yesterday(&self, used: u32, live: u32) -> bool {
+    /// Whether a candidate is stale, and leaves: blocks of it were used so often since, so many of them live.
+    pub(crate) const fn is_stale(&self, used: u32, live: u32) -> bool {
         used * 100 <= live * USED_PERCENT
     }
 }
@@ -106,39 +106,39 @@ impl Trial {
 mod tests {
     use super::*;
 
-    fn begun() -> Trial {
-        let mut trial = Trial::default();
+    fn begun() -> Shift {
+        let mut shift = Shift::default();
         let volume = VolumeId::new(0);
-        trial.want(volume, Sequence::new(9));
-        assert_eq!(trial.take_wanted(), Some((volume, Sequence::new(9))));
+        shift.want(volume, Sequence::new(9));
+        assert_eq!(shift.take_wanted(), Some((volume, Sequence::new(9))));
         let asked = Asked { hits: 1_000, misses: 1_000 };
-        trial.begin(volume, asked, [3, 4].map(SegmentIndex::new).into());
-        trial
+        shift.begin(volume, asked, [3, 4].map(SegmentIndex::new).into());
+        shift
     }
 
     #[test]
     fn hits_of_new_blocks_prove_that_old_ones_may_leave() {
-        let mut trial = begun();
-        assert_eq!(trial.take_suspect(Asked { hits: 1_099, misses: 1_020 }, 25_600), None);
+        let mut shift = begun();
+        assert_eq!(shift.take_candidate(Asked { hits: 1_099, misses: 1_020 }, 25_600), None);
         let proof = Asked { hits: 1_100, misses: 1_020 };
-        assert_eq!(trial.take_suspect(proof, 25_600), Some(SegmentIndex::new(3)));
-        assert!(trial.is_of_yesterday(1, 100) && !trial.is_of_yesterday(2, 100));
-        assert_eq!(trial.take_suspect(proof, 25_600), Some(SegmentIndex::new(4)));
-        assert_eq!((trial.take_suspect(proof, 25_600), trial.volume()), (None, None), "the trial is over");
+        assert_eq!(shift.take_candidate(proof, 25_600), Some(SegmentIndex::new(3)));
+        assert!(shift.is_stale(1, 100) && !shift.is_stale(2, 100));
+        assert_eq!(shift.take_candidate(proof, 25_600), Some(SegmentIndex::new(4)));
+        assert_eq!((shift.take_candidate(proof, 25_600), shift.volume()), (None, None), "the shift is over");
     }
 
     #[test]
     fn misses_prove_nothing() {
-        let mut trial = begun();
-        assert_eq!(trial.take_suspect(Asked { hits: 1_100, misses: 1_200 }, 25_600), None);
-        assert_eq!(trial.take_suspect(Asked { hits: 1_100, misses: 8_000 }, 25_600), None);
-        assert_eq!(trial.volume(), None, "the trial is over");
+        let mut shift = begun();
+        assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 1_200 }, 25_600), None);
+        assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 8_000 }, 25_600), None);
+        assert_eq!(shift.volume(), None, "the shift is over");
     }
 
     #[test]
     fn hits_of_old_blocks_prove_nothing() {
-        let mut trial = begun();
-        (0..10).for_each(|_| trial.on_old_hit(VolumeId::new(0)));
-        assert_eq!(trial.take_suspect(Asked { hits: 1_100, misses: 1_000 }, 25_600), None);
+        let mut shift = begun();
+        (0..10).for_each(|_| shift.on_old_hit(VolumeId::new(0)));
+        assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 1_000 }, 25_600), None);
     }
 }
