@@ -12,6 +12,7 @@ mod core;
 pub mod error;
 mod event_loop;
 mod frontend;
+pub mod known_origin;
 pub mod notes;
 pub mod older_copy;
 mod out_of_service;

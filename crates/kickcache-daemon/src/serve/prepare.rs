@@ -23,6 +23,7 @@ use crate::serve::config::{
 };
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener;
+use crate::serve::known_origin::check_no_origin;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::overtaken::{note_written_without, served_since};
@@ -97,6 +98,9 @@ impl Looked {
             }
             found => found?,
         };
+        if found.ours().is_none() {
+            check_no_origin(state, &config.path)?;
+        }
         let mut volumes = open_volumes(configured, found.file())?;
         let mut superblock = found.superblock()?;
         for volume in &mut volumes {

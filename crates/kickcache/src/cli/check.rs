@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache check /var/cache/vm1.img
   kickcache check /dev/nvme0n1p4 --repair
-  kickcache check /dev/nvme0n1p4 --json | jq '.volumes[] | select(.lost != [])'
+  kickcache check /dev/nvme0n1p4 --json | jq '.findings.volumes[] | select(.lost != [])'
 
 Exit codes:
   0  everything is as it was written, or was repaired

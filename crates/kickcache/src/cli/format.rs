@@ -7,6 +7,7 @@ use anyhow::Context;
 use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
 use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::known_origin::check_no_origin;
 use kickcache_daemon::serve::prepare::noted;
 use kickcache_daemon::state::{StateStore, uuid_text};
 use kickcache_engine::format::superblock::Superblock;
@@ -47,6 +48,9 @@ impl FormatArgs {
         let overwrite = if self.force { Overwrite::Allow } else { Overwrite::Refuse };
         let size = self.size.map(Size::bytes);
         let state = self.state.place();
+        if !self.force {
+            check_no_origin(&state, &self.cache).map_err(anyhow::Error::from)?;
+        }
         let is_copy = older_copy_at(&self.cache, &state).is_some();
         let made =
             CacheDevice::format_noted(&self.cache, size, overwrite, &|old| noted_incomplete(&state, old));

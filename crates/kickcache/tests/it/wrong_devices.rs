@@ -49,6 +49,30 @@ fn a_cache_device_is_no_origin() {
     forced.start().stop();
 }
 
+/// A thin disk on which nothing was written back reads as zeroes, and is somebody's disk all the same.
+#[test]
+fn a_blank_origin_that_is_known_becomes_no_cache_device() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("thin", SIZE);
+    let used = Spec::new(&scratch, &origin, "write-back", "16M");
+    let daemon = used.start();
+    daemon.connect().write(0, &[7; 4096]);
+    let used = daemon.stop();
+    assert!(fs::read(&origin).unwrap().iter().all(|byte| *byte == 0), "it was written back");
+    let format = |more: &[&str]| {
+        let mut arguments: Vec<OsString> = vec!["format".into(), origin.clone().into()];
+        arguments.extend(more.iter().map(Into::into));
+        arguments
+    };
+    let other = Spec { cache: origin.clone(), origin: scratch.random("other", SIZE, 2), ..used };
+    for arguments in [format(&[]), other.arguments()] {
+        let said = unchanged("a known origin", &[&origin], || refused("a known origin", &arguments));
+        assert!(said.contains("noted as the origin of") && said.contains("format --force"), "{said}");
+    }
+    assert!(tools::run(KICKCACHE, format(&["--force"])).contains("a cache of"));
+}
+
 /// Cache and origin, each in the place of the other.
 fn swapped(used: &Spec) {
     let swapped = Spec { origin: used.cache.clone(), cache: used.origin.clone(), ..used.clone() };

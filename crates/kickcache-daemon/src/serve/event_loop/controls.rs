@@ -13,6 +13,7 @@ use crate::driver::Interest;
 use crate::serve::control::{Activities, Control, ServerStatus};
 use crate::serve::core::Volume;
 use crate::serve::error::ServeError;
+use crate::words::ModeWord;
 
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn take_controls(&mut self, now: Instant) {
@@ -37,11 +38,17 @@ impl<E: CacheEngine> EventLoop<E> {
             Control::Status(answer) => drop(answer.send(self.status(now))),
             Control::SetMode(name, mode, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.set_mode(now, id, mode));
+                if done.is_ok() {
+                    tracing::info!("the mode of {name} is {} from here on", ModeWord::from(mode).as_str());
+                }
                 drop(answer.send(done));
             }
             Control::Resize(name, answer) => drop(answer.send(self.resize(&name))),
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
+                if done.is_ok() {
+                    tracing::info!("a drain of {name} begins");
+                }
                 drop(answer.send(done));
             }
         }
