@@ -40,9 +40,9 @@ pub enum Spoiled {
 pub fn spoil(cache: &mut SimulatedDevice, random: &mut Random) -> Spoiled {
     let places = LogPlaces::find(cache);
     let (among, recent, spoiled) = match random.below(10) {
-        0..5 => (places.data, RECENT, Spoiled::Data(random.within(1, BLOCKS_MAX))),
-        5 => (places.summaries, RECENT_LOG, Spoiled::Summary),
-        6 | 7 => (places.headers, RECENT_LOG, Spoiled::Header),
+        0..4 => (places.data, RECENT, Spoiled::Data(random.within(1, BLOCKS_MAX))),
+        4 => (places.summaries, RECENT_LOG, Spoiled::Summary),
+        5 | 6 => (places.headers, RECENT_LOG, Spoiled::Header),
         _ => (places.journal, RECENT_LOG, Spoiled::Journal),
     };
     if among.is_empty() {
