@@ -97,7 +97,7 @@ impl Change {
     /// Opens and locks the device and lets the engine recover. No volume is served: dirty blocks stay where they are.
     fn open(path: &Path, rotted_log: RottedLog) -> Result<Change, OfflineError> {
         let cache = CacheDevice::existing(path)?;
-        if cache.service() != ServiceMark::InService {
+        if cache.service()? != ServiceMark::InService {
             return Err(OfflineError::OutOfService(path.into()));
         }
         let superblock = cache.superblock;

@@ -1,5 +1,6 @@
 //! Whether a cache device is out of service, and which of its blocks are nowhere else.
 
+use std::io;
 use std::path::Path;
 
 use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
@@ -11,7 +12,7 @@ use crate::offline::error::OfflineError;
 use crate::offline::metadata::{Metadata, superblock};
 use crate::offline::source::Source;
 use crate::serve::cache_device::CacheDevice;
-use crate::serve::cache_device::marks::{decode_marks, of_known, together, write_marks};
+use crate::serve::cache_device::marks::{of_known, of_reads, together, write_marks};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::notes::keep_out_of_service;
@@ -64,7 +65,12 @@ fn of_readable(
 ) -> Result<Option<Standing>, StateError> {
     let path = std::fs::canonicalize(source.path()).unwrap_or_else(|_| source.path().into());
     let noted = noted(state, superblock)?;
-    let Some(incomplete) = together(mark(&source, superblock), noted.incomplete) else { return Ok(None) };
+    let incomplete = match mark(&source, superblock) {
+        Ok(mark) => together(mark, noted.incomplete),
+        // Those who open it say so.
+        Err(_) => noted.incomplete,
+    };
+    let Some(incomplete) = incomplete else { return Ok(None) };
     let incomplete = of_known(superblock, incomplete);
     let name = |id: VolumeId| {
         superblock.volumes.iter().find(|record| record.id == id).map(|record| record.name.clone())
@@ -82,10 +88,9 @@ fn of_readable(
     Ok(Some(Standing { cache, incomplete: incomplete.collect(), doubt: noted.doubt }))
 }
 
-fn mark(source: &Source, superblock: &Superblock) -> ServiceMark {
+fn mark(source: &Source, superblock: &Superblock) -> io::Result<ServiceMark> {
     let length = u64::try_from(MARK_BYTES).expect("a block");
-    let copies = MARK_OFFSETS.map(|start| source.read(ByteExtent { start, length }).unwrap_or_default());
-    decode_marks([&copies[0], &copies[1]], superblock)
+    of_reads(MARK_OFFSETS.map(|start| source.read(ByteExtent { start, length })), superblock)
 }
 
 fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<Standing>, StateError> {

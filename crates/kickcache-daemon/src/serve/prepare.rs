@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeSet};
 
@@ -15,7 +16,6 @@ use crate::driver::device::{
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::serve::cache_device::found::Found;
-use crate::serve::cache_device::marks::together;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach, carries_superblock};
 use crate::serve::config::{
     CacheConfig, CacheService, OriginCache, OriginContent, OriginFlush, OriginGrowth, OriginMove,
@@ -216,7 +216,8 @@ fn check_service(device: &CacheDevice, config: &CacheConfig, state: &StatePlace)
     if let Some(copy) = older_copy(state, &device.superblock) {
         return Err(ServeError::Cache { path: config.path.clone(), what: copy.to_string() });
     }
-    if together(device.service(), noted.incomplete).is_none() {
+    // That it is noted says enough.
+    if noted.incomplete.is_none() && device.service()? == ServiceMark::InService {
         return Ok(());
     }
     let out = "it is out of service, and what it holds is old; format it before it is used again".to_owned();

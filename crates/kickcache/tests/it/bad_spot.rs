@@ -182,3 +182,48 @@ fn a_start_after_a_kill_is_refused_while_a_part_of_the_log_cannot_be_read_that_i
     daemon.drain();
     daemon.stop();
 }
+
+/// One of the two service marks cannot be read for a while: nobody can say what it says, and nothing is put on record.
+#[test]
+fn a_service_mark_that_cannot_be_read_retires_no_device() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
+    let spec = disks.spec(&scratch, "write-back");
+    let daemon = spec.start();
+    daemon.connect().write(0, &content(0, 1));
+    let spec = daemon.stop();
+    for mark in [16_384, 540_672] {
+        disks.tell(&format!("fault cache read eio {mark}+4096"));
+        let said = refused("an unreadable mark", &spec.arguments());
+        assert!(
+            said.contains("service marks cannot be read") && said.contains("nothing is changed"),
+            "{said}"
+        );
+        disks.tell("clear");
+    }
+    let daemon = spec.start();
+    assert!(read(&mut daemon.connect(), 0) == Ok(content(0, 1)));
+    assert_eq!(daemon.status()["caches"][0]["health"], "good");
+    daemon.stop();
+}
+
+/// The superblock stands there twice.
+#[test]
+fn a_copy_of_the_superblock_that_cannot_be_read_is_not_missed() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
+    let mut spec = disks.spec(&scratch, "write-back");
+    for (version, copy) in [0, 512 << 10].into_iter().enumerate() {
+        let version = version as u64;
+        let daemon = spec.start();
+        write(&mut daemon.connect(), 0, version);
+        spec = daemon.stop();
+        disks.tell(&format!("fault cache read eio {copy}+4096"));
+        let daemon = spec.start();
+        assert!(read(&mut daemon.connect(), 0) == Ok(content(0, version)), "copy at {copy}");
+        spec = daemon.stop();
+        disks.tell("clear");
+    }
+}

@@ -34,7 +34,10 @@ impl CacheDevice {
     }
 
     /// Whether it is in service, as its marks say.
-    pub fn service(&self) -> ServiceMark {
+    ///
+    /// # Errors
+    /// If one of them cannot be read.
+    pub fn service(&self) -> Result<ServiceMark, ServeError> {
         read_marks(&self.file, &self.superblock)
     }
 

@@ -181,8 +181,10 @@ fn out_of_service(
     superblock: &Superblock,
     noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
 ) -> Option<VolumeSet> {
-    together(read_marks(file, superblock), noted(superblock))
-        .map(|incomplete| of_known(superblock, incomplete))
+    // What cannot be read may need it; only --force formats it.
+    let mark =
+        read_marks(file, superblock).unwrap_or(ServiceMark::OutOfService { incomplete: VolumeSet::ALL });
+    together(mark, noted(superblock)).map(|incomplete| of_known(superblock, incomplete))
 }
 
 fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, ServeError> {

@@ -1,5 +1,7 @@
 //! The service marks of a cache device, outside of serving.
 
+use std::io;
+
 use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeSet;
@@ -11,15 +13,43 @@ use crate::serve::error::ServeError;
 /// The first format version that has marks.
 const VERSION_WITH_MARKS: u32 = 2;
 
-/// What both marks say. A mark that cannot be read may have said anything; a device of version 1 has none, and counts as in
+/// What both marks say. A mark with other bytes may have said anything; a device of version 1 has none, and counts as in
 /// service.
-pub(crate) fn read_marks(file: &BlockFile, superblock: &Superblock) -> ServiceMark {
-    let copies = MARK_OFFSETS.map(|offset| read(file, offset, MARK_BYTES).unwrap_or_default());
-    decode_marks([&copies[0], &copies[1]], superblock)
+///
+/// # Errors
+/// If one cannot be read: the device may do better the next time, and is not taken for one out of service.
+pub(crate) fn read_marks(file: &BlockFile, superblock: &Superblock) -> Result<ServiceMark, ServeError> {
+    let copies = MARK_OFFSETS.map(|offset| read(file, offset, MARK_BYTES));
+    of_reads(copies, superblock)
+        .map_err(|source| ServeError::Cache { path: file.path().into(), what: unreadable(&source) })
 }
 
-/// The same of bytes that somebody else read.
-pub(crate) fn decode_marks(copies: [&[u8]; 2], superblock: &Superblock) -> ServiceMark {
+/// What the marks say that somebody read, or could not read.
+///
+/// # Errors
+/// If one cannot be read, and the other does not say that the device is out of service.
+pub(crate) fn of_reads(copies: [io::Result<Vec<u8>>; 2], superblock: &Superblock) -> io::Result<ServiceMark> {
+    match copies {
+        [Ok(first), Ok(second)] => Ok(decode_marks([&first, &second], superblock)),
+        [Ok(only), Err(error)] | [Err(error), Ok(only)] => match decode_marks([&only, &only], superblock) {
+            ServiceMark::InService if superblock.version >= VERSION_WITH_MARKS => Err(error),
+            mark => Ok(mark),
+        },
+        [Err(_), Err(_)] if superblock.version < VERSION_WITH_MARKS => Ok(ServiceMark::InService),
+        [Err(error), Err(_)] => Err(error),
+    }
+}
+
+/// Says that a mark cannot be read.
+fn unreadable(source: &io::Error) -> String {
+    format!(
+        "one of its service marks cannot be read ({source}), so that nobody can say whether it went out of service; nothing is \
+         changed: try again, as the device may do better, or go on without it (kickcache serve --without-cache)"
+    )
+}
+
+/// What two marks say.
+fn decode_marks(copies: [&[u8]; 2], superblock: &Superblock) -> ServiceMark {
     if superblock.version < VERSION_WITH_MARKS {
         return ServiceMark::InService;
     }

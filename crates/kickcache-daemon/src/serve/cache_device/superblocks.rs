@@ -41,11 +41,11 @@ pub(crate) fn carries_superblock(file: &BlockFile) -> Result<bool, ServeError> {
     Ok(read_copies(file)?.iter().any(|copy| copy.starts_with(&SUPERBLOCK_MAGIC)))
 }
 
-/// The bytes where the copies are; short at the end of a small device.
+/// The bytes where the copies are; short at the end of a small device. One that cannot be read is as good as one that has
+/// rotted: the other says it, too.
 pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
-    let read = |offset| {
-        read(file, offset, SUPERBLOCK_SIZE)
-            .map_err(|source| cache_io(file.path(), "read the superblock", source))
-    };
-    Ok([read(SUPERBLOCK_OFFSETS[0])?, read(SUPERBLOCK_OFFSETS[1])?])
+    match SUPERBLOCK_OFFSETS.map(|offset| read(file, offset, SUPERBLOCK_SIZE)) {
+        [Err(source), Err(_)] => Err(cache_io(file.path(), "read the superblock", source)),
+        copies => Ok(copies.map(Result::unwrap_or_default)),
+    }
 }
