@@ -8,6 +8,7 @@
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
 //! * [`state`]: what is noted outside of cache devices.
 //! * [`offline`]: reads, verifies, drains and changes a cache device that nobody serves.
+//! * [`shell_command`]: commands that messages tell somebody to type.
 //! * [`signals`], [`wakeup`], [`places`], [`extents`]: small things that several rooms need.
 //!
 //! Invariants: one thread owns an engine, its devices and the sockets of its clients, so that no lock stands in the way of
@@ -25,9 +26,11 @@ pub mod offline;
 pub mod places;
 pub mod plan;
 pub mod serve;
+pub mod shell_command;
 pub mod signals;
 pub mod state;
 pub mod wakeup;
+pub mod whole_path;
 pub mod words;
 
 #[cfg(test)]

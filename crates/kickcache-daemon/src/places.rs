@@ -3,6 +3,8 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use crate::whole_path::whole_path;
+
 /// Folders that the kernel fills. A regular file below them is a mistyped name, and lies in RAM if it is made at all.
 const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
 /// The one place below them that is made for files.
@@ -26,7 +28,7 @@ pub(crate) fn fault(path: &Path) -> Option<String> {
 
 /// The path without links, as far as it exists.
 fn resolve(path: &Path) -> PathBuf {
-    let whole = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let whole = whole_path(path);
     for above in whole.ancestors() {
         let Ok(real) = std::fs::canonicalize(above) else { continue };
         let rest = whole.strip_prefix(above).unwrap_or_else(|_| Path::new(""));

@@ -62,7 +62,7 @@ pub fn catch(stop: impl Fn() + Send + 'static) -> io::Result<CaughtSignals> {
             let (name, meaning) = look_up(number);
             match meaning {
                 Meaning::Stop => {
-                    tracing::info!("{name} came: a clean stop begins");
+                    tracing::info!("{name} came: the daemon is to stop");
                     stop();
                 }
                 Meaning::Nothing => tracing::info!("{name} came and is ignored"),

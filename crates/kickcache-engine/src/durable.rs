@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::device::DeviceOperation;
+use crate::format::durable::Durable;
 use crate::format::journal::{Fact, RECORD_COUNT_MAX, Record};
 use crate::inflight::purpose::Purpose;
 use crate::order::{DurableWaiter, Need};
@@ -12,6 +13,13 @@ use crate::task::Task;
 use crate::units::Sequence;
 
 impl State {
+    /// What is known to be durable by now, for what is written next.
+    pub(crate) fn durable(&self) -> Durable {
+        let mut journal = self.order.durable_blocks();
+        journal.end = journal.end.min(self.journal.kept_end());
+        Durable { batches: self.order.durable_range(), journal }
+    }
+
     /// Puts a fact into the journal.
     pub(crate) fn record(&mut self, fact: Fact) {
         if self.is_out_of_service() {
@@ -38,15 +46,15 @@ impl State {
     /// Writes blocks of records while at least so many have gathered.
     fn write_records(&mut self, least: usize) {
         while self.journal.gathered() >= least && !self.is_out_of_service() {
-            let write = self.journal.take_write(self.order.durable_range());
-            let sequences = write.records.iter().map(|record| record.sequence).collect();
+            let (write, sequences) = self.journal.take_records(self.durable());
+            self.order.begin_journal_block(write.number);
             let operation = DeviceOperation::WriteMetadata {
                 offset: write.offset,
                 bytes: write.bytes.into_boxed_slice(),
                 pieces: Vec::new(),
                 durability: Durability::Volatile,
             };
-            self.submit(Purpose::Journal { sequences }, operation);
+            self.submit(Purpose::Journal { block: write.number, sequences }, operation);
         }
     }
 

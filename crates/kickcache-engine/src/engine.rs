@@ -155,10 +155,8 @@ impl Engine {
     pub fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
         self.state.now = now;
         self.is_stirred = true;
-        let (device, purpose) = self.state.submissions.remove(completion.id);
-        if let Some(device) = device {
-            self.state.pulses.end(now, device);
-        }
+        let (pulse, purpose) = self.state.submissions.remove(completion.id);
+        self.state.pulses.end(now, pulse);
         if purpose.reads_cached_blocks() {
             self.state.note_cache_read(completion.result.map(|_| ()));
         }
@@ -191,7 +189,7 @@ impl Engine {
             Purpose::RequestWrite { request } => write::on_origin(state, request, done),
             Purpose::Discard { request } => discard::on_origin(state, request, done),
             Purpose::Batch { batch } => land::on_batch(state, batch, done),
-            Purpose::Journal { sequences } => land::on_journal(state, &sequences, done),
+            Purpose::Journal { block, sequences } => land::on_journal(state, block, &sequences, done),
             Purpose::Summary { segment } => land::on_summary(state, segment, done),
             Purpose::CacheFlush => land::on_cache_flush(state, done),
             Purpose::OriginFlush { volume } => flush::on_origin_flush(state, volume, done),
@@ -201,7 +199,7 @@ impl Engine {
             Purpose::WritebackWrite { writeback } => writeback::on_written(state, writeback, done),
             Purpose::Reinsert { first, pages } => reclaim::on_read(state, first, &pages, result),
             Purpose::Probe => state.on_probed(done),
-            Purpose::Checkpoint => checkpoint::on_written(state, done),
+            Purpose::Checkpoint { block } => checkpoint::on_written(state, block, done),
             Purpose::Mark { copy } => mark::on_written(state, copy, done),
             Purpose::Note => mark::on_noted(state, done),
             Purpose::Recovery(step) => recover::on_step(state, step, result),

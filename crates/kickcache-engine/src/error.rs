@@ -51,7 +51,7 @@ pub enum Error {
     /// The log could not be read back.
     #[error(
         "the cache device answered with an error to {what}, so that its log cannot be read back; nothing is changed: see to \
-         the device and start again, or go on without it (`kickcache serve --without-cache`)"
+         the device and start again, or go on without it (the same `kickcache serve ...` with --without-cache)"
     )]
     Recovery {
         /// What failed.
@@ -60,7 +60,7 @@ pub enum Error {
     /// A part of the log that was durable is not whole.
     #[error(
         "the log of the cache device is damaged: {what} was whole once and is not any more, so that blocks could come \
-         back as they were before; `kickcache check` says what is left, `kickcache check --repair` goes on with that"
+         back as they were before; `kickcache check` says what is left, `kickcache check --repair --accept-older` goes on with that"
     )]
     Rotted {
         /// Which part.
@@ -70,7 +70,7 @@ pub enum Error {
     #[error(
         "the cache device cannot read {what}, and what it says is not known, so that blocks could come back as they were \
          before; nothing is changed: start again, as the device may do better, or see what is left with `kickcache check`, \
-         and go on with that with `kickcache check --repair`"
+         and go on with that with `kickcache check --repair --accept-older`"
     )]
     Unreadable {
         /// Which part.

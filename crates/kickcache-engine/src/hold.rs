@@ -4,7 +4,7 @@
 use crate::cache::BlockCopy;
 use crate::cache::segments::SegmentState;
 use crate::ids::BatchSlot;
-use crate::inflight::requests::{IfRefused, Route, Stage, Step, Writing, Written};
+use crate::inflight::requests::{IfRefused, Stage, Written};
 use crate::log::Batch;
 use crate::state::State;
 use crate::task::Task;
@@ -61,7 +61,7 @@ impl State {
                 let is_it = |written: &Written| {
                     written.copy.location == location && self.cache.is_alive(written.copy)
                 };
-                writing.ticket.is_some() && writing.written.iter().any(is_it)
+                writing.has_place() && writing.written.iter().any(is_it)
             }
             Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => false,
         })
@@ -73,7 +73,7 @@ impl State {
             return None;
         }
         let writes = self.requests.iter().filter_map(|pending| match &pending.stage {
-            Stage::Write(writing) if writing.route == Route::LogThrough => Some(writing),
+            Stage::Write(writing) if writing.is_through_log() => Some(writing),
             Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => None,
         });
         let mut written = writes.flat_map(|writing| &writing.written);
@@ -85,13 +85,8 @@ impl State {
     /// # Panics
     /// If they are not.
     pub(crate) fn check_through_writes(&self) {
-        let is_through = |writing: &Writing| {
-            writing.route == Route::LogThrough && matches!(writing.step, Step::Logging | Step::Origin)
-        };
         let writes = self.requests.iter().filter(|pending| match &pending.stage {
-            Stage::Write(writing) => {
-                is_through(writing) && (writing.ticket.is_some() || writing.step == Step::Logging)
-            }
+            Stage::Write(writing) => writing.is_through_log(),
             Stage::Simple | Stage::Cursor { .. } => false,
         });
         assert_eq!(writes.count(), self.through_writes as usize, "writes through the log");
@@ -128,7 +123,7 @@ impl State {
         for pending in self.requests.iter_mut() {
             let Stage::Write(writing) = &mut pending.stage else { continue };
             // A write that is acknowledged by the log alone leaves its blocks to writeback, and nobody would give this back.
-            let is_through = writing.route == Route::LogThrough;
+            let is_through = writing.is_through_log();
             for written in writing.written.iter_mut().filter(|written| written.copy == before) {
                 written.copy = now;
                 if is_through {

@@ -6,19 +6,19 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::format::durable_range::DurableRange;
+use crate::format::durable::Durable;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{Chunk, JournalBlock, JournalBody, RECORD_COUNT_MAX, Record, chunk_count};
-use crate::units::BLOCK_SIZE;
+use crate::units::{BLOCK_SIZE, Sequence};
 
 /// A journal block ready for the device.
 #[derive(Debug)]
 pub(crate) struct JournalWrite {
+    /// The block's number in the ring.
+    pub(crate) number: u64,
     /// Byte offset on the cache device.
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
-    /// The records in it.
-    pub(crate) records: Vec<Record>,
 }
 
 /// The ring and what gathers for it.
@@ -31,11 +31,12 @@ pub(crate) struct Journal {
     next: u64,
     /// Number of the oldest block that recovery would need.
     tail: u64,
+    kept_end: u64,
 }
 
 impl Journal {
     pub(crate) fn new(uuid: [u8; 16], geometry: Geometry, next: u64, tail: u64) -> Journal {
-        Journal { uuid, geometry, gathering: Vec::new(), next, tail }
+        Journal { uuid, geometry, gathering: Vec::new(), next, tail, kept_end: next }
     }
 
     pub(crate) fn add(&mut self, record: Record) {
@@ -79,29 +80,32 @@ impl Journal {
         self.gathering.len()
     }
 
-    /// The next block of the records that have gathered.
+    /// The next block of the records that have gathered, and their sequence numbers.
     ///
     /// # Panics
     /// J-1: if the ring is full; [`Journal::has_room`] is asked long before.
-    pub(crate) fn take_write(&mut self, durable: DurableRange) -> JournalWrite {
+    pub(crate) fn take_records(&mut self, durable: Durable) -> (JournalWrite, Vec<Sequence>) {
         let count = self.gathering.len().min(RECORD_COUNT_MAX);
         let records: Vec<Record> = self.gathering.drain(..count).collect();
-        let body = JournalBody::Records(records.clone());
-        let (offset, bytes) = self.place(body, durable);
-        JournalWrite { offset, bytes, records }
+        let sequences = records.iter().map(|record| record.sequence).collect();
+        let write = self.place(JournalBody::Records(records), durable);
+        self.kept_end = self.next;
+        (write, sequences)
     }
 
     /// A chunk of a checkpoint as a block.
-    pub(crate) fn place_chunk(&mut self, chunk: Chunk, durable: DurableRange) -> (u64, Vec<u8>) {
+    pub(crate) fn take_chunk(&mut self, chunk: Chunk, durable: Durable) -> JournalWrite {
         self.place(JournalBody::Chunk(chunk), durable)
     }
 
-    fn place(&mut self, body: JournalBody, durable: DurableRange) -> (u64, Vec<u8>) {
+    fn place(&mut self, body: JournalBody, durable: Durable) -> JournalWrite {
         assert!(self.used() < self.geometry.journal_blocks(), "J-1: the journal is full");
-        let block = JournalBlock { uuid: self.uuid, ring: self.next, durable, body };
-        let at = self.next % self.geometry.journal_blocks();
+        let number = self.next;
+        let block = JournalBlock { uuid: self.uuid, ring: number, durable, body };
         self.next += 1;
-        (self.geometry.journal().start + at * BLOCK_SIZE, block.encode())
+        let at = number % self.geometry.journal_blocks();
+        let offset = self.geometry.journal().start + at * BLOCK_SIZE;
+        JournalWrite { number, offset, bytes: block.encode() }
     }
 
     /// The blocks that recovery needs.
@@ -109,9 +113,16 @@ impl Journal {
         self.tail..self.next
     }
 
+    /// No later life writes blocks of a lower number than this: it goes on behind the newest block of records, or of a
+    /// finished checkpoint.
+    pub(crate) fn kept_end(&self) -> u64 {
+        self.kept_end
+    }
+
     /// A checkpoint that began at block `start` is durable.
     pub(crate) fn forget_before(&mut self, start: u64) {
         debug_assert!(start >= self.tail, "J-1: the tail only moves on");
         self.tail = start;
+        self.kept_end = self.next;
     }
 }

@@ -64,13 +64,13 @@ impl State {
     }
 
     /// A write sets out on its route.
-    pub(crate) fn meter_write(&mut self, slot: RequestSlot) {
+    pub(crate) fn meter_write(&mut self, slot: RequestSlot, route: Route) {
         let clock = self.clock();
         let pending = self.requests.get_mut(slot);
         let volume = pending.volume;
         let writing = pending.writing();
         let bytes = writing.extent.length;
-        let source = match writing.route {
+        let source = match route {
             Route::Log => Source::Cache,
             Route::Around => Source::Origin,
             Route::LogThrough | Route::Through => return,

@@ -126,6 +126,10 @@ mod planted {
         UnreadableHeaderIgnored,
         /// Recovery takes a block of the journal that it cannot read for one that it does not need.
         UnreadableRecordsIgnored,
+        /// Recovery takes a block of the journal that was durable, and is not there, for one that was never written.
+        LostRecordsIgnored,
+        /// Recovery does not look whether segments were opened of which the journal says nothing.
+        LostOpeningsIgnored,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

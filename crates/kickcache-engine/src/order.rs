@@ -3,15 +3,18 @@
 //! Invariants:
 //! * O-1: `durable` never runs ahead of what landed: everything up to it completed before a flush was submitted
 //!   that completed.
-//! * O-2: `durable_range` says of no batch that it is durable whose write or flush failed, nor of those after it. Records
-//!   that still gather do not hold it back.
+//! * O-2: `durable_range` and `durable_blocks` say of nothing that it is durable whose write or flush failed, nor of what
+//!   comes after it. Records that still gather do not hold them back.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use crate::device::DeviceError;
+use crate::format::durable_blocks::DurableBlocks;
 use crate::format::durable_range::DurableRange;
 use crate::ids::RequestSlot;
 use crate::units::{SegmentIndex, Sequence};
+use crate::watermark::Watermark;
 
 /// Who waits for durability on the cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,23 +51,6 @@ pub(crate) enum Need {
     Through(Sequence),
 }
 
-/// The batches among them.
-#[derive(Debug)]
-struct Batches {
-    in_flight: BTreeSet<Sequence>,
-    /// What the flush in flight covers of them.
-    flushing: Sequence,
-    durable: Sequence,
-    /// The lowest that may not be durable, whatever flush covers it: its write or its flush failed.
-    doubtful: Option<Sequence>,
-}
-
-impl Batches {
-    fn doubt(&mut self, sequence: Sequence) {
-        self.doubtful = Some(self.doubtful.map_or(sequence, |doubtful| doubtful.min(sequence)));
-    }
-}
-
 /// Sequence numbers and durability.
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -73,7 +59,10 @@ pub(crate) struct Order {
     next: Sequence,
     in_flight: BTreeSet<Sequence>,
     durable: Sequence,
-    batches: Batches,
+    batches: Watermark,
+    /// The first number that a journal block got in this life.
+    first_block: u64,
+    journal_blocks: Watermark,
     waiting: Vec<(Need, DurableWaiter)>,
     /// What the flush in flight covers, and whom it serves.
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
@@ -84,16 +73,16 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(next: Sequence) -> Order {
-        let before = Sequence::new(next.get() - 1);
-        let batches =
-            Batches { in_flight: BTreeSet::new(), flushing: before, durable: before, doubtful: None };
+    /// The first sequence number of this life, and its first number of a journal block.
+    pub(crate) fn new(next: Sequence, first_block: u64) -> Order {
         Order {
             first: next,
             next,
             in_flight: BTreeSet::new(),
-            durable: before,
-            batches,
+            durable: Sequence::new(next.get() - 1),
+            batches: Watermark::new(next.get()),
+            first_block,
+            journal_blocks: Watermark::new(first_block),
             waiting: Vec::new(),
             flushing: None,
             unflushed: false,
@@ -112,7 +101,7 @@ impl Order {
     /// The next sequence number, for a batch.
     pub(crate) fn assign_batch(&mut self) -> Sequence {
         let sequence = self.assign();
-        self.batches.in_flight.insert(sequence);
+        self.batches.begin(sequence.get());
         sequence
     }
 
@@ -125,22 +114,39 @@ impl Order {
     pub(crate) fn land(&mut self, sequence: Sequence) {
         let was_in_flight = self.in_flight.remove(&sequence);
         debug_assert!(was_in_flight, "O-1: {sequence:?} landed twice");
-        self.batches.in_flight.remove(&sequence);
+        self.batches.end(sequence.get());
         self.unflushed = true;
     }
 
     /// The write of the batch that has this number failed: nobody waits for it any more.
     pub(crate) fn fail_batch(&mut self, sequence: Sequence) {
-        self.batches.doubt(sequence);
+        self.batches.fail(sequence.get());
         self.land(sequence);
     }
 
     /// What a recovery may take for granted of this life (O-2).
     pub(crate) fn durable_range(&self) -> DurableRange {
-        let Batches { durable, doubtful, .. } = self.batches;
-        let last = doubtful.map_or(durable, |doubtful| durable.min(Sequence::new(doubtful.get() - 1)));
+        let last = Sequence::new(self.batches.durable_end() - 1);
         let last = if mutant!(DurableTooEarly) { self.newest() } else { last };
         DurableRange { first: self.first, last }
+    }
+
+    /// The same of journal blocks.
+    pub(crate) fn durable_blocks(&self) -> DurableBlocks {
+        DurableBlocks { first: self.first_block, end: self.journal_blocks.durable_end() }
+    }
+
+    /// A journal block of this number is submitted.
+    pub(crate) fn begin_journal_block(&mut self, number: u64) {
+        self.journal_blocks.begin(number);
+    }
+
+    /// It came back. What it holds lands by itself.
+    pub(crate) fn end_journal_block(&mut self, number: u64, result: Result<(), DeviceError>) {
+        match result {
+            Ok(()) => self.journal_blocks.end(number),
+            Err(_) => self.journal_blocks.fail(number),
+        }
     }
 
     /// Something without a number landed (a summary, a checkpoint chunk).
@@ -149,11 +155,7 @@ impl Order {
     }
 
     fn landed(&self) -> Sequence {
-        self.before_first(&self.in_flight)
-    }
-
-    fn before_first(&self, in_flight: &BTreeSet<Sequence>) -> Sequence {
-        in_flight.first().map_or_else(|| self.newest(), |first| Sequence::new(first.get() - 1))
+        self.in_flight.first().map_or_else(|| self.newest(), |first| Sequence::new(first.get() - 1))
     }
 
     pub(crate) fn is_durable(&self, sequence: Sequence) -> bool {
@@ -191,7 +193,8 @@ impl Order {
         if served.is_empty() {
             return false;
         }
-        self.batches.flushing = self.before_first(&self.batches.in_flight);
+        self.batches.begin_flush();
+        self.journal_blocks.begin_flush();
         self.flushing = Some((landed, served));
         self.unflushed = false;
         true
@@ -201,7 +204,8 @@ impl Order {
     pub(crate) fn end_flush(&mut self) -> Vec<DurableWaiter> {
         let (covered, served) = self.flushing.take().expect("a flush is in flight");
         self.durable = self.durable.max(covered);
-        self.batches.durable = self.batches.durable.max(self.batches.flushing);
+        self.batches.end_flush();
+        self.journal_blocks.end_flush();
         served
     }
 
@@ -209,7 +213,8 @@ impl Order {
     pub(crate) fn fail_flush(&mut self) -> Vec<DurableWaiter> {
         self.unflushed = true;
         self.has_failed = true;
-        self.batches.doubt(self.batches.durable.next());
+        self.batches.fail_flush();
+        self.journal_blocks.fail_flush();
         let (_, served) = self.flushing.take().expect("a flush is in flight");
         served
     }
@@ -226,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_flush_covers_only_what_landed_before_it() {
-        let mut order = Order::new(Sequence::new(10));
+        let mut order = Order::new(Sequence::new(10), 0);
         let (first, second) = (order.assign(), order.assign());
         order.wait(Need::Through(second), DurableWaiter::Checkpoint);
         order.land(second);
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_durable_range_begins_with_the_life_and_follows_its_flushes() {
-        let mut order = Order::new(Sequence::new(10));
+        let mut order = Order::new(Sequence::new(10), 0);
         let first = order.assign_batch();
         order.land(first);
         assert!(!order.durable_range().contains(first), "it landed, and no flush covers it");
@@ -260,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_record_that_gathers_does_not_hold_the_durable_range_back() {
-        let mut order = Order::new(Sequence::new(10));
+        let mut order = Order::new(Sequence::new(10), 0);
         let _record = order.assign();
         let batch = order.assign_batch();
         order.land(batch);
@@ -270,7 +275,7 @@ mod tests {
 
     #[test]
     fn nothing_from_a_failed_write_on_is_in_the_durable_range() {
-        let mut order = Order::new(Sequence::new(10));
+        let mut order = Order::new(Sequence::new(10), 0);
         let [good, bad, after] = [(); 3].map(|()| order.assign_batch());
         order.land(good);
         order.fail_batch(bad);
@@ -282,7 +287,7 @@ mod tests {
 
     #[test]
     fn nothing_that_a_failed_flush_covered_is_in_the_durable_range() {
-        let mut order = Order::new(Sequence::new(10));
+        let mut order = Order::new(Sequence::new(10), 0);
         let early = order.assign_batch();
         order.land(early);
         flush(&mut order);

@@ -129,7 +129,7 @@ impl State {
             cache: Cache::new(geometry),
             log: Log::new(uuid, geometry, settings.fill_linger),
             journal: Journal::new(uuid, geometry, 0, 0),
-            order: Order::new(Sequence::new(1)),
+            order: Order::new(Sequence::new(1), 0),
             pool: Pool::new(settings.pool_pages, known),
             known,
             retention: Retention::new(geometry.capacity_blocks()),
@@ -181,6 +181,11 @@ impl State {
     /// As [`State::volume`].
     pub(crate) fn volume_mut(&mut self, volume: VolumeId) -> &mut Volume {
         self.volumes[usize::from(volume.get())].as_deref_mut().expect("the volume is served")
+    }
+
+    /// What recovery knows so far.
+    pub(crate) fn recovering(&mut self) -> &mut Recovery {
+        self.recovery.as_deref_mut().expect("recovery is under way")
     }
 
     pub(crate) fn find_volume(&self, volume: VolumeId) -> Option<&Volume> {
@@ -248,7 +253,7 @@ impl State {
     fn write_closed_batches(&mut self, depth: Depth) {
         while let Some(queue) = self.log.next_write(depth) {
             let sequence = self.order.assign_batch();
-            let write = self.log.take_write(queue, sequence, self.order.durable_range());
+            let write = self.log.take_write(queue, sequence, self.durable());
             self.cache.segment_mut(write.segment).last_sequence = sequence;
             self.counters.batches += 1;
             let operation = DeviceOperation::WriteMetadata {

@@ -1,18 +1,30 @@
 //! Submissions leave through here, and are counted.
 
-use crate::device::{Device, DeviceOperation, Submission, SubmissionId};
+use crate::device::{Checksums, Device, DeviceOperation, Piece, Pieces, Submission, SubmissionId};
+use crate::inflight::pulse::PulseId;
 use crate::inflight::purpose::Purpose;
 use crate::state::State;
 
 impl State {
     /// Hands a submission to the driver.
     pub(crate) fn submit(&mut self, purpose: Purpose, operation: DeviceOperation) {
-        let device = operation.device();
-        if let Some(device) = device {
-            self.pulses.begin(self.now, device);
-        }
-        let id = self.submissions.insert(device, purpose);
         self.count_submission(&operation);
+        self.hand_over(PulseId::of(operation.device()), purpose, operation);
+    }
+
+    /// The same for a read of cached blocks of so many bytes: the way of each hit, on which nothing is asked that is known.
+    #[inline]
+    pub(crate) fn submit_hit(&mut self, purpose: Purpose, offset: u64, memory: Piece) {
+        self.count_read(Device::Cache, u64::from(memory.length));
+        let (device, pieces) = (Device::Cache, Pieces::One(memory));
+        let operation = DeviceOperation::Read { device, offset, pieces, checksums: Checksums::Compute };
+        self.hand_over(PulseId::CACHE, purpose, operation);
+    }
+
+    #[inline]
+    fn hand_over(&mut self, pulse: PulseId, purpose: Purpose, operation: DeviceOperation) {
+        self.pulses.begin(self.now, pulse);
+        let id = self.submissions.insert(pulse, purpose);
         self.outbox.push_back(Submission { id, operation });
     }
 

@@ -35,5 +35,6 @@ pub mod seeds;
 pub mod series;
 mod setup;
 pub mod subject;
+mod superblock;
 pub mod trace;
 pub mod workload;

@@ -13,6 +13,8 @@ pub struct Injected {
     pub rotted_blocks: u64,
     /// Batch headers in which one did.
     pub rotted_headers: u64,
+    /// Journals in which one did.
+    pub rotted_journals: u64,
     /// Blocks of data, of summaries and of the log that could not be read in the next life.
     pub spoiled_blocks: u64,
     /// Flushes that did nothing.
@@ -95,6 +97,7 @@ impl Summary {
         self.injected.damaged_blocks += other.injected.damaged_blocks;
         self.injected.rotted_blocks += other.injected.rotted_blocks;
         self.injected.rotted_headers += other.injected.rotted_headers;
+        self.injected.rotted_journals += other.injected.rotted_journals;
         self.injected.spoiled_blocks += other.injected.spoiled_blocks;
         self.injected.lies += other.injected.lies;
         self.injected.hangs += other.injected.hangs;

@@ -1,4 +1,5 @@
-//! Bits that flip while nobody serves, in what the log itself calls durable: recovery must not take that for a torn write.
+//! Bits that flip while nobody serves, in what the log itself calls durable, whole journals, too: recovery must
+//! not take that for a torn write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +7,29 @@ use kickcache_engine::format::batch::BatchHeader;
 use kickcache_engine::format::durable_range::DurableRange;
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::journal::JournalBlock;
-use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SegmentIndex, Sequence};
 use kickcache_random::Random;
 
 use crate::content::Block;
 use crate::device::SimulatedDevice;
 use crate::index::index;
+use crate::plan::faults::Rotting;
+use crate::superblock::superblock;
 
 /// Blocks that rot at a time, at most.
 const BLOCKS_MAX: u64 = 4;
 /// Of what rots, headers, in 1/1000.
-const HEADERS_PERMILLE: u64 = 300;
+const HEADERS_PERMILLE: u64 = 200;
+/// Of what rots, blocks of the journal, in 1/1000.
+const JOURNAL_PERMILLE: u64 = 400;
+/// Of journals that rot, those of which nothing is left, in 1/1000.
+const WIPED_PERMILLE: u64 = 100;
 /// Blocks that were written last stand in segments without a summary, where recovery looks at data: half of the time it is
 /// one of so many that rots.
 const RECENT: usize = 32;
+/// The same of blocks of the journal.
+const RECENT_JOURNAL: usize = 4;
 
 /// What has rotted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,11 +40,13 @@ pub enum Rotted {
     Data(u64),
     /// A batch header: nobody knows any more which blocks it named.
     Header,
+    /// A block of the journal, or all of them.
+    Journal,
 }
 
 /// Flips a bit in some blocks of data, or in a batch header, of which a journal block, or a header of the same segment, says
-/// that they were durable.
-pub fn rot(cache: &mut SimulatedDevice, random: &mut Random) -> Rotted {
+/// that they were durable; or in a block of the journal of which another one says so. Or in every one.
+pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -> Rotted {
     // Only what is durable itself tells what was, for a power cut may take the rest; and what was written over since,
     // durably or not, tells nothing to who reads after a kill.
     let now = durable_places(cache, cache.blocks());
@@ -44,17 +55,32 @@ pub fn rot(cache: &mut SimulatedDevice, random: &mut Random) -> Rotted {
         let start = places[random.index(places.len())] * BLOCK_SIZE;
         cache.flip_bit(ByteExtent { start, length: BLOCK_SIZE }, random);
     };
-    if !durable.headers.is_empty() && random.chance(HEADERS_PERMILLE) {
+    let is_journal = rotting == Rotting::Journal;
+    if !is_journal && !durable.headers.is_empty() && random.chance(HEADERS_PERMILLE) {
         flip(cache, &durable.headers, random);
         return Rotted::Header;
+    }
+    if !durable.journal.is_empty() && (is_journal || random.chance(JOURNAL_PERMILLE)) {
+        if random.chance(WIPED_PERMILLE) {
+            all_journal(cache).iter().for_each(|place| flip(cache, &[*place], random));
+        } else {
+            flip(cache, sometimes_recent(&durable.journal, RECENT_JOURNAL, random), random);
+        }
+        return Rotted::Journal;
     }
     if durable.data.is_empty() {
         return Rotted::Nothing;
     }
     let count = random.within(1, BLOCKS_MAX);
-    let recent = if random.chance(500) { durable.data.len().saturating_sub(RECENT) } else { 0 };
-    (0..count).for_each(|_| flip(cache, &durable.data[recent..], random));
+    let among = sometimes_recent(&durable.data, RECENT, random);
+    (0..count).for_each(|_| flip(cache, among, random));
     Rotted::Data(count)
+}
+
+/// Half of the time the last few of some places, which are in the order of writing; else all of them.
+pub(crate) fn sometimes_recent<'a>(places: &'a [u64], recent: usize, random: &mut Random) -> &'a [u64] {
+    let first = if random.chance(500) { places.len().saturating_sub(recent) } else { 0 };
+    &places[first..]
 }
 
 /// Blocks of a cache device of which the log says that they were durable, and which are whole.
@@ -64,15 +90,20 @@ pub struct DurablePlaces {
     pub data: Vec<u64>,
     /// Batch headers with a batch behind them that was durable too.
     pub headers: Vec<u64>,
+    /// Blocks of the journal of which another one says so, in the order of writing.
+    pub journal: Vec<u64>,
 }
 
 impl DurablePlaces {
     /// What is among others, too.
     fn and(mut self, others: &DurablePlaces) -> DurablePlaces {
-        let (data, headers): (BTreeSet<u64>, BTreeSet<u64>) =
-            (others.data.iter().copied().collect(), others.headers.iter().copied().collect());
-        self.data.retain(|place| data.contains(place));
-        self.headers.retain(|place| headers.contains(place));
+        let among = |places: &mut Vec<u64>, others: &[u64]| {
+            let others: BTreeSet<u64> = others.iter().copied().collect();
+            places.retain(|place| others.contains(place));
+        };
+        among(&mut self.data, &others.data);
+        among(&mut self.headers, &others.headers);
+        among(&mut self.journal, &others.journal);
         self
     }
 }
@@ -86,39 +117,75 @@ struct Found {
 
 /// What a cache device holds that was durable, as an image of it tells.
 pub fn durable_places(cache: &SimulatedDevice, image: &[Block]) -> DurablePlaces {
-    let copy = |offset: u64| cache.bytes(ByteExtent { start: offset, length: SUPERBLOCK_SIZE as u64 });
-    let [first, second] = SUPERBLOCK_OFFSETS.map(copy);
-    let Ok(superblock) = Superblock::decode([&first, &second], cache.size()) else {
-        return DurablePlaces::default();
-    };
+    let Ok(superblock) = superblock(cache) else { return DurablePlaces::default() };
     let geometry = superblock.geometry;
-    let told = told_by_journal(image, &superblock);
+    let journal = journal_of(image, &superblock);
+    let told = told_by(&journal);
     let mut found = Found::default();
     for segment in (0..geometry.segment_count).map(SegmentIndex::new) {
         note_segment(&mut found, image, &superblock, segment, &told);
     }
     found.data.sort_unstable();
-    DurablePlaces { data: found.data.into_iter().map(|(_, place)| place).collect(), headers: found.headers }
+    DurablePlaces {
+        data: found.data.into_iter().map(|(_, place)| place).collect(),
+        headers: found.headers,
+        journal: durable_blocks(&journal),
+    }
 }
 
 pub(crate) fn blocks_of(image: &[Block], extent: ByteExtent) -> &[Block] {
     &image[index(extent.start / BLOCK_SIZE)..index(extent.end() / BLOCK_SIZE)]
 }
 
-fn told_by_journal(image: &[Block], superblock: &Superblock) -> Vec<DurableRange> {
+/// The blocks of the journal, each with its place.
+fn journal_of(image: &[Block], superblock: &Superblock) -> Vec<(u64, JournalBlock)> {
     let Superblock { uuid, geometry, .. } = superblock;
-    let decode = |block: &Block| match block {
-        Block::Bytes(bytes) => JournalBlock::decode(&bytes[..], geometry),
+    let decode = |(place, block): (u64, &Block)| match block {
+        Block::Bytes(bytes) => Some((place, JournalBlock::decode(&bytes[..], geometry)?)),
         Block::Zeroes | Block::Noise(_) | Block::Stamp(_) => None,
     };
-    let blocks = blocks_of(image, geometry.journal()).iter().filter_map(decode);
-    // Of a life that wrote much, one of many.
-    let mut told = BTreeMap::new();
-    for JournalBlock { durable, .. } in blocks.filter(|block| block.uuid == *uuid) {
-        let known = told.entry(durable.first).or_insert(durable.last);
-        *known = durable.last.max(*known);
+    let journal = geometry.journal();
+    let first = journal.start / BLOCK_SIZE;
+    let blocks = (first..).zip(blocks_of(image, journal)).filter_map(decode);
+    blocks.filter(|(_, block)| block.uuid == *uuid).collect()
+}
+
+/// Ranges of numbers by where they begin, once a life: of a life that wrote much, the longest of many.
+fn longest(ranges: impl Iterator<Item = (u64, u64)>) -> BTreeMap<u64, u64> {
+    let mut longest: BTreeMap<u64, u64> = BTreeMap::new();
+    for (first, end) in ranges {
+        let known = longest.entry(first).or_insert(end);
+        *known = end.max(*known);
     }
-    told.into_iter().map(|(first, last)| DurableRange { first, last }).collect()
+    longest
+}
+
+/// What the journal says of batches.
+fn told_by(journal: &[(u64, JournalBlock)]) -> Vec<DurableRange> {
+    let batches = journal.iter().map(|(_, block)| block.durable.batches);
+    let told = longest(batches.map(|told| (told.first.get(), told.last.get()))).into_iter();
+    told.map(|(first, last)| DurableRange { first: Sequence::new(first), last: Sequence::new(last) })
+        .collect()
+}
+
+/// The places of the blocks of which a newer one says that they were durable.
+fn durable_blocks(journal: &[(u64, JournalBlock)]) -> Vec<u64> {
+    let told = journal.iter().map(|(_, block)| block.durable.journal);
+    let told = longest(told.map(|told| (told.first, told.end)));
+    let is_told = |number: u64| told.range(..=number).any(|(_, end)| number < *end);
+    let mut found: Vec<(u64, u64)> = journal.iter().map(|(place, block)| (block.ring, *place)).collect();
+    found.retain(|(number, _)| is_told(*number));
+    found.sort_unstable();
+    found.into_iter().map(|(_, place)| place).collect()
+}
+
+/// The places of all blocks of the journal that are durable.
+fn all_journal(cache: &SimulatedDevice) -> Vec<u64> {
+    let Ok(superblock) = superblock(cache) else { return Vec::new() };
+    let now = journal_of(cache.blocks(), &superblock);
+    let mut durable = journal_of(&cache.durable(), &superblock);
+    durable.retain(|block| now.contains(block));
+    durable.into_iter().map(|(place, _)| place).collect()
 }
 
 pub(crate) fn headers_of(
@@ -153,7 +220,7 @@ fn note_segment(
         let others = headers.iter().filter(|other| other.start != without.start);
         let mut same_life = others.filter(|other| other.generation == header.generation);
         told.iter().any(|told| told.contains(header.sequence))
-            || same_life.any(|other| other.durable.contains(header.sequence))
+            || same_life.any(|other| other.durable.batches.contains(header.sequence))
     };
     for header in &headers {
         if is_durable(header, header) {

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use kickcache_engine::format::batch::BatchHeader;
 use kickcache_engine::format::journal::{Fact, JournalBlock, JournalBody, segments_per_chunk};
 use kickcache_engine::format::summary::Summary;
-use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, Generation, SegmentIndex, Sequence};
 use kickcache_random::Random;
 
 use crate::content::Block;
 use crate::device::SimulatedDevice;
-use crate::rot::{blocks_of, headers_of};
+use crate::rot::{blocks_of, headers_of, sometimes_recent};
+use crate::superblock::superblock;
 
 /// Blocks of data at a time, at most.
 const BLOCKS_MAX: u64 = 4;
@@ -49,8 +50,8 @@ pub fn spoil(cache: &mut SimulatedDevice, random: &mut Random) -> Spoiled {
         return Spoiled::Nothing;
     }
     let count = if let Spoiled::Data(count) = spoiled { count } else { 1 };
-    let first = if random.chance(500) { among.len().saturating_sub(recent) } else { 0 };
-    (0..count).for_each(|_| cache.spoil(among[first + random.index(among.len() - first)]));
+    let among = sometimes_recent(&among, recent, random);
+    (0..count).for_each(|_| cache.spoil(among[random.index(among.len())]));
     spoiled
 }
 
@@ -81,10 +82,8 @@ struct LogPlaces {
 
 impl LogPlaces {
     fn find(cache: &SimulatedDevice) -> LogPlaces {
-        let copy = |offset: u64| cache.bytes(ByteExtent { start: offset, length: SUPERBLOCK_SIZE as u64 });
-        let [first, second] = SUPERBLOCK_OFFSETS.map(copy);
         let mut places = LogPlaces::default();
-        let Ok(superblock) = Superblock::decode([&first, &second], cache.size()) else { return places };
+        let Ok(superblock) = superblock(cache) else { return places };
         let generations = places.read_journal(cache, &superblock);
         let mut batches: Vec<(Sequence, u64, BatchHeader)> = Vec::new();
         for (segment, generation) in generations {

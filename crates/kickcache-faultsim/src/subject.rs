@@ -4,7 +4,7 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::engine::Engine;
 use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
-use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, Superblock};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{
     BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, SegmentIndex, VolumeId,
@@ -12,6 +12,7 @@ use kickcache_engine::units::{
 
 use crate::content::Block;
 use crate::device::SimulatedDevice;
+use crate::superblock::superblock;
 
 /// An engine, or what stands in for it, with what a simulation must know beyond its boundary.
 pub trait Subject: CacheEngine + Sized {
@@ -67,14 +68,14 @@ impl Subject for Engine {
     }
 
     fn service(cache: &SimulatedDevice) -> Result<ServiceMark, String> {
-        let uuid = superblock(cache)?.uuid;
+        let uuid = superblock(cache).map_err(|error| error.to_string())?.uuid;
         let [first, second] =
             MARK_OFFSETS.map(|start| cache.bytes(ByteExtent { start, length: MARK_BYTES as u64 }));
         Ok(ServiceMark::decode([&first, &second], uuid))
     }
 
     fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String> {
-        let uuid = superblock(cache)?.uuid;
+        let uuid = superblock(cache).map_err(|error| error.to_string())?.uuid;
         prepare_marks(cache, mark, uuid);
         Ok(())
     }
@@ -85,7 +86,8 @@ impl Subject for Engine {
         settings: EngineSettings,
         volumes: &[VolumeSettings],
     ) -> Result<Engine, String> {
-        Engine::open(now, &superblock(cache)?, settings, volumes).map_err(|error| error.to_string())
+        Engine::open(now, &superblock(cache).map_err(|error| error.to_string())?, settings, volumes)
+            .map_err(|error| error.to_string())
     }
 
     fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)> {
@@ -101,12 +103,6 @@ impl Subject for Engine {
     fn check(&self) {
         self.check();
     }
-}
-
-fn superblock(cache: &SimulatedDevice) -> Result<Superblock, String> {
-    let copy = |start: u64| cache.bytes(ByteExtent { start, length: SUPERBLOCK_SIZE as u64 });
-    let [first, second] = SUPERBLOCK_OFFSETS.map(copy);
-    Superblock::decode([&first, &second], cache.size()).map_err(|error| error.to_string())
 }
 
 /// Stores a structure durably, outside of any run.

@@ -22,6 +22,7 @@ pub mod device_model;
 pub mod memory;
 pub mod pareto;
 pub mod published;
+mod ratio;
 pub mod reference_policy;
 pub mod replay;
 pub mod result;

@@ -2,7 +2,8 @@
 
 use kickcache_random::Random;
 
-use crate::zipf::{SCATTER, float};
+use crate::ratio::float;
+use crate::zipf::SCATTER;
 
 /// A stream of blocks of one file.
 #[derive(Clone, Debug)]

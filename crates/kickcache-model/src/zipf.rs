@@ -7,6 +7,8 @@
 
 use kickcache_random::Random;
 
+use crate::ratio::float;
+
 /// fio's multiplier for 64-bit hashes.
 pub(crate) const SCATTER: u64 = 0x61C8_8646_80B5_83EB;
 /// fio sums at most so many terms of the zeta function.
@@ -32,11 +34,6 @@ struct Shape {
     top_two: f64,
     /// Power that turns a point of the distribution into a rank.
     power: f64,
-}
-
-#[expect(clippy::cast_precision_loss, reason = "block counts stay far below 2^53")]
-pub(crate) fn float(number: u64) -> f64 {
-    number as f64
 }
 
 impl Shape {

@@ -5,8 +5,9 @@ use kickcache_model::result::{DeviceResult, JobResult, RunResult};
 use kickcache_units::show_bytes;
 
 use crate::html::{escape, fold, section};
-use crate::plot::axis::{Axis, Scale, Unit};
+use crate::plot::axis::{Axis, Scale, Span, Unit};
 use crate::plot::lines::{Line, Shape};
+use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 
 /// Rates that differ by more than this are drawn on a logarithmic axis.
@@ -24,13 +25,14 @@ pub(crate) fn float(number: u64) -> f64 {
 }
 
 /// The values of a series at the middles of their intervals, in seconds.
-fn over_time(series: &Series, values: &[f64]) -> Vec<(f64, f64)> {
+fn over_time(series: &Series, values: &[f64]) -> Vec<Point> {
     let interval = float(series.interval().as_nanos()) / 1e9;
-    (0_u32..).map(|index| (f64::from(index) + 0.5) * interval).zip(values.iter().copied()).collect()
+    let middle = |index: u32| (f64::from(index) + 0.5) * interval;
+    (0..).map(middle).zip(values).map(|(x, y)| Point { x, y: *y }).collect()
 }
 
 /// Rates of a series, without the last interval if the run ended within it.
-fn rates(series: &Series, nanos: u64) -> Vec<(f64, f64)> {
+fn rates(series: &Series, nanos: u64) -> Vec<Point> {
     let mut points = over_time(series, &series.rates());
     let whole = nanos / series.interval().as_nanos().max(1);
     let has_rest = !nanos.is_multiple_of(series.interval().as_nanos().max(1));
@@ -40,23 +42,23 @@ fn rates(series: &Series, nanos: u64) -> Vec<(f64, f64)> {
     points
 }
 
-fn line(name: &str, style: usize, points: Vec<(f64, f64)>) -> Line {
+fn line(name: &str, style: usize, points: Vec<Point>) -> Line {
     Line { name: name.into(), style, is_main: false, shape: Shape::Joined, points }
 }
 
 fn seconds_axis(lines: &[Line]) -> Axis {
     let ends = lines.iter().filter_map(|line| line.points.last());
-    let end = ends.map(|point| point.0).fold(0.0, f64::max);
-    Axis::new(Scale::Linear, Unit::Seconds, "time since the start", (0.0, end.ceil()))
+    let end = ends.map(|point| point.x).fold(0.0, f64::max);
+    Axis::new(Scale::Linear, Unit::Seconds, "time since the start", Span::up_to(end.ceil()))
 }
 
 fn highest(lines: &[Line]) -> f64 {
-    lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max)
+    lines.iter().flat_map(|line| &line.points).map(|point| point.y).fold(0.0, f64::max)
 }
 
 fn mean(line: &Line) -> f64 {
     let count = f64::from(u32::try_from(line.points.len().max(1)).unwrap_or(u32::MAX));
-    line.points.iter().map(|point| point.1).sum::<f64>() / count
+    line.points.iter().map(|point| point.y).sum::<f64>() / count
 }
 
 /// From zero, or logarithmic if the lines are far from each other.
@@ -67,11 +69,11 @@ fn rate_axis(lines: &[Line]) -> Axis {
     let top = highest(lines);
     if high > low * LOG_FROM {
         let lowest =
-            lines.iter().flat_map(|line| &line.points).map(|point| point.1).filter(|rate| *rate > 0.0);
+            lines.iter().flat_map(|line| &line.points).map(|point| point.y).filter(|rate| *rate > 0.0);
         let from = lowest.fold(f64::INFINITY, f64::min).max(low / 10.0);
-        return Axis::new(Scale::Log, Unit::Rate, "", (from, top));
+        return Axis::new(Scale::Log, Unit::Rate, "", Span { from, to: top });
     }
-    Axis::new(Scale::Linear, Unit::Rate, "", (0.0, top * 1.05))
+    Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top * 1.05))
 }
 
 /// The charts that show all runs together; the first run has the colour of this number.
@@ -108,15 +110,15 @@ fn iops(runs: &[RunResult]) -> Plot {
 fn percentiles(runs: &[RunResult]) -> Plot {
     let lines: Vec<Line> = runs.iter().enumerate().map(|(style, run)| percentile_line(run, style)).collect();
     let lowest =
-        lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(f64::INFINITY, f64::min);
-    let longest = lines.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max);
+        lines.iter().flat_map(|line| &line.points).map(|point| point.y).fold(f64::INFINITY, f64::min);
+    let longest = lines.iter().flat_map(|line| &line.points).map(|point| point.x).fold(0.0, f64::max);
     let note = "How long that share of the operations took at most, from request to reply.";
     Plot {
         title: "Latency by percentile".into(),
         note: note.into(),
         width: Width::Full,
-        x: Axis::new(Scale::Nines, Unit::Share, "share of the operations", (0.0, longest)),
-        y: Axis::new(Scale::Log, Unit::Nanos, "", (lowest, highest(&lines))),
+        x: Axis::new(Scale::Nines, Unit::Share, "share of the operations", Span::up_to(longest)),
+        y: Axis::new(Scale::Log, Unit::Nanos, "", Span { from: lowest, to: highest(&lines) }),
         lines,
     }
 }
@@ -129,7 +131,7 @@ fn percentile_line(run: &RunResult, style: usize) -> Line {
     let nines = -(1.0_f64 - last).log10();
     let points = (0..=120).filter(|_| count > 0).map(|step| {
         let share = 1.0 - 10_f64.powf(-nines * f64::from(step) / 120.0);
-        (share, float(latencies.quantile(share)))
+        Point { x: share, y: float(latencies.quantile(share)) }
     });
     Line { shape: Shape::Exact, ..line(&run.name, style, points.collect()) }
 }
@@ -145,12 +147,12 @@ fn hit_ratio(runs: &[RunResult]) -> Plot {
         note: String::new(),
         width: Width::Full,
         x: seconds_axis(&lines),
-        y: Axis::new(Scale::Linear, Unit::Share, "", (0.0, 1.0)),
+        y: Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(1.0)),
         lines,
     }
 }
 
-fn ratio_points(hits: &Series, misses: &Series) -> Vec<(f64, f64)> {
+fn ratio_points(hits: &Series, misses: &Series) -> Vec<Point> {
     if hits.interval() != misses.interval() && !hits.values().is_empty() && !misses.values().is_empty() {
         return Vec::new();
     }
@@ -165,10 +167,14 @@ fn ratio_points(hits: &Series, misses: &Series) -> Vec<(f64, f64)> {
 }
 
 /// As [`over_time`], without the intervals in which nothing was asked for.
-fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<(f64, f64)> {
+fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
     let zeroes = vec![0.0; series.values().len()];
     let places = over_time(series, &zeroes);
-    places.iter().enumerate().filter_map(|(index, point)| Some((point.0, value(index)?))).collect()
+    places
+        .iter()
+        .enumerate()
+        .filter_map(|(index, point)| Some(Point { y: value(index)?, ..*point }))
+        .collect()
 }
 
 /// A part for each run: its jobs, its latencies, its devices.
@@ -183,15 +189,15 @@ pub(crate) fn by_run(runs: &[RunResult]) -> String {
 }
 
 /// The latencies that all histograms have room for.
-fn latency_span(runs: &[RunResult]) -> (f64, f64) {
+fn latency_span(runs: &[RunResult]) -> Span {
     let all: Vec<_> =
         runs.iter().map(RunResult::latencies).filter(|latencies| latencies.count() > 0).collect();
     let low = all.iter().map(|latencies| float(latencies.quantile(0.001))).fold(f64::INFINITY, f64::min);
     let high = all.iter().map(|latencies| float(latencies.p99_9())).fold(1.0, f64::max);
-    (low.min(high).max(1.0), high)
+    Span { from: low.min(high).max(1.0), to: high }
 }
 
-fn one_run(run: &RunResult, style: usize, span: (f64, f64)) -> String {
+fn one_run(run: &RunResult, style: usize, span: Span) -> String {
     let jobs = jobs(run).figure();
     let pair = [histogram(run, style, span), utilisation(run)].map(|plot| plot.figure()).concat();
     format!("{jobs}<div class=\"pair\">\n{pair}</div>\n")
@@ -216,7 +222,7 @@ fn jobs(run: &RunResult) -> Plot {
         note,
         width: Width::Full,
         x: seconds_axis(&lines),
-        y: Axis::new(Scale::Linear, Unit::Rate, "", (0.0, highest(&lines) * 1.05)),
+        y: Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(highest(&lines) * 1.05)),
         lines,
     }
 }
@@ -247,15 +253,15 @@ fn name_alike(lines: &mut [Line]) {
     }
 }
 
-fn histogram(run: &RunResult, style: usize, (low, high): (f64, f64)) -> Plot {
-    let x = Axis::new(Scale::Log, Unit::Nanos, "time from request to reply", (low, high));
+fn histogram(run: &RunResult, style: usize, span: Span) -> Plot {
+    let x = Axis::new(Scale::Log, Unit::Nanos, "time from request to reply", span);
     let latencies = run.latencies();
     let bar = |nanos: f64| (nanos.log10() * BARS_PER_DECADE).floor();
-    let (first, last) = (bar(low) - 1.0, bar(high) + 1.0);
-    let mut shares: Vec<(f64, f64)> = Vec::new();
+    let (first, last) = (bar(span.from) - 1.0, bar(span.to) + 1.0);
+    let mut shares: Vec<Point> = Vec::new();
     let mut at = first;
     while at <= last + 1.0 {
-        shares.push((10_f64.powf(at / BARS_PER_DECADE), 0.0));
+        shares.push(Point { x: 10_f64.powf(at / BARS_PER_DECADE), y: 0.0 });
         at += 1.0;
     }
     for (nanos, count) in latencies.counts() {
@@ -266,13 +272,12 @@ fn histogram(run: &RunResult, style: usize, (low, high): (f64, f64)) -> Plot {
             reason = "between 0 and a few hundred"
         )]
         let index = index as usize;
-        shares[index].1 += float(count) / float(latencies.count());
+        shares[index].y += float(count) / float(latencies.count());
     }
     // A step holds from its own place to the next one.
-    let steps: Vec<(f64, f64)> =
-        (1..shares.len()).map(|index| (shares[index].0, shares[index - 1].1)).collect();
+    let steps = shares.windows(2).map(|pair| Point { x: pair[1].x, y: pair[0].y });
     let points = if latencies.count() > 0 {
-        std::iter::once((shares[0].0, 0.0)).chain(steps).collect()
+        std::iter::once(Point { x: shares[0].x, y: 0.0 }).chain(steps).collect()
     } else {
         Vec::new()
     };
@@ -283,7 +288,7 @@ fn histogram(run: &RunResult, style: usize, (low, high): (f64, f64)) -> Plot {
         note: String::new(),
         width: Width::Half,
         x,
-        y: Axis::new(Scale::Linear, Unit::Share, "", (0.0, top)),
+        y: Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(top)),
         lines: vec![line],
     }
 }
@@ -306,7 +311,7 @@ fn utilisation(run: &RunResult) -> Plot {
         note: String::new(),
         width: Width::Half,
         x: seconds_axis(&lines),
-        y: Axis::new(Scale::Linear, Unit::Share, "", (0.0, 1.0)),
+        y: Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(1.0)),
         lines,
     }
 }

@@ -6,8 +6,9 @@ use serde::Serialize;
 use crate::charts::float;
 use crate::html::{escape, json, section};
 use crate::page::Page;
-use crate::plot::axis::{Axis, Scale, Unit};
+use crate::plot::axis::{Axis, Scale, Span, Unit};
 use crate::plot::lines::{Line, Shape};
+use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 
 /// What caches of several sizes did for some traces.
@@ -73,7 +74,7 @@ impl TraceCurves {
             style,
             is_main: curve.is_main,
             shape: Shape::Exact,
-            points: parts.iter().copied().zip(curve.hit_ratios.iter().copied()).collect(),
+            points: parts.iter().zip(&curve.hit_ratios).map(|(x, y)| Point { x: *x, y: *y }).collect(),
         };
         let label = "size of the cache, as a part of what is touched";
         Plot {
@@ -87,10 +88,10 @@ impl TraceCurves {
     }
 
     /// The tenths that all ratios lie between.
-    fn span(&self) -> (f64, f64) {
+    fn span(&self) -> Span {
         let ratios = || self.curves.iter().flat_map(|curve| curve.hit_ratios.iter().copied());
         let (low, high) = (ratios().fold(1.0, f64::min), ratios().fold(0.0, f64::max));
-        ((low * 10.0).floor() / 10.0, (high * 10.0).ceil() / 10.0)
+        Span { from: (low * 10.0).floor() / 10.0, to: (high * 10.0).ceil() / 10.0 }
     }
 
     fn table(&self) -> String {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::control::report::Report;
-use crate::control::wire::{REPLY_LINE_MAX, Reply, Request, read_line, write_line};
+use crate::control::wire::{REPLY_LINE_MAX, Reply, Request, Resized, read_line, write_line};
 use crate::plan::address::{AddressError, check_socket_path};
+use crate::shell_command::ShellCommand;
 use crate::words::ModeWord;
 
 /// A daemon that does not answer for this long is taken for hung.
@@ -18,8 +19,8 @@ pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 pub enum ClientError {
     /// Nobody listens there.
     #[error(
-        "no kickcache daemon answers at {}; start one with `kickcache serve`, or name its control socket with \
-         --control", .0.display()
+        "no kickcache daemon answers at {}; start one (`{}` tells how), or name its control socket with --control",
+        .0.display(), ShellCommand::new("serve").word("--help")
     )]
     NoDaemon(PathBuf),
     /// Not allowed.
@@ -64,7 +65,7 @@ impl Client {
         match self.ask(&Request::Status {})? {
             Reply::Status(report) => Ok(*report),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done | Reply::Resized { .. } => Err(ClientError::Answer(self.path.clone())),
+            Reply::Done | Reply::Resized(_) => Err(ClientError::Answer(self.path.clone())),
         }
     }
 
@@ -88,9 +89,9 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn resize(&self, volume: &str) -> Result<u64, ClientError> {
+    pub fn resize(&self, volume: &str) -> Result<Resized, ClientError> {
         match self.ask(&Request::Resize { volume: volume.into() })? {
-            Reply::Resized { size_bytes } => Ok(size_bytes),
+            Reply::Resized(resized) => Ok(resized),
             Reply::Error { message } => Err(ClientError::Refused(message)),
             Reply::Done | Reply::Status(_) => Err(ClientError::Answer(self.path.clone())),
         }
@@ -108,7 +109,7 @@ impl Client {
         match self.ask(request)? {
             Reply::Done => Ok(()),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Status(_) | Reply::Resized { .. } => Err(ClientError::Answer(self.path.clone())),
+            Reply::Status(_) | Reply::Resized(_) => Err(ClientError::Answer(self.path.clone())),
         }
     }
 

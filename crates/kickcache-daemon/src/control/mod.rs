@@ -12,6 +12,7 @@ pub mod wire;
 mod workers;
 
 use crate::control::report::Report;
+use crate::control::wire::Resized;
 use crate::words::ModeWord;
 
 /// What the control socket speaks for: a running daemon.
@@ -36,11 +37,11 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// No such volume, or the daemon is stopping.
     fn drain(&self, volume: &str) -> Result<(), ControlError>;
 
-    /// Takes over the size of a volume's origin, which was extended; gives the size in bytes.
+    /// Takes over the size of a volume's origin, which was extended.
     ///
     /// # Errors
-    /// No such volume, an origin that shrank, or the daemon is stopping.
-    fn resize(&self, volume: &str) -> Result<u64, ControlError>;
+    /// No such volume, an origin that shrank, a device that does not answer in time, or the daemon is stopping.
+    fn resize(&self, volume: &str) -> Result<Resized, ControlError>;
 
     /// Begins a clean stop.
     ///

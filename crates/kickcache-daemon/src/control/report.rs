@@ -23,6 +23,9 @@ pub struct Report {
     pub uptime_seconds: f64,
     /// How devices are to be read and written, as it was asked for: `auto`, `io_uring` or `threads`.
     pub io_engine: String,
+    /// The state directory, if it has one.
+    #[serde(default)]
+    pub state_directory: Option<PathBuf>,
     /// The cache devices.
     pub caches: Vec<CacheReport>,
     /// Volumes that were configured and are not served.
@@ -64,6 +67,9 @@ pub struct CacheReport {
     /// Seconds for which it has completed nothing of what it owes, if they are many.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
+    /// What its server waits for before it ends, in words, once the daemon is stopping.
+    #[serde(default)]
+    pub stop_waits_for: Option<String>,
     /// Bytes that its segments can hold.
     pub capacity_bytes: u64,
     /// Segments in all.
@@ -180,6 +186,8 @@ pub struct CacheFacts {
     pub device: PathBuf,
     /// What is wrong with it.
     pub trouble: Trouble,
+    /// What its server waits for before it ends.
+    pub stop_waits_for: Option<String>,
     /// How it is read and written.
     pub io_engine: String,
     /// Its volumes.
@@ -232,6 +240,7 @@ impl CacheReport {
             io_engine: facts.io_engine,
             last_error: facts.trouble.last_error,
             silent_seconds: facts.trouble.silent_seconds,
+            stop_waits_for: facts.stop_waits_for,
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
             segments: status.segments,
             free_segments: status.free_segments,

@@ -17,6 +17,7 @@ use crate::control::ControlTarget;
 use crate::control::connections::{Connections, Job};
 use crate::control::workers::Workers;
 use crate::plan::address::{AddressError, check_socket_path};
+use crate::shell_command::ShellCommand;
 use crate::wakeup::Wakeup;
 
 /// Connections that wait to be accepted, and those accepted at once before the others get their turn.
@@ -32,8 +33,8 @@ const GOODBYE_MAX: Duration = Duration::from_secs(1);
 pub enum ServerError {
     /// Another daemon has it.
     #[error(
-        "another kickcache daemon answers at the control socket {}; stop it with `kickcache stop`, or give this one \
-         another path with --control", .0.display()
+        "another kickcache daemon answers at the control socket {}; stop it with `{}`, or give this one another path \
+         with --control", .0.display(), ShellCommand::new("stop").control(.0)
     )]
     Live(PathBuf),
     /// Something else lies there.

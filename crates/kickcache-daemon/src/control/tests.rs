@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::client::{Client, ClientError};
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
+use super::wire::Resized;
 use super::{ControlError, ControlTarget};
 use crate::words::ModeWord;
 
@@ -51,10 +52,10 @@ impl ControlTarget for Daemon {
         Ok(())
     }
 
-    fn resize(&self, volume: &str) -> Result<u64, ControlError> {
+    fn resize(&self, volume: &str) -> Result<Resized, ControlError> {
         Daemon::find(volume)?;
         self.note(format!("resize {volume}"));
-        Ok(2 << 30)
+        Ok(Resized { size_bytes: 2 << 30, is_unchanged: false })
     }
 
     fn stop(&self) -> Result<(), ControlError> {
@@ -95,6 +96,7 @@ fn report() -> Report {
         record: None,
         last_error: None,
         silent_seconds: None,
+        stop_waits_for: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 100,
@@ -111,6 +113,7 @@ fn report() -> Report {
         pid: 5,
         uptime_seconds: 1.5,
         io_engine: "io_uring".into(),
+        state_directory: None,
         caches: vec![cache],
         unserved: Vec::new(),
     }
@@ -142,7 +145,7 @@ fn every_command_goes_there_and_back() {
     assert_eq!(client.status().unwrap(), report());
     client.set_mode("vm1", ModeWord::WriteAround).unwrap();
     client.drain("vm1").unwrap();
-    assert_eq!(client.resize("vm1").unwrap(), 2 << 30);
+    assert_eq!(client.resize("vm1").unwrap().size_bytes, 2 << 30);
     client.stop().unwrap();
     assert_eq!(*daemon.told.lock().unwrap(), ["mode vm1 write-around", "drain vm1", "resize vm1", "stop"]);
 }

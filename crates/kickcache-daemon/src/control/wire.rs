@@ -52,12 +52,19 @@ pub enum Reply {
         message: String,
     },
     /// A volume's size from here on.
-    Resized {
-        /// In bytes.
-        size_bytes: u64,
-    },
+    Resized(Resized),
     /// State and counters.
     Status(Box<Report>),
+}
+
+/// What came of a look at the size of an origin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Resized {
+    /// From here on, in bytes.
+    pub size_bytes: u64,
+    /// Whether it is what it was before.
+    #[serde(default)]
+    pub is_unchanged: bool,
 }
 
 /// Reads one line; nothing at the end of the stream.

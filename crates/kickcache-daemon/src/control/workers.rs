@@ -83,7 +83,7 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Reply {
         Request::Status {} => target.status().map(|report| Reply::Status(Box::new(report))),
         Request::Mode { volume, mode } => target.set_mode(volume, *mode).map(|()| Reply::Done),
         Request::Drain { volume } => target.drain(volume).map(|()| Reply::Done),
-        Request::Resize { volume } => target.resize(volume).map(|size_bytes| Reply::Resized { size_bytes }),
+        Request::Resize { volume } => target.resize(volume).map(Reply::Resized),
         Request::Stop {} => target.stop().map(|()| Reply::Done),
     };
     result.unwrap_or_else(|error| Reply::Error { message: error.to_string() })

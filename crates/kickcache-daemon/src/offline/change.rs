@@ -16,8 +16,11 @@ use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
 use crate::extents::extents;
 use crate::offline::error::OfflineError;
+use crate::offline::outdated::{Need, need};
 use crate::serve::cache_device::{CacheDevice, store_superblock};
+use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
+use crate::shell_command::Flag;
 
 /// Payload of clients: there are none.
 const REQUEST_BYTES: usize = 1 << 20;
@@ -38,6 +41,8 @@ pub struct Detached {
     pub clean_blocks: u64,
     /// Dirty extents that were lost.
     pub lost: Vec<ByteExtent>,
+    /// Extents that were called dirty after a crash, and that the origin has, as it is noted.
+    pub complete: Vec<ByteExtent>,
     /// The cache device.
     pub uuid: [u8; 16],
     /// What its origin is recognised by.
@@ -49,8 +54,12 @@ pub struct Detached {
 ///
 /// # Errors
 /// If the device is in use, or cannot be read or written.
-pub fn repair(path: &Path, damaged: &[(VolumeId, BlockIndex)]) -> Result<u64, OfflineError> {
-    let mut change = Change::open(path, RottedLog::Accepted)?;
+pub fn repair(
+    path: &Path,
+    damaged: &[(VolumeId, BlockIndex)],
+    state: &StatePlace,
+) -> Result<u64, OfflineError> {
+    let mut change = Change::open(path, RottedLog::Accepted, state)?;
     let mut demoted = 0;
     for (volume, block) in damaged {
         demoted += u64::from(change.demote(*volume, *block)?);
@@ -60,28 +69,38 @@ pub fn repair(path: &Path, damaged: &[(VolumeId, BlockIndex)]) -> Result<u64, Of
     Ok(demoted)
 }
 
-/// Removes a volume from a cache device: its blocks first, durably, then its name.
+/// Removes a volume from a cache device: its blocks first, durably, then its name. The notes of it are the caller's.
 ///
 /// # Errors
-/// If the device is in use, has no such volume, or the volume has dirty blocks that are not to be lost.
-pub fn detach(path: &Path, name: &str, dirty: DirtyBlocks) -> Result<Detached, OfflineError> {
-    let mut change = Change::open(path, RottedLog::Refused)?;
+/// If the device is in use, has no such volume, or the volume has dirty blocks that its origin may lack and that are
+/// not to be lost.
+pub fn detach(
+    path: &Path,
+    name: &str,
+    dirty: DirtyBlocks,
+    state: &StatePlace,
+) -> Result<Detached, OfflineError> {
+    let mut change = Change::open(path, RottedLog::Refused, state)?;
     let found = change.superblock.volume(name).map(|record| (record.id, record.origin_identity.clone()));
     let Some((volume, origin)) = found else {
         let known = change.superblock.volumes.iter().map(|record| record.name.clone()).collect();
         return Err(OfflineError::NoVolume { path: path.into(), name: name.into(), known });
     };
-    let lost = change.engine.dirty_blocks(volume);
+    let blocks = change.engine.dirty_blocks(volume);
+    let (lost, complete) = match need(state, &change.superblock, &origin) {
+        Need::Possible => (extents(&blocks), Vec::new()),
+        Need::None => (Vec::new(), extents(&blocks)),
+    };
     if !lost.is_empty() && dirty == DirtyBlocks::Keep {
-        return Err(OfflineError::dirty(path, name, extents(&lost)));
+        return Err(OfflineError::dirty(state, path, name, lost, Flag::bare("--lose-dirty")));
     }
     let cached = change.engine.cached_blocks(volume);
     change.engine.drop_volume(volume);
     change.finish()?;
     change.superblock.volumes.retain(|record| record.id != volume);
     change.store()?;
-    let clean_blocks = cached - u64::try_from(lost.len()).unwrap_or(cached);
-    Ok(Detached { clean_blocks, lost: extents(&lost), uuid: change.superblock.uuid, origin })
+    let clean_blocks = cached - u64::try_from(blocks.len()).unwrap_or(cached);
+    Ok(Detached { clean_blocks, lost, complete, uuid: change.superblock.uuid, origin })
 }
 
 /// An engine without volumes on a cache device of its own.
@@ -95,10 +114,10 @@ struct Change {
 
 impl Change {
     /// Opens and locks the device and lets the engine recover. No volume is served: dirty blocks stay where they are.
-    fn open(path: &Path, rotted_log: RottedLog) -> Result<Change, OfflineError> {
+    fn open(path: &Path, rotted_log: RottedLog, state: &StatePlace) -> Result<Change, OfflineError> {
         let cache = CacheDevice::existing(path)?;
         if cache.service()? != ServiceMark::InService {
-            return Err(OfflineError::OutOfService(path.into()));
+            return Err(OfflineError::OutOfService { state: state.clone(), path: path.into() });
         }
         let superblock = cache.superblock;
         let settings = EngineSettings { rotted_log, ..EngineSettings::default() };

@@ -82,7 +82,7 @@ pub struct JournalFindings {
 pub struct SegmentFindings {
     /// Segments in all.
     pub count: u64,
-    /// Those in which something may stand.
+    /// Those in which something stands; neither free nor retired.
     pub in_use: u64,
     /// Those that a write error took out of use.
     pub retired: u64,
@@ -242,7 +242,6 @@ impl Check<'_> {
     fn segment(&mut self, segment: SegmentIndex, status: &SegmentStatus) -> Result<(), OfflineError> {
         let superblock = self.metadata.superblock();
         let geometry = superblock.geometry;
-        self.segments.in_use += u64::from(status.usage == SegmentUsage::InUse);
         self.segments.retired += u64::from(status.usage == SegmentUsage::Retired);
         let start = geometry.byte_offset(geometry.first_location(segment));
         let blocks =
@@ -317,6 +316,9 @@ impl Check<'_> {
             blocks.damaged.sort_unstable();
             blocks.lost.sort_unstable();
         }
+        // One that is made ready for what comes next is free, as `inspect` and `status` count it.
+        let status = self.metadata.engine().status();
+        self.segments.in_use = status.segments - status.free_segments - status.retired_segments;
         let suspect = self.rotted.is_some() || !self.journal.damaged_needed.is_empty();
         let damaged_clean = if suspect { self.all_clean() } else { self.damaged_clean() };
         let is_mendable = !damaged_clean.is_empty() || superblocks.iter().any(|copy| copy != "good");

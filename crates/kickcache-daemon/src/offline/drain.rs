@@ -14,18 +14,19 @@ use crate::extents::show_extents;
 use crate::offline::change::{DirtyBlocks, detach};
 use crate::offline::contents::Contents;
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
-use crate::offline::outdated::{Asked, Outdated, outdated};
+use crate::offline::outdated::{Asked, Outdated, outdated, shown};
 use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
 use crate::serve::config::{
     CacheConfig, CacheService, OriginCache, OriginFlush, OriginMove, OriginSource, Replacement, ServerConfig,
     StatePlace, VolumeConfig,
 };
 use crate::serve::error::ServeError;
+use crate::serve::notes::FIRST_START;
 use crate::serve::older_copy::older_copy;
 use crate::serve::overtaken::{missed, note_written_without};
 use crate::serve::server::{Server, ServerHandle};
 use crate::signals;
-use crate::state::uuid_text;
+use crate::state::{OriginRecord, uuid_text};
 
 /// How often the server is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -69,8 +70,25 @@ pub struct Drained {
     pub name: String,
     /// Its origin.
     pub origin: PathBuf,
-    /// Bytes that were dirty.
-    pub bytes: u64,
+    /// What was done.
+    pub outcome: DrainOutcome,
+}
+
+/// What a drain did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DrainOutcome {
+    /// Nothing was dirty that the origin lacks: nothing was written, and nothing was changed.
+    Nothing,
+    /// So many bytes were written back.
+    Written(u64),
+    /// So many bytes were written back over what may have been newer; the volume was removed from the cache device with
+    /// this number of clean blocks, as these may be older than what the origin has.
+    Removed {
+        /// Bytes that were written back.
+        bytes: u64,
+        /// Clean blocks that were dropped.
+        clean_blocks: u64,
+    },
 }
 
 /// Writes everything that is dirty back and flushes the origin; `progress` is told how many bytes of how many are
@@ -84,10 +102,11 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     let origin = plan.origin.map_or_else(|| origin_path(record), Path::to_path_buf);
     let name = record.name.clone();
     if let (None, Err(source)) = (plan.origin, identity_of(&origin)) {
-        return Err(OfflineError::OriginGone { path: plan.cache.into(), name, origin, source });
+        let (state, path, source) = (plan.state.clone(), plan.cache.into(), Box::new(source));
+        return Err(OfflineError::OriginGone { state, path, name, origin, source });
     }
     let Some(age) = age(plan, &contents, record, &origin)? else {
-        return Ok(Drained { name, origin, bytes: 0 });
+        return Ok(Drained { name, origin, outcome: DrainOutcome::Nothing });
     };
     // Nothing but what is dirty is written over what may be newer, no clean block between.
     let service = match age {
@@ -108,17 +127,26 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     handle.join()?;
     match ended? {
         End::Drained(bytes) => {
-            match age {
+            let outcome = match age {
                 Age::OutOfService(standing) => {
                     complete(plan.cache, plan.state, &standing, std::slice::from_ref(&name))?;
                     forget_dirty(plan.state, &standing, std::slice::from_ref(&name))?;
+                    DrainOutcome::Written(bytes)
                 }
                 Age::Overtaken => {
-                    detach(plan.cache, &name, DirtyBlocks::Lose)?;
+                    let blocks = bytes / BLOCK_SIZE;
+                    let detached = detach(plan.cache, &name, DirtyBlocks::Lose, plan.state)?;
+                    // What was dirty a moment ago is clean now, and on the origin.
+                    let clean_blocks = detached.clean_blocks.saturating_sub(blocks);
+                    DrainOutcome::Removed { bytes, clean_blocks }
                 }
-                Age::Current | Age::Copy => {}
-            }
-            Ok(Drained { name, origin, bytes })
+                Age::Copy => {
+                    give_up_newer(plan, &contents.superblock, &origin)?;
+                    DrainOutcome::Written(bytes)
+                }
+                Age::Current => DrainOutcome::Written(bytes),
+            };
+            Ok(Drained { name, origin, outcome })
         }
         End::Stuck(why) => {
             let after = super::read(plan.cache)?;
@@ -127,6 +155,18 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
             let blocks = extents.iter().map(|extent| extent.length / BLOCK_SIZE).sum();
             Err(OfflineError::Undrained { name, blocks, extents, why })
         }
+    }
+}
+
+/// The newer cache device is not waited for any more. What it holds is old if it does come back, which is noted before.
+fn give_up_newer(plan: DrainPlan<'_>, superblock: &Superblock, origin: &Path) -> Result<(), OfflineError> {
+    let Some(store) = plan.state.store() else { return Ok(()) };
+    let identity = identity_of(origin).map_err(ServeError::from)?;
+    match store.origin(&identity)? {
+        Some(record) if record.cache_uuid == uuid_text(superblock.uuid) && record.may_be_dirty => {
+            Ok(store.keep_origin(&OriginRecord { may_be_dirty: false, ..record })?)
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -150,11 +190,11 @@ fn age(
     origin: &Path,
 ) -> Result<Option<Age>, OfflineError> {
     let may_be_older = plan.older == OlderBlocks::Accept;
-    if let Some(copy) = older_copy(plan.state, &contents.superblock) {
+    let is_dirty = contents.dirty.iter().any(|(id, dirty)| *id == record.id && !dirty.is_empty());
+    if let Some(copy) = older_copy(plan.state, &contents.superblock, plan.cache) {
         if !may_be_older {
-            return Err(OfflineError::OlderCopy { path: plan.cache.into(), copy });
+            return Err(OfflineError::OlderCopy { path: plan.cache.into(), copy: Box::new(copy) });
         }
-        let is_dirty = contents.dirty.iter().any(|(id, dirty)| *id == record.id && !dirty.is_empty());
         return Ok(is_dirty.then_some(Age::Copy));
     }
     if let Some(standing) = out_of_service(plan.cache, plan.state, &[])? {
@@ -165,11 +205,48 @@ fn age(
         };
     }
     match find_outdated(plan, record, origin)? {
-        None => Ok(Some(Age::Current)),
+        None => match (unnoted(plan, contents, record, origin), may_be_older) {
+            (None, _) => Ok(Some(Age::Current)),
+            (Some(_), _) if !is_dirty => Ok(None),
+            (Some(_), true) => Ok(Some(Age::Overtaken)),
+            (Some(error), false) => Err(error),
+        },
         Some(volume) if !volume.is_needed() => Ok(None),
         Some(_) if may_be_older => Ok(Some(Age::Overtaken)),
         Some(volume) => Err(overtaken(plan.cache, &volume)),
     }
+}
+
+/// Says that nobody noted how a cache device was served that was served: its origin may have been served past it, and that
+/// is noted elsewhere.
+fn unnoted(
+    plan: DrainPlan<'_>,
+    contents: &Contents,
+    record: &VolumeRecord,
+    origin: &Path,
+) -> Option<OfflineError> {
+    let superblock = &contents.superblock;
+    let uuid = uuid_text(superblock.uuid);
+    let place = match plan.state {
+        StatePlace::NotKept => return None,
+        StatePlace::Missing => "a state directory, as there is none".into(),
+        StatePlace::Directory(directory) => directory.display().to_string(),
+    };
+    let names = identity_of(origin).ok().into_iter().chain([record.origin_identity.clone()]);
+    let is_noted = plan.state.store().is_some_and(|store| {
+        let is_own = |name: &String| match store.origin(name) {
+            Ok(noted) => noted.is_some_and(|noted| noted.cache_uuid == uuid),
+            Err(_) => true,
+        };
+        !matches!(store.cache(&uuid), Ok(None)) || names.into_iter().any(|name| is_own(&name))
+    });
+    if superblock.starts < FIRST_START || is_noted {
+        return None;
+    }
+    let (path, name) = (plan.cache.into(), record.name.clone());
+    let dirty = contents.dirty.iter().find(|(id, _)| *id == record.id);
+    let what = dirty.map_or_else(String::new, |(_, extents)| shown(extents));
+    Some(OfflineError::Unnoted { path, name, place, what })
 }
 
 /// The volume, if its origin was served past the cache device.

@@ -8,9 +8,12 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
 use crate::driver::device::OpenError;
 use crate::extents::show_extents;
+use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
+use crate::serve::missed_device::lose_dirty;
 use crate::serve::older_copy::OlderCopy;
 use crate::serve::overtaken::ServedSince;
+use crate::shell_command::{Flag, ShellCommand};
 use crate::state::StateError;
 
 /// Extents that an error names.
@@ -39,13 +42,10 @@ pub enum OfflineError {
         found: String,
     },
     /// Nothing at all.
-    #[error(
-        "{} is blank, and no cache device: format it (kickcache format {}), or give another path", .0.display(),
-        .0.display()
-    )]
+    #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
     Blank(PathBuf),
     /// A daemon has it.
-    #[error("{} is in use; if a daemon serves it, ask that one: kickcache status", .0.display())]
+    #[error("{} is in use; if a daemon serves it, ask that one: {}", .0.display(), ShellCommand::new("status"))]
     Busy(PathBuf),
     /// The engine cannot use it.
     #[error("{}: {source}", .path.display())]
@@ -60,9 +60,15 @@ pub enum OfflineError {
     State(#[from] StateError),
     /// It went out of service.
     #[error(
-        "{} is out of service; nothing is changed on it: format it before you use it again (kickcache format)", .0.display()
+        "{} is out of service; nothing is changed on it: format it before you use it again ({})", .path.display(),
+        ShellCommand::new("format").path(.path).state(.state)
     )]
-    OutOfService(PathBuf),
+    OutOfService {
+        /// Where that may be noted.
+        state: StatePlace,
+        /// The device.
+        path: PathBuf,
+    },
     /// It went out of service with dirty blocks.
     #[error(
         "{} is out of service, and has older blocks of {name} than were written since, maybe ({what}); say --accept-older \
@@ -79,7 +85,8 @@ pub enum OfflineError {
     /// Its origin was served past it, and it has dirty blocks.
     #[error(
         "{since} since {} had {name}, where {what} of it are, older than what the origin may have; say --accept-older to \
-         write them back all the same, or go on without them (serve --lose-dirty, or detach --lose-dirty)", .path.display()
+         write them back all the same, which removes the volume from this device then, as its other blocks are old too, or go \
+         on without them (serve {}, or detach --lose-dirty)", .path.display(), lose_dirty(.name)
     )]
     Overtaken {
         /// The device.
@@ -93,10 +100,12 @@ pub enum OfflineError {
     },
     /// The origin is not where it was.
     #[error(
-        "the origin of {name} was {} and cannot be opened; if it has another name today, say kickcache drain {name} --cache \
-         {} --origin NEW --origin-moved", .origin.display(), .path.display()
+        "the origin of {name} was {} and cannot be opened; if it has another name today, say {}", .origin.display(),
+        drain(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
     )]
     OriginGone {
+        /// Where it is noted what is known of them.
+        state: StatePlace,
         /// The device.
         path: PathBuf,
         /// The volume.
@@ -104,7 +113,7 @@ pub enum OfflineError {
         /// Where the origin was.
         origin: PathBuf,
         /// Why.
-        source: OpenError,
+        source: Box<OpenError>,
     },
     /// It is older than what is noted of it.
     #[error("{}: {copy}", .path.display())]
@@ -112,18 +121,35 @@ pub enum OfflineError {
         /// The device.
         path: PathBuf,
         /// What was found.
-        copy: OlderCopy,
+        copy: Box<OlderCopy>,
     },
     /// Another cache device may hold what the origin lacks.
     #[error(
         "the cache device {} may hold newer blocks of {name} than its origin; drain that one first, or, if it is gone for \
-         good, serve with --without-cache --lose-dirty", .other.display()
+         good, serve with {} and {}", .other.display(), Flag::new("--without-cache", .other.as_os_str()),
+         lose_dirty(.name)
     )]
     Missed {
         /// The volume.
         name: String,
         /// The other cache device.
         other: PathBuf,
+    },
+    /// It was served, and nothing is noted of that where it was looked for.
+    #[error(
+        "{} was served before, and nothing is noted of it in {place}: nobody can say whether the origin of {name} got newer \
+         data since; name the directory with its notes (--state), or say --accept-older to write {what} over what the origin \
+         has all the same, which removes the volume from this device then, as its other blocks may be old", .path.display()
+    )]
+    Unnoted {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+        /// What is dirty.
+        what: String,
     },
     /// It cannot be opened for changes, or a change failed.
     #[error(transparent)]
@@ -140,25 +166,27 @@ pub enum OfflineError {
     },
     /// A volume has dirty blocks.
     #[error(
-        "{blocks} blocks of {name} are dirty: the origin does not have them ({}); write them back (kickcache drain {name} \
-         --cache {}), or say --lose-dirty to lose them", show_extents(.extents, EXTENTS_SHOWN), .path.display()
+        "{} blocks of {name} are dirty: the origin does not have them ({}); write them back ({drain}), or say {lose} to lose \
+         them", block_count(.extents), show_extents(.extents, EXTENTS_SHOWN)
     )]
     Dirty {
-        /// The device.
-        path: PathBuf,
         /// The volume.
         name: String,
-        /// How many.
-        blocks: usize,
         /// Which extents.
         extents: Vec<ByteExtent>,
+        /// What writes them back.
+        drain: ShellCommand,
+        /// The flag that loses them.
+        lose: Flag,
     },
     /// Nobody knows what a cache device holds.
     #[error(
-        "{} cannot be read, and may hold blocks that the origins lack; make it readable, or say --lose-dirty to go \
-         on without what it holds", .path.display()
+        "{} cannot be read, and may hold blocks that the origins lack; make it readable, or lose what it holds of a volume \
+         ({lose})", .path.display()
     )]
     Unknown {
+        /// The flag that loses what it holds.
+        lose: Flag,
         /// The cache device.
         path: PathBuf,
         /// Why it cannot be read.
@@ -193,11 +221,23 @@ pub enum OfflineError {
 
 impl OfflineError {
     /// The error of a volume that has dirty blocks on a device.
-    pub fn dirty(path: &Path, name: &str, extents: Vec<ByteExtent>) -> OfflineError {
-        let bytes: u64 = extents.iter().map(|extent| extent.length).sum();
-        let blocks = usize::try_from(bytes / BLOCK_SIZE).unwrap_or(usize::MAX);
-        OfflineError::Dirty { path: path.into(), name: name.into(), blocks, extents }
+    pub fn dirty(
+        state: &StatePlace,
+        path: &Path,
+        name: &str,
+        extents: Vec<ByteExtent>,
+        lose: Flag,
+    ) -> OfflineError {
+        OfflineError::Dirty { name: name.into(), extents, drain: drain(name, path).state(state), lose }
     }
+}
+
+fn block_count(extents: &[ByteExtent]) -> u64 {
+    extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE
+}
+
+fn drain(name: &str, cache: &Path) -> ShellCommand {
+    ShellCommand::new("drain").word(name).word("--cache").path(cache)
 }
 
 fn known_volumes(known: &[String]) -> String {

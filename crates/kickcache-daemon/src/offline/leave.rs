@@ -5,10 +5,13 @@ use std::path::Path;
 use kickcache_engine::units::ByteExtent;
 
 use crate::offline::change::{DirtyBlocks, detach};
-use crate::offline::contents::read;
+use crate::offline::contents::{Contents, read};
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::superblock;
+use crate::offline::outdated::{Need, need};
 use crate::offline::source::Source;
+use crate::serve::config::StatePlace;
+use crate::serve::missed_device::lose_dirty;
 use crate::state::uuid_text;
 
 /// A cache device that was left.
@@ -16,6 +19,8 @@ use crate::state::uuid_text;
 pub struct Left {
     /// Dirty extents that are lost, by the name of their volume.
     pub lost: Vec<(String, Vec<ByteExtent>)>,
+    /// The volumes of which dirty blocks were dropped that their origins have, as it is noted.
+    pub dropped: Vec<String>,
     /// Why the device does not know that it was left, if it does not: what it holds is old, and it must be formatted
     /// before it is used again.
     pub untold: Option<OfflineError>,
@@ -26,34 +31,57 @@ pub struct Left {
 /// # Errors
 /// If the device is in use; and, unless dirty blocks may be lost, if it holds any of these volumes, or cannot be read,
 /// so that nobody knows.
-pub fn leave(path: &Path, names: &[&str], dirty: DirtyBlocks) -> Result<Left, OfflineError> {
-    let held = match held(path, names) {
+pub fn leave(
+    path: &Path,
+    names: &[&str],
+    dirty: DirtyBlocks,
+    state: &StatePlace,
+) -> Result<Left, OfflineError> {
+    let held = match held(path, names, state) {
         Ok(held) => held,
         Err(error @ OfflineError::Busy(_)) => return Err(error),
         Err(error) if dirty == DirtyBlocks::Keep => {
-            return Err(OfflineError::Unknown { path: path.into(), source: Box::new(error) });
+            return Err(unknown(path, error));
         }
-        Err(error) => return Ok(Left { lost: Vec::new(), untold: Some(error) }),
+        Err(error) => return Ok(Left { lost: Vec::new(), dropped: Vec::new(), untold: Some(error) }),
     };
-    for (name, extents) in &held {
-        if !extents.is_empty() && dirty == DirtyBlocks::Keep {
-            return Err(OfflineError::dirty(path, name, extents.clone()));
-        }
+    if let (Some(volume), DirtyBlocks::Keep) = (held.iter().find(|volume| volume.is_needed()), dirty) {
+        return Err(OfflineError::dirty(
+            state,
+            path,
+            &volume.name,
+            volume.dirty.clone(),
+            lose_dirty(&volume.name),
+        ));
     }
-    let detached = held.iter().try_for_each(|(name, _)| detach(path, name, dirty).map(drop));
-    Ok(Left { lost: held.into_iter().filter(|(_, lost)| !lost.is_empty()).collect(), untold: detached.err() })
+    let leave = |volume: &Held| {
+        let dirty = if volume.need == Need::None { DirtyBlocks::Lose } else { dirty };
+        detach(path, &volume.name, dirty, state).map(drop)
+    };
+    let untold = held.iter().try_for_each(leave).err();
+    let dirty = held.into_iter().filter(|volume| !volume.dirty.is_empty());
+    let (lost, dropped): (Vec<Held>, Vec<Held>) = dirty.partition(Held::is_needed);
+    Ok(Left {
+        lost: lost.into_iter().map(|volume| (volume.name, volume.dirty)).collect(),
+        dropped: dropped.into_iter().map(|volume| volume.name).collect(),
+        untold,
+    })
 }
 
-/// The volumes among these that have dirty blocks on the device, with their extents.
+/// The volumes among these that have dirty blocks on the device which their origins may lack, with their extents.
 ///
 /// # Errors
 /// If the device is in use, or cannot be read, so that nobody knows.
-pub fn needed(path: &Path, names: &[&str]) -> Result<Vec<(String, Vec<ByteExtent>)>, OfflineError> {
-    let held = held(path, names).map_err(|error| match error {
+pub fn needed(
+    path: &Path,
+    names: &[&str],
+    state: &StatePlace,
+) -> Result<Vec<(String, Vec<ByteExtent>)>, OfflineError> {
+    let held = held(path, names, state).map_err(|error| match error {
         OfflineError::Busy(_) => error,
-        error => OfflineError::Unknown { path: path.into(), source: Box::new(error) },
+        error => unknown(path, error),
     })?;
-    Ok(held.into_iter().filter(|(_, extents)| !extents.is_empty()).collect())
+    Ok(held.into_iter().filter(Held::is_needed).map(|volume| (volume.name, volume.dirty)).collect())
 }
 
 /// The uuid of a cache device, if it can be read.
@@ -61,10 +89,33 @@ pub fn uuid_of(path: &Path) -> Option<String> {
     superblock(&Source::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
 }
 
-/// The volumes that the device knows among these, with their dirty extents.
-fn held(path: &Path, names: &[&str]) -> Result<Vec<(String, Vec<ByteExtent>)>, OfflineError> {
-    let contents = read(path)?;
-    let known = contents.superblock.volumes.iter().zip(contents.dirty);
+/// Nobody knows what a device holds of any volume.
+fn unknown(path: &Path, error: OfflineError) -> OfflineError {
+    OfflineError::Unknown { path: path.into(), lose: lose_dirty("VOLUME"), source: Box::new(error) }
+}
+
+/// What a device holds of a volume.
+struct Held {
+    name: String,
+    dirty: Vec<ByteExtent>,
+    need: Need,
+}
+
+impl Held {
+    fn is_needed(&self) -> bool {
+        !self.dirty.is_empty() && self.need == Need::Possible
+    }
+}
+
+/// What the device holds of the volumes that it knows among these.
+fn held(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<Held>, OfflineError> {
+    let Contents { superblock, dirty, .. } = read(path)?;
+    let known = superblock.volumes.iter().zip(dirty);
     let wanted = known.filter(|(record, _)| names.contains(&record.name.as_str()));
-    Ok(wanted.map(|(record, (_, extents))| (record.name.clone(), extents)).collect())
+    let held = wanted.map(|(record, (_, dirty))| Held {
+        name: record.name.clone(),
+        dirty,
+        need: need(state, &superblock, &record.origin_identity),
+    });
+    Ok(held.collect())
 }

@@ -9,6 +9,7 @@ mod contents;
 pub mod drain;
 pub mod dump;
 pub mod error;
+pub mod known;
 pub mod leave;
 mod metadata;
 pub mod older_copy;

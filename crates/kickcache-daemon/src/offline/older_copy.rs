@@ -11,5 +11,5 @@ use crate::serve::older_copy::{OlderCopy, older_copy};
 /// who open it.
 pub fn older_copy_at(path: &Path, state: &StatePlace) -> Option<OlderCopy> {
     let superblock = superblock(&Source::open(path).ok()?).ok()?;
-    older_copy(state, &superblock)
+    older_copy(state, &superblock, path)
 }

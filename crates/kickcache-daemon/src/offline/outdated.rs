@@ -11,7 +11,7 @@ use crate::offline::metadata::{Metadata, superblock};
 use crate::offline::source::Source;
 use crate::serve::config::{OriginMove, Replacement, StatePlace};
 use crate::serve::overtaken::{ServedSince, missed, served_since};
-use crate::state::{StateError, StateStore, uuid_text};
+use crate::state::{StateError, uuid_text};
 
 /// A volume that somebody asks about.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,8 +54,16 @@ impl Outdated {
 
     /// The dirty blocks, in words.
     pub fn shown(&self) -> String {
-        let blocks = self.dirty.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
-        format!("{blocks} dirty blocks ({})", show_extents(&self.dirty, EXTENTS_SHOWN))
+        shown(&self.dirty)
+    }
+}
+
+/// Dirty blocks, in words.
+pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
+    let blocks = dirty.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
+    match blocks {
+        0 => "no dirty blocks".into(),
+        _ => format!("{blocks} dirty blocks ({})", show_extents(dirty, EXTENTS_SHOWN)),
     }
 }
 
@@ -103,10 +111,7 @@ pub fn outdated(
 }
 
 /// Whether anything may be on a cache device alone of the origin that it knows.
-fn need(state: &StatePlace, superblock: &Superblock, identity: &str) -> Need {
-    let StatePlace::Directory(directory) = state else { return Need::Possible };
-    match StateStore::new(directory).origin(identity) {
-        Ok(Some(record)) if record.is_complete(superblock) => Need::None,
-        Ok(_) | Err(_) => Need::Possible,
-    }
+pub(crate) fn need(state: &StatePlace, superblock: &Superblock, identity: &str) -> Need {
+    let record = state.store().and_then(|store| store.origin(identity).ok()?);
+    if record.is_some_and(|record| record.is_complete(superblock)) { Need::None } else { Need::Possible }
 }

@@ -6,11 +6,12 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
+use kickcache_engine::format::superblock::SUPERBLOCK_SIZE;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
 
 use crate::driver::device::{OpenError, lock_below_shared};
 use crate::offline::error::OfflineError;
+use crate::serve::cache_device::copies_by;
 
 /// How long a lock may take to go away.
 const LOCK_WAIT: Duration = Duration::from_millis(1_000);
@@ -60,11 +61,8 @@ impl Source {
     /// The bytes where the copies of the superblock are; short at the end of a small device, empty if they cannot be
     /// read.
     pub(crate) fn superblock_copies(&self) -> Result<[Vec<u8>; 2], OfflineError> {
-        let copies = SUPERBLOCK_OFFSETS.map(|offset| self.read_at_most(offset, SUPERBLOCK_SIZE));
-        match copies {
-            [Err(source), Err(_)] => Err(OfflineError::Io { path: self.path.clone(), source }),
-            copies => Ok(copies.map(Result::unwrap_or_default)),
-        }
+        let copies = copies_by(|offset| self.read_at_most(offset, SUPERBLOCK_SIZE));
+        copies.map_err(|source| OfflineError::Io { path: self.path.clone(), source })
     }
 
     /// The first bytes, as many as there are.

@@ -17,7 +17,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::notes::keep_out_of_service;
 use crate::serve::prepare::noted;
-use crate::state::{CacheRecord, OriginRecord, StateError, StateStore};
+use crate::state::{CacheRecord, OriginRecord, StateError};
 
 /// A cache device that is out of service.
 #[derive(Debug)]
@@ -94,8 +94,7 @@ fn mark(source: &Source, superblock: &Superblock) -> io::Result<ServiceMark> {
 }
 
 fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<Standing>, StateError> {
-    let StatePlace::Directory(directory) = state else { return Ok(None) };
-    let store = StateStore::new(directory);
+    let Some(store) = state.store() else { return Ok(None) };
     for identity in origins {
         // A note that cannot be read concerns its origin alone, and is told by those who serve that.
         let Some(origin) = store.origin(identity).ok().flatten() else { continue };
@@ -123,8 +122,8 @@ pub fn complete(
     let left = standing.incomplete.iter().map(|volume| &volume.name).filter(|name| !names.contains(name));
     let left: Vec<String> = left.cloned().collect();
     let marked = keep_mark(path, &left);
-    let StatePlace::Directory(directory) = state else { return marked.map_err(OfflineError::from) };
-    let kept = keep_out_of_service(&StateStore::new(directory), &standing.cache, left);
+    let Some(store) = state.store() else { return marked.map_err(OfflineError::from) };
+    let kept = keep_out_of_service(&store, &standing.cache, left);
     match (marked, kept) {
         (Ok(()), kept) => {
             kept.unwrap_or_else(|error| tracing::warn!("{error}"));
@@ -147,8 +146,7 @@ fn keep_mark(path: &Path, incomplete: &[String]) -> Result<(), ServeError> {
 /// # Errors
 /// If notes cannot be read or written.
 pub fn forget_dirty(state: &StatePlace, standing: &Standing, names: &[String]) -> Result<(), OfflineError> {
-    let StatePlace::Directory(directory) = state else { return Ok(()) };
-    let store = StateStore::new(directory);
+    let Some(store) = state.store() else { return Ok(()) };
     for record in store.origins()?.records {
         let is_meant = record.cache_uuid == standing.cache.uuid && names.contains(&record.volume);
         if is_meant && record.may_be_dirty {

@@ -63,12 +63,18 @@ pub enum CacheUsage {
     /// It is.
     #[default]
     Used,
-    /// It is; but if it is out of service, what it alone holds is lost.
-    UsedLosingDirty,
-    /// Its volumes are served from their origins alone; refused if it holds dirty blocks of them.
+    /// Its volumes are served from their origins alone; those of which it holds dirty blocks are refused.
     LeftOut,
-    /// The same, and dirty blocks are lost.
-    LeftOutLosingDirty,
+}
+
+/// Whether dirty blocks of a volume may be lost that cannot be had, or not without writing over newer data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DirtyLoss {
+    /// The volume is refused.
+    #[default]
+    Refused,
+    /// The user goes on without them.
+    Accepted,
 }
 
 /// A volume.
@@ -92,6 +98,8 @@ pub struct VolumePlan {
     pub access: Access,
     /// What the user says about the origin.
     pub origin_state: OriginState,
+    /// Whether dirty blocks may be lost.
+    pub dirty_loss: DirtyLoss,
     /// Where NBD clients find it.
     pub nbd: Vec<NbdAddress>,
     /// The socket where a virtual machine finds it.
@@ -113,6 +121,7 @@ impl VolumePlan {
             dirty_limit: DirtyLimit::default(),
             access: Access::default(),
             origin_state: OriginState::default(),
+            dirty_loss: DirtyLoss::default(),
             nbd: Vec::new(),
             vhost_user: None,
             guest_block: Size::from_bytes(SECTOR_SIZE),

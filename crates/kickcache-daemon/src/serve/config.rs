@@ -9,6 +9,7 @@ use kickcache_engine::config::{EngineSettings, VolumeSettings};
 
 use crate::driver::executor::IoEngine;
 use crate::driver::virtual_device::VirtualDevice;
+use crate::state::StateStore;
 
 /// Everything that a server needs to start.
 pub struct ServerConfig {
@@ -26,6 +27,8 @@ pub struct ServerConfig {
     pub tcp: TcpPolicy,
     /// Where it is kept what must be known when the cache device is missing.
     pub state: StatePlace,
+    /// The control socket of the daemon, if it has one: messages name it.
+    pub control: Option<PathBuf>,
 }
 
 impl ServerConfig {
@@ -40,6 +43,7 @@ impl ServerConfig {
             limits: Limits::default(),
             tcp: TcpPolicy::default(),
             state: StatePlace::default(),
+            control: None,
         }
     }
 }
@@ -76,6 +80,16 @@ pub enum StatePlace {
     Directory(PathBuf),
     /// It should be kept, and there is no place for it.
     Missing,
+}
+
+impl StatePlace {
+    /// The store of the directory, if there is one.
+    pub fn store(&self) -> Option<StateStore> {
+        match self {
+            StatePlace::Directory(directory) => Some(StateStore::new(directory)),
+            StatePlace::NotKept | StatePlace::Missing => None,
+        }
+    }
 }
 
 /// Whether a cache device is used.

@@ -18,8 +18,28 @@ pub(crate) enum Control {
     Status(Sender<ServerStatus>),
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
-    Resize(String, Sender<Result<u64, ServeError>>),
+    Resize(String, Sender<Result<Resized, ServeError>>),
     Stop,
+    /// Stop, and wait no longer for what the log has named.
+    Insist,
+}
+
+/// What came of a look at the size of an origin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resized {
+    /// Bytes from here on.
+    pub size: u64,
+    /// Whether that is news.
+    pub growth: Growth,
+}
+
+/// Whether an origin has another size than before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// It is larger.
+    Grown,
+    /// It has the size that it had.
+    Unchanged,
 }
 
 /// State of a server.
@@ -39,6 +59,8 @@ pub struct ServerStatus {
     pub origin_troubles: Vec<Trouble>,
     /// How long their requests took, in the same order.
     pub activities: Vec<Activities>,
+    /// What the stop waits for, if one was begun.
+    pub awaited: Option<String>,
     /// Connections of clients.
     pub connections: usize,
     /// Where they are served, in the same order.

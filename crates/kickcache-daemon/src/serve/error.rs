@@ -27,6 +27,14 @@ pub enum ServeError {
         /// What was found and what to do.
         what: String,
     },
+    /// Nothing can be noted in the state directory, of no cache device.
+    #[error("{path}: {what}")]
+    Unnoted {
+        /// The cache device that was about to be served.
+        path: PathBuf,
+        /// What was found and what to do.
+        what: String,
+    },
     /// The cache device cannot be read or written.
     #[error("{path}: cannot {action}: {source}")]
     CacheIo {
@@ -45,6 +53,14 @@ pub enum ServeError {
         /// What was found, expected and what to do.
         what: String,
     },
+    /// The origin of a volume cannot be used.
+    #[error("volume {name}: {source}")]
+    Origin {
+        /// The volume's name.
+        name: String,
+        /// What was found, expected and what to do.
+        source: OpenError,
+    },
     /// An address cannot be served.
     #[error("cannot serve on {address}: {what}")]
     Address {
@@ -60,6 +76,12 @@ pub enum ServeError {
         action: &'static str,
         /// Why it failed.
         source: io::Error,
+    },
+    /// A stop was cut short.
+    #[error("{what}")]
+    GivenUp {
+        /// What it did not wait for, and what that means.
+        what: String,
     },
     /// The server has ended.
     #[error("the server has stopped")]

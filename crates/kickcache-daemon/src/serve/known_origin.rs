@@ -5,21 +5,26 @@ use std::path::Path;
 use crate::driver::device::identity_of;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
-use crate::state::StateStore;
+use crate::shell_command::ShellCommand;
 
 /// Refuses to format what is noted as the origin of a volume. What does not exist is nobody's.
 ///
 /// # Errors
 /// [`ServeError::Cache`], whose sentence names the volume and its cache device.
 pub fn check_no_origin(place: &StatePlace, path: &Path) -> Result<(), ServeError> {
-    let (StatePlace::Directory(directory), Ok(identity)) = (place, identity_of(path)) else { return Ok(()) };
-    // A note that cannot be read is told where origins are opened.
-    let Some(record) = StateStore::new(directory).origin(&identity).ok().flatten() else { return Ok(()) };
-    let what = format!(
-        "it is noted as the origin of {}, which was served with {}; choose another one, or, if that volume is given up, say \
-         so (kickcache format --force), which destroys what is there",
-        record.volume,
-        record.cache_path.display()
-    );
+    let (Some(store), Ok(identity)) = (place.store(), identity_of(path)) else { return Ok(()) };
+    let what = match store.origin(&identity) {
+        Ok(None) => return Ok(()),
+        Ok(Some(record)) => format!(
+            "it is noted as the origin of {}, which was served with {}; choose another one, or, if that volume is given up",
+            record.volume,
+            record.cache_path.display()
+        ),
+        Err(error) => format!(
+            "nobody can say whether it is the origin of a volume: {error}, or choose another one, or, if that volume is given up"
+        ),
+    };
+    let format = ShellCommand::new("format").word("--force").path(path).state(place);
+    let what = format!("{what}, say so ({format}), which destroys what is there");
     Err(ServeError::Cache { path: path.into(), what })
 }

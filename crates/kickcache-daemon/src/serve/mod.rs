@@ -4,6 +4,7 @@
 //! the rest of the program sees. `core` is what the loop shares with its front ends, which are in `frontend`. [`notes`],
 //! [`overtaken`], [`older_copy`] and [`cache_device`] are about what stands on devices and in the state directory before anybody is served.
 
+mod background;
 pub mod cache_device;
 mod complaints;
 pub mod config;
@@ -13,6 +14,8 @@ pub mod error;
 mod event_loop;
 mod frontend;
 pub mod known_origin;
+pub mod missed_device;
+mod note_queue;
 pub mod notes;
 pub mod older_copy;
 mod out_of_service;
@@ -20,8 +23,10 @@ pub mod overtaken;
 pub mod prepare;
 mod rate_limit;
 mod requests;
+mod resizes;
 pub mod server;
 mod startup;
+mod stop_wait;
 mod times;
 #[cfg(test)]
 mod toy;

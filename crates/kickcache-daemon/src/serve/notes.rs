@@ -12,7 +12,14 @@ use kickcache_engine::units::{VolumeId, VolumeSet};
 use crate::driver::notary::KeepNote;
 use crate::serve::config::{Replacement, StatePlace, WriteAccess};
 use crate::serve::error::ServeError;
-use crate::state::{CacheRecord, OriginRecord, OutOfService, StateError, StateStore, uuid_text};
+use crate::serve::missed_device::{self, new_cache};
+use crate::state::{
+    CacheRecord, CompleteCache, FileIdentity, OriginRecord, OutOfService, StateError, StateStore, uuid_text,
+};
+use crate::whole_path::whole_path;
+
+/// The number of a cache device's first start: it is formatted with 1.
+pub(crate) const FIRST_START: u64 = 2;
 
 /// The notes of a server. Shared with those who hold its handle.
 pub(crate) struct Notes {
@@ -29,6 +36,9 @@ struct Noted {
     name: String,
     identity: String,
     may_be_dirty: bool,
+    /// What the note says of that: it could not be replaced if it says something else.
+    is_noted_dirty: bool,
+    file: Option<FileIdentity>,
     /// What was noted before.
     before: Option<OriginRecord>,
 }
@@ -71,16 +81,14 @@ pub struct Chosen<'a> {
 
 fn open(place: &StatePlace) -> Option<Result<StateStore, StateError>> {
     match place {
-        StatePlace::NotKept => None,
-        StatePlace::Directory(path) => Some(Ok(StateStore::new(path))),
         StatePlace::Missing => Some(Err(StateError::NoDirectory)),
+        StatePlace::NotKept | StatePlace::Directory(_) => place.store().map(Ok),
     }
 }
 
 /// Whether an origin was served before.
 pub(crate) fn knows(place: &StatePlace, identity: &str) -> bool {
-    let StatePlace::Directory(path) = place else { return false };
-    StateStore::new(path).origin(identity).is_ok_and(|record| record.is_some())
+    place.store().is_some_and(|store| store.origin(identity).is_ok_and(|record| record.is_some()))
 }
 
 /// Refuses a cache device in the place of another one that may hold blocks which an origin lacks.
@@ -91,13 +99,10 @@ pub(crate) fn check(
 ) -> Result<(), ServeError> {
     let store = match open(place) {
         None => return Ok(()),
-        Some(Err(error)) => return cannot_keep(&error, volumes),
+        Some(Err(error)) => return Err(unnoted(place, chosen.path, &error)),
         Some(Ok(store)) => store,
     };
-    let origins = match store.origins() {
-        Ok(origins) => origins,
-        Err(error) => return cannot_keep(&error, volumes),
-    };
+    let origins = store.origins().map_err(|error| unnoted(place, chosen.path, &error))?;
     for volume in volumes {
         let readable = check_readable(&store, chosen, volume.identity);
         readable.map_err(|what| ServeError::Volume { name: volume.name.into(), what })?;
@@ -110,22 +115,16 @@ pub(crate) fn check(
     }
     let origins = origins.records;
     let uuid = chosen.uuid.map(uuid_text);
-    let path = std::path::absolute(chosen.path).unwrap_or_else(|_| chosen.path.into());
+    let path = whole_path(chosen.path);
     let is_missed = |record: &&OriginRecord| {
         let is_served = volumes.iter().any(|volume| volume.identity == record.identity);
         let is_other = Some(&record.cache_uuid) != uuid.as_ref();
         record.may_be_dirty && is_other && (is_served || uuid.is_none() && record.cache_path == path)
     };
     let Some(missed) = origins.iter().find(is_missed) else { return Ok(()) };
-    let (before, found) = (missed.cache_path.display(), chosen.path.display());
-    let what = format!(
-        "its cache device {before} may hold blocks that the origin {} lacks, and {found} is {}; bring that one back (is its \
-         file system mounted?), write back what it holds (kickcache drain {} --cache {before}), or say --new-cache to go on \
-         without that",
-        missed.identity,
-        if uuid.is_some() { "another one" } else { "new" },
-        missed.volume,
-    );
+    let is = if uuid.is_some() { "another one" } else { "new" };
+    let found = format!("{} is {is}", chosen.path.display());
+    let what = missed_device::sentence(missed, &found, &new_cache(chosen.path), place);
     Err(ServeError::Volume { name: missed.volume.clone(), what })
 }
 
@@ -144,25 +143,27 @@ pub fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) ->
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
             "nobody can say which cache device its origin was served with last, and whether that holds blocks which the \
-             origin lacks: {error}, as when it was {path}, or say --new-cache to go on without what another one holds"
+             origin lacks: {error}, as when it was {path}, or say {} to go on without what another one holds",
+            new_cache(chosen.path)
         )),
     }
 }
 
-/// Without notes no volume is served in write-back; the others go on.
-fn cannot_keep<'a>(
-    error: &StateError,
-    volumes: impl IntoIterator<Item = &'a Candidate<'a>>,
-) -> Result<(), ServeError> {
-    match volumes.into_iter().find(|volume| volume.writes_back()) {
-        Some(volume) => Err(untrusted(volume.name, error)),
-        None => {
-            tracing::warn!(
-                "{error}: it will not be noticed if the cache device is missing; give a directory with --state"
-            );
-            Ok(())
-        }
-    }
+/// Refuses a start that cannot be noted: an older copy of the cache device would pass for this one after it, with stale data.
+fn unnoted(place: &StatePlace, cache: &Path, error: &StateError) -> ServeError {
+    let way_on = match place {
+        StatePlace::Directory(directory) => format!(
+            "make room in {directory} and make it writable, or give another directory with --state, with a copy of what is in \
+             this one",
+            directory = directory.display()
+        ),
+        StatePlace::Missing | StatePlace::NotKept => "give a directory with --state".into(),
+    };
+    let what = format!(
+        "{error}; nothing is served that is not noted, as an older copy of the cache device would pass for this one \
+         afterwards: {way_on}"
+    );
+    ServeError::Unnoted { path: cache.into(), what }
 }
 
 fn untrusted(name: &str, error: &StateError) -> ServeError {
@@ -171,6 +172,20 @@ fn untrusted(name: &str, error: &StateError) -> ServeError {
          --state, or serve in another mode"
     );
     ServeError::Volume { name: name.into(), what }
+}
+
+/// Says that a file is not the one that was at its path when the volume was served last.
+fn tell_replaced(volume: &Candidate<'_>, before: Option<FileIdentity>, now: Option<FileIdentity>) {
+    let (Some(before), Some(now)) = (before, now) else { return };
+    if before == now {
+        return;
+    }
+    let path = volume.identity.strip_prefix("file:").unwrap_or(volume.identity);
+    tracing::warn!(
+        "volume {}: its origin {path} is another file than when it was served last, as after a restore: if it holds anything \
+         else, stop, and say --origin-changed, or what is cached of the old one is served",
+        volume.name
+    );
 }
 
 impl Notes {
@@ -185,57 +200,62 @@ impl Notes {
         let cache = CacheRecord::new(superblock, path.into());
         let cache_before = known.and_then(|store| store.cache(&cache.uuid).ok()?);
         // Else it was served elsewhere since, and may have become dirty there. The log says so when it was read.
+        if known.is_some() && cache_before.is_none() && cache.starts > FIRST_START {
+            tracing::warn!(
+                "{} was served before, and nothing is noted of that in the state directory: if its notes are in another one, \
+                 stop, and name that with --state; else an older copy would not be noticed",
+                path.display()
+            );
+        }
         let is_last = cache_before.as_ref().is_some_and(|before| before.starts + 1 == cache.starts);
+        // What is complete as of a start that failed has no note of that start.
+        let just_before =
+            CompleteCache { cache_uuid: cache.uuid.clone(), starts: cache.starts.saturating_sub(1) };
         let note = |(id, volume): &(VolumeId, Candidate<'_>)| {
             let before = known.and_then(|store| store.origin(volume.identity).ok()?);
-            let own = before.as_ref().filter(|record| is_last && record.cache_uuid == cache.uuid);
+            let is_own = |record: &&OriginRecord| {
+                record.cache_uuid == cache.uuid && (is_last || record.complete.contains(&just_before))
+            };
+            let own = before.as_ref().filter(is_own);
             let was_dirty = match (own, volume.holdings) {
                 (Some(record), _) => record.may_be_dirty,
                 (None, Holdings::Earlier) => true,
                 (None, Holdings::Nothing) => false,
             };
+            let may_be_dirty = was_dirty || volume.writes_back();
+            let file = FileIdentity::of_origin(volume.identity);
+            if volume.holdings == Holdings::Earlier {
+                tell_replaced(volume, before.as_ref().and_then(|record| record.file), file);
+            }
             Noted {
                 id: *id,
                 name: volume.name.into(),
                 identity: volume.identity.into(),
-                may_be_dirty: was_dirty || volume.writes_back(),
+                may_be_dirty,
+                is_noted_dirty: may_be_dirty,
+                file,
                 before,
             }
         };
         let volumes_noted = Mutex::new(volumes.iter().map(note).collect());
         let notes = Notes { store, cache, cache_before, volumes: volumes_noted };
-        if let Err(error) = notes.keep_all() {
-            notes.check_others(&error)?;
-            cannot_keep(&error, volumes.iter().map(|(_, volume)| volume))?;
-        }
+        notes.keep_all().map_err(|error| unnoted(place, path, &error))?;
         Ok(notes)
     }
 
+    /// Keeps the number of the start, and then what it is about. What was kept is undone if that fails midway.
     fn keep_all(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         store.keep_cache(&self.cache)?;
-        self.lock().iter().try_for_each(|volume| self.keep(store, volume))
+        let kept = self.lock().iter().try_for_each(|volume| self.keep(store, volume));
+        kept.inspect_err(|_| self.undo())
     }
 
-    /// The notes cannot be replaced: those that stand must not have a later start trust another cache device.
-    fn check_others(&self, error: &StateError) -> Result<(), ServeError> {
-        let names_other = |volume: &&Noted| {
-            volume.before.as_ref().is_some_and(|before| !before.is_current(&self.cache.uuid))
-        };
-        let volumes = self.lock();
-        let Some(volume) = volumes.iter().find(names_other) else { return Ok(()) };
-        let what = format!(
-            "{error}; its note says that it is served otherwise, which a later start would believe: make the state directory \
-             writable, or give another one with --state"
-        );
-        Err(ServeError::Volume { name: volume.name.clone(), what })
-    }
-
-    /// The start failed: what was noted before is noted again.
+    /// The start failed, and served nobody: what was noted before is noted again.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
         let restore = |volume: &Noted| match &volume.before {
-            Some(before) => store.keep_origin(before),
+            Some(before) => store.keep_origin(&before.clone().after_failed_start(&self.cache)),
             None => store.forget_origin(&volume.identity),
         };
         let restored = self.lock().iter().try_for_each(restore);
@@ -255,11 +275,12 @@ impl Notes {
         let Some(store) = &self.store else { return Ok(()) };
         let before = std::mem::replace(&mut volume.may_be_dirty, true);
         let kept = match store {
-            Ok(_) if before => Ok(()),
+            Ok(_) if volume.is_noted_dirty => Ok(()),
             Ok(store) => self.keep(store, volume).map_err(|error| untrusted(name, &error)),
             Err(error) => Err(untrusted(name, error)),
         };
         volume.may_be_dirty = before || kept.is_ok();
+        volume.is_noted_dirty |= kept.is_ok();
         kept
     }
 
@@ -272,8 +293,9 @@ impl Notes {
             return;
         }
         volume.may_be_dirty = has_dirty;
-        if let Err(error) = self.keep(store, volume) {
-            tracing::warn!("what is dirty in {} is not noted: {error}", volume.name);
+        match self.keep(store, volume) {
+            Ok(()) => volume.is_noted_dirty = has_dirty,
+            Err(error) => tracing::warn!("what is dirty in {} is not noted: {error}", volume.name),
         }
     }
 
@@ -295,6 +317,7 @@ impl Notes {
 
     fn keep(&self, store: &StateStore, volume: &Noted) -> Result<(), StateError> {
         let record = OriginRecord::new(&volume.identity, &volume.name, &self.cache, volume.may_be_dirty);
+        let record = OriginRecord { file: volume.file, ..record };
         store.keep_origin(&match &volume.before {
             Some(before) => record.after(before),
             None => record,
@@ -358,5 +381,28 @@ mod tests {
         assert!(!noted(Some((4, false)), 5, Holdings::Earlier));
         assert!(noted(Some((4, true)), 5, Holdings::Earlier));
         assert!(noted(Some((4, false)), 6, Holdings::Earlier));
+    }
+
+    /// What could not be noted is not taken for noted by those who need it to be.
+    #[test]
+    fn write_back_is_refused_until_its_note_stands() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("state");
+        let place = StatePlace::Directory(directory.clone());
+        let superblock = Superblock::new([7; 16], 8 << 20).unwrap();
+        let (mode, write_access) = (Mode::WriteThrough, WriteAccess::ReadWrite);
+        let holdings = Holdings::Nothing;
+        let volume = Candidate { name: "v", identity: "file:/o", mode, write_access, holdings };
+        let id = VolumeId::new(0);
+        let notes = Notes::begin(&place, (&superblock, Path::new("/c")), &[(id, volume)]).unwrap();
+        let kept = folder.path().join("kept");
+        std::fs::rename(&directory, &kept).unwrap();
+        std::fs::write(&directory, "no directory").unwrap();
+        notes.settle(id, true);
+        assert!(notes.expect_dirty("v").is_err());
+        std::fs::remove_file(&directory).unwrap();
+        std::fs::rename(&kept, &directory).unwrap();
+        notes.expect_dirty("v").unwrap();
+        assert!(StateStore::new(&directory).origin("file:/o").unwrap().unwrap().may_be_dirty);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::serve::config::StatePlace;
-use crate::state::{OriginRecord, StateError, StateStore};
+use crate::state::{OriginRecord, StateError};
 
 /// How an origin was served since a cache device had it last.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,8 +33,7 @@ impl fmt::Display for ServedSince {
 /// How an origin was served since; `None` if everything that was written to it passed the cache device, as far as anybody
 /// knows.
 pub(crate) fn served_since(place: &StatePlace, uuid: &str, identity: &str) -> Option<ServedSince> {
-    let StatePlace::Directory(directory) = place else { return None };
-    let store = StateStore::new(directory);
+    let store = place.store()?;
     match store.origin(identity) {
         Ok(None) => None,
         Ok(Some(record)) if record.is_current(uuid) => None,
@@ -55,9 +54,9 @@ pub fn missed(
     uuid: Option<&str>,
     identity: &str,
 ) -> Result<Option<OriginRecord>, StateError> {
-    let StatePlace::Directory(directory) = place else { return Ok(None) };
+    let Some(store) = place.store() else { return Ok(None) };
     let is_other = |record: &OriginRecord| uuid.is_none_or(|uuid| record.cache_uuid != uuid);
-    let found = StateStore::new(directory).origin(identity)?;
+    let found = store.origin(identity)?;
     Ok(found.filter(|record| record.may_be_dirty && is_other(record)))
 }
 
@@ -70,8 +69,7 @@ pub(crate) fn note_written_without(
     identity: &str,
     volume: &str,
 ) -> Result<(), StateError> {
-    let StatePlace::Directory(directory) = place else { return Ok(()) };
-    let store = StateStore::new(directory);
+    let Some(store) = place.store() else { return Ok(()) };
     let before = store.origin(identity).ok().flatten();
     let record = match before.clone() {
         Some(record) => OriginRecord { written_without: true, ..record },

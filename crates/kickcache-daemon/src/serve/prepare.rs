@@ -9,6 +9,7 @@ use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeSet};
+use tracing::subscriber::NoSubscriber;
 
 use crate::driver::device::{
     Access, BlockFile, Emptiness, OpenError, ZeroSpeed, check_different, check_distinct,
@@ -27,7 +28,8 @@ use crate::serve::known_origin::check_no_origin;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::overtaken::{note_written_without, served_since};
-use crate::state::{StateError, StateStore, uuid_text};
+use crate::shell_command::ShellCommand;
+use crate::state::{StateError, uuid_text};
 
 /// An origin that was opened, with what was said about it.
 pub(crate) struct OpenVolume {
@@ -92,7 +94,7 @@ impl Looked {
         state: &StatePlace,
         configured: Vec<VolumeConfig>,
     ) -> Result<Looked, ServeError> {
-        let found = match Found::look(&config.path, config.size) {
+        let found = match Found::look(&config.path, config.size, state) {
             Err(error @ (ServeError::Cache { .. } | ServeError::Engine { .. })) => {
                 return Err(swapped(error, &config.path, open_volumes(configured, None).unwrap_or_default()));
             }
@@ -156,7 +158,20 @@ impl Looked {
 /// As the start would.
 pub fn rehearse(config: ServerConfig) -> Result<(), ServeError> {
     check(&config)?;
-    Looked::look(&config.cache, &config.state, config.volumes).map(drop)
+    quietly(|| Looked::look(&config.cache, &config.state, config.volumes).map(drop))
+}
+
+/// Opens the origin of a volume as a start would, and lets go of it.
+///
+/// # Errors
+/// [`ServeError::Origin`] or [`ServeError::Volume`].
+pub fn check_origin(config: VolumeConfig) -> Result<(), ServeError> {
+    quietly(|| open_volume(config).map(drop))
+}
+
+/// Looks at what a start will look at again: that one warns of what it finds.
+fn quietly<T>(look: impl FnOnce() -> T) -> T {
+    tracing::subscriber::with_default(NoSubscriber::new(), look)
 }
 
 impl Prepared {
@@ -213,7 +228,7 @@ fn check_service(device: &CacheDevice, config: &CacheConfig, state: &StatePlace)
     if config.service != CacheService::InService {
         return Ok(());
     }
-    if let Some(copy) = older_copy(state, &device.superblock) {
+    if let Some(copy) = older_copy(state, &device.superblock, &config.path) {
         return Err(ServeError::Cache { path: config.path.clone(), what: copy.to_string() });
     }
     // That it is noted says enough.
@@ -235,9 +250,11 @@ fn check_current(device: &CacheDevice, volume: &OpenVolume, state: &StatePlace) 
     let identities = [volume.identity.as_str(), known.origin_identity.as_str()];
     let since = identities.iter().find_map(|identity| served_since(state, &uuid, identity));
     let Some(since) = since else { return Ok(()) };
-    let cache = device.file.path().display();
+    let path = device.file.path();
+    let detach = ShellCommand::new("detach").path(path).word(name).state(state);
     let what = format!(
-        "{since} since {cache} had it, and what that holds of it is old; drop it (kickcache detach {cache} {name})"
+        "{since} since {} had it, and what that holds of it is old; drop it ({detach})",
+        path.display()
     );
     Err(ServeError::Volume { name: name.clone(), what })
 }
@@ -257,11 +274,11 @@ pub struct NotedService {
 /// # Errors
 /// If the note is from a later version.
 pub fn noted(state: &StatePlace, superblock: &Superblock) -> Result<NotedService, StateError> {
-    let StatePlace::Directory(directory) = state else { return Ok(NotedService::default()) };
+    let Some(store) = state.store() else { return Ok(NotedService::default()) };
     let all = |is_meant: &dyn Fn(&VolumeRecord) -> bool| {
         superblock.volumes.iter().filter(|record| is_meant(record)).map(|record| record.id).collect()
     };
-    match StateStore::new(directory).cache(&uuid_text(superblock.uuid)) {
+    match store.cache(&uuid_text(superblock.uuid)) {
         Ok(record) => {
             let out = record.and_then(|record| record.out_of_service);
             let incomplete = out.map(|out| all(&|record| out.incomplete.contains(&record.name)));
@@ -290,7 +307,9 @@ fn knows(superblock: &Superblock, volume: &OpenVolume) -> Acquaintance {
 /// written such bytes, which must keep nobody from starting.
 fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(), ServeError> {
     let Medium::File(origin) = &volume.medium else { return Ok(()) };
-    if !carries_superblock(origin)? {
+    let unreadable =
+        |error: ServeError| ServeError::Volume { name: volume.name.clone(), what: error.to_string() };
+    if !carries_superblock(origin).map_err(unreadable)? {
         return Ok(());
     }
     let path = origin.path().display();
@@ -350,7 +369,7 @@ fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
     let (medium, size, identity, zeroes) = match config.origin {
         OriginSource::Path(path) => {
             let mut file = open_origin(&name, &path, config.write_access)?;
-            file.probe()?;
+            file.probe().map_err(|source| ServeError::Origin { name: name.clone(), source })?;
             see_to_flush(&name, &mut file, config.origin_flush)?;
             let (size, identity, zeroes) = (file.size(), file.identity(), file.zeroes());
             (Medium::File(file), size, identity, zeroes)
@@ -379,7 +398,7 @@ fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
 fn see_to_flush(name: &str, origin: &mut BlockFile, flush: OriginFlush) -> Result<(), ServeError> {
     match (origin.probe_flush(), flush) {
         (Ok(()), _) => Ok(()),
-        (Err(error), OriginFlush::Needed) => Err(error.into()),
+        (Err(source), OriginFlush::Needed) => Err(ServeError::Origin { name: name.into(), source }),
         (Err(_), OriginFlush::Assumed) => {
             let path = origin.path().display();
             tracing::warn!(
@@ -403,7 +422,9 @@ fn open_origin(name: &str, path: &Path, write_access: WriteAccess) -> Result<Blo
         Err(OpenError::Empty { found, .. }) => Some(*found),
         Err(_) => None,
     };
-    let Some(found) = odd else { return Ok(opened?) };
+    let Some(found) = odd else {
+        return opened.map_err(|source| ServeError::Origin { name: name.into(), source });
+    };
     let wanted = found.max(1).next_multiple_of(BLOCK_SIZE);
     let what = format!(
         "its origin {} has {found} bytes, and a volume has a multiple of 4096; extend it (truncate -s {wanted}), or give \

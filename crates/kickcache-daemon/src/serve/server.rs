@@ -8,7 +8,9 @@ use kickcache_engine::config::Mode;
 
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
-pub use crate::serve::control::{Activities, Errors, ServedAt, ServerStatus, Trouble, VolumeInfo};
+pub use crate::serve::control::{
+    Activities, Errors, Growth, Resized, ServedAt, ServerStatus, Trouble, VolumeInfo,
+};
 use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;
 use crate::serve::startup;
@@ -54,7 +56,12 @@ fn run(
     let mut event_loop = startup::start(config, control, wakeup)?;
     // The starter waits for this; if it does not, nothing is lost.
     let _ = tell.send(event_loop.notes.clone());
-    event_loop.run()
+    let end = event_loop.run();
+    if matches!(end, Err(ServeError::GivenUp { .. })) {
+        // Devices may yet write to its memory, and threads that wait for them cannot be waited for.
+        std::mem::forget(event_loop);
+    }
+    end
 }
 
 /// A running server. Clones speak to the same one; it stops when the last is dropped.
@@ -104,11 +111,12 @@ impl ServerHandle {
         self.ask(|answer| Control::Drain(volume.into(), answer))?
     }
 
-    /// Takes over the size of a volume's origin, which was extended; gives the size.
+    /// Takes over the size of a volume's origin, which was extended. Waits for devices for 8 s at most.
     ///
     /// # Errors
-    /// If no volume has the name, its origin is smaller than before, or [`ServeError::Stopped`].
-    pub fn resize(&self, volume: &str) -> Result<u64, ServeError> {
+    /// If no volume has the name, its origin is smaller than before, a device does not answer in time, or
+    /// [`ServeError::Stopped`].
+    pub fn resize(&self, volume: &str) -> Result<Resized, ServeError> {
         self.ask(|answer| Control::Resize(volume.into(), answer))?
     }
 
@@ -116,6 +124,13 @@ impl ServerHandle {
     pub fn stop(&self) {
         // A server that has stopped needs no second command.
         let _ = self.send(Control::Stop);
+    }
+
+    /// As [`ServerHandle::stop`]; one that has taken long, as the log said, ends without what it waits for: the cache device
+    /// is as after `kill -9` then, and [`ServerHandle::join`] gives an error.
+    pub fn insist(&self) {
+        // A server that has stopped needs no second command.
+        let _ = self.send(Control::Insist);
     }
 
     /// Waits for the end, however it comes. Only the first to call learns of an error.

@@ -20,9 +20,13 @@ use crate::serve::error::ServeError;
 use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
 use crate::serve::frontend::{Addresses, Frontends};
+use crate::serve::note_queue::NoteQueue;
 use crate::serve::out_of_service::OutOfService;
 use crate::serve::prepare::{self, OpenVolume, Prepared};
+use crate::serve::resizes::Resizes;
+use crate::serve::stop_wait::StopWait;
 use crate::serve::troubles::Troubles;
+use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
 /// A loop that is ready to run: recovered, and listening.
@@ -69,10 +73,13 @@ pub(crate) fn start(
         out_of_service,
         damaged: Vec::new(),
         control,
+        note_queue: NoteQueue::new(Arc::clone(&wakeup)),
+        resizes: Resizes::new(Arc::clone(&wakeup)),
         wakeup,
         troubles: Troubles::new(),
         notes,
-        tell_wait: None,
+        stop_wait: StopWait::default(),
+        commands: DaemonCommands { state: config.state, control: config.control },
     };
     event_loop.recover()?;
     event_loop.begin_times();
@@ -163,7 +170,8 @@ impl EventLoop<Engine> {
             let name = found.map(|found| found.info.name.clone()).unwrap_or_default();
             let what = format!(
                 "its origin was changed, but the cache holds {dirty} dirty blocks for it; drain them into the changed \
-                 origin (serve it without --origin-changed), or lose them (kickcache detach --lose-dirty)"
+                 origin (serve it without --origin-changed), or lose them ({})",
+                self.commands.detach(&self.cache, &name).word("--lose-dirty")
             );
             return Err(ServeError::Volume { name, what });
         }

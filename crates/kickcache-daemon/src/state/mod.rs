@@ -3,11 +3,13 @@
 //! One file an origin says which cache device it was served with, and whether that may hold blocks which the origin lacks.
 //! One file a cache device says whether it is out of service. Files are JSON, replaced whole and synced.
 
+mod file_identity;
 mod record;
 mod store;
 
 use std::path::PathBuf;
 
+pub use self::file_identity::FileIdentity;
 pub use self::record::{CacheRecord, CompleteCache, OriginRecord, OutOfService, uuid_text};
 pub use self::store::{Origins, StateError, StateStore};
 
@@ -19,15 +21,20 @@ const SYSTEM_STATE: &str = "/var/lib/kickcache";
 /// The state directory when nobody names one: `$KICKCACHE_STATE`, /var/lib/kickcache for root, or
 /// `$XDG_STATE_HOME/kickcache`, or `~/.local/state/kickcache`. `None` if there is no home.
 pub fn default_directory() -> Option<PathBuf> {
-    let from = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    if let Some(named) = from(STATE_VARIABLE) {
-        return Some(named);
-    }
+    from_environment(STATE_VARIABLE).or_else(usual_directory)
+}
+
+/// The same where nobody set `$KICKCACHE_STATE`, as in the shell where somebody types what a message says.
+pub(crate) fn usual_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(SYSTEM_STATE.into());
     }
-    let home = || from("HOME").map(|home| home.join(".local/state"));
-    from("XDG_STATE_HOME").or_else(home).map(|state| state.join("kickcache"))
+    let home = || from_environment("HOME").map(|home| home.join(".local/state"));
+    from_environment("XDG_STATE_HOME").or_else(home).map(|state| state.join("kickcache"))
+}
+
+fn from_environment(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use kickcache_engine::format::superblock::Superblock;
 use serde::{Deserialize, Serialize};
 
+use super::file_identity::FileIdentity;
+
 /// Version of the files.
 pub(super) const VERSION: u32 = 1;
 
@@ -23,6 +25,9 @@ pub struct OriginRecord {
     pub cache_path: PathBuf,
     /// Whether that may hold blocks which the origin lacks.
     pub may_be_dirty: bool,
+    /// Which file that was; `None` for block devices, and where the file system does not tell.
+    #[serde(default)]
+    pub file: Option<FileIdentity>,
     /// Whether it may have been written without that since: what any cache device holds of it is old.
     #[serde(default)]
     pub written_without: bool,
@@ -82,6 +87,7 @@ impl OriginRecord {
             cache_uuid: cache.uuid.clone(),
             cache_path: cache.path.clone(),
             may_be_dirty,
+            file: None,
             written_without: false,
             complete: if may_be_dirty { Vec::new() } else { vec![own] },
         }
@@ -95,6 +101,15 @@ impl OriginRecord {
         self
     }
 
+    /// The same after a start of a cache device in which nothing was acknowledged: if that was complete before, it still is.
+    #[must_use]
+    pub fn after_failed_start(mut self, cache: &CacheRecord) -> OriginRecord {
+        let is_meant =
+            |known: &&mut CompleteCache| known.cache_uuid == cache.uuid && known.starts + 1 == cache.starts;
+        self.complete.iter_mut().filter(is_meant).for_each(|known| known.starts = cache.starts);
+        self
+    }
+
     /// The record of an origin that is served without a cache device, and was never noted before.
     pub fn without_cache(identity: &str, volume: &str) -> OriginRecord {
         OriginRecord {
@@ -104,6 +119,7 @@ impl OriginRecord {
             cache_uuid: String::new(),
             cache_path: PathBuf::new(),
             may_be_dirty: false,
+            file: None,
             written_without: true,
             complete: Vec::new(),
         }

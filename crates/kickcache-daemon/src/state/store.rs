@@ -65,6 +65,17 @@ pub enum StateError {
     NoDirectory,
 }
 
+impl StateError {
+    /// Whether it concerns the whole directory, not one note: it is full, say, or read-only.
+    pub fn is_of_directory(&self) -> bool {
+        match self {
+            StateError::Io { action, path, .. } => *action != "read" || path.is_dir(),
+            StateError::Place { .. } | StateError::NoDirectory => true,
+            StateError::Content { .. } | StateError::Newer { .. } => false,
+        }
+    }
+}
+
 /// What is known of all origins.
 #[derive(Debug, Default)]
 pub struct Origins {

@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::format::bytes::{Reader, Writer};
+use crate::format::durable::Durable;
+use crate::format::durable_blocks::DurableBlocks;
 use crate::format::durable_range::DurableRange;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
@@ -50,7 +52,7 @@ pub struct BatchHeader {
     /// The queue that the segment belonged to.
     pub queue: Queue,
     /// What was durable when it was submitted.
-    pub durable: DurableRange,
+    pub durable: Durable,
     /// The data blocks behind the header, in order.
     pub entries: Vec<BatchEntry>,
 }
@@ -110,12 +112,13 @@ impl BatchHeader {
         writer.put_u64(self.sequence.get());
         writer.put_u32(self.start);
         writer.put_u8(queue_byte(self.queue));
+        self.durable.journal.put(&mut writer);
         writer.skip_to(ENTRIES_AT);
         for entry in &self.entries {
             entry.put(&mut writer);
         }
         writer.skip_to(DURABLE_AT);
-        self.durable.put(&mut writer);
+        self.durable.batches.put(&mut writer);
         writer.finish()
     }
 
@@ -132,13 +135,23 @@ impl BatchHeader {
         let sequence = reader.take_sequence()?;
         let start = reader.take_u32()?;
         let queue = queue_of(reader.take_u8()?)?;
+        let journal = DurableBlocks::take(&mut reader)?;
         let mut reader = Reader::bare(block.get(ENTRIES_AT..)?);
         let mut entries = Vec::with_capacity(count);
         for _ in 0..count {
             entries.push(BatchEntry::take(&mut reader)?);
         }
-        let durable = DurableRange::take(&mut Reader::bare(block.get(DURABLE_AT..)?))?;
-        Some(BatchHeader { uuid, segment, generation, sequence, start, queue, durable, entries })
+        let batches = DurableRange::take(&mut Reader::bare(block.get(DURABLE_AT..)?))?;
+        Some(BatchHeader {
+            uuid,
+            segment,
+            generation,
+            sequence,
+            start,
+            queue,
+            durable: Durable { batches, journal },
+            entries,
+        })
     }
 }
 

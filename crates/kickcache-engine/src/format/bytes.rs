@@ -47,6 +47,12 @@ impl Writer {
         self.put(&[value]);
     }
 
+    /// Appends the lower 24 bits of a number.
+    pub fn put_u24(&mut self, value: u32) {
+        let [a, b, c, _] = value.to_le_bytes();
+        self.put(&[a, b, c]);
+    }
+
     /// Appends a 32-bit number.
     pub fn put_u32(&mut self, value: u32) {
         self.put(&value.to_le_bytes());
@@ -109,6 +115,12 @@ impl<'a> Reader<'a> {
     /// The next byte.
     pub fn take_u8(&mut self) -> Option<u8> {
         self.take(1)?.first().copied()
+    }
+
+    /// The next 24-bit number.
+    pub fn take_u24(&mut self) -> Option<u32> {
+        let &[a, b, c] = self.take(3)? else { return None };
+        Some(u32::from_le_bytes([a, b, c, 0]))
     }
 
     /// The next 32-bit number.

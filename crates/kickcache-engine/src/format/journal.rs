@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 
 use crate::format::batch::{queue_byte, queue_of};
 use crate::format::bytes::{Reader, Writer};
+use crate::format::durable::Durable;
+use crate::format::durable_blocks::DurableBlocks;
 use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::queue::Queue;
@@ -89,6 +91,9 @@ pub struct Chunk {
     pub number: u32,
     /// Of how many.
     pub count: u32,
+    /// Number of the journal block at which the checkpoint began; what stands before it is not needed any more. `None`, as
+    /// before 2026-11-24: not told.
+    pub begun: Option<u64>,
     /// The segments from `number` times [`segments_per_chunk`] on.
     pub segments: Vec<SegmentImage>,
 }
@@ -110,7 +115,7 @@ pub struct JournalBlock {
     /// Counts journal blocks for ever; the block stands at this number modulo the ring's size.
     pub ring: u64,
     /// What was durable when it was submitted.
-    pub durable: DurableRange,
+    pub durable: Durable,
     /// The records or the chunk.
     pub body: JournalBody,
 }
@@ -209,24 +214,30 @@ impl SegmentImage {
     }
 }
 
+/// Blocks from `begun` to `ring`, both included, as far as 32 bits go.
+fn blocks_since(begun: u64, ring: u64) -> u32 {
+    u32::try_from(ring.saturating_sub(begun).saturating_add(1)).unwrap_or(0)
+}
+
 impl Chunk {
-    fn put(&self, writer: &mut Writer) {
+    fn put(&self, writer: &mut Writer, ring: u64) {
         writer.put_u64(self.start.get());
         writer.put_u32(self.number);
         writer.put_u32(self.count);
         writer.put_u32(u32::try_from(self.segments.len()).expect("at most 4096 segments a chunk"));
-        writer.put_u32(0);
+        writer.put_u32(self.begun.map_or(0, |begun| blocks_since(begun, ring)));
         for segment in &self.segments {
             segment.put(writer);
         }
     }
 
-    fn take(reader: &mut Reader<'_>, geometry: &Geometry) -> Option<Chunk> {
+    fn take(reader: &mut Reader<'_>, geometry: &Geometry, ring: u64) -> Option<Chunk> {
         let start = reader.take_sequence()?;
         let number = reader.take_u32()?;
         let count = reader.take_u32()?;
         let length = reader.take_u32()?;
-        reader.take_u32()?;
+        let since = reader.take_u32()?;
+        let begun = if since == 0 { None } else { Some(ring.checked_sub(u64::from(since.checked_sub(1)?))?) };
         let first = number.checked_mul(segments_per_chunk(geometry))?;
         let end = first.checked_add(length)?;
         if count != chunk_count(geometry) || number >= count || end > geometry.segment_count {
@@ -236,7 +247,7 @@ impl Chunk {
         for _ in 0..length {
             segments.push(SegmentImage::take(reader, bitmap_bytes(geometry))?);
         }
-        Some(Chunk { start, number, count, segments })
+        Some(Chunk { start, number, count, begun, segments })
     }
 }
 
@@ -255,12 +266,13 @@ impl JournalBlock {
         writer.put(&self.uuid);
         writer.put_u64(self.ring);
         writer.put_u8(kind);
+        self.durable.journal.put_before(self.ring, &mut writer);
         writer.skip_to(DURABLE_AT);
-        self.durable.put(&mut writer);
+        self.durable.batches.put(&mut writer);
         writer.skip_to(BODY_AT);
         match &self.body {
             JournalBody::Records(records) => records.iter().for_each(|record| record.put(&mut writer)),
-            JournalBody::Chunk(chunk) => chunk.put(&mut writer),
+            JournalBody::Chunk(chunk) => chunk.put(&mut writer, self.ring),
         }
         writer.finish()
     }
@@ -272,7 +284,8 @@ impl JournalBlock {
         let uuid = reader.take_uuid()?;
         let ring = reader.take_sequence()?.get();
         let kind = reader.take_u8()?;
-        let durable = DurableRange::take(&mut Reader::bare(block.get(DURABLE_AT..)?))?;
+        let journal = DurableBlocks::take_before(ring, &mut reader)?;
+        let batches = DurableRange::take(&mut Reader::bare(block.get(DURABLE_AT..)?))?;
         let mut reader = Reader::bare(block.get(BODY_AT..)?);
         let body = match kind {
             KIND_RECORDS if count <= RECORD_COUNT_MAX => {
@@ -282,9 +295,9 @@ impl JournalBlock {
                 }
                 JournalBody::Records(records)
             }
-            KIND_CHUNK => JournalBody::Chunk(Chunk::take(&mut reader, geometry)?),
+            KIND_CHUNK => JournalBody::Chunk(Chunk::take(&mut reader, geometry, ring)?),
             _ => return None,
         };
-        Some(JournalBlock { uuid, ring, durable, body })
+        Some(JournalBlock { uuid, ring, durable: Durable { batches, journal }, body })
     }
 }

@@ -6,6 +6,8 @@
 
 pub mod batch;
 pub mod bytes;
+pub mod durable;
+pub mod durable_blocks;
 pub mod durable_range;
 pub mod geometry;
 pub mod journal;

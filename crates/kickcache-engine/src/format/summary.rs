@@ -4,13 +4,19 @@ use alloc::vec::Vec;
 
 use crate::format::batch::{queue_byte, queue_of};
 use crate::format::bytes::{Reader, Writer};
+use crate::format::durable::Durable;
+use crate::format::durable_blocks::DurableBlocks;
+use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
 
 /// The bytes that it starts with.
 pub const SUMMARY_MAGIC: [u8; 8] = *b"KICKSUMM";
+const BLOCKS_AT: usize = 53;
 const ENTRIES_AT: usize = 64;
+/// At the end of the last block.
+const DURABLE_BYTES: usize = 16;
 const DATA: u8 = 1;
 const DIRTY: u8 = 2;
 
@@ -38,6 +44,8 @@ pub struct Summary {
     pub generation: Generation,
     /// The queue that the segment belonged to.
     pub queue: Queue,
+    /// What was durable when it was written.
+    pub durable: Durable,
     /// Block by block from the segment's first.
     pub entries: Vec<Option<SummaryEntry>>,
 }
@@ -62,10 +70,15 @@ impl Summary {
         writer.put_u32(self.generation.get());
         writer.put_u64(base);
         writer.put_u8(queue_byte(self.queue));
+        writer.skip_to(BLOCKS_AT);
+        self.durable.journal.put(&mut writer);
         writer.skip_to(ENTRIES_AT);
         for entry in &self.entries {
             put_entry(&mut writer, entry.as_ref(), base);
         }
+        // No entries stand there: a summary describes fewer blocks than its segment has.
+        writer.skip_to(length.saturating_sub(DURABLE_BYTES));
+        self.durable.batches.put(&mut writer);
         writer.finish()
     }
 
@@ -81,12 +94,15 @@ impl Summary {
         let generation = Generation::new(reader.take_u32()?);
         let base = reader.take_sequence()?.get();
         let queue = queue_of(reader.take_u8()?)?;
-        let mut reader = Reader::bare(bytes.get(ENTRIES_AT..)?);
+        let journal = DurableBlocks::take(&mut Reader::bare(bytes.get(BLOCKS_AT..ENTRIES_AT)?))?;
+        let durable_at = bytes.len().checked_sub(DURABLE_BYTES)?;
+        let batches = DurableRange::take(&mut Reader::bare(bytes.get(durable_at..)?))?;
+        let mut reader = Reader::bare(bytes.get(ENTRIES_AT..durable_at)?);
         let mut entries = Vec::with_capacity(count as usize);
         for _ in 0..count {
             entries.push(take_entry(&mut reader, base)?);
         }
-        Some(Summary { uuid, segment, generation, queue, entries })
+        Some(Summary { uuid, segment, generation, queue, durable: Durable { batches, journal }, entries })
     }
 }
 

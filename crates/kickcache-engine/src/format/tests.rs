@@ -4,12 +4,15 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::{Range, RangeInclusive};
 
 use expect_test::expect;
 
 use crate::error::Error;
 use crate::format::batch::{BatchEntry, BatchHeader};
 use crate::format::bytes::crc32c;
+use crate::format::durable::Durable;
+use crate::format::durable_blocks::DurableBlocks;
 use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{
@@ -43,8 +46,10 @@ fn mark() -> ServiceMark {
     ServiceMark::OutOfService { incomplete: VolumeSet::from_bits(0b10_0000_0001) }
 }
 
-fn durable(first: u64, last: u64) -> DurableRange {
-    DurableRange { first: Sequence::new(first), last: Sequence::new(last) }
+fn durable(batches: RangeInclusive<u64>, journal: Range<u64>) -> Durable {
+    let [first, last] = [batches.start(), batches.end()].map(|number| Sequence::new(*number));
+    let journal = DurableBlocks { first: journal.start, end: journal.end };
+    Durable { batches: DurableRange { first, last }, journal }
 }
 
 fn header() -> BatchHeader {
@@ -56,7 +61,7 @@ fn header() -> BatchHeader {
         sequence: Sequence::new(1 << 40),
         start: 5,
         queue: Queue::Main,
-        durable: durable(1 << 39, (1 << 40) - 2),
+        durable: durable(1 << 39..=(1 << 40) - 2, (1 << 33) - 3..1 << 33),
         entries: vec![entry(Some(key(77)), true), entry(None, false), entry(Some(key(78)), false)],
     }
 }
@@ -73,6 +78,7 @@ fn summary() -> Summary {
         segment: SegmentIndex::new(3),
         generation: Generation::new(9),
         queue: Queue::Probation,
+        durable: durable(1 << 39..=(1 << 40) + 3, 6..12),
         entries: vec![None, Some(entry(1, 1 << 40)), Some(entry(2, (1 << 40) + 9))],
     }
 }
@@ -86,7 +92,7 @@ fn records() -> JournalBlock {
     ];
     let record = |(number, fact)| Record { sequence: Sequence::new(number), fact };
     let body = JournalBody::Records((40..).zip(facts).map(record).collect());
-    JournalBlock { uuid: UUID, ring: 12, durable: durable(30, 38), body }
+    JournalBlock { uuid: UUID, ring: 12, durable: durable(30..=38, 5..10), body }
 }
 
 fn chunk() -> JournalBlock {
@@ -98,8 +104,9 @@ fn chunk() -> JournalBlock {
         kept: vec![0x10, 0],
     };
     let count = chunk_count(&geometry());
-    let body = Chunk { start: Sequence::new(99), number: 0, count, segments: vec![image; 3] };
-    JournalBlock { uuid: UUID, ring: 13, durable: durable(30, 41), body: JournalBody::Chunk(body) }
+    let body =
+        Chunk { start: Sequence::new(99), number: 0, count, begun: Some(12), segments: vec![image; 3] };
+    JournalBlock { uuid: UUID, ring: 13, durable: durable(30..=41, 5..11), body: JournalBody::Chunk(body) }
 }
 
 /// Cut short anywhere or with any bit flipped, a structure must not decode; whole, it must come back equal.
@@ -146,6 +153,26 @@ fn superblock_survives_the_trip_and_either_copy_will_do() {
     newer.volumes.pop();
     assert_eq!(Superblock::decode([&bytes, &newer.encode()], 8 << 20), Ok(newer));
     check_decoder(&bytes, &superblock(), |bytes| Superblock::decode([bytes, &zeroes], 8 << 20).ok());
+}
+
+/// Programs from before 2026-11-24 left zeroes where these say which blocks of the journal were durable.
+#[test]
+fn structures_that_say_nothing_of_the_journal_are_read() {
+    let with_zeroes = |mut bytes: Vec<u8>, places: Range<usize>| {
+        bytes[places].fill(0);
+        bytes[8..12].fill(0);
+        let sum = crc32c(&bytes).get();
+        bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    };
+    let header = BatchHeader::decode(&with_zeroes(header().encode(), 53..64)).unwrap();
+    assert!(header.durable.journal.is_empty());
+    let old = with_zeroes(with_zeroes(summary().encode(&geometry()), 53..64), 4080..4096);
+    assert_eq!(Summary::decode(&old, &geometry()).unwrap().durable, Durable::NOTHING);
+    let records = JournalBlock::decode(&with_zeroes(records().encode(), 41..48), &geometry()).unwrap();
+    assert!(records.durable.journal.is_empty());
+    let chunk = JournalBlock::decode(&with_zeroes(chunk().encode(), 84..88), &geometry()).unwrap();
+    assert!(matches!(chunk.body, JournalBody::Chunk(Chunk { begun: None, .. })));
 }
 
 /// The bytes of programs that do not count, as they stood here before 2026-11-23.
@@ -242,10 +269,10 @@ fn golden_bytes_stay_as_they_are() {
     expect![[r#"
         superblock: 16384 bytes, crc 42195b3a
         service mark: 4096 bytes, crc d32224f7
-        batch header: 4096 bytes, crc 506479a3
-        summary: 4096 bytes, crc 4f83aeec
-        records: 4096 bytes, crc ad9acb78
-        chunk: 4096 bytes, crc 029cbee3"#]]
+        batch header: 4096 bytes, crc 02e71c93
+        summary: 4096 bytes, crc ce21ba2d
+        records: 4096 bytes, crc c5b81ce9
+        chunk: 4096 bytes, crc 04524661"#]]
     .assert_eq(&lines.join("\n"));
 }
 

@@ -119,3 +119,50 @@ impl Fills {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    const VOLUME: VolumeId = VolumeId::new(1);
+
+    fn extent(first: u64, blocks: u64) -> ByteExtent {
+        ByteExtent { start: first * BLOCK_SIZE, length: blocks * BLOCK_SIZE }
+    }
+
+    /// A fill of 4 blocks from block 8 on.
+    fn fills() -> Fills {
+        let mut fills = Fills::new();
+        fills.insert(Fill {
+            volume: VOLUME,
+            extent: extent(8, 4),
+            pages: vec![PageIndex::new(1); 4],
+            wanted: BlockSet::default(),
+            stale: BlockSet::default(),
+            main: BlockSet::default(),
+            promote: true,
+            waiters: Vec::new(),
+            ticket: Ticket(1),
+        });
+        fills
+    }
+
+    fn covered(fills: &Fills) -> Vec<u64> {
+        (6..14).filter(|block| fills.covers(VOLUME, BlockIndex::new(*block))).collect()
+    }
+
+    #[test]
+    fn a_fill_covers_its_blocks_until_they_change() {
+        let mut fills = fills();
+        assert_eq!(covered(&fills), [8, 9, 10, 11]);
+        // A byte of block 9 and the first one of block 10.
+        fills.spoil(VOLUME, ByteExtent { start: 10 * BLOCK_SIZE - 1, length: 2 });
+        assert_eq!(covered(&fills), [8, 11]);
+        assert!(fills.covering(VOLUME, BlockIndex::new(9)).is_none());
+        fills.spoil(VOLUME, extent(0, 8));
+        fills.spoil(VolumeId::new(0), extent(8, 4));
+        assert_eq!(covered(&fills), [8, 11]);
+    }
+}

@@ -1,6 +1,7 @@
 //! What is in flight: requests, submissions, origin accesses, fills, writebacks, and long jobs.
 
 pub(crate) mod fills;
+pub(crate) mod found_journal;
 pub(crate) mod jobs;
 pub(crate) mod marking;
 pub(crate) mod origin;

@@ -11,18 +11,45 @@ struct Pulse {
     since: Instant,
 }
 
-/// The pulse of each device.
-#[derive(Default, Debug)]
-pub(crate) struct Pulses([Pulse; VOLUME_COUNT_MAX + 1]);
+/// Whose pulse it is: the cache device's, an origin's, or that of the host's memory, which is never silent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PulseId(u8);
 
-impl Pulses {
-    fn of(&mut self, device: Device) -> &mut Pulse {
-        &mut self.0[slot(device)]
+impl PulseId {
+    /// The cache device's.
+    pub(crate) const CACHE: PulseId = PulseId(0);
+    /// The host's memory's.
+    const MEMORY: PulseId = PulseId(31);
+
+    /// That of a device; of the host's memory without one.
+    #[inline]
+    pub(crate) const fn of(device: Option<Device>) -> PulseId {
+        match device {
+            Some(Device::Cache) => PulseId::CACHE,
+            Some(Device::Origin(volume)) => PulseId(1 + volume.get()),
+            None => PulseId::MEMORY,
+        }
     }
 
+    /// Its place in the table; without a check, as each hit comes here twice.
+    const fn index(self) -> usize {
+        self.0 as usize % PULSES
+    }
+}
+
+/// More than there can be: a power of two.
+const PULSES: usize = 32;
+const _: () = assert!(VOLUME_COUNT_MAX + 2 <= PULSES);
+
+/// The pulse of each device.
+#[derive(Default, Debug)]
+pub(crate) struct Pulses([Pulse; PULSES]);
+
+impl Pulses {
     /// A device was asked for something.
-    pub(crate) fn begin(&mut self, now: Instant, device: Device) {
-        let pulse = self.of(device);
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Instant, id: PulseId) {
+        let pulse = &mut self.0[id.index()];
         if pulse.in_flight == 0 {
             pulse.since = now;
         }
@@ -30,23 +57,17 @@ impl Pulses {
     }
 
     /// It completed something, well or not.
-    pub(crate) fn end(&mut self, now: Instant, device: Device) {
-        let pulse = self.of(device);
+    #[inline]
+    pub(crate) fn end(&mut self, now: Instant, id: PulseId) {
+        let pulse = &mut self.0[id.index()];
         pulse.in_flight -= 1;
         pulse.since = now;
     }
 
     /// Since when a device owes something and has completed nothing.
     pub(crate) fn silent_since(&self, device: Device) -> Option<Instant> {
-        let pulse = self.0[slot(device)];
+        let pulse = self.0[PulseId::of(Some(device)).index()];
         (pulse.in_flight > 0).then_some(pulse.since)
-    }
-}
-
-fn slot(device: Device) -> usize {
-    match device {
-        Device::Cache => 0,
-        Device::Origin(volume) => 1 + usize::from(volume.get()),
     }
 }
 
@@ -59,15 +80,16 @@ mod tests {
     fn a_device_is_silent_from_its_last_completion_on_while_it_owes_something() {
         let mut pulses = Pulses::default();
         let (at, origin) = (Instant::from_nanos, Device::Origin(VolumeId::new(15)));
+        let id = PulseId::of(Some(origin));
         assert_eq!(pulses.silent_since(origin), None);
-        pulses.begin(at(5), origin);
-        pulses.begin(at(7), origin);
+        pulses.begin(at(5), id);
+        pulses.begin(at(7), id);
         assert_eq!((pulses.silent_since(origin), pulses.silent_since(Device::Cache)), (Some(at(5)), None));
-        pulses.end(at(9), origin);
+        pulses.end(at(9), id);
         assert_eq!(pulses.silent_since(origin), Some(at(9)));
-        pulses.end(at(11), origin);
+        pulses.end(at(11), id);
         assert_eq!(pulses.silent_since(origin), None);
-        pulses.begin(at(90), origin);
+        pulses.begin(at(90), id);
         assert_eq!(pulses.silent_since(origin), Some(at(90)));
     }
 }

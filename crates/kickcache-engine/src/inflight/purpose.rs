@@ -33,7 +33,7 @@ pub(crate) enum Purpose {
     /// A batch.
     Batch { batch: BatchSlot },
     /// A journal block and the records in it.
-    Journal { sequences: Vec<Sequence> },
+    Journal { block: u64, sequences: Vec<Sequence> },
     /// A summary.
     Summary { segment: SegmentIndex },
     /// A flush of the cache device.
@@ -48,8 +48,8 @@ pub(crate) enum Purpose {
     Reinsert { first: Location, pages: Vec<PageIndex> },
     /// The superblock, to see whether a cache device reads anything.
     Probe,
-    /// Chunks of a checkpoint.
-    Checkpoint,
+    /// A chunk of a checkpoint, in this block of the journal.
+    Checkpoint { block: u64 },
     /// A service mark.
     Mark { copy: u8 },
     /// The host takes note that the cache device is out of service.
@@ -83,6 +83,8 @@ pub(crate) enum RecoveryRead {
     Summary(SegmentIndex),
     /// A whole segment, for its headers and data.
     Scan(SegmentIndex),
+    /// The first block of a segment that holds nothing.
+    First(SegmentIndex),
     /// A block of what could not be read together.
     Block(u32),
     /// A summary that a dead process did not come to write.
@@ -96,6 +98,9 @@ impl fmt::Display for RecoveryRead {
             RecoveryRead::Journal(_) => write!(f, "a read of its journal"),
             RecoveryRead::Summary(segment) => write!(f, "a read of the summary of segment {}", segment.get()),
             RecoveryRead::Scan(segment) => write!(f, "a read of segment {}", segment.get()),
+            RecoveryRead::First(segment) => {
+                write!(f, "a read of the first block of segment {}", segment.get())
+            }
             RecoveryRead::Block(number) => write!(f, "a read of block {number} alone"),
             RecoveryRead::Seal(segment) => write!(f, "a write of the summary of segment {}", segment.get()),
         }

@@ -8,10 +8,12 @@ use core::ops::RangeInclusive;
 use crate::error::Error;
 use crate::format::batch::BatchHeader;
 use crate::format::bytes::crc32c;
+use crate::format::durable::Durable;
 use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
-use crate::format::journal::{Fact, Record, SegmentImage, SegmentKind, chunk_count, segments_per_chunk};
+use crate::format::journal::{SegmentImage, chunk_count};
 use crate::format::summary::{Summary, SummaryEntry};
+use crate::inflight::found_journal::{FoundJournal, JournalSpan};
 use crate::inflight::reread::Rereads;
 use crate::units::{BLOCK_BYTES, Generation, SegmentIndex, Sequence};
 
@@ -34,29 +36,16 @@ pub(crate) struct DamagedEntry {
     pub(crate) damage: Damage,
 }
 
-/// What the journal holds that is needed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct JournalSpan {
-    /// Number of the oldest block that is needed.
-    pub(crate) tail: u64,
-    /// Number of the next block.
-    pub(crate) next: u64,
-    /// A block of the ring that cannot be read and may hold more that is needed.
-    pub(crate) hidden: Option<u64>,
-}
-
 /// What recovery knows so far.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     pub(crate) reads_in_flight: u32,
     /// Next byte of the journal to read.
     pub(crate) journal_at: u64,
-    /// Chunks of checkpoints found, by start and number, each with its journal block.
-    pub(crate) chunks: BTreeMap<(Sequence, u32), (u64, Vec<SegmentImage>)>,
-    /// All records found, each with its journal block.
-    pub(crate) records: Vec<(u64, Record)>,
-    /// Blocks of the ring that the cache device cannot read, counted from its first.
-    pub(crate) unreadable_journal: BTreeSet<u64>,
+    /// What was found of the journal.
+    pub(crate) journal: FoundJournal,
+    /// What of it is needed.
+    pub(crate) span: JournalSpan,
     /// What could not be read together.
     pub(crate) rereads: Rereads,
     /// The newest sequence number seen.
@@ -80,83 +69,27 @@ pub(crate) struct Recovery {
     pub(crate) gaps: Vec<(SegmentIndex, Sequence)>,
     /// A segment in which a header may stand that the cache device cannot read.
     pub(crate) hidden: Option<SegmentIndex>,
+    /// Segments whose first block is still to be looked at; `None` before it is known which these are.
+    pub(crate) first_blocks: Option<Vec<SegmentIndex>>,
+    /// The first segment that was opened and of which the journal does not say so.
+    pub(crate) unknown: Option<SegmentIndex>,
     /// Why it cannot go on.
     pub(crate) failed: Option<Error>,
 }
 
 impl Recovery {
-    /// The segments as the newest whole checkpoint tells them, and the records after it; and where the journal goes on.
-    pub(crate) fn digest_journal(&mut self, geometry: &Geometry) -> JournalSpan {
-        let start = self.newest_whole(geometry);
-        let mut images = vec![None; geometry.segment_count as usize];
-        let mut tail = None;
-        // Parts of a checkpoint that was not finished are not in the way: crashes in a row would fill the ring with them.
-        let mut newest = self.records.iter().map(|(ring, _)| *ring).max();
-        if let Some(start) = start {
-            for ((_, number), (ring, segments)) in
-                self.chunks.range((start, 0)..(Sequence::new(start.get() + 1), 0))
-            {
-                tail = Some(tail.map_or(*ring, |tail: u64| tail.min(*ring)));
-                newest = newest.max(Some(*ring));
-                let first = (number * segments_per_chunk(geometry)) as usize;
-                for (offset, image) in segments.iter().enumerate() {
-                    images[first + offset] = Some(image.clone());
-                }
-            }
-        }
-        for (ring, record) in &self.records {
-            self.newest = self.newest.max(record.sequence);
-            if start.is_none_or(|start| record.sequence >= start) {
-                tail = Some(tail.map_or(*ring, |tail| tail.min(*ring)));
-            }
-            if let Fact::Opened(segment, generation) = record.fact {
-                note_opened(&mut images, segment, generation, geometry);
-            }
-        }
-        let next = newest.map_or(0, |newest| newest + 1);
-        let tail = tail.unwrap_or(next);
-        let hidden = self.find_hidden_records(tail, geometry.journal_blocks());
-        self.images = images;
-        self.chunks.clear();
+    /// The segments as the newest whole checkpoint and the records tell them, and what of the journal is needed.
+    pub(crate) fn digest_journal(&mut self, geometry: &Geometry) {
+        (self.images, self.span) = self.journal.digest(geometry);
         self.sequences = vec![Sequence::new(0); geometry.location_count() as usize];
-        JournalSpan { tail, next, hidden }
-    }
-
-    /// The newest checkpoint of which every chunk was found.
-    fn newest_whole(&self, geometry: &Geometry) -> Option<Sequence> {
-        let mut starts: Vec<Sequence> = self.chunks.keys().map(|(start, _)| *start).collect();
-        starts.dedup();
-        starts.into_iter().rev().find(|start| {
-            let range = (*start, 0)..(Sequence::new(start.get() + 1), 0);
-            self.chunks.range(range).count() == chunk_count(geometry) as usize
-        })
-    }
-
-    /// A block of the ring that the cache device cannot read and that may hold what recovery needs, which is known to
-    /// begin at the block numbered `tail`. Unlike one that was torn it may have been whole, and durable.
-    ///
-    /// Records and checkpoints are written in the order of their numbers, and nothing builds on a record before those
-    /// in front of it are durable. So what stands in front of a block that is older than `tail` is not needed, and what
-    /// is behind the newest one is durable only if everything in between is.
-    fn find_hidden_records(&self, tail: u64, ring_blocks: u64) -> Option<u64> {
-        if self.unreadable_journal.is_empty() || mutant!(UnreadableRecordsIgnored) {
-            return None;
-        }
-        let records = self.records.iter().map(|(number, _)| *number);
-        let found: BTreeSet<u64> = records.chain(self.chunks.values().map(|(number, _)| *number)).collect();
-        let is_unreadable = |number: &u64| self.unreadable_journal.contains(&(number % ring_blocks));
-        let next = found.last().map_or(0, |newest| newest + 1);
-        let end =
-            (next..next + ring_blocks).find(|number| !is_unreadable(number)).unwrap_or(next + ring_blocks);
-        let before = found.range(..tail.min(next)).next_back().map_or(0, |older| older + 1);
-        let begin = before.max(end.saturating_sub(ring_blocks));
-        (begin..end).find(is_unreadable).map(|number| number % ring_blocks)
     }
 
     /// Notes what was durable; of each life the most that anything tells.
-    pub(crate) fn note_durable(&mut self, durable: DurableRange) {
-        let known = self.durable.entry(durable.first).or_insert(durable);
-        known.last = known.last.max(durable.last);
+    pub(crate) fn note_durable(&mut self, durable: Durable) {
+        let Durable { batches, journal } = durable;
+        let known = self.durable.entry(batches.first).or_insert(batches);
+        known.last = known.last.max(batches.last);
+        self.journal.note_durable(journal);
     }
 
     /// Whether what has this number was durable, as far as anything tells.
@@ -208,28 +141,28 @@ impl Recovery {
         }
     }
 
+    /// How often a segment was opened, as far as the journal tells.
+    pub(crate) fn generation(&self, segment: SegmentIndex) -> Generation {
+        let image = self.images.get(segment.get() as usize).and_then(Option::as_ref);
+        image.map_or(Generation::new(0), |image| image.generation)
+    }
+
+    /// Number of the next journal block: no number that was lost is used again, either.
+    pub(crate) fn next_block(&self) -> u64 {
+        self.span.next.max(self.journal.durable_end())
+    }
+
+    /// Whether the ring has room for a checkpoint behind what is needed of it.
+    pub(crate) fn fits_ring(&self, geometry: &Geometry) -> bool {
+        self.next_block() - self.span.tail + u64::from(chunk_count(geometry)) <= geometry.journal_blocks()
+    }
+
     /// A segment in which a header has rotted. Batches of a segment stand back to back and in order, so that one was
     /// durable that stands before one that was.
     pub(crate) fn find_rotted_header(&self) -> Option<SegmentIndex> {
         let gap = self.gaps.iter().find(|(_, behind)| self.was_durable(*behind));
         gap.map(|(segment, _)| *segment)
     }
-}
-
-/// A segment was opened.
-fn note_opened(
-    images: &mut [Option<SegmentImage>],
-    segment: SegmentIndex,
-    generation: Generation,
-    geometry: &Geometry,
-) {
-    let Some(image) = images.get_mut(segment.get() as usize) else { return };
-    if image.as_ref().is_some_and(|image| image.generation >= generation) {
-        return;
-    }
-    let all = vec![0xff; geometry.blocks_per_segment().div_ceil(8) as usize];
-    let queue = crate::queue::Queue::Probation;
-    *image = Some(SegmentImage { generation, kind: SegmentKind::InUse, queue, live: all.clone(), kept: all });
 }
 
 /// What was found in a segment without a summary.

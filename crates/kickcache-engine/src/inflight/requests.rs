@@ -60,19 +60,48 @@ pub(crate) enum IfRefused {
     Forgotten,
 }
 
-/// How far a write has come.
+/// How much of a write the log took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum Taken {
+    /// All of it, so far.
+    All,
+    /// It could not take all of it: the origin must.
+    Part,
+}
+
+/// How far a write has come, and what it has on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WritePhase {
     /// Nothing is done yet.
     Arrived,
     /// Partial blocks are completed.
-    Merging,
+    Merging {
+        /// Where it goes then.
+        route: Route,
+    },
     /// Its blocks join the log, or wait for their batches to land.
-    Logging,
+    Logging {
+        /// Whether it goes on to the origin.
+        route: Route,
+        /// Its place in the origin's queue, once all of its blocks are in the log.
+        ticket: Option<Ticket>,
+        /// What the log took.
+        taken: Taken,
+    },
     /// The origin writes it.
-    Origin,
+    AtOrigin {
+        /// How it came there.
+        route: Route,
+        /// Its place in the origin's queue.
+        ticket: Ticket,
+    },
     /// The origin refused it: what it put into the log is forgotten.
-    Undoing,
+    Undoing {
+        /// It keeps its place in the origin's queue until then.
+        ticket: Ticket,
+    },
+    /// All is done but the reply.
+    Ended,
 }
 
 /// A long write that a device is busy with.
@@ -86,8 +115,7 @@ pub(crate) struct Metered {
 /// State of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Writing {
-    pub(crate) step: Step,
-    pub(crate) route: Route,
+    pub(crate) phase: WritePhase,
     pub(crate) source: Source,
     pub(crate) durability: Durability,
     pub(crate) unmap: Unmap,
@@ -100,9 +128,6 @@ pub(crate) struct Writing {
     pub(crate) written: Vec<Written>,
     /// Copies of an earlier try that would not be in the log but for this write.
     pub(crate) earlier: Vec<BlockCopy>,
-    pub(crate) ticket: Option<Ticket>,
-    /// The log could not take all of it: the origin must.
-    pub(crate) log_failed: bool,
     /// The device that a long write is counted for while it is under way.
     pub(crate) metered: Option<Metered>,
 }
@@ -116,8 +141,7 @@ impl Writing {
             Operation::Read | Operation::Flush | Operation::Discard | Operation::Promote => return None,
         };
         Some(Writing {
-            step: Step::Arrived,
-            route: Route::Around,
+            phase: WritePhase::Arrived,
             source,
             durability,
             unmap,
@@ -126,10 +150,43 @@ impl Writing {
             merged: Vec::new(),
             written: Vec::new(),
             earlier: Vec::new(),
-            ticket: None,
-            log_failed: false,
             metered: None,
         })
+    }
+
+    /// Whether it goes through the log to the origin, and is on its way there.
+    pub(crate) fn is_through_log(&self) -> bool {
+        let (WritePhase::Logging { route, .. } | WritePhase::AtOrigin { route, .. }) = self.phase else {
+            return false;
+        };
+        route == Route::LogThrough
+    }
+
+    /// Whether it has a place in the origin's queue.
+    pub(crate) fn has_place(&self) -> bool {
+        match self.phase {
+            WritePhase::Logging { ticket, .. } => ticket.is_some(),
+            WritePhase::AtOrigin { .. } | WritePhase::Undoing { .. } => true,
+            WritePhase::Arrived | WritePhase::Merging { .. } | WritePhase::Ended => false,
+        }
+    }
+
+    /// How it came to the origin, and its place in the origin's queue.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub(crate) fn at_origin(&self) -> (Route, Ticket) {
+        let WritePhase::AtOrigin { route, ticket } = self.phase else {
+            panic!("not at the origin: {:?}", self.phase)
+        };
+        (route, ticket)
+    }
+
+    /// The log cannot take all of it.
+    pub(crate) fn note_part(&mut self) {
+        if let WritePhase::Logging { taken, .. } = &mut self.phase {
+            *taken = Taken::Part;
+        }
     }
 
     /// Remembers which copies in the log would not be there but for this write.

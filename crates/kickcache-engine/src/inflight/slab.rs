@@ -56,3 +56,20 @@ impl<T> Slab<T> {
         (0..).zip(&self.entries).filter_map(|(number, entry)| Some((number, entry.as_ref()?)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_given_again_only_once_its_value_is_gone() {
+        let mut slab = Slab::new();
+        let numbers = [1, 2, 3].map(|value| slab.insert(value));
+        assert_eq!(slab.remove(numbers[1]), Some(2));
+        assert_eq!((slab.remove(numbers[1]), slab.get(numbers[1])), (None, None));
+        assert_eq!(slab.insert(4), numbers[1]);
+        assert!(!numbers.contains(&slab.insert(5)));
+        let values: Vec<_> = slab.iter().map(|(_, value)| *value).collect();
+        assert_eq!((values, slab.len()), ([1, 4, 3, 5].to_vec(), 4));
+    }
+}

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use crate::config::{BATCH_BLOCKS_MAX, BATCHES_IN_FLIGHT_MAX};
 use crate::device::{Memory, Piece};
 use crate::format::batch::{BatchEntry, BatchHeader};
-use crate::format::durable_range::DurableRange;
+use crate::format::durable::Durable;
 use crate::format::geometry::Geometry;
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::ids::{BatchSlot, RequestSlot};
@@ -306,12 +306,7 @@ impl Log {
     }
 
     /// Takes the next closed batch of a head for writing, under its sequence number.
-    pub(crate) fn take_write(
-        &mut self,
-        queue: Queue,
-        sequence: Sequence,
-        durable: DurableRange,
-    ) -> BatchWrite {
+    pub(crate) fn take_write(&mut self, queue: Queue, sequence: Sequence, durable: Durable) -> BatchWrite {
         let head = &mut self.heads[queue.index()];
         let slot = head.closed.pop_front().expect("a closed batch");
         head.in_flight += 1;
@@ -368,7 +363,8 @@ impl Log {
         if failed {
             return Some(Err(segment));
         }
-        Some(Ok(Summary { uuid: self.uuid, segment, generation, queue, entries: summary }))
+        let durable = Durable::NOTHING;
+        Some(Ok(Summary { uuid: self.uuid, segment, generation, queue, durable, entries: summary }))
     }
 
     fn pending_entry(&self, location: Location) -> Option<(u32, usize)> {

@@ -132,20 +132,22 @@ pub(crate) fn on_durable(state: &mut State) {
     }
     let start = checkpoint.start;
     let count = chunk_count(state.cache.geometry());
-    let durable = state.order.durable_range();
-    for (number, segments) in core::mem::take(&mut checkpoint.snapped) {
-        let chunk = Chunk { start, number, count, segments };
-        let (offset, bytes) = state.journal.place_chunk(chunk, durable);
+    let (begun, snapped) = (Some(checkpoint.ring), core::mem::take(&mut checkpoint.snapped));
+    let durable = state.durable();
+    for (number, segments) in snapped {
+        let chunk = Chunk { start, number, count, begun, segments };
+        let write = state.journal.take_chunk(chunk, durable);
+        state.order.begin_journal_block(write.number);
         let operation = DeviceOperation::WriteMetadata {
-            offset,
-            bytes: bytes.into_boxed_slice(),
+            offset: write.offset,
+            bytes: write.bytes.into_boxed_slice(),
             pieces: Vec::new(),
             durability: Durability::Volatile,
         };
         if let Some(checkpoint) = &mut state.checkpoint {
             checkpoint.writes_in_flight += 1;
         }
-        state.submit(Purpose::Checkpoint, operation);
+        state.submit(Purpose::Checkpoint { block: write.number }, operation);
     }
 }
 
@@ -155,7 +157,8 @@ pub(crate) fn on_not_durable(state: &mut State) {
 }
 
 /// A chunk came back.
-pub(crate) fn on_written(state: &mut State, result: Result<(), DeviceError>) {
+pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), DeviceError>) {
+    state.order.end_journal_block(block, result);
     state.order.land_unnumbered();
     if result.is_err() {
         state.counters.errors += 1;

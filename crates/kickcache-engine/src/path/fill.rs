@@ -1,20 +1,128 @@
-//! A fill comes back: its readers get their bytes, and what is still true of it is promoted.
+//! A fill reads a window around a miss from the origin: when it comes back, its readers get their bytes, and what is still true of it is promoted.
 //!
 //! Invariants:
 //! * I-5: a block that was changed since the fill began is not promoted, nor one that the cache holds already.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::cache::slots::SlotState;
-use crate::device::{Checksums, Data, DeviceError, DeviceOperation, Memory};
-use crate::ids::FillSlot;
-use crate::inflight::fills::{Fill, FillWaiter};
+use crate::config::FILL_WINDOW_MAX;
+use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
+use crate::ids::{FillSlot, RequestSlot};
+use crate::inflight::fills::{BlockSet, Fill, FillWaiter};
+use crate::inflight::origin::Access;
+use crate::inflight::purpose::Purpose;
 use crate::inflight::requests::{block_extent, blocks_of, intersection};
 use crate::log::Entry;
-use crate::pool::page_memory;
+use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
-use crate::request::{Durability, Errno};
+use crate::request::{Durability, Errno, Operation, ReadFrom};
 use crate::state::{Claim, NewBlock, State};
 use crate::task::Task;
-use crate::units::{BLOCK_SIZE, BlockKey, Checksum};
+use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Checksum, PageIndex, VolumeId};
+
+/// Begins a fill of these blocks alone, of which nothing is promoted.
+pub(crate) fn begin_whole(
+    state: &mut State,
+    slot: RequestSlot,
+    part: ByteExtent,
+    whole: (ByteExtent, Vec<PageIndex>),
+) {
+    let fill = new(state, slot, part, whole);
+    submit(state, fill);
+}
+
+/// Begins a fill around a miss; `false` if there are no pages for it.
+pub(crate) fn begin(state: &mut State, slot: RequestSlot, part: ByteExtent, main: BlockSet) -> bool {
+    let volume = state.requests.get(slot).volume;
+    let window = choose_window(state, volume, part);
+    let mut chosen = window;
+    let count = |extent: ByteExtent| usize::try_from(extent.length / BLOCK_SIZE).expect("at most 256 blocks");
+    let mut pages = state.pool.take_for(volume, count(window), Share::Fill);
+    if pages.is_none() {
+        chosen = part.widened_to_blocks();
+        pages = state.pool.take_for(volume, count(chosen), Share::Fill);
+    }
+    let Some(pages) = pages else { return false };
+    let mut fill = new(state, slot, part, (chosen, pages));
+    fill.promote = true;
+    let skipped =
+        usize::try_from((part.widened_to_blocks().start - chosen.start) / BLOCK_SIZE).expect("small");
+    for offset in 0..blocks_of(part).len() {
+        if main.contains(offset) {
+            fill.main.insert(skipped + offset);
+        }
+    }
+    for (offset, block) in blocks_of(chosen).enumerate() {
+        if state.cache.state_of(BlockKey::new(volume, block)) == Some(SlotState::Dirty) {
+            fill.stale.insert(offset);
+        }
+    }
+    let prefetched = blocks_of(chosen).len() - blocks_of(part).len();
+    state.volume_mut(volume).counters.prefetched_blocks += prefetched as u64;
+    submit(state, fill);
+    true
+}
+
+/// The extent that a miss reads.
+fn choose_window(state: &State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
+    let whole = part.widened_to_blocks();
+    let found = state.volume(volume);
+    let (bytes, size) = (found.window.bytes(), found.size);
+    if whole.length >= bytes {
+        return whole;
+    }
+    let start = whole.start / bytes * bytes;
+    let end = (whole.end().div_ceil(bytes) * bytes).min(size);
+    if end - start > FILL_WINDOW_MAX {
+        return whole;
+    }
+    ByteExtent { start, length: end - start }
+}
+
+fn new(
+    state: &mut State,
+    slot: RequestSlot,
+    part: ByteExtent,
+    (extent, pages): (ByteExtent, Vec<PageIndex>),
+) -> Fill {
+    state.hold(slot);
+    state.requests.get_mut(slot).read_from = ReadFrom::Origin;
+    let volume = state.requests.get(slot).volume;
+    let ticket = state.enqueue(volume, extent, Access::Read);
+    let pending = state.requests.get(slot);
+    let wants_data = !matches!(pending.operation, Operation::Promote);
+    let mut fill = Fill {
+        volume: pending.volume,
+        extent,
+        pages,
+        wanted: BlockSet::default(),
+        stale: BlockSet::default(),
+        main: BlockSet::default(),
+        promote: false,
+        waiters: vec![FillWaiter { request: slot, extent: part, wants_data }],
+        ticket,
+    };
+    for block in blocks_of(part) {
+        let offset = fill.offset_of(block).expect("within the fill");
+        fill.wanted.insert(offset);
+    }
+    fill
+}
+
+fn submit(state: &mut State, fill: Fill) {
+    let (volume, ticket) = (fill.volume, fill.ticket);
+    state.begin_metered_read(volume, fill.extent);
+    let operation = DeviceOperation::Read {
+        device: Device::Origin(volume),
+        offset: fill.extent.start,
+        pieces: Pieces::Many(page_pieces(&fill.pages)),
+        checksums: if fill.promote { Checksums::Compute } else { Checksums::Skip },
+    };
+    let slot = state.fills.insert(fill);
+    state.volume_mut(volume).queue.set_ready(ticket, operation, Purpose::Fill { fill: slot });
+}
 
 /// The origin's answer.
 pub(crate) fn on_filled(state: &mut State, slot: FillSlot, result: Result<Data<'_>, DeviceError>) {

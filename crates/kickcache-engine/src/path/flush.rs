@@ -46,26 +46,31 @@ pub(crate) fn submit_due(state: &mut State) {
     if state.order.begin_flush() {
         state.submit(Purpose::CacheFlush, DeviceOperation::Flush { device: Device::Cache });
     }
+    for volume in state.volume_ids() {
+        if state.volume(volume).flush.may_begin() {
+            submit_due_of(state, volume);
+        }
+    }
+}
+
+/// Submits the flush of an origin if it is due. Out of the way of hits, after each of which it is asked for.
+#[inline(never)]
+fn submit_due_of(state: &mut State, volume: VolumeId) {
     let (now, after) = (state.now, state.settings.origin_flush_after);
     let is_out = state.is_out_of_service();
     let capacity = usize::try_from(state.retention.capacity()).unwrap_or(usize::MAX);
     let gathered_max = UNFLUSHED_BLOCKS_MAX.min(capacity / UNFLUSHED_PART);
-    for volume in state.volume_ids() {
-        if !state.volume(volume).flush.may_begin() {
-            continue;
-        }
-        let is_drained = state.cache.volume(volume).dirty == 0;
-        let found = state.volume_mut(volume);
-        let is_old = found.flush.due().is_some_and(|since| now >= since.plus(after));
-        let is_full = found.flush.gathered() >= gathered_max;
-        if is_old || is_full || (found.draining && is_drained) {
-            found.flush.want();
-        }
-        let covered = if is_out && is_drained { Covered::Everything } else { Covered::Something };
-        if found.flush.begin(covered) {
-            let operation = DeviceOperation::Flush { device: Device::Origin(volume) };
-            state.submit(Purpose::OriginFlush { volume }, operation);
-        }
+    let is_drained = state.cache.volume(volume).dirty == 0;
+    let found = state.volume_mut(volume);
+    let is_old = found.flush.due().is_some_and(|since| now >= since.plus(after));
+    let is_full = found.flush.gathered() >= gathered_max;
+    if is_old || is_full || (found.draining && is_drained) {
+        found.flush.want();
+    }
+    let covered = if is_out && is_drained { Covered::Everything } else { Covered::Something };
+    if found.flush.begin(covered) {
+        let operation = DeviceOperation::Flush { device: Device::Origin(volume) };
+        state.submit(Purpose::OriginFlush { volume }, operation);
     }
 }
 

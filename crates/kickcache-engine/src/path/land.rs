@@ -93,7 +93,7 @@ fn wait_again(state: &mut State, waiter: RequestSlot, batch: &Batch, heirs: &Hei
     let count = state.log.attach(waiter);
     (0..count).for_each(|_| state.hold(waiter));
     if let (true, Stage::Write(writing)) = (must_start_again, &mut state.requests.get_mut(waiter).stage) {
-        writing.log_failed = true;
+        writing.note_part();
     }
 }
 
@@ -159,11 +159,12 @@ fn write_summaries(state: &mut State) {
     let (ripe, left): (Vec<_>, Vec<_>) =
         core::mem::take(&mut state.unsummed).into_iter().partition(|summary| is_ripe(state, summary));
     state.unsummed = left;
-    ripe.iter().for_each(|summary| write_summary(state, summary));
+    ripe.into_iter().for_each(|summary| write_summary(state, summary));
 }
 
-fn write_summary(state: &mut State, summary: &Summary) {
+fn write_summary(state: &mut State, mut summary: Summary) {
     let segment = summary.segment;
+    summary.durable = state.durable();
     let geometry = *state.cache.geometry();
     let at = geometry.first_location(segment).plus(geometry.batch_blocks());
     let operation = DeviceOperation::WriteMetadata {
@@ -184,7 +185,13 @@ pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Resul
 }
 
 /// A journal block came back.
-pub(crate) fn on_journal(state: &mut State, sequences: &[Sequence], result: Result<(), DeviceError>) {
+pub(crate) fn on_journal(
+    state: &mut State,
+    block: u64,
+    sequences: &[Sequence],
+    result: Result<(), DeviceError>,
+) {
+    state.order.end_journal_block(block, result);
     sequences.iter().for_each(|sequence| state.order.land(*sequence));
     if result.is_err() {
         state.counters.errors += 1;

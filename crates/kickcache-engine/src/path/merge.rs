@@ -7,7 +7,7 @@ use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memor
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::origin::Access;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{Merged, Source, Step, block_extent, intersection};
+use crate::inflight::requests::{Merged, Source, block_extent, intersection};
 use crate::pool::{Share, page_memory, page_piece};
 use crate::request::Errno;
 use crate::state::State;
@@ -20,7 +20,6 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let writing = pending.writing();
     let blocks: alloc::vec::Vec<BlockIndex> = writing.partial_blocks().collect();
     let Some(pages) = state.pool.take_for(volume, blocks.len(), Share::All) else { return false };
-    state.requests.get_mut(slot).writing().step = Step::Merging;
     state.hold(slot);
     for (block, page) in blocks.into_iter().zip(pages) {
         state.hold(slot);

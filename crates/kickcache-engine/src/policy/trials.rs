@@ -183,3 +183,39 @@ impl Trials {
             && with.exceeds(without, STILL, |served| served.by_cache);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spans of half a second with a backlog all the time; so many requests are served in each, without the origin and with
+    /// it. Gives how many spans went with the origin, and whether it is proven at the end.
+    fn run(without: u64, with: u64, spans: u64) -> (u64, bool) {
+        let (mut trials, mut served, mut on) = (Trials::default(), Served::default(), 0);
+        for step in 0..spans * 50 {
+            let now = Instant::ZERO.plus(Duration::from_millis(10 * step));
+            let rate = if trials.is_on() { with } else { without };
+            on += u64::from(trials.is_on());
+            served.requests += rate;
+            served.work += rate;
+            served.by_cache += without.min(rate);
+            if let Some(span) = trials.end_span(now, served) {
+                trials.begin_span(span, 0, TrialRule::Allowed);
+            }
+        }
+        (on / 50, trials.is_proven())
+    }
+
+    #[test]
+    fn what_serves_more_is_kept() {
+        let (with_origin, is_proven) = run(100, 150, 400);
+        assert!(is_proven && with_origin > 200, "{with_origin} of 400");
+    }
+
+    #[test]
+    fn what_serves_no_more_takes_few_requests() {
+        let (with_origin, is_proven) = run(100, 102, 400);
+        assert!(!is_proven, "2 % more prove nothing");
+        assert!(0 < with_origin && with_origin <= 400 / PART + 1, "{with_origin} of 400");
+    }
+}

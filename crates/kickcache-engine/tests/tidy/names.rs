@@ -4,9 +4,8 @@ use crate::source::{Source, source};
 use crate::workspace::expect_none;
 
 /// Who must not name whom: files below the first, the names, and why.
-const NEVERS: [(&str, &[&str], &str); 9] = [
+const NEVERS: [(&str, &[&str], &str); 8] = [
     ("crates/kickcache-engine/src/", &["std::"], "the engine names nothing above it"),
-    ("crates/kickcache-engine/src/path/", &["crate::path::", "super::"], "a path never names another path"),
     (
         "crates/kickcache-engine/src/policy/",
         &["crate::path", "crate::cache", "crate::log", "crate::inflight", "crate::state", "crate::engine"],
@@ -51,6 +50,11 @@ const NEVERS: [(&str, &[&str], &str); 9] = [
     ),
 ];
 
+/// Where the paths of requests are.
+const PATHS: &str = "crates/kickcache-engine/src/path/";
+/// Paths, each with one below it that it may name.
+const PATHS_BELOW: [(&str, &str); 1] = [("read", "fill")];
+
 /// Where `unsafe` may stand.
 const UNSAFE_ROOMS: [&str; 3] =
     ["crates/kickcache-daemon/src/driver/", "crates/kickcache-vhost-user/src/", "crates/kickcache/examples/"];
@@ -79,7 +83,7 @@ fn has_name(text: &str, name: &str) -> bool {
 
 fn forbidden_names(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
-    for (_, forbidden, why) in NEVERS.iter().filter(|(room, ..)| holds_in(room, &source.path)) {
+    for (_, forbidden, why) in NEVERS.iter().filter(|(room, ..)| source.path.starts_with(room)) {
         for (number, code) in source.code() {
             let named = forbidden.iter().filter(|name| has_name(code, name));
             found.extend(named.map(|name| source.finding(number, &format!("names `{name}`; {why}"))));
@@ -88,9 +92,38 @@ fn forbidden_names(source: &Source) -> Vec<String> {
     found
 }
 
-/// Whether a rule for a folder holds for a file: the paths' `mod.rs` is their list, not one of them.
-fn holds_in(room: &str, path: &str) -> bool {
-    path.starts_with(room) && !(room.ends_with("/path/") && path.ends_with("/path/mod.rs"))
+/// The path of requests that a file belongs to: `write` for `path/write/mod.rs`, `fill` for `path/fill.rs`.
+fn journey(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix(PATHS)?;
+    let name = rest.split('/').next()?.trim_end_matches(".rs");
+    (name != "mod").then_some(name)
+}
+
+/// Other paths that a path names, but for those below it.
+fn foreign_paths(source: &Source) -> Vec<String> {
+    let Some(own) = journey(&source.path) else { return Vec::new() };
+    let is_allowed = |other: &str| other == own || PATHS_BELOW.contains(&(own, other));
+    let mut found = Vec::new();
+    for (number, code) in source.code() {
+        let named = code.match_indices("crate::path::").map(|(at, start)| &code[at + start.len()..]);
+        let names =
+            named.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(""));
+        let foreign = names.filter(|other| !is_allowed(other));
+        let advice = "a path names no other one, but what is below it";
+        found
+            .extend(foreign.map(|other| source.finding(number, &format!("names `path::{other}`; {advice}"))));
+    }
+    found
+}
+
+#[test]
+fn a_path_names_only_what_is_below_it() {
+    expect_none(".rs", foreign_paths);
+    let names = |path: &str| {
+        let code = "use crate::path::write::log;\nuse crate::path::{a, b};\n// crate::path::read\n";
+        foreign_paths(&source(&format!("{PATHS}{path}"), code)).len()
+    };
+    assert_eq!((names("write/mod.rs"), names("read.rs"), names("mod.rs")), (1, 2, 0));
 }
 
 fn misplaced(source: &Source, names: &[&str], rooms: &[&str], advice: &str) -> Vec<String> {

@@ -61,6 +61,9 @@ impl Plan {
         if [8, 9].contains(&random.clone().below(30)) {
             focus::spoil_between_lives(&mut plan, &mut random.clone());
         }
+        if random.clone().below(30) == 12 {
+            focus::rot_between_lives(&mut plan, &mut random.clone());
+        }
         // Without a draw of its own: what follows stays as it is for each seed.
         if random.clone().below(8) == 0 {
             plan.settings.origin_offload = OriginOffload::Forced;

@@ -59,6 +59,16 @@ pub struct LongTrouble {
     pub trouble: Trouble,
 }
 
+/// What bits flip in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rotting {
+    /// Data, batch headers, and the journal.
+    #[default]
+    Anything,
+    /// The journal.
+    Journal,
+}
+
 /// A device has trouble for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outage {
@@ -83,6 +93,8 @@ pub struct Faults {
     pub damage: Damage,
     /// Crashes after which bits have flipped in what the log calls durable, in 1/1000.
     pub rot_permille: u64,
+    /// In what they do.
+    pub rotting: Rotting,
     /// Ends of lives after which blocks of the cache device cannot be read until they are written, in 1/1000.
     pub spoil_permille: u64,
     /// Writes that fail because a device is full, in 1/1000 of those that fail.

@@ -7,7 +7,7 @@ use kickcache_random::Random;
 
 use crate::plan::Plan;
 use crate::plan::aim::Aim;
-use crate::plan::faults::{Damage, Faults, LongTrouble, Trouble};
+use crate::plan::faults::{Damage, Faults, LongTrouble, Rotting, Trouble};
 use crate::plan::latency::Latency;
 use crate::plan::load::Shape;
 use crate::plan::mode::draw_mode;
@@ -90,6 +90,8 @@ fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     plan.faults =
         Faults { long: Some(LongTrouble { permille: 900, is_cache: false, trouble }), ..Faults::default() };
     plan.wait_max = Some(Duration::from_millis(1_000));
+    // As in a daemon: blocks that reclaim carries on gather. Each in a batch of its own they would take twice the room.
+    plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     plan.cache_size = 8 << 20;
     plan.clients = plan.clients.max(8);
     (plan.cache_latency.stall_permille, plan.origin_latency.stall_permille) = (0, 0);
@@ -278,14 +280,21 @@ fn rot(plan: &mut Plan, random: &mut Random) {
 }
 
 /// Blocks rot of which nobody else has the newest content, while recovery still has to look at each.
-fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
+pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.faults = Faults::default();
     plan.faults.rot_permille = random.within(500, 1_000);
+    plan.faults.rotting = [Rotting::Anything, Rotting::Journal][random.index(2)];
     (plan.shape.hot_permille, plan.shape.length_max) = (random.within(0, 600), 64 << 10);
     (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 10);
+    plan.weights.discard = [0, 10, 40][random.index(3)];
     (plan.requests, plan.lives) = (random.within(20, 150), random.within(6, 14));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (500, 450, 1_000);
+    if plan.faults.rotting == Rotting::Journal {
+        // Each flush behind a discard takes a block of the journal.
+        (plan.weights.discard, plan.weights.flush) = (50, 50);
+        (plan.requests, plan.lives) = (random.within(20, 100), random.within(10, 20));
+    }
 }
 
 /// Parts of the log, and blocks of which nobody else has the newest content, cannot be read any more when the next life

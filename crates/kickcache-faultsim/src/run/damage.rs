@@ -14,7 +14,7 @@ impl Simulation {
     fn rot(&mut self) {
         let permille = self.plan.faults.rot_permille;
         if permille > 0 && self.random.chance(permille) {
-            let rotted = rot(&mut self.devices.cache, &mut self.random);
+            let rotted = rot(&mut self.devices.cache, self.plan.faults.rotting, &mut self.random);
             self.note(|| format!("rotted: {rotted:?}"));
             match rotted {
                 Rotted::Nothing => {}
@@ -22,6 +22,10 @@ impl Simulation {
                 Rotted::Header => {
                     self.summary.injected.rotted_headers += 1;
                     self.has_rotted_header = true;
+                }
+                Rotted::Journal => {
+                    self.summary.injected.rotted_journals += 1;
+                    self.has_rotted_journal = true;
                 }
             }
         }

@@ -112,7 +112,7 @@ impl Simulation {
                     self.summary.failed_recoveries += 1;
                     host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
                 }
-                Phase::Failed(Error::Rotted { .. }) if self.has_rotted_header => {
+                Phase::Failed(Error::Rotted { .. }) if self.has_rotted_header || self.has_rotted_journal => {
                     self.has_rotted_header = false;
                     (0..self.volumes.len()).for_each(|number| self.oracle.distrust(volume_id(number)));
                     self.give_up_cache(host)?;
@@ -288,6 +288,7 @@ impl Simulation {
         self.devices.noted = None;
         self.devices.cache.settle_all();
         self.devices.cache.mend();
+        self.has_rotted_journal = false;
         self.format::<E>()
     }
 

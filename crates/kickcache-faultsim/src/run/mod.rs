@@ -107,6 +107,8 @@ struct Simulation {
     is_running: bool,
     /// A batch header has rotted since the log was read back: it may be refused.
     has_rotted_header: bool,
+    /// A block of the journal of this cache device has rotted: it may be refused now, or once a newer checkpoint is lost.
+    has_rotted_journal: bool,
     /// The cache device, while a life goes on without it.
     aside: Option<SimulatedDevice>,
     summary: Summary,
@@ -155,6 +157,7 @@ impl Simulation {
             faulty: false,
             is_running: false,
             has_rotted_header: false,
+            has_rotted_journal: false,
             aside: None,
             summary: Summary::default(),
             plan,

@@ -2,6 +2,7 @@
 
 mod carried;
 mod gate;
+mod lost_journal;
 mod mutants;
 mod out_of_service;
 mod refused;

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, Mode, RottedLog, VolumeSettings};
 use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::request::{Durability, Errno, Operation, Request, RequestId};
 use kickcache_engine::stats::Status;
 use kickcache_engine::time::{Duration, Instant, earlier};
@@ -254,6 +255,12 @@ impl Stage {
         self.finish(id).map(|_| ())
     }
 
+    /// A block is discarded.
+    pub(crate) fn discard(&mut self, block: u64) {
+        let id = self.ask(Operation::Discard, blocks(block, 1), 0);
+        self.finish(id).unwrap();
+    }
+
     pub(crate) fn flush(&mut self) -> Result<(), Errno> {
         let id = self.ask(Operation::Flush, blocks(0, 0), 0);
         self.finish(id).map(|_| ())
@@ -307,6 +314,52 @@ impl Stage {
         stage.write(blocks(101, 1), 4).unwrap();
         stage.kill();
         stage
+    }
+
+    /// Some segments full of dirty blocks, the last one not, and a kill.
+    pub(crate) fn dirty_segments() -> Stage {
+        let mut stage = Stage::with(dirty_plan(70), 70);
+        assert_eq!(stage.open(), Phase::Running);
+        for first in (0..100).step_by(5) {
+            stage.write(blocks(first, 5), 2).unwrap();
+        }
+        stage.flush().unwrap();
+        stage.pass(1_000);
+        stage.kill();
+        stage
+    }
+
+    /// The layout of the cache device.
+    pub(crate) fn geometry(&self) -> Geometry {
+        Geometry::for_device(self.plan.cache_size).unwrap()
+    }
+
+    /// Every block of the cache device of which the bytes are as this says.
+    pub(crate) fn places(&self, is_wanted: impl Fn(u64, &[u8]) -> bool) -> Vec<u64> {
+        let found = (0u64..).zip(self.devices.cache.blocks()).filter(|(place, block)| match block {
+            Block::Bytes(bytes) => is_wanted(*place, &bytes[..]),
+            Block::Zeroes | Block::Noise(_) | Block::Stamp(_) => false,
+        });
+        found.map(|(place, _)| place).collect()
+    }
+
+    /// Goes on as a tool does with what is left of the log; the next start is as any other.
+    pub(crate) fn go_on_with_what_is_left(&mut self) {
+        self.plan.settings.rotted_log = RottedLog::Accepted;
+        assert_eq!(self.open(), Phase::Running);
+        self.stop();
+        self.kill();
+        self.plan.settings.rotted_log = RottedLog::Refused;
+        assert_eq!(self.open(), Phase::Running);
+        self.kill();
+    }
+
+    /// Of the blocks of [`Stage::written_twice`] one is an error, and all others are there in their newest version.
+    pub(crate) fn check_lost_alone(&mut self, lost: u64) {
+        let found: Vec<_> = (0..8).map(|block| self.read(block)).collect();
+        let expected: Vec<_> =
+            (0..8).map(|block| if block == lost { Err(Errno::Io) } else { Ok(3) }).collect();
+        assert_eq!(found, expected);
     }
 
     /// A bit flips in the copy of a block on the cache device that holds a version.

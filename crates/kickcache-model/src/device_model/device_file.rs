@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::device_model::DeviceModel;
 use crate::device_model::cloud::{Cloud, CloudParameters};
-use crate::device_model::disk::{Disk, DiskParameters};
+use crate::device_model::disk::Disk;
+use crate::device_model::disk::parameters::DiskParameters;
 use crate::device_model::mirror::Mirror;
 use crate::device_model::remote::{Remote, RemoteParameters};
 use crate::device_model::ssd::{Ssd, SsdParameters};

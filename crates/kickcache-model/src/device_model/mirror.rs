@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use kickcache_engine::time::{Instant, earlier};
 use kickcache_random::Random;
 
-use crate::device_model::disk::{Disk, DiskParameters};
+use crate::device_model::disk::Disk;
+use crate::device_model::disk::parameters::DiskParameters;
 use crate::device_model::{DeviceModel, ModelOperation, ModelRequest};
 
 /// A mirror in virtual time: reads go to an idle disk, else to the one whose head is nearest, which

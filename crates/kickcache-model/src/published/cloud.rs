@@ -28,8 +28,8 @@ const PAUSE: Duration = Duration::from_millis(120_000);
 pub struct CloudRow {
     /// Its name.
     pub name: &'static str,
-    /// Published: slow disk, fast disk of 80 GiB, bcache.
-    pub published: [f64; 3],
+    /// What was published.
+    pub published: CloudFigures,
     /// What is asked of kickcache, if anything is.
     pub asked: Option<f64>,
     kind: Kind,
@@ -39,7 +39,18 @@ pub struct CloudRow {
     depth: u32,
 }
 
-const fn row(name: &'static str, published: [f64; 3], kind: Kind, block_bytes: u64) -> CloudRow {
+/// Operations or MiB a second that were published.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CloudFigures {
+    /// Of the slow disk alone.
+    pub slow: f64,
+    /// Of the fast disk of 80 GiB alone.
+    pub fast: f64,
+    /// Of bcache.
+    pub bcache: f64,
+}
+
+const fn row(name: &'static str, published: CloudFigures, kind: Kind, block_bytes: u64) -> CloudRow {
     let order = if block_bytes == MIB { Order::Sequential } else { Order::Scattered };
     let depth = if block_bytes == MIB { 64 } else { 128 };
     CloudRow { name, published, asked: None, kind, order, block_bytes, jobs: 1, depth }
@@ -49,25 +60,58 @@ const fn row(name: &'static str, published: [f64; 3], kind: Kind, block_bytes: u
 pub const ROWS: [CloudRow; 6] = [
     CloudRow {
         asked: Some(12_000.0),
-        ..row("4 KiB random write, depth 128", [2470.0, 5943.0, 5240.0], Kind::Write, 4096)
+        ..row(
+            "4 KiB random write, depth 128",
+            CloudFigures { slow: 2470.0, fast: 5943.0, bcache: 5240.0 },
+            Kind::Write,
+            4096,
+        )
     },
     CloudRow {
         asked: Some(5_240.0),
-        ..row("4 KiB random read, depth 128", [2467.0, 5942.0, 5286.0], Kind::Read, 4096)
+        ..row(
+            "4 KiB random read, depth 128",
+            CloudFigures { slow: 2467.0, fast: 5942.0, bcache: 5286.0 },
+            Kind::Read,
+            4096,
+        )
     },
     CloudRow {
         asked: Some(243.0),
-        ..row("1 MiB sequential write, depth 64", [113.0, 193.0, 227.0], Kind::Write, MIB)
+        ..row(
+            "1 MiB sequential write, depth 64",
+            CloudFigures { slow: 113.0, fast: 193.0, bcache: 227.0 },
+            Kind::Write,
+            MIB,
+        )
     },
     CloudRow {
         asked: Some(243.0),
-        ..row("1 MiB sequential read, depth 64", [114.0, 193.0, 243.0], Kind::Read, MIB)
+        ..row(
+            "1 MiB sequential read, depth 64",
+            CloudFigures { slow: 114.0, fast: 193.0, bcache: 243.0 },
+            Kind::Read,
+            MIB,
+        )
     },
-    CloudRow { depth: 1, ..row("4 KiB random write, depth 1", [2460.0, 5942.0, 2800.0], Kind::Write, 4096) },
+    CloudRow {
+        depth: 1,
+        ..row(
+            "4 KiB random write, depth 1",
+            CloudFigures { slow: 2460.0, fast: 5942.0, bcache: 2800.0 },
+            Kind::Write,
+            4096,
+        )
+    },
     CloudRow {
         depth: 1,
         jobs: 2,
-        ..row("4 KiB random read, 2 jobs, depth 1", [2463.0, 5869.0, 2816.0], Kind::Read, 4096)
+        ..row(
+            "4 KiB random read, 2 jobs, depth 1",
+            CloudFigures { slow: 2463.0, fast: 5869.0, bcache: 2816.0 },
+            Kind::Read,
+            4096,
+        )
     },
 ];
 

@@ -1,5 +1,6 @@
 //! The figures of a run that a published row has too, up to any minute of it.
 
+use crate::ratio;
 use crate::result::series::Series;
 use crate::result::{JobResult, RunResult};
 
@@ -27,7 +28,7 @@ impl Figures {
         let seconds = usize::try_from(minutes * 60).unwrap_or(usize::MAX);
         let iops = |job: &JobResult| total(&job.ended(), seconds) / float(seconds);
         let micros =
-            |job: &JobResult, quantile: f64| float_nanos(job.latencies().quantile(quantile)) / 1_000.0;
+            |job: &JobResult, quantile: f64| ratio::float(job.latencies().quantile(quantile)) / 1_000.0;
         let (hits, misses) = (total(&run.hit_blocks, seconds), total(&run.miss_blocks, seconds));
         Figures {
             jobs: run.jobs.iter().map(iops).collect(),
@@ -55,7 +56,7 @@ pub fn iops_at_end(run: &RunResult, minutes: u64, last: u64) -> f64 {
 /// What a series sums up to after so many seconds.
 fn total(series: &Series, seconds: usize) -> f64 {
     let rates = series.rates();
-    let step = float_nanos(series.interval().as_nanos()) / 1e9;
+    let step = ratio::float(series.interval().as_nanos()) / 1e9;
     let length = float(seconds) / step;
     let whole = rates.iter().take(seconds).take(count(length)).sum::<f64>() * step;
     let missing = length - float(rates.len());
@@ -76,11 +77,6 @@ fn count(length: f64) -> usize {
 #[expect(clippy::cast_precision_loss, reason = "lengths of a run in seconds")]
 fn float(number: usize) -> f64 {
     number as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
-fn float_nanos(nanos: u64) -> f64 {
-    nanos as f64
 }
 
 #[cfg(test)]

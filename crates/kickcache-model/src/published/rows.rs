@@ -1,126 +1,134 @@
-//! The rows of the published table, as they were measured.
+//! The rows of the published table, as they were measured, and how each is simulated.
+//!
+//! A row's name is a name: everything that it means stands in the other columns of `rows.csv`.
 
 use crate::cache_model::dm_cache::age::Age;
+use crate::published::figures::Figures;
 use crate::published::scene::{Cache, Disks, Scene, Start};
 
-/// The table: one line a row.
+/// The table: one line a row, below the names of its columns.
 const ROWS: &str = include_str!("rows.csv");
+/// Sequential cut-off that bcache has unless it is switched off, in bytes.
+const BCACHE_CUTOFF: u64 = 4 << 20;
 
 /// One published run of fio.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// Its name.
     pub name: &'static str,
-    /// Reads a second of each job; one sum where nothing else is known.
-    pub jobs: Vec<f64>,
-    /// How long it ran.
+    /// How it is simulated.
+    pub scene: Scene,
+    /// What the model took from the row itself; all other rows are predictions.
+    pub fitted: Option<&'static str>,
+    /// How long it ran, in minutes.
     pub minutes: u64,
-    /// Reads of the cache device for each read of a client, in percent.
-    pub share: Option<f64>,
-    /// Microseconds that half of the reads took at most, by job.
-    pub p50: Vec<f64>,
-    /// Microseconds that 99 % of the reads took at most, by job.
-    pub p99: Vec<f64>,
+    /// What was published. One job's reads are the sum where nothing else is known; the share is that of reads of the
+    /// cache device among those of clients.
+    pub published: Figures,
 }
 
-fn numbers(fields: &[&str]) -> Vec<f64> {
-    fields.iter().filter_map(|field| field.parse().ok()).collect()
-}
-
-fn parse(line: &'static str) -> Row {
-    let fields: Vec<&str> = line.split(',').collect();
-    Row {
-        name: fields[0],
-        jobs: numbers(&fields[1..3]),
-        minutes: fields[3].parse().expect("a test reads every row"),
-        share: fields[4].parse().ok(),
-        p50: numbers(&fields[5..7]),
-        p99: numbers(&fields[7..9]),
-    }
-}
-
-/// Rows that are there twice, the second time with one disk of the pair, which explains them better.
-const AGAIN: [(&str, &str); 4] = [
-    ("hdd-1g", "hdd-1g-one-disk"),
-    ("hdd-4.11.6-1", "hdd-4.11.6-1-one-disk"),
-    ("cachesize-32g-full", "cachesize-32g-full-one-disk"),
-    ("cachesize-48g-full", "cachesize-48g-full-one-disk"),
-];
-
-/// All rows, in the order of their publication; behind them those that are there twice.
+/// All rows, in the order of their publication; behind them those that are there a second time, with one disk of the
+/// pair, which explains them better.
 pub fn rows() -> Vec<Row> {
-    let mut rows: Vec<Row> = ROWS.lines().skip(1).map(parse).collect();
-    for (of, name) in AGAIN {
-        let row = rows.iter().find(|row| row.name == of).expect("a test looks for it").clone();
-        rows.push(Row { name, ..row });
-    }
-    rows
+    let mut lines = ROWS.lines();
+    let columns: Vec<&'static str> = lines.next().unwrap_or_default().split(',').collect();
+    let row = |line: &'static str| Line { columns: &columns, cells: line.split(',').collect() }.row();
+    lines.map(row).collect()
 }
 
-/// The rows that a model's parameters were fitted to. All others are predictions.
-const FITTED: [&str; 2] = ["ssd", "hdd"];
-/// The row whose start was inferred from its own result: which file was cached at the beginning.
-const START_INFERRED: [&str; 1] = ["bcache-sc0"];
+/// A line of the table.
+struct Line<'a> {
+    columns: &'a [&'static str],
+    cells: Vec<&'static str>,
+}
+
+impl Line<'_> {
+    fn row(&self) -> Row {
+        let cache = self.cache();
+        Row {
+            name: self.cell("name"),
+            scene: Scene {
+                cache,
+                data_gib: self.number("size_gib"),
+                start: self.start(),
+                jobs: self.number("jobs"),
+                disks: self.disks(),
+            },
+            fitted: Some(self.cell("fitted")).filter(|what| !what.is_empty()),
+            minutes: self.number("minutes"),
+            published: Figures {
+                jobs: self.known(["iops_1", "iops_2"]),
+                share: self.cell("share").parse().ok(),
+                p50: self.known(["p50_1", "p50_2"]),
+                p99: self.known(["p99_1", "p99_2"]),
+                written_per_byte: None,
+            },
+        }
+    }
+
+    fn cell(&self, column: &str) -> &'static str {
+        let index = self.columns.iter().position(|name| *name == column);
+        index.and_then(|index| self.cells.get(index)).unwrap_or_else(|| panic!("no column {column}"))
+    }
+
+    fn number(&self, column: &str) -> u64 {
+        self.cell(column).parse().unwrap_or_else(|_| self.refuse(column))
+    }
+
+    /// The figures of both jobs, as far as they were published.
+    fn known(&self, columns: [&str; 2]) -> Vec<f64> {
+        columns.iter().filter_map(|column| self.cell(column).parse().ok()).collect()
+    }
+
+    fn cache(&self) -> Cache {
+        match self.cell("cache") {
+            "ssd" => Cache::BareSsd,
+            "disk" => Cache::BareDisk,
+            "bcache" => Cache::Bcache { cutoff: BCACHE_CUTOFF },
+            "bcache-no-cutoff" => Cache::Bcache { cutoff: 0 },
+            "dm-cache" => Cache::DmCache(self.age()),
+            _ => self.refuse("cache"),
+        }
+    }
+
+    fn age(&self) -> Age {
+        match self.cell("age") {
+            "4.11" => Age::LINUX_4_11,
+            "4.12-rc1" => Age::LINUX_4_12_RC1,
+            "half-repaired" => Age::PART_OF_REPAIR,
+            "repaired" => Age::REPAIRED,
+            _ => self.refuse("age"),
+        }
+    }
+
+    fn start(&self) -> Start {
+        match self.cell("start") {
+            "empty" => Start::Empty,
+            "stale" => Start::Stale,
+            "first-file" => Start::FirstFile,
+            _ => self.refuse("start"),
+        }
+    }
+
+    fn disks(&self) -> Disks {
+        match self.cell("disks") {
+            "pair" => Disks::Pair,
+            "one" => Disks::One,
+            _ => self.refuse("disks"),
+        }
+    }
+
+    /// The table is part of the program, and a test reads all of it.
+    fn refuse(&self, column: &str) -> ! {
+        panic!("rows.csv: {}: `{}` is no {column}", self.cell("name"), self.cell(column))
+    }
+}
 
 impl Row {
-    /// Reads a second of all jobs.
-    pub fn iops(&self) -> f64 {
-        self.jobs.iter().sum()
-    }
-
-    /// What the model took from the row itself.
-    pub fn fitted(&self) -> Option<&'static str> {
-        if FITTED.contains(&self.name) {
-            return Some("device");
-        }
-        if self.has_one_disk() {
-            return Some("disks");
-        }
-        START_INFERRED.contains(&self.name).then_some("start")
-    }
-
-    fn has_one_disk(&self) -> bool {
-        AGAIN.iter().any(|(_, name)| *name == self.name)
-    }
-
-    /// Bytes of all files together, in GiB.
-    fn data_gib(&self) -> u64 {
-        let size = self.name.split('-').find_map(|word| word.strip_suffix('g')?.parse().ok());
-        size.unwrap_or(4)
-    }
-
-    /// How the row is simulated.
-    pub fn scene(&self) -> Scene {
-        let name = self.name;
-        let start = if name.contains("empty") { Start::Empty } else { Start::Stale };
-        let (cache, start) = match name {
-            _ if name.starts_with("ssd") => (Cache::BareSsd, Start::Empty),
-            _ if name.starts_with("hdd") => (Cache::BareDisk, Start::Empty),
-            "bcache-sc4m" => (Cache::Bcache { cutoff: 4 << 20 }, Start::Empty),
-            "bcache-sc0" => (Cache::Bcache { cutoff: 0 }, Start::FirstFile),
-            _ => (Cache::DmCache(age(name)), start),
-        };
-        let jobs = if name == "hdd-4.11.6-1" { 1 } else { 2 };
-        let disks = if self.has_one_disk() { Disks::One } else { Disks::Pair };
-        Scene { cache, data_gib: self.data_gib(), start, jobs, disks }
-    }
-
     /// The same with kickcache in place of what was measured; nothing for a bare device.
     pub fn our_scene(&self) -> Option<Scene> {
-        let scene = self.scene();
-        let is_bare = matches!(scene.cache, Cache::BareSsd | Cache::BareDisk);
-        (!is_bare).then_some(Scene { cache: Cache::Kickcache, start: Start::Stale, ..scene })
-    }
-}
-
-/// Which age of the policy a row had.
-fn age(name: &str) -> Age {
-    let kernel = name.trim_start_matches("lvmcache-").trim_start_matches("full").trim_start_matches("empty");
-    match kernel.trim_start_matches('-') {
-        "" | "12h" | "4.9.30-2" | "4.11.6-1" => Age::LINUX_4_11,
-        "4.12.0-rc1+" | "4.12.0-rc1+2ea659a9ef48" | "4.12.0-rc1+243bfd2c052d" => Age::LINUX_4_12_RC1,
-        "4.12.0-rc1+78c45607b909" => Age::PART_OF_REPAIR,
-        _ => Age::REPAIRED,
+        let is_bare = matches!(self.scene.cache, Cache::BareSsd | Cache::BareDisk);
+        (!is_bare).then_some(Scene { cache: Cache::Kickcache, start: Start::Stale, ..self.scene })
     }
 }
 
@@ -131,16 +139,39 @@ mod tests {
     #[test]
     fn every_row_can_be_read_and_has_a_scene() {
         let rows = rows();
-        assert_eq!(rows.len(), 54 + AGAIN.len());
+        assert_eq!(rows.len(), 58);
         let find = |name: &str| rows.iter().find(|row| row.name == name).unwrap();
-        assert_eq!(find("cachesize-8g-full").scene().data_gib, 8);
-        assert_eq!(find("lvmcache-full").scene().cache, Cache::DmCache(Age::LINUX_4_11));
-        assert_eq!(find("lvmcache-full-4.12.3").scene().cache, Cache::DmCache(Age::REPAIRED));
-        assert_eq!(find("cachesize-4g-full").scene().cache, Cache::DmCache(Age::REPAIRED));
-        assert_eq!(find("hdd-4.11.6-1").scene().jobs, 1);
+        assert_eq!(find("cachesize-8g-full").scene.data_gib, 8);
+        assert_eq!(find("lvmcache-full").scene.cache, Cache::DmCache(Age::LINUX_4_11));
+        assert_eq!(find("lvmcache-full-4.12.3").scene.cache, Cache::DmCache(Age::REPAIRED));
+        assert_eq!(find("cachesize-4g-full").scene.cache, Cache::DmCache(Age::REPAIRED));
+        assert_eq!(find("hdd-4.11.6-1").scene.jobs, 1);
+        assert_eq!(find("bcache-sc0").scene.start, Start::FirstFile);
         assert!(find("ssd").our_scene().is_none());
-        let again = find("cachesize-48g-full-one-disk");
-        assert_eq!((again.iops(), again.scene().data_gib), (894.0, 48));
-        assert_eq!(again.our_scene().unwrap().disks, Disks::One);
+    }
+
+    #[test]
+    fn rows_that_are_there_twice_differ_in_the_disks_and_have_the_same_figures() {
+        let rows = rows();
+        let again: Vec<&Row> = rows.iter().filter(|row| row.scene.disks == Disks::One).collect();
+        assert_eq!(again.len(), 4);
+        for row in again {
+            let of = row.name.strip_suffix("-one-disk").unwrap();
+            let first = rows.iter().find(|first| first.name == of).unwrap();
+            assert_eq!((first.scene.disks, &first.published), (Disks::Pair, &row.published));
+            assert_eq!(row.fitted, Some("disks"));
+        }
+        assert_eq!(rows.iter().filter(|row| row.fitted.is_some()).count(), 7);
+    }
+
+    #[test]
+    fn what_a_row_means_does_not_depend_on_its_name() {
+        let columns: Vec<&'static str> = ROWS.lines().next().unwrap().split(',').collect();
+        let cells = "ssd-empty-8g-4.12.0-rc1+,dm-cache,4.11,stale,1,4,one,,20,7,,,,,,".split(',').collect();
+        let row = Line { columns: &columns, cells }.row();
+        let cache = Cache::DmCache(Age::LINUX_4_11);
+        let scene = Scene { cache, data_gib: 4, start: Start::Stale, jobs: 1, disks: Disks::One };
+        assert_eq!((row.scene, row.fitted), (scene, None));
+        assert_eq!((row.published.jobs, row.published.share), (vec![7.0], None));
     }
 }

@@ -7,10 +7,11 @@ use kickcache_engine::error::Error;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
+use crate::ratio::share;
 use crate::reference_policy::lru::Lru;
 use crate::reference_policy::policy::Policy;
 use crate::reference_policy::s3_fifo::S3Fifo;
-use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial, share};
+use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial};
 use crate::workload::Kind;
 use crate::zipf::Zipf;
 

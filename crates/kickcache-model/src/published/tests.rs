@@ -25,10 +25,11 @@ fn within(value: f64, expected: f64, percent: f64) -> bool {
 fn bare_devices_give_the_rows_that_they_were_fitted_to() {
     for name in ["ssd", "hdd"] {
         let row = rows().into_iter().find(|row| row.name == name).unwrap();
-        let result = row.scene().run(2, 1, &mut |_| ());
+        let result = row.scene.run(2, 1, &mut |_| ());
         let figures = Figures::new(&result, 2);
-        assert!(within(figures.iops(), row.iops(), 15.0), "{name}: {}", figures.iops());
-        for (modelled, published) in figures.p50.iter().zip(&row.p50).chain(figures.p99.iter().zip(&row.p99))
+        assert!(within(figures.iops(), row.published.iops(), 15.0), "{name}: {}", figures.iops());
+        for (modelled, published) in
+            figures.p50.iter().zip(&row.published.p50).chain(figures.p99.iter().zip(&row.published.p99))
         {
             assert!(within(*modelled, *published, 25.0), "{name}: {modelled} us against {published}");
         }
@@ -142,7 +143,7 @@ fn cloud_disks_add_up() {
 fn bcache_on_cloud_disks_is_as_published() {
     let results = CloudCache::Bcache.run(1);
     for (row, result) in cloud::ROWS.iter().zip(&results) {
-        let (figure, published) = (row.figure(result), row.published[2]);
+        let (figure, published) = (row.figure(result), row.published.bcache);
         assert!(within(figure, published, 10.0), "{}: {figure:.0} against {published}", row.name);
     }
     // Published for random writes at depth 128: half of them within 3.8 ms, nine tenths within 98.

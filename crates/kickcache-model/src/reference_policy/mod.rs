@@ -12,6 +12,7 @@ pub mod sieve;
 
 use std::path::Path;
 
+use crate::ratio::share;
 use crate::reference_policy::arc::Arc;
 use crate::reference_policy::fifo::Fifo;
 use crate::reference_policy::lirs::Lirs;
@@ -21,7 +22,6 @@ use crate::reference_policy::s3_fifo::S3Fifo;
 use crate::reference_policy::sieve::Sieve;
 use crate::trace_file::survey::{Survey, blocks};
 use crate::trace_file::{TraceError, TraceFile};
-use crate::untimed::share;
 use crate::workload::Kind;
 
 /// Touches, and those that missed.

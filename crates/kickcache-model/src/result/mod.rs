@@ -8,6 +8,7 @@ pub mod series;
 use kickcache_engine::time::Instant;
 use serde::{Deserialize, Serialize};
 
+use crate::ratio::share;
 use crate::result::latencies::Latencies;
 use crate::result::series::Series;
 
@@ -132,11 +133,6 @@ impl JobResult {
     pub fn ended(&self) -> Series {
         self.reads.ended.merged(&self.writes.ended)
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts and times of a run are far below 2^53")]
-fn share(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
 }
 
 impl RunResult {

@@ -38,6 +38,21 @@ fn csv_with_and_without_times() {
 }
 
 #[test]
+fn an_operation_of_csv_is_a_whole_word() {
+    let text = "time_us,op,offset,size\n0,read,0,512\n1,Write,0,512\n2,discard,0,512\n3,FLUSH,0,0\n4,D,0,512\n5,f,0,0\n";
+    let kinds: Vec<Kind> = read_all(text, Format::Csv).iter().map(|record| record.kind).collect();
+    assert_eq!(kinds, [Kind::Read, Kind::Write, Kind::Discard, Kind::Flush, Kind::Discard, Kind::Flush]);
+    let bad = format!("{CSV}13,foo,0,512\n14,wander,0,512\n15,delete,0,512\n");
+    let (_, records) = read(bad.as_bytes(), None);
+    let errors: Vec<String> =
+        records.iter().filter_map(|record| record.as_ref().err()).map(ToString::to_string).collect();
+    let expected = [(4, "foo"), (5, "wander"), (6, "delete")].map(|(line, word)| {
+        format!("line {line}: operation {word:?} was found; R, W, D or F (read, write, discard, flush) was expected")
+    });
+    assert_eq!(errors, expected);
+}
+
+#[test]
 fn packed_traces_are_unpacked() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(CSV.as_bytes()).unwrap();
@@ -188,7 +203,7 @@ fn bad_lines_are_named_and_skipped() {
     let errors: Vec<String> =
         records.iter().filter_map(|record| record.as_ref().err()).map(ToString::to_string).collect();
     let expected = [
-        "line 4: operation \"X\" was found; R or W was expected",
+        "line 4: operation \"X\" was found; R, W, D or F (read, write, discard, flush) was expected",
         "line 5: offset \"zero\" was found; a whole number was expected",
         "line 6: 2 fields were found; 4 were expected",
         "line 7: an access of 0 bytes; at least one was expected",

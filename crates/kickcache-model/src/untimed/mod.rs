@@ -17,6 +17,7 @@ use kickcache_engine::stats::Status;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, VolumeId};
 
+use crate::ratio::share;
 use crate::trace_file::survey::{Survey, blocks};
 use crate::trace_file::{TraceError, TraceFile};
 use crate::workload::Kind;
@@ -71,11 +72,6 @@ pub struct Outcome {
     pub origin_read_bytes: u64,
     /// Bytes that clients read.
     pub read_bytes: u64,
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a trace are far below 2^53")]
-pub(crate) fn share(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
 }
 
 impl Outcome {

@@ -88,6 +88,20 @@ pub(crate) fn show_bandwidth(bytes: f64) -> String {
     format!("{}/s", show_bytes(whole))
 }
 
+/// A stretch of values.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Span {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+impl Span {
+    /// From zero on.
+    pub(crate) const fn up_to(to: f64) -> Span {
+        Span { from: 0.0, to }
+    }
+}
+
 /// One axis of a chart.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Axis {
@@ -108,14 +122,16 @@ impl Axis {
         Axis { scale: Scale::Log, unit, label: label.into(), from, to, marked: values.to_vec() }
     }
 
-    pub(crate) fn new(scale: Scale, unit: Unit, label: &str, (from, to): (f64, f64)) -> Axis {
-        let (from, to) = match scale {
+    pub(crate) fn new(scale: Scale, unit: Unit, label: &str, span: Span) -> Axis {
+        let Span { from, to } = span;
+        let Span { from, to } = match scale {
             Scale::Log => {
                 let from = 10_f64.powf(from.max(1e-9).log10().floor());
-                (from, 10_f64.powf((to.max(from) * 1.000_001).log10().ceil()).max(from * 10.0))
+                let to = 10_f64.powf((to.max(from) * 1.000_001).log10().ceil()).max(from * 10.0);
+                Span { from, to }
             }
-            Scale::Linear => (from, if to > from { to } else { from + 1.0 }),
-            Scale::Nines => (from, to.clamp(from + 0.1, 0.999_999_9)),
+            Scale::Linear => Span { from, to: if to > from { to } else { from + 1.0 } },
+            Scale::Nines => Span { from, to: to.clamp(from + 0.1, 0.999_999_9) },
         };
         Axis { scale, unit, label: label.into(), from, to, marked: Vec::new() }
     }
@@ -232,21 +248,21 @@ mod tests {
     #[test]
     fn ticks_are_round_numbers_that_fit() {
         let shown = |axis: &Axis| axis.ticks(6).into_iter().map(|tick| axis.show(tick)).collect::<Vec<_>>();
-        let rates = Axis::new(Scale::Linear, Unit::Rate, "", (0.0, 113_000.0));
+        let rates = Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(113_000.0));
         assert_eq!(shown(&rates), ["0", "20k", "40k", "60k", "80k", "100k"]);
-        let times = Axis::new(Scale::Linear, Unit::Seconds, "", (0.0, 1_800.0));
+        let times = Axis::new(Scale::Linear, Unit::Seconds, "", Span::up_to(1_800.0));
         assert_eq!(shown(&times), ["0:00", "5:00", "10:00", "15:00", "20:00", "25:00", "30:00"]);
-        let nanos = Axis::new(Scale::Log, Unit::Nanos, "", (70_000.0, 400_000_000.0));
+        let nanos = Axis::new(Scale::Log, Unit::Nanos, "", Span { from: 70_000.0, to: 400_000_000.0 });
         assert_eq!(shown(&nanos), ["10 \u{b5}s", "100 \u{b5}s", "1 ms", "10 ms", "100 ms", "1 s"]);
-        let nines = Axis::new(Scale::Nines, Unit::Share, "", (0.0, 0.999));
+        let nines = Axis::new(Scale::Nines, Unit::Share, "", Span::up_to(0.999));
         assert_eq!(shown(&nines), ["0 %", "90 %", "99 %", "99.9 %"]);
-        let hours = Axis::new(Scale::Linear, Unit::Seconds, "", (0.0, 43_200.0));
+        let hours = Axis::new(Scale::Linear, Unit::Seconds, "", Span::up_to(43_200.0));
         assert_eq!(shown(&hours), ["0:00", "2:00", "4:00", "6:00", "8:00", "10:00", "12:00"]);
     }
 
     #[test]
     fn nines_stand_at_equal_distances() {
-        let axis = Axis::new(Scale::Nines, Unit::Share, "", (0.0, 0.999));
+        let axis = Axis::new(Scale::Nines, Unit::Share, "", Span::up_to(0.999));
         assert!((axis.share(0.9) - 1.0 / 3.0).abs() < 1e-9);
         assert!((axis.share(0.99) - 2.0 / 3.0).abs() < 1e-9);
         assert!((axis.share(1.0) - 1.0).abs() < 1e-9);

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::plot::point::Point;
+
 /// Colours that colour-blind people can tell apart (Okabe and Ito); each has a dash of its own too.
 pub(crate) const STYLE_COUNT: usize = 10;
 
@@ -25,7 +27,7 @@ pub(crate) struct Line {
     /// Drawn thicker than others.
     pub(crate) is_main: bool,
     pub(crate) shape: Shape,
-    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<Point>,
 }
 
 impl Line {
@@ -36,35 +38,35 @@ impl Line {
     }
 
     /// Draws it through points of the drawing, the ground at `bottom`.
-    pub(crate) fn draw(&self, svg: &mut String, index: usize, points: &[(f64, f64)], bottom: f64) {
+    pub(crate) fn draw(&self, svg: &mut String, index: usize, points: &[Point], bottom: f64) {
         let Some(first) = points.first() else { return };
         if let [only] = points {
             let _ = writeln!(
                 svg,
                 "<circle data-line=\"{index}\" class=\"{} dot\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"/>",
                 self.class(),
-                only.0,
-                only.1
+                only.x,
+                only.y
             );
             return;
         }
-        let mut path = format!("M{:.1} {:.1}", first.0, first.1);
+        let mut path = format!("M{:.1} {:.1}", first.x, first.y);
         for pair in points.windows(2) {
             let (from, to) = (pair[0], pair[1]);
             if self.shape == Shape::Steps {
-                let _ = write!(path, "H{:.1}V{:.1}", to.0, to.1);
+                let _ = write!(path, "H{:.1}V{:.1}", to.x, to.y);
             } else {
-                let _ = write!(path, "L{:.1} {:.1}", to.0, to.1);
+                let _ = write!(path, "L{:.1} {:.1}", to.x, to.y);
             }
-            debug_assert!(from.0 <= to.0, "points stand in order");
+            debug_assert!(from.x <= to.x, "points stand in order");
         }
         if self.shape == Shape::Steps {
-            let last = points[points.len() - 1].0;
+            let last = points[points.len() - 1].x;
             let _ = writeln!(
                 svg,
                 "<path data-line=\"{index}\" class=\"area s{}\" d=\"{path}L{last:.1} {bottom:.1}L{:.1} {bottom:.1}Z\"/>",
                 self.style % STYLE_COUNT,
-                first.0
+                first.x
             );
         }
         let _ = writeln!(svg, "<path data-line=\"{index}\" class=\"{}\" d=\"{path}\"/>", self.class());
@@ -72,16 +74,17 @@ impl Line {
 }
 
 /// At most so many points: averages of neighbours, or for exact lines all of them.
-pub(crate) fn thin(points: &[(f64, f64)], most: usize, shape: Shape) -> Vec<(f64, f64)> {
+pub(crate) fn thin(points: &[Point], most: usize, shape: Shape) -> Vec<Point> {
     if shape != Shape::Joined || points.len() <= most {
         return points.to_vec();
     }
     let group = points.len().div_ceil(most);
     #[expect(clippy::cast_precision_loss, reason = "a few hundred points")]
-    let mean = |points: &[(f64, f64)]| {
+    let mean = |points: &[Point]| {
         let count = points.len() as f64;
-        let sum = points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
-        (sum.0 / count, sum.1 / count)
+        // From 0.0, not from the -0.0 of an empty sum.
+        let mean = |of: fn(&Point) -> f64| points.iter().fold(0.0, |sum, point| sum + of(point)) / count;
+        Point { x: mean(|point| point.x), y: mean(|point| point.y) }
     };
     points.chunks(group).map(mean).collect()
 }
@@ -92,9 +95,10 @@ mod tests {
 
     #[test]
     fn thinning_keeps_the_mean() {
-        let points: Vec<(f64, f64)> = (0..1_000).map(|x| (f64::from(x), f64::from(x % 2))).collect();
+        let point = |x: i32| Point { x: f64::from(x), y: f64::from(x % 2) };
+        let points: Vec<Point> = (0..1_000).map(point).collect();
         let thin = thin(&points, 100, Shape::Joined);
         assert_eq!(thin.len(), 100);
-        assert!(thin.iter().all(|(_, y)| (y - 0.5).abs() < 1e-9));
+        assert!(thin.iter().all(|point| (point.y - 0.5).abs() < 1e-9));
     }
 }

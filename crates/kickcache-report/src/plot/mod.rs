@@ -2,12 +2,14 @@
 
 pub(crate) mod axis;
 pub(crate) mod lines;
+pub(crate) mod point;
 
 use std::fmt::Write;
 
 use crate::html::escape;
 use crate::plot::axis::Axis;
 use crate::plot::lines::{Line, thin};
+use crate::plot::point::Point;
 
 /// How wide a chart may become.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,8 +120,9 @@ impl Plot {
     }
 
     /// A line's points on the drawing.
-    fn place(&self, line: &Line, frame: Frame) -> Vec<(f64, f64)> {
-        let place = |(x, y): (f64, f64)| (frame.x(self.x.share(x)), frame.y(self.y.share(y)));
+    fn place(&self, line: &Line, frame: Frame) -> Vec<Point> {
+        let place =
+            |point: Point| Point { x: frame.x(self.x.share(point.x)), y: frame.y(self.y.share(point.y)) };
         thin(&line.points, frame.points(), line.shape).into_iter().map(place).collect()
     }
 
@@ -127,32 +130,32 @@ impl Plot {
         let (left, right, top, bottom) = (frame.x(0.0), frame.x(1.0), frame.y(1.0), frame.y(0.0));
         for tick in self.y.ticks(if frame.height > 300.0 { 6 } else { 5 }) {
             let y = frame.y(self.y.share(tick));
-            line(svg, "grid", (left, y), (right, y));
-            text(svg, "end", (left - 8.0, y + 4.0), &self.y.unit.show(tick));
+            line(svg, "grid", Point { x: left, y }, Point { x: right, y });
+            text(svg, "end", Point { x: left - 8.0, y: y + 4.0 }, &self.y.unit.show(tick));
         }
         let room = if frame.width > 700.0 { 11 } else { 5 };
         for tick in self.x.ticks(room) {
             let x = frame.x(self.x.share(tick));
-            line(svg, "grid", (x, top), (x, bottom));
+            line(svg, "grid", Point { x, y: top }, Point { x, y: bottom });
             let anchor = if x > right - 24.0 { "end" } else { "middle" };
             text(
                 svg,
                 anchor,
-                (if anchor == "end" { right + 8.0 } else { x }, bottom + 17.0),
+                Point { x: if anchor == "end" { right + 8.0 } else { x }, y: bottom + 17.0 },
                 &self.x.show(tick),
             );
         }
-        line(svg, "axis", (left, bottom), (right, bottom));
-        text(svg, "middle", (left.midpoint(right), bottom + 34.0), &self.x.caption());
+        line(svg, "axis", Point { x: left, y: bottom }, Point { x: right, y: bottom });
+        text(svg, "middle", Point { x: left.midpoint(right), y: bottom + 34.0 }, &self.x.caption());
     }
 
     /// What the script needs to say what stands under the pointer.
     fn data(&self, frame: Frame) -> String {
         let series = |line: &Line| {
             let points = thin(&line.points, frame.points(), line.shape);
-            let marks: Vec<(f64, f64)> =
-                points.iter().map(|(x, y)| (rounded(frame.x(self.x.share(*x))), significant(*y))).collect();
-            let at: Vec<String> = points.iter().map(|(x, _)| self.x.show_exactly(*x)).collect();
+            let mark = |point: &Point| [rounded(frame.x(self.x.share(point.x))), significant(point.y)];
+            let marks: Vec<[f64; 2]> = points.iter().map(mark).collect();
+            let at: Vec<String> = points.iter().map(|point| self.x.show_exactly(point.x)).collect();
             serde_json::json!({ "name": line.name, "class": line.class(), "points": marks, "at": at })
         };
         let frame = [frame.x(0.0), frame.x(1.0), frame.y(1.0), frame.y(0.0)];
@@ -174,20 +177,20 @@ fn significant(number: f64) -> f64 {
     (number * scale).round() / scale
 }
 
-fn line(svg: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
+fn line(svg: &mut String, class: &str, from: Point, to: Point) {
     let _ = writeln!(
         svg,
         "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
-        from.0, from.1, to.0, to.1
+        from.x, from.y, to.x, to.y
     );
 }
 
-fn text(svg: &mut String, anchor: &str, at: (f64, f64), what: &str) {
+fn text(svg: &mut String, anchor: &str, at: Point, what: &str) {
     let _ = writeln!(
         svg,
         "<text text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-        at.0,
-        at.1,
+        at.x,
+        at.y,
         escape(what)
     );
 }

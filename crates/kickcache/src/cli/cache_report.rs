@@ -10,6 +10,7 @@ use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::executor::IoEngine;
 use kickcache_daemon::driver::fault::Cause;
 use kickcache_daemon::serve::server::{self, Activities, Errors, ServedAt, ServerStatus, VolumeInfo};
+use kickcache_daemon::whole_path::whole_path;
 use kickcache_daemon::words::IoEngineWord;
 use kickcache_engine::time;
 
@@ -18,7 +19,8 @@ pub(crate) fn cache_report(status: ServerStatus) -> CacheReport {
     let told = status.origin_troubles.iter().zip(&status.activities);
     let volumes = status.volumes.into_iter().zip(status.served_at).zip(told);
     let facts = CacheFacts {
-        device: status.cache,
+        device: whole_path(&status.cache),
+        stop_waits_for: status.awaited,
         trouble: trouble(&status.cache_trouble),
         io_engine: match status.io_engine {
             IoEngine::Auto => IoEngineWord::Auto,

@@ -8,18 +8,21 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::extents::Extent;
 use kickcache_daemon::offline::change::repair;
 use kickcache_daemon::offline::check::{Findings, Verdict, VolumeFindings, check};
+use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::{Standing, out_of_service};
+use kickcache_daemon::serve::older_copy::OlderCopy;
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::StateOption;
-use crate::cli::standing::{print_standing, standing_json};
+use crate::cli::standing::{older_copy_json, print_older_copy, print_standing, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 
 const EXAMPLES: &str = "\
 Examples:
   kickcache check /var/cache/vm1.img
   kickcache check /dev/nvme0n1p4 --repair
+  kickcache check /dev/nvme0n1p4 --repair --accept-older
   kickcache check /dev/nvme0n1p4 --json | jq '.findings.volumes[] | select(.lost != [])'
 
 Exit codes:
@@ -28,12 +31,16 @@ Exit codes:
   2  an argument is wrong
   4  something is damaged that --repair mends; nothing is lost
   5  dirty blocks are damaged: their data is lost; the list says which extents of which volume
-  6  a journal block or a batch header is damaged: blocks may be older than what was written last
-  7  nothing of the above, but the cache device is out of service: it is left out until it is formatted";
+  6  a journal block or a batch header is damaged: blocks may be older than what was written last; also if --repair has
+     just gone on with what is left
+  7  nothing of the above, but the cache device is out of service, or an older copy: no daemon uses it";
 
 /// Extents that are listed for people; --json has them all.
 const EXTENTS_SHOWN: usize = 16;
 const BLOCK: u64 = 4096;
+
+const WENT_ON: &str = "repaired with what was left of the log: the dirty blocks above may be older than what was written last, and a \
+                       drain writes them to the origin";
 
 /// Verify every block on a cache device, and say exactly what is damaged
 ///
@@ -49,6 +56,12 @@ pub(crate) struct CheckArgs {
     /// Dirty blocks are never dropped, damaged or not.
     #[arg(long)]
     repair: bool,
+    /// With --repair: go on with what is left of a log that is damaged
+    ///
+    /// Every block that is found counts, and what was dirty is dirty. Nobody knows what was written over, trimmed or written
+    /// back since: such blocks come back, and a drain writes them to the origin. `detach --lose-dirty` leaves them out.
+    #[arg(long, requires = "repair")]
+    accept_older: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -56,19 +69,47 @@ pub(crate) struct CheckArgs {
     state: StateOption,
 }
 
+/// Whether the log says all that it once said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Log {
+    Whole,
+    Damaged,
+}
+
+impl Log {
+    fn of(findings: &Findings) -> Log {
+        let is_damaged = findings.rotted.is_some() || findings.verdict == Verdict::Suspect;
+        if is_damaged { Log::Damaged } else { Log::Whole }
+    }
+}
+
+/// Why no daemon uses the cache device, if none does.
+struct Unused {
+    standing: Option<Standing>,
+    copy: Option<OlderCopy>,
+}
+
 impl CheckArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let mut findings = self.check()?;
-        let standing = out_of_service(&self.cache, &self.state.place(), &[]).map_err(anyhow::Error::from)?;
+        let state = self.state.place();
+        let standing = out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)?;
+        let unused = Unused { standing, copy: older_copy_at(&self.cache, &state) };
         let mut repaired = None;
-        if self.repair && standing.is_none() && findings.verdict != Verdict::Good {
-            let dropped = repair(&self.cache, &findings.damaged_clean).map_err(anyhow::Error::from)?;
+        let log = Log::of(&findings);
+        let may_repair = log == Log::Whole || self.accept_older;
+        if self.repair && may_repair && unused.standing.is_none() && findings.verdict != Verdict::Good {
+            let dropped =
+                repair(&self.cache, &findings.damaged_clean, &state).map_err(anyhow::Error::from)?;
             repaired = Some(dropped);
             findings = self.check()?;
         }
-        let shown = self.show(&findings, repaired, standing.as_ref(), out);
+        let shown = self.show(&findings, repaired, &unused, out);
         // A reader that looks away, as `head` does, is no reason to call damage good.
-        end(&findings, standing.as_ref())?;
+        end(&findings, &unused)?;
+        if repaired.is_some() && log == Log::Damaged {
+            return Err(Failure { exit: Exit::Suspect, error: anyhow!(WENT_ON) });
+        }
         Ok(shown?)
     }
 
@@ -76,16 +117,18 @@ impl CheckArgs {
         &self,
         findings: &Findings,
         repaired: Option<u64>,
-        standing: Option<&Standing>,
+        unused: &Unused,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         if !self.json {
             print(out, &self.cache.display().to_string(), findings, repaired)?;
-            return print_standing(out, standing);
+            print_standing(out, unused.standing.as_ref())?;
+            return print_older_copy(out, unused.copy.as_ref());
         }
         let json = serde_json::json!({
             "repaired_blocks": repaired,
-            "out_of_service": standing.map(standing_json),
+            "out_of_service": unused.standing.as_ref().map(standing_json),
+            "older_copy": unused.copy.as_ref().map(older_copy_json),
             "findings": findings,
         });
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)
@@ -114,12 +157,16 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
-fn end(findings: &Findings, standing: Option<&Standing>) -> Result<(), Failure> {
+fn end(findings: &Findings, unused: &Unused) -> Result<(), Failure> {
     let (exit, sentence) = match findings.verdict {
-        Verdict::Good | Verdict::Repairable if standing.is_some() => (
+        Verdict::Good | Verdict::Repairable if unused.standing.is_some() => (
             Exit::OutOfService,
             "the cache device is out of service: what it holds may be old, and it is left out until it is formatted"
                 .to_owned(),
+        ),
+        Verdict::Good | Verdict::Repairable if unused.copy.is_some() => (
+            Exit::OutOfService,
+            "the cache device is an older copy: what it holds may be old, and a daemon refuses it".to_owned(),
         ),
         Verdict::Good => return Ok(()),
         Verdict::Repairable => {
@@ -127,8 +174,9 @@ fn end(findings: &Findings, standing: Option<&Standing>) -> Result<(), Failure> 
         }
         Verdict::Suspect => (
             Exit::Suspect,
-            "the log is damaged: blocks may be older than what was written last; --repair drops the clean ones and goes \
-             on with the rest, the dirty ones are for you to judge"
+            "the log is damaged: blocks may be older than what was written last, and nothing is changed; --repair \
+             --accept-older drops the clean ones and keeps the dirty ones, which a drain then writes to the origin; \
+             `detach --lose-dirty` leaves them out"
                 .to_owned(),
         ),
         Verdict::Lost => {

@@ -1,42 +1,33 @@
 //! Runs what a plan says: one server a cache device, and the control socket in front of them.
 
 use std::io::{self, IsTerminal, Write};
-use std::net::ToSocketAddrs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use kickcache_daemon::control::report::{CacheReport, Report, UnservedReport};
 use kickcache_daemon::control::server::ControlServer;
-use kickcache_daemon::control::{ControlError, ControlTarget};
-use kickcache_daemon::driver::device::answers::await_answers;
-use kickcache_daemon::driver::device::check_distinct;
-use kickcache_daemon::driver::executor::IoEngine;
+use kickcache_daemon::control::{ControlError, ControlTarget, wire};
 use kickcache_daemon::driver::inherited::inherited_sockets;
 use kickcache_daemon::plan::address::NbdAddress;
-use kickcache_daemon::plan::{
-    Access, CachePlan, CacheUsage, Exposure, ServePlan, Unserved, VolumePlan, runtime_dir,
-};
-use kickcache_daemon::serve::config::{
-    self, CacheConfig, CacheService, Limits, Replacement, ServerConfig, StatePlace, TcpPolicy, VolumeConfig,
-};
+use kickcache_daemon::plan::{CachePlan, CacheUsage, ServePlan, Unserved, VolumePlan, runtime_dir};
+use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::prepare::rehearse;
-use kickcache_daemon::serve::server::{Server, ServerHandle};
+use kickcache_daemon::serve::server::Growth;
 use kickcache_daemon::signals;
+use kickcache_daemon::whole_path::whole_path;
 use kickcache_daemon::words::{IoEngineWord, ModeWord};
-use kickcache_engine::config::{EngineSettings, VolumeSettings};
-use kickcache_engine::units::VolumeId;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::cache_report;
 use crate::cli::options::state_place;
-use crate::cli::out_of_service::settle;
 use crate::cli::outlet::{Outlet, Times};
 use crate::cli::socket_activation::ActivationSockets;
-use crate::cli::unserved::{tell_again, tell_unserved};
+use crate::cli::start::{Served, Started, start_servers};
+use crate::cli::unserved::tell_again;
 
 /// How long somebody who asks waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
@@ -53,10 +44,10 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     let activated = ActivationSockets::take(inherited_sockets(), &mut plan)?;
     let before = MissingFolders::of(&plan);
     make_runtime_dir(&plan)?;
-    let daemon = Arc::new(Daemon::new(plan.io_engine));
+    let daemon = Arc::new(Daemon::new(plan.io_engine, state_directory(&plan)));
     let told = Arc::clone(&daemon);
     // They are ignored from the end of the servers on: what is left then takes no time.
-    let _signals = signals::catch(move || told.begin_stop()).context("cannot catch signals")?;
+    let _signals = signals::catch(move || told.handle_signal()).context("cannot catch signals")?;
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
     let Started { servers, unserved } = match start_servers(plan, activated) {
@@ -73,34 +64,18 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
         None => greet(out, control.path(), &servers),
     }
     daemon.started(Started { servers: servers.clone(), unserved: unserved.clone() });
-    let ends: Vec<_> = servers.iter().map(wait).collect();
+    let ends: Vec<_> = servers.iter().map(Served::wait).collect();
     tell_again(&unserved);
     drop(control);
     ends.into_iter().collect()
 }
 
-/// A server and its part of the plan.
-#[derive(Clone)]
-struct Served {
-    handle: ServerHandle,
-    cache: CachePlan,
-}
-
-/// What came of a plan.
-#[derive(Clone)]
-struct Started {
-    servers: Vec<Served>,
-    /// Volumes of the plan that are not served.
-    unserved: Vec<Unserved>,
-}
-
-fn wait(served: &Served) -> anyhow::Result<()> {
-    let device = served.cache.device.display();
-    let end = served.handle.join();
-    if let Err(error) = &end {
-        tracing::error!("the server of the cache device {device} ended: {error}");
+/// The state directory of a plan, from the root.
+fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
+    match state_place(plan.state.as_deref()) {
+        StatePlace::Directory(directory) => Some(whole_path(&directory)),
+        StatePlace::NotKept | StatePlace::Missing => None,
     }
-    end.with_context(|| format!("the server of the cache device {device} ended"))
 }
 
 fn start_log() -> io::Result<Outlet> {
@@ -161,8 +136,8 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
     for (served, volume) in volumes {
         let name = &volume.name;
         let mode = match served.cache.usage {
-            CacheUsage::Used | CacheUsage::UsedLosingDirty => volume.mode.as_str(),
-            CacheUsage::LeftOut | CacheUsage::LeftOutLosingDirty => "without cache",
+            CacheUsage::Used => volume.mode.as_str(),
+            CacheUsage::LeftOut => "without cache",
         };
         for address in &volume.nbd {
             text += &format!("volume {name}, {mode}: {}\n", address.uri(name));
@@ -188,145 +163,13 @@ fn chooses_port(cache: &CachePlan) -> bool {
     cache.volumes.iter().flat_map(|volume| &volume.nbd).any(any_port)
 }
 
-fn start_servers(mut plan: ServePlan, mut activated: ActivationSockets) -> anyhow::Result<Started> {
-    let state = state_place(plan.state.as_deref());
-    await_answers(&devices(&plan))?;
-    check_distinct(devices(&plan))?;
-    plan.caches.iter_mut().try_for_each(|cache| settle(cache, &state))?;
-    let unserved = tell_unserved(&mut plan)?;
-    // What is wrong with the second cache device is found before the first one is formatted.
-    let is_used = |usage| matches!(usage, CacheUsage::Used | CacheUsage::UsedLosingDirty);
-    for cache in plan.caches.iter().skip(1).filter(|cache| is_used(cache.usage)) {
-        rehearse(server_config(cache, plan.io_engine, plan.exposure, &state)?)?;
-    }
-    let mut servers: Vec<Served> = Vec::new();
-    for cache in plan.caches {
-        let started = server_config(&cache, plan.io_engine, plan.exposure, &state)
-            .and_then(|mut config| {
-                if let (Some(volume), Some(plan)) = (config.volumes.first_mut(), cache.volumes.first()) {
-                    std::mem::take(&mut activated).give_to(volume, guest_block(plan));
-                }
-                Ok(Server::start(config)?)
-            })
-            .map(|handle| Served { handle, cache });
-        match started {
-            Ok(served) => servers.push(served),
-            Err(error) => {
-                servers.iter().for_each(|served| served.handle.stop());
-                let _: Vec<_> = servers.iter().map(wait).collect();
-                return Err(error);
-            }
-        }
-    }
-    Ok(Started { servers, unserved })
-}
-
-/// All devices of a plan.
-fn devices(plan: &ServePlan) -> Vec<&Path> {
-    let caches = plan.caches.iter().map(|cache| cache.device.as_path());
-    let volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);
-    caches.chain(volumes.map(|volume| volume.origin.as_path())).collect()
-}
-
-fn guest_block(plan: &VolumePlan) -> u32 {
-    u32::try_from(plan.guest_block.bytes()).expect("checked to be 512 or 4096")
-}
-
-fn server_config(
-    cache: &CachePlan,
-    io_engine: IoEngineWord,
-    exposure: Exposure,
-    state: &StatePlace,
-) -> anyhow::Result<ServerConfig> {
-    Ok(ServerConfig {
-        cache: CacheConfig {
-            path: cache.device.clone(),
-            size: cache.size.map(|size| size.bytes()),
-            service: match cache.usage {
-                CacheUsage::Used | CacheUsage::UsedLosingDirty => CacheService::InService,
-                CacheUsage::LeftOut | CacheUsage::LeftOutLosingDirty => CacheService::LeftOut,
-            },
-            replacement: if cache.replaces { Replacement::Accept } else { Replacement::Refuse },
-        },
-        volumes: cache.volumes.iter().map(volume_config).collect::<Result<_, _>>()?,
-        io_engine: match io_engine {
-            IoEngineWord::Auto => IoEngine::Auto,
-            IoEngineWord::IoUring => IoEngine::IoUring,
-            IoEngineWord::Threads => IoEngine::Threads,
-        },
-        engine: EngineSettings::default(),
-        state: state.clone(),
-        limits: Limits::default(),
-        tcp: match exposure {
-            Exposure::LocalOnly => TcpPolicy::LoopbackOnly,
-            Exposure::InsecureTcp => TcpPolicy::Insecure,
-        },
-    })
-}
-
-fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
-    Ok(VolumeConfig {
-        name: volume.name.clone(),
-        origin: config::OriginSource::Path(volume.origin.clone()),
-        settings: VolumeSettings {
-            mode: volume.mode.into(),
-            admission: volume.admission.into(),
-            sequential_cutoff: volume.sequential_cutoff.bytes(),
-            fill_window_max: volume.fill_window_max.bytes(),
-            dirty_low: volume.dirty_limit.low(),
-            dirty_high: volume.dirty_limit.high(),
-            dirty_limit: volume.dirty_limit.limit(),
-            ..VolumeSettings::new(VolumeId::new(0))
-        },
-        exports: volume.nbd.iter().map(address).collect::<Result<_, _>>()?,
-        vhost_user: volume.vhost_user.as_ref().map(|path| config::VhostUserPort {
-            address: config::NbdAddress::Unix(path.clone()),
-            block_size: guest_block(volume),
-        }),
-        write_access: match volume.access {
-            Access::ReadWrite => config::WriteAccess::ReadWrite,
-            Access::ReadOnly => config::WriteAccess::ReadOnly,
-        },
-        origin_move: match volume.origin_state.moved {
-            true => config::OriginMove::Accept,
-            false => config::OriginMove::Refuse,
-        },
-        origin_growth: match volume.origin_state.grown {
-            true => config::OriginGrowth::Accept,
-            false => config::OriginGrowth::Refuse,
-        },
-        origin_content: match volume.origin_state.changed {
-            true => config::OriginContent::Changed,
-            false => config::OriginContent::Kept,
-        },
-        origin_flush: match volume.origin_state.flushless {
-            true => config::OriginFlush::Assumed,
-            false => config::OriginFlush::Needed,
-        },
-        origin_cache: match volume.origin_state.forced {
-            true => config::OriginCache::Accept,
-            false => config::OriginCache::Refuse,
-        },
-    })
-}
-
-/// An address as the server takes it; of a host name its first IPv4 address, or else its first.
-fn address(address: &NbdAddress) -> anyhow::Result<config::NbdAddress> {
-    let (host, port) = match address {
-        NbdAddress::Unix(path) => return Ok(config::NbdAddress::Unix(path.clone())),
-        NbdAddress::Tcp { host, port } => (host, *port),
-    };
-    let found = (host.as_str(), port).to_socket_addrs();
-    let found: Vec<_> = found.with_context(|| format!("cannot find the host of {address}"))?.collect();
-    let chosen = found.iter().find(|found| found.is_ipv4()).or_else(|| found.first());
-    let chosen = chosen.ok_or_else(|| anyhow!("the host of {address} has no address"))?;
-    Ok(config::NbdAddress::Tcp(*chosen))
-}
-
 /// What the control socket speaks for.
 struct Daemon {
     began: Instant,
     io_engine: IoEngineWord,
+    state: Option<PathBuf>,
+    /// Whether a signal asked for a stop.
+    is_signalled: AtomicBool,
     stage: Mutex<Stage>,
     changed: Condvar,
 }
@@ -340,10 +183,12 @@ enum Stage {
 }
 
 impl Daemon {
-    fn new(io_engine: IoEngineWord) -> Daemon {
+    fn new(io_engine: IoEngineWord, state: Option<PathBuf>) -> Daemon {
         Daemon {
             began: Instant::now(),
             io_engine,
+            state,
+            is_signalled: AtomicBool::new(false),
             stage: Mutex::new(Stage::Starting),
             changed: Condvar::new(),
         }
@@ -367,6 +212,16 @@ impl Daemon {
         match &*stage {
             Stage::Serving(started) => started.servers.iter().for_each(|served| served.handle.stop()),
             Stage::Starting | Stage::Unwanted => *stage = Stage::Unwanted,
+        }
+    }
+
+    /// The first signal asks for a stop; a later one insists on it.
+    fn handle_signal(&self) {
+        if !self.is_signalled.swap(true, Ordering::AcqRel) {
+            return self.begin_stop();
+        }
+        if let Stage::Serving(started) = &*self.lock() {
+            started.servers.iter().for_each(|served| served.handle.insist());
         }
     }
 
@@ -412,6 +267,7 @@ impl ControlTarget for Daemon {
             pid: std::process::id(),
             uptime_seconds: self.began.elapsed().as_secs_f64(),
             io_engine: self.io_engine.as_str().into(),
+            state_directory: self.state.clone(),
             caches,
             unserved: unserved.into_iter().map(UnservedReport::from).collect(),
         })
@@ -425,8 +281,9 @@ impl ControlTarget for Daemon {
         self.server_of(volume)?.handle.drain(volume).map_err(control_error)
     }
 
-    fn resize(&self, volume: &str) -> Result<u64, ControlError> {
-        self.server_of(volume)?.handle.resize(volume).map_err(control_error)
+    fn resize(&self, volume: &str) -> Result<wire::Resized, ControlError> {
+        let resized = self.server_of(volume)?.handle.resize(volume).map_err(control_error)?;
+        Ok(wire::Resized { size_bytes: resized.size, is_unchanged: resized.growth == Growth::Unchanged })
     }
 
     fn stop(&self) -> Result<(), ControlError> {
@@ -447,22 +304,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_by_name_becomes_one_by_number() {
-        let localhost = NbdAddress::Tcp { host: "localhost".into(), port: 10809 };
-        let config::NbdAddress::Tcp(found) = address(&localhost).unwrap() else { panic!("not TCP") };
-        assert!(found.ip().is_loopback() && found.port() == 10809);
-    }
-
-    #[test]
     fn a_daemon_told_to_stop_while_it_starts_remembers() {
-        let daemon = Daemon::new(IoEngineWord::Auto);
+        let daemon = Daemon::new(IoEngineWord::Auto, None);
         daemon.stop().unwrap();
         assert!(matches!(*daemon.lock(), Stage::Unwanted));
     }
 
     #[test]
     fn an_unknown_volume_is_refused() {
-        let daemon = Daemon::new(IoEngineWord::Auto);
+        let daemon = Daemon::new(IoEngineWord::Auto, None);
         daemon.started(Started { servers: Vec::new(), unserved: Vec::new() });
         assert!(matches!(daemon.drain("x"), Err(ControlError::NoVolume { .. })));
     }

@@ -3,16 +3,17 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
 use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::out_of_service;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::state::{OriginRecord, StateStore, uuid_text};
+use kickcache_daemon::state::{OriginRecord, uuid_text};
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::StateOption;
+use crate::cli::standing::print_older_copy;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +26,7 @@ const EXTENTS_SHOWN: usize = 16;
 /// Remove a volume and its blocks from a cache device
 ///
 /// The origin is not touched: afterwards it is a disk like any other, and the cache device has room for another volume.
-/// Refused while the volume has dirty blocks, and while a daemon serves the cache device.
+/// Refused while the volume has dirty blocks that its origin may lack, and while a daemon serves the cache device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DetachArgs {
@@ -45,16 +46,19 @@ impl DetachArgs {
         let dirty = if self.lose_dirty { DirtyBlocks::Lose } else { DirtyBlocks::Keep };
         let state = self.state.place();
         if let Some(standing) = out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)? {
-            let out = OfflineError::OutOfService(self.cache.clone());
+            let out = OfflineError::OutOfService { state, path: self.cache.clone() };
             return Err(anyhow::Error::from(standing.doubt.map_or(out, OfflineError::State)).into());
         }
-        let is_copy = older_copy_at(&self.cache, &state).is_some();
-        let done = detach(&self.cache, &self.volume, dirty).map_err(anyhow::Error::from)?;
+        let copy = older_copy_at(&self.cache, &state);
+        let done = match (detach(&self.cache, &self.volume, dirty, &state), &copy) {
+            (Ok(done), _) => done,
+            (Err(error), Some(copy)) => return Err(anyhow!("{error}; and {copy}").into()),
+            (Err(error), None) => return Err(anyhow::Error::from(error).into()),
+        };
         // What an older copy loses says nothing of the newer one.
-        if let (StatePlace::Directory(directory), false) = (&state, is_copy) {
+        if let Some(store) = state.store().filter(|_| copy.is_none()) {
             // That the origin was served with it stays: what another cache device holds of it is old. A note that cannot be
             // read is left to those who serve the origin.
-            let store = StateStore::new(directory);
             let origin = store.origin(&done.origin).ok().flatten();
             if let Some(origin) = origin.filter(|origin| origin.cache_uuid == uuid_text(done.uuid)) {
                 let clean = OriginRecord { may_be_dirty: false, ..origin };
@@ -62,7 +66,18 @@ impl DetachArgs {
             }
         }
         let clean = show_bytes(done.clean_blocks * 4096);
-        writeln!(out, "{}: detached; {clean} of clean blocks dropped, which the origin has", self.volume)?;
+        let whole =
+            if copy.is_none() { "which the origin has" } else { "older than what the origin has, perhaps" };
+        writeln!(out, "{}: detached; {clean} of clean blocks dropped, {whole}", self.volume)?;
+        print_older_copy(out, copy.as_ref())?;
+        if !done.complete.is_empty() {
+            let bytes: u64 = done.complete.iter().map(|extent| extent.length).sum();
+            writeln!(
+                out,
+                "{} were called dirty after a crash and dropped; the origin has them",
+                show_bytes(bytes)
+            )?;
+        }
         if done.lost.is_empty() {
             return Ok(());
         }

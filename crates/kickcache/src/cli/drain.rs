@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
-use kickcache_daemon::offline::drain::{DrainPlan, OlderBlocks, drain};
+use kickcache_daemon::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBlocks, drain};
 use kickcache_daemon::serve::config::{OriginCache, OriginFlush, OriginMove};
 use kickcache_units::show_bytes;
 
@@ -59,7 +59,8 @@ pub(crate) struct DrainArgs {
     #[arg(long, requires = "origin")]
     origin_no_flush: bool,
     /// Write back what a cache device holds that is out of service, or was not there when the origin was served last, although
-    /// the origin may have newer data there
+    /// the origin may have newer data there, or of which nobody noted how it was served. Unless the device is out of service or
+    /// an older copy, the volume is removed from it afterwards (as `detach` does): its clean blocks may be older than the origin
     #[arg(long, requires = "cache")]
     accept_older: bool,
     #[command(flatten)]
@@ -96,8 +97,7 @@ impl DrainArgs {
         });
         bar.finish_and_clear();
         let done = drained.map_err(anyhow::Error::from)?;
-        let (bytes, origin) = (show_bytes(done.bytes), done.origin.display());
-        Ok(writeln!(out, "{}: drained; {bytes} written back, and {origin} has everything", done.name)?)
+        Ok(writeln!(out, "{}", sentence(&done, cache))?)
     }
 
     fn ask_daemon(&self, volume: &str, out: &mut dyn Write) -> Result<(), Failure> {
@@ -119,6 +119,24 @@ impl DrainArgs {
             writeln!(out, "{volume}: drained; the origin has everything")?;
         }
         Ok(())
+    }
+}
+
+/// What a drain without a daemon did.
+fn sentence(done: &Drained, cache: &Path) -> String {
+    let (name, origin, cache) = (&done.name, done.origin.display(), cache.display());
+    let written =
+        |bytes| format!("{name}: drained; {} written back, and {origin} has everything", show_bytes(bytes));
+    match done.outcome {
+        DrainOutcome::Nothing => {
+            format!("{name}: nothing is dirty on {cache} that {origin} lacks; nothing was written or changed")
+        }
+        DrainOutcome::Written(bytes) => written(bytes),
+        DrainOutcome::Removed { bytes, clean_blocks } => format!(
+            "{}\n{name} was removed from {cache}, as its {clean_blocks} clean blocks may be older than what {origin} has; serve \
+             it as before to have it cached anew",
+            written(bytes)
+        ),
     }
 }
 

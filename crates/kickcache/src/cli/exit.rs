@@ -24,7 +24,7 @@ pub(crate) enum Exit {
     Lost = 5,
     /// The journal of a cache device is damaged.
     Suspect = 6,
-    /// A cache device is out of service.
+    /// A cache device is out of service, or an older copy.
     OutOfService = 7,
 }
 
@@ -32,6 +32,16 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
     }
+}
+
+/// An error and its causes as one sentence; a cause that it already names is not repeated.
+pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = anyhow::Chain::new(error).map(ToString::to_string);
+    causes.fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        said => format!("{said}: {cause}"),
+    })
 }
 
 /// Why a command failed, and the exit code that says so.
@@ -49,11 +59,7 @@ impl Failure {
 
     /// The error and its causes as one sentence; a cause that it already names is not repeated.
     pub(crate) fn sentence(&self) -> String {
-        self.error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
-            "" => cause,
-            said if said.contains(&cause) => text,
-            said => format!("{said}: {cause}"),
-        })
+        sentence(self.error.as_ref())
     }
 
     /// Whether standard output was closed by its reader, as `head` does.

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
+use kickcache_daemon::serve::cache_device::{CacheDevice, Noted, Overwrite};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::known_origin::check_no_origin;
 use kickcache_daemon::serve::prepare::noted;
-use kickcache_daemon::state::{StateStore, uuid_text};
+use kickcache_daemon::state::uuid_text;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeSet;
 use kickcache_units::{Size, show_bytes};
@@ -52,13 +52,13 @@ impl FormatArgs {
             check_no_origin(&state, &self.cache).map_err(anyhow::Error::from)?;
         }
         let is_copy = older_copy_at(&self.cache, &state).is_some();
-        let made =
-            CacheDevice::format_noted(&self.cache, size, overwrite, &|old| noted_incomplete(&state, old));
+        let noted = Noted { state: &state, incomplete: &|old| noted_incomplete(&state, old) };
+        let made = CacheDevice::format_noted(&self.cache, size, overwrite, noted);
         let made = made.map_err(anyhow::Error::from)?;
         // The newer one stays noted when an older copy of it is formatted.
         let replaced = made.replaced.filter(|_| !is_copy);
-        if let (StatePlace::Directory(directory), Some(old)) = (&state, replaced) {
-            let forgotten = StateStore::new(directory).forget_cache(&uuid_text(old));
+        if let (Some(store), Some(old)) = (state.store(), replaced) {
+            let forgotten = store.forget_cache(&uuid_text(old));
             forgotten.context("the cache device was formatted, but is still noted as it was")?;
         }
         let geometry = &made.superblock.geometry;

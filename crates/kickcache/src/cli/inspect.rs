@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use kickcache_daemon::offline::standing::out_of_service;
 use kickcache_daemon::offline::{self, Contents};
+use kickcache_daemon::serve::older_copy::older_copy;
 use kickcache_daemon::state::uuid_text;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::VolumeStatus;
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::StateOption;
-use crate::cli::standing::{print_standing, standing_json};
+use crate::cli::standing::{older_copy_json, print_older_copy, print_standing, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 
 const EXAMPLES: &str = "\
@@ -42,15 +43,19 @@ pub(crate) struct InspectArgs {
 
 impl InspectArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let state = self.state.place();
         let contents = offline::read(&self.cache).map_err(anyhow::Error::from)?;
-        let standing = out_of_service(&self.cache, &self.state.place(), &[]).map_err(anyhow::Error::from)?;
+        let standing = out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)?;
+        let copy = older_copy(&state, &contents.superblock, &self.cache);
         let mut device = Device::new(&self.cache.display().to_string(), &contents);
         device.out_of_service = standing.as_ref().map(standing_json);
+        device.older_copy = copy.as_ref().map(older_copy_json);
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&device)?)?);
         }
         print_device(out, &device, Colour::for_stdout())?;
-        Ok(print_standing(out, standing.as_ref())?)
+        print_standing(out, standing.as_ref())?;
+        Ok(print_older_copy(out, copy.as_ref())?)
     }
 }
 
@@ -68,6 +73,7 @@ struct Device {
     probation_bytes: u64,
     main_bytes: u64,
     out_of_service: Option<serde_json::Value>,
+    older_copy: Option<serde_json::Value>,
     volumes: Vec<Volume>,
 }
 
@@ -105,6 +111,7 @@ impl Device {
             probation_bytes: status.probation_blocks * BLOCK_SIZE,
             main_bytes: status.main_blocks * BLOCK_SIZE,
             out_of_service: None,
+            older_copy: None,
             volumes: superblock.volumes.iter().map(|record| Volume::new(record, contents)).collect(),
         }
     }
@@ -211,6 +218,7 @@ mod tests {
             probation_bytes: 1 << 20,
             main_bytes: 0,
             out_of_service: None,
+            older_copy: None,
             volumes: vec![volume("vm1", dirty), volume("vm2", Vec::new())],
         };
         let mut out = Vec::new();

@@ -1,6 +1,5 @@
 //! Before volumes are served without their cache device: what it holds of them is dropped, or that is refused.
 
-use std::fmt;
 use std::path::Path;
 
 use kickcache_daemon::driver::device::{self, BlockFile, Emptiness, identity_of};
@@ -8,13 +7,16 @@ use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::DirtyBlocks;
 use kickcache_daemon::offline::leave::{Left, leave, needed, uuid_of};
-use kickcache_daemon::plan::{Access, CachePlan, CacheUsage, Unserved, VolumePlan};
+use kickcache_daemon::plan::{Access, CachePlan, CacheUsage, DirtyLoss, Unserved, VolumePlan};
 use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::missed_device::{self, lose_dirty, new_cache};
 use kickcache_daemon::serve::overtaken::missed;
-use kickcache_daemon::state::{OriginRecord, StateStore};
+use kickcache_daemon::shell_command::Flag;
+use kickcache_daemon::state::OriginRecord;
+use kickcache_daemon::whole_path::whole_path;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::sentence;
 use crate::cli::unserved::leave_unserved;
 
 /// How a user goes on without what another cache device holds.
@@ -26,36 +28,66 @@ pub(super) enum GoOn {
     LoseDirty,
 }
 
-impl fmt::Display for GoOn {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(match self {
-            GoOn::NewCache => "--new-cache",
-            GoOn::LoseDirty => "--lose-dirty",
-        })
+impl GoOn {
+    /// The flag that says it, for one volume of a cache device.
+    fn flag(self, cache: &CachePlan, volume: &VolumePlan) -> Flag {
+        match self {
+            GoOn::NewCache => new_cache(&cache.device),
+            GoOn::LoseDirty => lose_dirty(&volume.name),
+        }
+    }
+
+    /// Whether the user said it.
+    fn is_said(self, cache: &CachePlan, volume: &VolumePlan) -> bool {
+        match self {
+            GoOn::NewCache => cache.replaces,
+            GoOn::LoseDirty => volume.dirty_loss == DirtyLoss::Accepted,
+        }
     }
 }
 
 /// Leaves a cache device if that was asked for. Volumes with dirty blocks that would be lost are taken from the plan.
 pub(super) fn leave_out(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
-    let dirty = match cache.usage {
-        CacheUsage::Used | CacheUsage::UsedLosingDirty => return Ok(()),
-        CacheUsage::LeftOut => DirtyBlocks::Keep,
-        CacheUsage::LeftOutLosingDirty => DirtyBlocks::Lose,
-    };
+    match cache.usage {
+        CacheUsage::Used => return Ok(()),
+        CacheUsage::LeftOut => {}
+    }
     // An origin that cannot be served is no reason to drop anything.
     cache.volumes.iter().try_for_each(check_origin)?;
-    if dirty == DirtyBlocks::Keep {
-        let uuid = uuid_of(&cache.device);
-        leave_missed(cache, state, uuid.as_deref(), GoOn::LoseDirty);
-        leave_dirty(cache, state)?;
+    let uuid = uuid_of(&cache.device);
+    leave_missed(cache, state, uuid.as_deref(), GoOn::LoseDirty);
+    leave_dirty(cache, state)?;
+    let mut untold = None;
+    for (loss, dirty) in [(DirtyLoss::Refused, DirtyBlocks::Keep), (DirtyLoss::Accepted, DirtyBlocks::Lose)] {
+        let meant = cache.volumes.iter().filter(|volume| volume.dirty_loss == loss);
+        let names: Vec<&str> = meant.map(|volume| volume.name.as_str()).collect();
+        if !names.is_empty() {
+            untold = leave_volumes(&cache.device, &names, dirty, state)?.or(untold);
+        }
     }
     if cache.volumes.is_empty() {
         return Ok(());
     }
-    let names: Vec<&str> = cache.volumes.iter().map(|volume| volume.name.as_str()).collect();
-    let left = match leave(&cache.device, &names, dirty) {
+    let noted = note_left(cache, state)?;
+    if let Some(error) = untold {
+        tell_untold(&cache.device, &anyhow::Error::from(error), noted);
+    }
+    tracing::warn!("{} is left out: its volumes are served from their origins alone", cache.device.display());
+    Ok(())
+}
+
+/// Drops what a cache device holds of volumes, and tells what is lost; gives why the device does not know of it, if it does not.
+fn leave_volumes(
+    device: &Path,
+    names: &[&str],
+    dirty: DirtyBlocks,
+    state: &StatePlace,
+) -> anyhow::Result<Option<OfflineError>> {
+    let left = match leave(device, names, dirty, state) {
         // It is noted of those that are left that their origins lack nothing.
-        Err(OfflineError::Unknown { source, .. }) => Left { lost: Vec::new(), untold: Some(*source) },
+        Err(OfflineError::Unknown { source, .. }) => {
+            Left { lost: Vec::new(), dropped: Vec::new(), untold: Some(*source) }
+        }
         left => left?,
     };
     for (name, extents) in &left.lost {
@@ -63,63 +95,89 @@ pub(super) fn leave_out(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Re
         let which = show_extents(extents, EXTENTS_LOGGED);
         tracing::error!("{blocks} dirty blocks of {name} are LOST, as {which}");
     }
-    let noted = note_left(cache, state)?;
-    if let Some(error) = left.untold {
-        tell_untold(&cache.device, &anyhow::Error::from(error), noted);
+    for name in &left.dropped {
+        tracing::warn!("volume {name}: what is called dirty after a crash was dropped: the origin has it");
     }
-    tracing::warn!("{} is left out: its volumes are served from their origins alone", cache.device.display());
-    Ok(())
+    Ok(left.untold)
 }
 
 /// Takes volumes from the plan of which another cache device than the one that is chosen may hold what their origin lacks.
+/// What the user goes on without is told.
 pub(super) fn leave_missed(cache: &mut CachePlan, state: &StatePlace, uuid: Option<&str>, go_on: GoOn) {
-    let whole = std::path::absolute(&cache.device).unwrap_or_else(|_| cache.device.clone());
-    let device = cache.device.display();
     let why = |volume: &VolumePlan| {
-        // One that is not there is refused by those who open it.
-        let identity = identity_of(&volume.origin).ok()?;
-        match missed(state, uuid, &identity) {
-            // One that cannot be read, or is not there, may be the one that is noted: that is the whole start's.
-            Ok(Some(record)) if uuid.is_some() || record.cache_path != whole => {
-                let (other, origin) = (record.cache_path.display(), volume.origin.display());
-                Some(format!(
-                    "its cache device {other} may hold blocks that the origin {origin} lacks, and {device} is another one; \
-                     write them back (kickcache drain {} --cache {other}), serve it with that one (is its file system \
-                     mounted?), or say {go_on} to go on without what it holds",
-                    record.volume
-                ))
-            }
-            Ok(_) => None,
-            Err(error) => Some(format!(
-                "nobody can say whether a cache device holds blocks that its origin lacks: {error}, or say {go_on} to go on \
-                 without what it holds"
-            )),
-        }
-    };
-    let refused = cache.volumes.iter().filter_map(|volume| {
-        let why = why(volume)?;
+        let why = missed_of(cache, volume, state, uuid, go_on)?;
         Some(Unserved { name: volume.name.clone(), why })
-    });
-    let refused = refused.collect();
+    };
+    let refused = cache.volumes.iter().filter_map(why).collect();
     leave_unserved(cache, refused);
+}
+
+fn missed_of(
+    cache: &CachePlan,
+    volume: &VolumePlan,
+    state: &StatePlace,
+    uuid: Option<&str>,
+    go_on: GoOn,
+) -> Option<String> {
+    let whole = whole_path(&cache.device);
+    // One that is not there is refused by those who open it.
+    let identity = identity_of(&volume.origin).ok()?;
+    let flag = go_on.flag(cache, volume);
+    let name = &volume.name;
+    match missed(state, uuid, &identity) {
+        Ok(Some(record)) if go_on.is_said(cache, volume) => {
+            tracing::warn!(
+                "volume {name}: {flag} gives up what the cache device {} held of it, which may have held dirty blocks that \
+                 the origin {identity} lacks; nobody can say how many bytes",
+                record.cache_path.display()
+            );
+            None
+        }
+        // One that cannot be read, or is not there, may be the one that is noted: that is the whole start's.
+        Ok(Some(record)) if uuid.is_some() || record.cache_path != whole => {
+            let chosen = format!("{} is another one", cache.device.display());
+            Some(missed_device::sentence(&record, &chosen, &flag, state))
+        }
+        Ok(_) => None,
+        Err(error) if go_on.is_said(cache, volume) => {
+            tracing::warn!(
+                "volume {name}: {flag} gives up what any other cache device held of it, which may have held dirty blocks that \
+                 the origin {identity} lacks; nobody can say how many bytes: {error}"
+            );
+            None
+        }
+        Err(error) => Some(format!(
+            "nobody can say whether a cache device holds blocks that its origin lacks: {error}, or say {flag} to go on \
+             without what it holds"
+        )),
+    }
 }
 
 /// Takes volumes from the plan that have dirty blocks on the cache device, or may have: one that cannot be read has none of
 /// those whose origins lack nothing, as it is noted.
 fn leave_dirty(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
-    let names: Vec<&str> = cache.volumes.iter().map(|volume| volume.name.as_str()).collect();
-    let refused = match needed(&cache.device, &names) {
+    let kept = || cache.volumes.iter().filter(|volume| volume.dirty_loss == DirtyLoss::Refused);
+    let names: Vec<&str> = kept().map(|volume| volume.name.as_str()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let refused = match needed(&cache.device, &names, state) {
         Ok(needed) => {
             let refuse = |(name, extents): (String, Vec<ByteExtent>)| {
-                let why = OfflineError::dirty(&cache.device, &name, extents).to_string();
-                Unserved { name, why }
+                let dirty = OfflineError::dirty(state, &cache.device, &name, extents, lose_dirty(&name));
+                Unserved { name, why: dirty.to_string() }
             };
             needed.into_iter().map(refuse).collect()
         }
-        Err(unknown @ OfflineError::Unknown { .. }) => {
-            let why = Failure::from(anyhow::Error::from(unknown)).sentence();
-            let lacking = cache.volumes.iter().filter(|volume| !is_noted_complete(volume, state));
-            lacking.map(|volume| Unserved { name: volume.name.clone(), why: why.clone() }).collect()
+        Err(mut unknown @ OfflineError::Unknown { .. }) => {
+            let lacking = kept().filter(|volume| !is_noted_complete(volume, state));
+            let refuse = |volume: &VolumePlan| {
+                if let OfflineError::Unknown { lose, .. } = &mut unknown {
+                    *lose = lose_dirty(&volume.name);
+                }
+                Unserved { name: volume.name.clone(), why: sentence(&unknown) }
+            };
+            lacking.map(refuse).collect()
         }
         Err(error) => return Err(error.into()),
     };
@@ -129,9 +187,8 @@ fn leave_dirty(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> 
 
 /// Whether it is noted of a volume that its origin lacks nothing.
 fn is_noted_complete(volume: &VolumePlan, state: &StatePlace) -> bool {
-    let StatePlace::Directory(directory) = state else { return false };
-    let Ok(identity) = identity_of(&volume.origin) else { return false };
-    matches!(StateStore::new(directory).origin(&identity), Ok(Some(record)) if !record.may_be_dirty)
+    let (Some(store), Ok(identity)) = (state.store(), identity_of(&volume.origin)) else { return false };
+    matches!(store.origin(&identity), Ok(Some(record)) if !record.may_be_dirty)
 }
 
 /// Whether the next start knows that the volumes were served without their cache device.
@@ -143,8 +200,7 @@ enum Noted {
 
 /// Notes that the origins lack nothing, and that what any cache device holds of them is old.
 fn note_left(cache: &CachePlan, state: &StatePlace) -> anyhow::Result<Noted> {
-    let StatePlace::Directory(directory) = state else { return Ok(Noted::No) };
-    let store = StateStore::new(directory);
+    let Some(store) = state.store() else { return Ok(Noted::No) };
     for volume in &cache.volumes {
         let identity = identity_of(&volume.origin)?;
         let record = match store.origin(&identity) {

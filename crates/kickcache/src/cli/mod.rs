@@ -14,17 +14,21 @@ mod format;
 mod inspect;
 mod leave;
 mod man;
+mod missing_origin;
 mod mode;
 mod options;
 mod out_of_service;
 mod outdated;
 mod outlet;
 mod output;
+mod refusal;
 mod resize;
 mod serve;
+mod server_config;
 mod simulate;
 mod socket_activation;
 mod standing;
+mod start;
 mod status;
 mod stop;
 mod table;
@@ -50,12 +54,12 @@ Exit codes:
   2  an argument, or something in the configuration file, is wrong (a file that cannot be read is 1)
   3  no daemon answers at the control socket
   4, 5, 6  `check` found damage; its help says which
-  7  `check` found a cache device that is out of service";
+  7  `check` found a cache device that no daemon uses: out of service, or an older copy";
 
 /// A user-space block cache for Linux: a small fast device in front of a big slow one.
 ///
 /// kickcache puts a fast file or block device (the cache device) in front of a slow one (the origin) and serves the
-/// result as a disk over NBD. The origin stays as it would be without a cache, and can be detached at any time.
+/// result as a disk over NBD and vhost-user. The origin stays as it would be without a cache; once drained it can be detached.
 #[derive(Debug, Parser)]
 #[command(name = "kickcache", version, max_term_width = 100, after_help = EXAMPLES, arg_required_else_help = true)]
 struct Cli {

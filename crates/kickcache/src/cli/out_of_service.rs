@@ -4,9 +4,11 @@ use kickcache_daemon::driver::device::identity_of;
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
-use kickcache_daemon::plan::{CachePlan, CacheUsage, Unserved, VolumePlan};
+use kickcache_daemon::plan::{CachePlan, CacheUsage, DirtyLoss, Unserved, VolumePlan};
 use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::missed_device::lose_dirty;
 use kickcache_daemon::serve::older_copy::OlderCopy;
+use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::cli::leave::{GoOn, leave_missed, leave_out};
@@ -16,10 +18,11 @@ use crate::cli::unserved::leave_unserved;
 /// Leaves a cache device that is out of service, or that the user wants left out. Of the first, volumes whose dirty blocks
 /// are on it alone are taken from the plan, unless these may be lost.
 pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
-    let is_left_by_order = cache.usage == CacheUsage::LeftOutLosingDirty;
-    if let Some(copy) = older_copy_at(&cache.device, state).filter(|_| !is_left_by_order) {
+    if let Some(copy) = older_copy_at(&cache.device, state) {
         refuse_copy(cache, &copy);
-        return Ok(());
+        if cache.volumes.is_empty() {
+            return Ok(());
+        }
     }
     // What does not exist and may be made is not the device that went out of service.
     let is_new = cache.size.is_some() && !cache.device.exists();
@@ -28,48 +31,45 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
     let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };
     let Some(standing) = standing else {
         return match cache.usage {
-            CacheUsage::Used | CacheUsage::UsedLosingDirty => drop_outdated(cache, state),
-            CacheUsage::LeftOut | CacheUsage::LeftOutLosingDirty => leave_out(cache, state),
+            CacheUsage::Used => drop_outdated(cache, state),
+            CacheUsage::LeftOut => leave_out(cache, state),
         };
     };
     let device = cache.device.display().to_string();
-    let is_losing = matches!(cache.usage, CacheUsage::UsedLosingDirty | CacheUsage::LeftOutLosingDirty);
-    if let (Some(doubt), false) = (&standing.doubt, is_losing) {
+    if let Some(doubt) = &standing.doubt {
         let why = |volume: &VolumePlan| Unserved {
             name: volume.name.clone(),
             why: format!(
                 "nobody can say whether {device} was taken out of service: {doubt}; if it was, or may have been, write back \
-                 what it alone holds (kickcache drain {} --cache {device} --accept-older) and format it, or go on without \
-                 that (serve --lose-dirty)",
-                volume.name
+                 what it alone holds ({}) and format it, or go on without that (serve {})",
+                ShellCommand::drain_older(&volume.name, &cache.device, state),
+                lose_dirty(&volume.name)
             ),
         };
-        let refused = cache.volumes.iter().map(why).collect();
+        let refused = cache.volumes.iter().filter(|volume| !is_losing(volume)).map(why).collect();
         leave_unserved(cache, refused);
-        return Ok(());
+        if cache.volumes.is_empty() {
+            return Ok(());
+        }
     }
-    if !is_losing {
-        leave_missed(cache, state, Some(&standing.cache.uuid), GoOn::LoseDirty);
-    }
+    leave_missed(cache, state, Some(&standing.cache.uuid), GoOn::LoseDirty);
+    let format = ShellCommand::new("format").path(&cache.device).state(state);
     tracing::warn!(
-        "{device} is out of service: volumes are served from their origins alone; to use it again, stop, then `kickcache \
-         format {device}`"
+        "{device} is out of service: volumes are served from their origins alone; to use it again, stop, then `{format}`"
     );
     let (needed, _): (Vec<Incomplete>, Vec<Incomplete>) = standing
         .incomplete
         .iter()
         .cloned()
         .partition(|volume| cache.volumes.iter().any(|served| served.name == volume.name));
-    if is_losing {
-        lose(cache, state, &standing, &needed)?;
-    } else {
-        refuse(cache, &needed);
-        if cache.volumes.is_empty() {
-            return Ok(());
-        }
-        // A mark that was found may be one that the device has yet to make durable.
-        complete(&cache.device, state, &standing, &[])?;
+    let may_lose =
+        |missing: &Incomplete| cache.volumes.iter().any(|v| v.name == missing.name && is_losing(v));
+    let (lost, kept): (Vec<Incomplete>, Vec<Incomplete>) = needed.into_iter().partition(may_lose);
+    refuse(cache, &kept, state);
+    if cache.volumes.is_empty() {
+        return Ok(());
     }
+    lose(cache, state, &standing, &lost)?;
     cache.usage = CacheUsage::LeftOut;
     let names: Vec<String> = cache.volumes.iter().map(|volume| volume.name.clone()).collect();
     Ok(forget_dirty(state, &standing, &names)?)
@@ -77,14 +77,14 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
 
 /// An older copy has nothing that can be trusted, of any volume, and may lack what the newer one has dirty.
 fn refuse_copy(cache: &mut CachePlan, copy: &OlderCopy) {
-    let why = match cache.usage {
-        CacheUsage::LeftOut => format!("{}: {copy}, or say --lose-dirty", cache.device.display()),
-        CacheUsage::Used | CacheUsage::UsedLosingDirty | CacheUsage::LeftOutLosingDirty => {
-            format!("{}: {copy}", cache.device.display())
-        }
+    let device = cache.device.display();
+    let why = |volume: &VolumePlan| match cache.usage {
+        CacheUsage::LeftOut if is_losing(volume) => None,
+        CacheUsage::LeftOut => Some(format!("{device}: {copy}, or say {}", lose_dirty(&volume.name))),
+        CacheUsage::Used => Some(format!("{device}: {copy}")),
     };
-    let refused = cache.volumes.iter().map(|volume| Unserved { name: volume.name.clone(), why: why.clone() });
-    let refused = refused.collect();
+    let refuse = |volume: &VolumePlan| Some(Unserved { name: volume.name.clone(), why: why(volume)? });
+    let refused = cache.volumes.iter().filter_map(refuse).collect();
     leave_unserved(cache, refused);
 }
 
@@ -98,20 +98,26 @@ fn lose(
         tracing::error!("{} of {} are LOST", shown(volume), volume.name);
     }
     let names: Vec<String> = needed.iter().map(|volume| volume.name.clone()).collect();
+    // With none, too: a mark that was found may be one that the device has yet to make durable.
     Ok(complete(&cache.device, state, standing, &names)?)
 }
 
-fn refuse(cache: &mut CachePlan, needed: &[Incomplete]) {
+fn refuse(cache: &mut CachePlan, needed: &[Incomplete], state: &StatePlace) {
     let device = cache.device.display().to_string();
     let sentence = |volume: &'_ Incomplete| {
-        let (blocks, name) = (shown(volume), &volume.name);
+        let (blocks, drain) = (shown(volume), ShellCommand::drain_older(&volume.name, &cache.device, state));
         format!(
             "{blocks} are on {device} alone, which is out of service; write them back, although the origin may have newer data \
-             (kickcache drain {name} --cache {device} --accept-older), or go on without them (serve --lose-dirty)"
+             ({drain}), or go on without them (serve {})",
+            lose_dirty(&volume.name)
         )
     };
     let refused = needed.iter().map(|volume| Unserved { name: volume.name.clone(), why: sentence(volume) });
     leave_unserved(cache, refused.collect());
+}
+
+fn is_losing(volume: &VolumePlan) -> bool {
+    volume.dirty_loss == DirtyLoss::Accepted
 }
 
 /// The blocks that a volume misses.

@@ -7,10 +7,12 @@ use kickcache_daemon::driver::device::identity_of;
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
 use kickcache_daemon::offline::leave::uuid_of;
 use kickcache_daemon::offline::outdated::{Asked, Outdated, outdated};
-use kickcache_daemon::plan::{CachePlan, CacheUsage, Unserved};
+use kickcache_daemon::plan::{CachePlan, DirtyLoss, Unserved, VolumePlan};
 use kickcache_daemon::serve::config::{OriginMove, Replacement, StatePlace};
+use kickcache_daemon::serve::missed_device::lose_dirty;
 use kickcache_daemon::serve::notes::{Chosen, check_readable};
-use kickcache_daemon::state::{OriginRecord, StateStore};
+use kickcache_daemon::shell_command::ShellCommand;
+use kickcache_daemon::state::OriginRecord;
 use kickcache_units::show_bytes;
 
 use crate::cli::leave::{GoOn, check_origin, leave_missed};
@@ -19,10 +21,8 @@ use crate::cli::unserved::leave_unserved;
 /// Drops what is old, durably. Volumes of which old blocks are dirty are taken from the plan, unless these may be lost.
 pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
     leave_unreadable(cache, state);
-    if !cache.replaces {
-        let uuid = uuid_of(&cache.device);
-        leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
-    }
+    let uuid = uuid_of(&cache.device);
+    leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
     let asked = cache.volumes.iter().filter_map(|volume| {
         Some(Asked {
             name: &volume.name,
@@ -31,28 +31,28 @@ pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow
         })
     });
     let found = outdated(&cache.device, state, &asked.collect::<Vec<_>>(), replacement(cache))?;
-    let may_lose = cache.usage == CacheUsage::UsedLosingDirty;
+    let is_kept = |served: &VolumePlan| served.dirty_loss == DirtyLoss::Refused;
+    let is_refused = |old: &Outdated| cache.volumes.iter().any(|v| v.name == old.name && is_kept(v));
     let (needed, dropped): (Vec<Outdated>, Vec<Outdated>) =
-        found.into_iter().partition(|volume| volume.is_needed() && !may_lose);
+        found.into_iter().partition(|volume| volume.is_needed() && is_refused(volume));
     // An origin that cannot be served is no reason to drop anything.
     for volume in cache.volumes.iter().filter(|volume| dropped.iter().any(|found| found.name == volume.name))
     {
         check_origin(volume)?;
     }
     for volume in &dropped {
-        drop_blocks(&cache.device, volume)?;
+        drop_blocks(&cache.device, volume, state)?;
     }
     if cache.replaces {
         give_up_missed(cache, state, &needed)?;
     }
-    refuse(cache, &needed);
+    refuse(cache, &needed, state);
     Ok(())
 }
 
 /// The user goes on without what another cache device holds of these volumes, once their old blocks are dealt with.
 fn give_up_missed(cache: &CachePlan, state: &StatePlace, needed: &[Outdated]) -> anyhow::Result<()> {
-    let StatePlace::Directory(directory) = state else { return Ok(()) };
-    let store = StateStore::new(directory);
+    let Some(store) = state.store() else { return Ok(()) };
     for volume in cache.volumes.iter().filter(|served| needed.iter().any(|found| found.name == served.name)) {
         let identity = identity_of(&volume.origin)?;
         let record = match store.origin(&identity) {
@@ -65,8 +65,8 @@ fn give_up_missed(cache: &CachePlan, state: &StatePlace, needed: &[Outdated]) ->
     Ok(())
 }
 
-fn drop_blocks(device: &Path, volume: &Outdated) -> anyhow::Result<()> {
-    let done = detach(device, &volume.name, DirtyBlocks::Lose)?;
+fn drop_blocks(device: &Path, volume: &Outdated, state: &StatePlace) -> anyhow::Result<()> {
+    let done = detach(device, &volume.name, DirtyBlocks::Lose, state)?;
     let (name, since, device) = (&volume.name, &volume.since, device.display());
     if volume.is_needed() {
         tracing::error!("{} of {name} are LOST", volume.shown());
@@ -84,14 +84,16 @@ fn drop_blocks(device: &Path, volume: &Outdated) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn refuse(cache: &mut CachePlan, needed: &[Outdated]) {
+fn refuse(cache: &mut CachePlan, needed: &[Outdated], state: &StatePlace) {
     let device = cache.device.display().to_string();
     let sentence = |volume: &'_ Outdated| {
-        let (name, since, blocks) = (&volume.name, &volume.since, volume.shown());
+        let (since, blocks) = (&volume.since, volume.shown());
+        let drain = ShellCommand::drain_older(&volume.name, &cache.device, state);
         format!(
             "{since} since {device} had it, where {blocks} of it are, older than what the origin may have; go on without them \
-             (serve --lose-dirty), as is right for a volume that was not in write-back there, or write them back over what \
-             the origin has (kickcache drain {name} --cache {device} --accept-older)"
+             (serve {}), as is right for a volume that was not in write-back there, or write them back over what \
+             the origin has ({drain})",
+            lose_dirty(&volume.name)
         )
     };
     let refused = needed.iter().map(|volume| Unserved { name: volume.name.clone(), why: sentence(volume) });
@@ -100,8 +102,7 @@ fn refuse(cache: &mut CachePlan, needed: &[Outdated]) {
 
 /// Takes volumes from the plan whose notes cannot be read; the others are served.
 fn leave_unreadable(cache: &mut CachePlan, state: &StatePlace) {
-    let StatePlace::Directory(directory) = state else { return };
-    let store = StateStore::new(directory);
+    let Some(store) = state.store() else { return };
     let device = cache.device.clone();
     let chosen = Chosen { path: &device, uuid: None, replacement: replacement(cache) };
     let mut refused = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use kickcache_daemon::control::wire::Resized;
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
@@ -27,7 +28,8 @@ pub(crate) struct ResizeArgs {
 
 impl ResizeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let size = self.control.client().resize(&self.volume)?;
-        Ok(writeln!(out, "{}: {} ({size} bytes) from here on", self.volume, show_bytes(size))?)
+        let Resized { size_bytes, is_unchanged } = self.control.client().resize(&self.volume)?;
+        let news = if is_unchanged { ", unchanged" } else { " from here on" };
+        Ok(writeln!(out, "{}: {} ({size_bytes} bytes){news}", self.volume, show_bytes(size_bytes))?)
     }
 }

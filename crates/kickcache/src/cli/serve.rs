@@ -8,9 +8,11 @@ use clap::ArgGroup;
 use kickcache_daemon::plan::address::{AddressError, NbdAddress};
 use kickcache_daemon::plan::dirty_limit::DirtyLimit;
 use kickcache_daemon::plan::{
-    Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, ServePlan, VolumePlan, nbd_unless,
-    parse_fill_window, parse_guest_block,
+    Access, CachePlan, CacheUsage, Cutoff, DirtyLoss, Exposure, OriginState, ServePlan, VolumePlan,
+    nbd_unless, parse_fill_window, parse_guest_block,
 };
+use kickcache_daemon::shell_command::Flag;
+use kickcache_daemon::whole_path::whole_path;
 use kickcache_daemon::words::{AdmissionWord, IoEngineWord, ModeWord};
 use kickcache_units::Size;
 
@@ -37,9 +39,10 @@ A configuration file has several volumes; its keys are the names of the flags:
   nbd = [\"unix:/run/kickcache/vm1.sock\"]
 
 A virtual machine's memory must be shared: see docs/virtual-machines.md.
-SIGTERM, SIGINT, SIGQUIT and SIGXCPU stop the daemon cleanly, as `kickcache stop` does. SIGHUP,
-SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR, SIGXFSZ and the real-time
-signals are written to the log and change nothing; SIGPIPE is ignored.";
+SIGTERM, SIGINT, SIGQUIT and SIGXCPU stop the daemon cleanly, as `kickcache stop` does; a second one
+ends a stop that waits for a device that does not answer, once the log has named it (after 10 s).
+SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR, SIGXFSZ and the
+real-time signals are written to the log and change nothing; SIGPIPE is ignored.";
 
 /// What QEMU's vhost-user specification calls the capabilities of a block backend. `blk-file` is not among them: a
 /// volume has two devices.
@@ -152,13 +155,17 @@ pub(crate) struct ServeArgs {
     /// --without-cache=/dev/nvme0n1p4
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     without_cache: Vec<OsString>,
-    /// Lose the dirty blocks of a cache device that is left out or out of service, that nobody can read, or that was not
-    /// there when the origin was served last
-    #[arg(long)]
-    lose_dirty: bool,
+    /// Lose the dirty blocks of a volume, on a cache device that is left out or out of service, that nobody can read, or that
+    /// was not there when the origin was served last
+    ///
+    /// With several volumes say which: --lose-dirty=vm1
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    lose_dirty: Vec<String>,
     /// Go on with a new or another cache device, where the origin's own may hold dirty blocks: they are lost
-    #[arg(long)]
-    new_cache: bool,
+    ///
+    /// With several cache devices say which one is new: --new-cache=/dev/nvme0n1p4
+    #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    new_cache: Vec<OsString>,
     #[command(flatten)]
     state: StateOption,
     /// Offer NBD to other machines although it has neither encryption nor a password
@@ -217,7 +224,14 @@ impl ServeArgs {
         mark_origins(&mut plan, "--force-origin", &self.force_origin, |state| state.forced = true)?;
         let flushless = &self.origin_no_flush;
         mark_origins(&mut plan, "--origin-no-flush", flushless, |state| state.flushless = true)?;
-        self.leave_out(&mut plan.caches)?;
+        mark_volumes(&mut plan, "--lose-dirty", &self.lose_dirty, |volume| {
+            volume.dirty_loss = DirtyLoss::Accepted;
+        })?;
+        let caches = &mut plan.caches;
+        mark_caches(caches, "--without-cache", &self.without_cache, |cache| {
+            cache.usage = CacheUsage::LeftOut;
+        })?;
+        mark_caches(caches, "--new-cache", &self.new_cache, |cache| cache.replaces = true)?;
         plan.check()?;
         Ok(plan)
     }
@@ -286,54 +300,67 @@ impl ServeArgs {
     }
 }
 
-impl ServeArgs {
-    /// Marks the cache devices that are not to be used; an empty path means the only one.
-    fn leave_out(&self, caches: &mut [CachePlan]) -> Result<(), Failure> {
-        for cache in caches.iter_mut() {
-            cache.replaces = self.new_cache;
-            cache.usage = if self.lose_dirty { CacheUsage::UsedLosingDirty } else { CacheUsage::Used };
+/// Marks the named cache devices; an empty name means the only one.
+fn mark_caches(
+    caches: &mut [CachePlan],
+    flag: &'static str,
+    devices: &[OsString],
+    mark: impl Fn(&mut CachePlan),
+) -> Result<(), Failure> {
+    let flags = caches.iter().map(|cache| Flag::new(flag, cache.device.as_os_str()).to_string());
+    let flags = flags.collect::<Vec<_>>().join(", ");
+    let known = caches.iter().map(|cache| cache.device.display().to_string()).collect::<Vec<_>>().join(", ");
+    for device in devices {
+        let is_empty = device.is_empty();
+        if is_empty && caches.len() != 1 {
+            return Err(Failure::usage(format!(
+                "{flag} must say which cache device; say what is meant of {flags}"
+            )));
         }
-        let known =
-            caches.iter().map(|cache| cache.device.display().to_string()).collect::<Vec<_>>().join(", ");
-        for device in &self.without_cache {
-            let is_empty = device.is_empty();
-            if is_empty && caches.len() != 1 {
-                return Err(Failure::usage(format!(
-                    "--without-cache must say which cache device, as --without-cache=DEVICE; there is {known}"
-                )));
-            }
-            let cache = caches.iter_mut().find(|cache| is_empty || cache.device.as_os_str() == device);
-            let cache = cache.ok_or_else(|| {
-                let device = device.display();
-                Failure::usage(format!("--without-cache names {device}; there is only {known}"))
-            })?;
-            cache.usage = if self.lose_dirty { CacheUsage::LeftOutLosingDirty } else { CacheUsage::LeftOut };
-        }
-        Ok(())
+        let is_meant =
+            |cache: &&mut CachePlan| is_empty || whole_path(&cache.device) == whole_path(Path::new(device));
+        let cache = caches.iter_mut().find(is_meant).ok_or_else(|| {
+            let device = device.display();
+            Failure::usage(format!("{flag} names {device}; there is only {known}"))
+        })?;
+        mark(cache);
     }
+    Ok(())
 }
 
 /// Marks the origins of the named volumes; an empty name means the only volume.
 fn mark_origins(
     plan: &mut ServePlan,
-    flag: &str,
+    flag: &'static str,
     names: &[String],
     mark: impl Fn(&mut OriginState),
+) -> Result<(), Failure> {
+    mark_volumes(plan, flag, names, |volume| mark(&mut volume.origin_state))
+}
+
+/// Marks the named volumes; an empty name means the only volume.
+fn mark_volumes(
+    plan: &mut ServePlan,
+    flag: &'static str,
+    names: &[String],
+    mark: impl Fn(&mut VolumePlan),
 ) -> Result<(), Failure> {
     let mut volumes: Vec<&mut VolumePlan> =
         plan.caches.iter_mut().flat_map(|cache| &mut cache.volumes).collect();
     let known = volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>().join(", ");
+    let flags = volumes.iter().map(|volume| Flag::new(flag, volume.name.as_ref()).to_string());
+    let flags = flags.collect::<Vec<_>>().join(", ");
     for name in names {
         if name.is_empty() && volumes.len() != 1 {
             return Err(Failure::usage(format!(
-                "{flag} must say which volume, as {flag}=VOLUME; there is {known}"
+                "{flag} must say which volume; say what is meant of {flags}"
             )));
         }
         let volume = volumes.iter_mut().find(|volume| name.is_empty() || volume.name == *name);
         let volume = volume.ok_or_else(|| {
             Failure::usage(format!("{flag} names the volume `{name}`; there is only {known}"))
         })?;
-        mark(&mut volume.origin_state);
+        mark(volume);
     }
     Ok(())
 }

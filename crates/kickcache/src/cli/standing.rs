@@ -1,9 +1,10 @@
-//! A cache device out of service, as `check` and `inspect` show it.
+//! A cache device that is not used, as `check` and `inspect` show it: out of service, or an older copy.
 
 use std::io::{self, Write};
 
 use kickcache_daemon::extents::show_extents;
 use kickcache_daemon::offline::standing::Standing;
+use kickcache_daemon::serve::older_copy::OlderCopy;
 use serde_json::{Value, json};
 
 /// Extents that are listed for people.
@@ -36,4 +37,15 @@ pub(super) fn standing_json(standing: &Standing) -> Value {
         json!({ "name": volume.name, "dirty": extents })
     });
     json!({ "incomplete": volumes.collect::<Vec<_>>() })
+}
+
+/// Says that the device is an older copy, if it is.
+pub(super) fn print_older_copy(out: &mut dyn Write, copy: Option<&OlderCopy>) -> io::Result<()> {
+    let Some(copy) = copy else { return Ok(()) };
+    writeln!(out, "\nolder copy: a daemon refuses it. {copy}")
+}
+
+/// The same for programs.
+pub(super) fn older_copy_json(copy: &OlderCopy) -> Value {
+    json!({ "found": copy.found, "noted": copy.noted, "note": copy.note })
 }

@@ -1,9 +1,10 @@
 //! `kickcache stop`: ends a daemon cleanly.
 
-use std::io::Write;
-use std::time::Duration;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
 use kickcache_daemon::control::client::ClientError;
+use kickcache_daemon::control::report::Report;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
@@ -17,6 +18,8 @@ Dirty blocks stay dirty on the cache device; drain first to detach an origin.";
 
 /// How often the daemon is asked whether it is still there.
 const ASK_EVERY: Duration = Duration::from_millis(50);
+/// How often it is said what the stop waits for.
+const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Stop a daemon cleanly
 #[derive(Debug, clap::Args)]
@@ -36,15 +39,28 @@ impl StopArgs {
         if self.no_wait {
             return Ok(writeln!(out, "stopping")?);
         }
+        let mut said = Instant::now();
         loop {
             match client.status() {
                 Err(ClientError::NoDaemon(_)) => return Ok(writeln!(out, "stopped")?),
-                // A daemon on its way out may refuse to answer, or close the connection.
-                Ok(_) | Err(ClientError::Refused(_) | ClientError::Io { .. }) => {
-                    std::thread::sleep(ASK_EVERY);
+                Ok(report) if said.elapsed() >= SAY_EVERY => {
+                    said = Instant::now();
+                    tell_awaited(&report);
                 }
+                // A daemon on its way out may refuse to answer, or close the connection.
+                Ok(_) | Err(ClientError::Refused(_) | ClientError::Io { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
+            std::thread::sleep(ASK_EVERY);
         }
+    }
+}
+
+/// Says on standard error what the stop waits for. That nobody reads it is no reason to wait no longer.
+fn tell_awaited(report: &Report) {
+    let awaited = report.caches.iter().filter_map(|cache| cache.stop_waits_for.as_deref());
+    let awaited: Vec<&str> = awaited.collect();
+    if !awaited.is_empty() {
+        let _ = writeln!(io::stderr(), "the stop waits for {}", awaited.join(", "));
     }
 }

@@ -8,7 +8,7 @@ use kickcache_daemon::driver::virtual_device::{VirtualCompletion, VirtualDevice,
 use kickcache_engine::device::DeviceError;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
-use kickcache_model::device_model::disk::DiskParameters;
+use kickcache_model::device_model::disk::parameters::DiskParameters;
 use kickcache_model::device_model::mirror::Mirror;
 use kickcache_model::device_model::{DeviceModel, ModelOperation, ModelRequest};
 

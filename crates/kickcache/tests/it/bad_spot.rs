@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use crate::bad_input::refused;
 use crate::client::{Client, READ, Request, WRITE};
 use crate::daemon::{Daemon, VOLUME};
 use crate::faulty::FaultyDisks;
+use crate::offline_tools::run;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
 use crate::{faulty_disks, need_kickcache};
@@ -58,6 +60,18 @@ fn dirty(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
     daemon
 }
 
+/// All blocks but the bad one are as they were written.
+fn check_others(client: &mut Client) {
+    let mut others = (0..DIRTY).filter(|block| *block != BAD);
+    assert!(others.all(|block| read(client, block) == Ok(content(block, 1))));
+}
+
+/// Where on a cache device blocks stand that are like this.
+fn find_all(device: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> Vec<usize> {
+    let blocks = device.chunks_exact(4096).enumerate();
+    blocks.filter(|(_, block)| is_wanted(block)).map(|(number, _)| number * 4096).collect()
+}
+
 /// Where on the cache device the last block stands that is like this.
 fn find(scratch: &Scratch, is_wanted: impl Fn(&[u8]) -> bool) -> usize {
     let below = fs::read(scratch.path("cache below")).unwrap();
@@ -93,8 +107,7 @@ fn a_dirty_block_that_cannot_be_read_is_one_block_lost_and_named() {
     let errors = cache["counters"]["errors"].as_u64().unwrap();
     assert!(errors < 20, "{errors} reads of one bad block");
     assert_eq!(read(&mut client, BAD), Err(EIO));
-    let mut others = (0..DIRTY).filter(|block| *block != BAD);
-    assert!(others.all(|block| read(&mut client, block) == Ok(content(block, 1))));
+    check_others(&mut client);
     // The log tells of it once a second, and what is healed by then is told to nobody.
     let start = Instant::now();
     while !daemon.log().contains("1 dirty blocks of v are lost") {
@@ -126,8 +139,11 @@ fn writes_go_on_and_a_stop_ends_beside_a_block_that_cannot_be_read() {
     let errors = daemon.status()["caches"][0]["counters"]["errors"].as_u64().unwrap();
     assert!(errors < 20, "{errors} reads of one bad block");
     let begin = Instant::now();
-    daemon.stop();
+    let spec = daemon.stop();
     assert!(begin.elapsed() < Duration::from_secs(10), "the stop took {:?}", begin.elapsed());
+    let log = fs::read_to_string(spec.dir.join("daemon.log")).unwrap();
+    let last = log.lines().find(|line| line.contains("the server has stopped")).unwrap();
+    assert!(last.contains("1 dirty blocks are lost") && last.contains("everything else"), "{last}");
 }
 
 /// What was written last stands in a segment that is read back whole.
@@ -148,8 +164,7 @@ fn a_start_after_a_kill_goes_round_a_dirty_block_and_a_summary_that_cannot_be_re
     let daemon = spec.start();
     let mut client = daemon.connect();
     assert_eq!(read(&mut client, BAD), Err(EIO));
-    let mut others = (0..DIRTY).filter(|block| *block != BAD);
-    assert!(others.all(|block| read(&mut client, block) == Ok(content(block, 1))));
+    check_others(&mut client);
     assert_eq!(daemon.volume_count("dirty_bytes"), DIRTY * 4096);
     write(&mut client, BAD, 3);
     assert!(read(&mut client, BAD) == Ok(content(BAD, 3)));
@@ -174,13 +189,67 @@ fn a_start_after_a_kill_is_refused_while_a_part_of_the_log_cannot_be_read_that_i
         assert!(spec.try_start().is_none(), "{named}");
         let log = fs::read_to_string(spec.dir.join("daemon.log")).unwrap();
         assert!(log.contains("the cache device cannot read") && log.contains(named), "{log}");
-        assert!(log.contains("`kickcache check --repair`"), "{log}");
+        assert!(log.contains("`kickcache check --repair --accept-older`"), "{log}");
         disks.tell("clear");
     }
     let daemon = spec.start();
     assert!(read(&mut daemon.connect(), BAD) == Ok(content(BAD, 2)));
     daemon.drain();
     daemon.stop();
+}
+
+/// Zeroes stand where a block of the journal was that is known to have been durable; then over all of it.
+#[test]
+fn a_start_is_refused_while_a_part_of_the_journal_is_gone() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
+    let daemon = dirty(&scratch, &disks);
+    disks.tell("clear");
+    // One block of the journal after the other becomes durable.
+    let mut client = daemon.connect();
+    for version in 2..6 {
+        client.trim(place(DIRTY + version), 4096);
+        client.flush();
+        write(&mut client, BAD, version);
+        client.flush();
+    }
+    let spec = daemon.kill();
+    let below = scratch.path("cache below");
+    let whole = fs::read(&below).unwrap();
+    let journal = find_all(&whole, |block| block.starts_with(b"KICKJRNL"));
+    assert!(journal.len() > 3, "{journal:?}");
+    let second = journal[1]..journal[1] + 4096;
+    // 1/100 of the device.
+    let ring = 1 << 20..(1 << 20) + (32 << 20) / 100 / 4096 * 4096;
+    for (gone, named) in [(second, "of its journal was whole once"), (ring, "does not say that segment 0 ")] {
+        let mut damaged = whole.clone();
+        damaged[gone].fill(0);
+        fs::write(&below, damaged).unwrap();
+        assert!(spec.try_start().is_none(), "{named}");
+        let log = fs::read_to_string(spec.dir.join("daemon.log")).unwrap();
+        assert!(log.contains(named) && log.contains("`kickcache check --repair --accept-older`"), "{log}");
+    }
+    go_on_with_what_is_left(&below);
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    assert!(read(&mut client, BAD) == Ok(content(BAD, 5)));
+    check_others(&mut client);
+    daemon.drain();
+    daemon.stop();
+}
+
+/// The way that a refusal names: without the word that says so nothing changes, and no exit code calls it good.
+fn go_on_with_what_is_left(cache: &Path) {
+    let before = fs::read(cache).unwrap();
+    let check = |more: &[&str]| {
+        let words = [&["check", cache.to_str().unwrap()], more].concat();
+        run(&words).status.code()
+    };
+    assert_eq!((check(&[]), check(&["--repair"])), (Some(6), Some(6)));
+    assert!(fs::read(cache).unwrap() == before, "nothing is changed");
+    assert_eq!(check(&["--repair", "--accept-older"]), Some(6));
+    assert_eq!(check(&[]), Some(0));
 }
 
 /// One of the two service marks cannot be read for a while: nobody can say what it says, and nothing is put on record.

@@ -2,6 +2,7 @@
 //! needs nobody's word when the origin was served with another one since. One that may really be needed does.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 
 use serde_json::Value;
@@ -40,9 +41,8 @@ fn kill(daemon: Daemon) {
 /// Killed just after a write: its blocks are called dirty.
 fn killed(spec: &Spec, byte: u8) {
     kill(write(spec, byte));
-    let detach = ["detach", text(&spec.cache), VOLUME].map(Into::into);
-    let said = unchanged("a detach", &[&spec.cache], || refused("a detach", &detach));
-    assert!(said.contains("16 blocks of v are dirty"), "{said}");
+    let said = tools::run(KICKCACHE, ["inspect", text(&spec.cache)]);
+    assert!(said.contains("64 KiB"), "{said}");
 }
 
 fn reads(spec: &Spec, byte: u8) -> String {
@@ -71,7 +71,7 @@ fn what_a_kill_in_write_through_left_is_dropped_when_another_cache_device_was_th
         write(&other, 2).stop();
         // Nothing of it is written over what is newer.
         let drain = ["drain", "--cache", text(&one.cache)];
-        assert!(tools::run(KICKCACHE, drain).contains("0 B written back"));
+        assert!(tools::run(KICKCACHE, drain).contains("nothing was written"));
         let said = reads(&one, 2);
         assert!(
             said.contains("16 dirty blocks (byte offset + length: 1048576 + 65536) were dropped"),
@@ -149,4 +149,81 @@ fn an_origin_that_failed_may_lack_something() {
         daemon.stop();
         assert_eq!(origin_note()["may_be_dirty"], false);
     }
+}
+
+/// However often it is killed, and whatever is called dirty then.
+#[test]
+fn kills_in_write_through_leave_nothing_that_the_origin_lacks() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let one = spec(&scratch, "write-through");
+    for byte in 1..4 {
+        killed(&one, byte);
+        assert_eq!(origin_note()["may_be_dirty"], false, "kill number {byte}");
+    }
+    let mut without = one.clone();
+    without.extra.push("--without-cache".into());
+    let said = reads(&without, 3);
+    assert!(said.contains("the origin has it") && !said.contains("LOST"), "{said}");
+    reads(&one, 3);
+}
+
+#[test]
+fn a_detach_after_a_kill_in_write_through_loses_nothing_and_says_so() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let one = spec(&scratch, "write-through");
+    killed(&one, 1);
+    let said = tools::run(KICKCACHE, ["detach", text(&one.cache), VOLUME]);
+    assert!(said.contains("the origin has them") && !said.contains("LOST"), "{said}");
+    reads(&one, 1);
+}
+
+#[test]
+fn a_detach_after_a_kill_in_write_back_is_refused() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let one = spec(&scratch, "write-back");
+    killed(&one, 1);
+    let detach = ["detach", text(&one.cache), VOLUME].map(Into::into);
+    let said = unchanged("a detach", &[&one.cache], || refused("a detach", &detach));
+    assert!(said.contains("16 blocks of v are dirty"), "{said}");
+}
+
+/// The address of an NBD server is taken when everything else has been done.
+fn fails_to_start(spec: &Spec) {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut fails = spec.clone();
+    fails.extra.extend(["--nbd".into(), format!("tcp:{}", taken.local_addr().unwrap()).into()]);
+    let said = refused("an address that is taken", &fails.arguments());
+    assert!(said.contains("cannot serve on"), "{said}");
+}
+
+#[test]
+fn starts_that_fail_after_a_kill_in_write_through_forget_nothing() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let one = spec(&scratch, "write-through");
+    killed(&one, 1);
+    fails_to_start(&one);
+    fails_to_start(&one);
+    let mut without = one.clone();
+    without.extra.push("--without-cache".into());
+    let said = reads(&without, 1);
+    assert!(said.contains("the origin has it") && !said.contains("LOST"), "{said}");
+}
+
+#[test]
+fn starts_that_fail_after_a_kill_in_write_back_forget_nothing_either() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let one = spec(&scratch, "write-back");
+    killed(&one, 1);
+    let through = Spec { mode: "write-through", ..one.clone() };
+    fails_to_start(&through);
+    let mut without = one.clone();
+    without.extra.push("--without-cache".into());
+    let said = refused("dirty blocks", &without.arguments());
+    assert!(said.contains("16 blocks of v are dirty"), "{said}");
+    reads(&through, 1);
 }

@@ -15,7 +15,8 @@ use crate::scratch::{Scratch, state_dir};
 use crate::tools;
 
 pub(crate) const KICKCACHE: &str = env!("CARGO_BIN_EXE_kickcache");
-const START_TIME_MAX: Duration = Duration::from_secs(30);
+/// A start waits 30 s for a device that does not answer.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Whether another server stands in for kickcache: only what every disk does can be tested.

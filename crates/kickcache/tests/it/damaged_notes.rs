@@ -92,6 +92,30 @@ fn the_note_of_an_origin_that_is_damaged_is_taken_for_the_worst() {
     }
 }
 
+/// Blank as it may be: it is somebody's disk.
+#[test]
+fn an_origin_whose_note_is_damaged_becomes_no_cache_device() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let one = spec(&scratch, "write-through");
+    one.start().stop();
+    let path = note("origin-origin");
+    let good = fs::read_to_string(&path).unwrap();
+    let swapped = Spec { cache: one.origin.clone(), origin: scratch.sparse("another", SIZE), ..one.clone() };
+    let format = ["format", one.origin.to_str().unwrap()].map(OsString::from).to_vec();
+    for (content, wanted) in bad_contents(&good) {
+        fs::write(&path, &content).unwrap();
+        for arguments in [swapped.arguments(), format.clone()] {
+            let said =
+                unchanged("a damaged note", &[&path, &one.origin], || refused("a damaged note", &arguments));
+            assert!(said.contains(wanted) && said.contains(path.to_str().unwrap()), "{said}");
+            assert!(said.contains("format --force"), "no way on: {said}");
+        }
+    }
+    fs::write(&path, good).unwrap();
+    one.start().stop();
+}
+
 #[test]
 fn a_new_cache_in_spite_of_a_damaged_note_trusts_no_old_block() {
     need_kickcache!();

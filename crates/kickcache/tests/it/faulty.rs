@@ -9,6 +9,8 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::daemon::{Spec, guarded};
 use crate::fuse::Fuse;
 use crate::scratch::Scratch;
@@ -98,6 +100,12 @@ impl FaultyDisks {
         answer.trim_end().to_owned()
     }
 
+    /// Stops the program that answers for the origin, for whatever the kernel asks, until this is dropped.
+    pub(crate) fn freeze_origin(&self) -> Frozen<'_> {
+        self.origin.signal(Signal::STOP);
+        Frozen(&self.origin)
+    }
+
     /// How many records the log has.
     pub(crate) fn position(&self) -> u64 {
         self.tell("position").parse().unwrap()
@@ -113,6 +121,24 @@ impl FaultyDisks {
         arguments.extend(disk_arguments(&files));
         tools::run(FAULTDISK, arguments);
         files
+    }
+}
+
+/// Ends all faults when it is dropped: nothing can be killed that waits for a disk that hangs.
+pub(crate) struct Release<'a>(pub(crate) &'a FaultyDisks);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        self.0.tell("clear");
+    }
+}
+
+/// A disk whose program is stopped.
+pub(crate) struct Frozen<'a>(&'a Fuse);
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        self.0.signal(Signal::CONT);
     }
 }
 

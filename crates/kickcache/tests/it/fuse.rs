@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::scratch::Scratch;
 use crate::tools;
 
@@ -34,6 +36,10 @@ impl Fuse {
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     pub(crate) fn file(&self) -> &Path {

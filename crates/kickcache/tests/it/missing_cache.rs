@@ -1,7 +1,7 @@
 //! A cache device that may hold what an origin lacks, and is not there when the volume is served again.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -141,29 +141,40 @@ fn commands_that_lose_or_write_back_what_is_dirty_settle_it() {
 }
 
 #[test]
-fn write_back_needs_a_place_for_notes() {
+fn no_mode_is_served_without_a_place_for_notes() {
     need_kickcache!();
     let scratch = Scratch::new();
     let file = scratch.random("file", 10, 1);
-    let with = |mode: &'static str, place: &Path| {
-        let mut spec = spec(&scratch, mode);
-        spec.extra = vec!["--state".into(), place.into()];
-        spec
-    };
-    for place in [file.join("x"), PathBuf::from("/proc/kickcache"), PathBuf::from("/dev/kickcache")] {
-        let spec = with("write-back", &place);
-        let said = refused("write-back without notes", &spec.arguments());
-        assert!(said.contains("--state") && said.contains(place.to_str().unwrap()), "{said}");
-        assert!(!spec.cache.exists(), "a cache was made for nothing");
+    for mode in ["write-back", "write-through", "bypass"] {
+        for place in [file.join("x"), PathBuf::from("/proc/kickcache"), PathBuf::from("/dev/kickcache")] {
+            let mut spec = spec(&scratch, mode);
+            spec.extra = vec!["--state".into(), place.clone().into()];
+            let said = refused("a start without notes", &spec.arguments());
+            assert!(said.contains("--state") && said.contains(place.to_str().unwrap()), "{said}");
+            assert!(!spec.cache.exists(), "a cache was made for nothing");
+        }
     }
-    let spec = with("write-through", &file.join("x"));
-    let daemon = spec.start();
-    assert!(daemon.log().contains("--state"), "{}", daemon.log());
+}
+
+#[test]
+fn write_back_is_not_begun_where_it_cannot_be_noted_any_more() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = spec(&scratch, "write-through").start();
+    let kept = scratch.path("kept");
+    fs::rename(state_dir(), &kept).unwrap();
+    fs::write(state_dir(), "no directory").unwrap();
     let control = daemon.spec.control();
     let arguments = ["mode", VOLUME, "write-back", "--control", control.to_str().unwrap()];
-    let output = tools::output(KICKCACHE, arguments);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("--state"), "{said}");
+    for _ in 0..2 {
+        let output = tools::output(KICKCACHE, arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("--state"), "{said}");
+    }
+    fs::remove_file(state_dir()).unwrap();
+    fs::rename(&kept, state_dir()).unwrap();
+    tools::run(KICKCACHE, arguments);
+    assert!(may_be_dirty());
     daemon.stop();
 }
 

@@ -21,7 +21,7 @@ fn content(block: u64, version: u64) -> Vec<u8> {
     Rng::new(block << 32 | version).bytes(4096)
 }
 
-fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     tools::output(KICKCACHE, arguments)
 }
 
@@ -96,6 +96,11 @@ fn a_cache_device_without_damage_is_good() {
     let shown = run(&["check", spec.cache.to_str().unwrap()]);
     assert!(text(&shown.stdout).contains("first copy good; second copy good"), "{}", text(&shown.stdout));
     assert!(fs::read(&spec.cache).unwrap() == before, "check wrote to a good cache device");
+    let shown = run(&["inspect", spec.cache.to_str().unwrap(), "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let number = |value: &Value| value.as_u64().unwrap();
+    let used = number(&found["findings"]["segments"]["in_use"]);
+    assert_eq!(used + number(&shown["free_segments"]), number(&shown["segments"]), "{found} {shown}");
 }
 
 #[test]
@@ -270,7 +275,7 @@ fn a_blank_file_is_called_blank_and_not_by_what_might_stand_behind() {
         assert_eq!(output.status.code(), Some(1), "{command:?}");
         text(&output.stderr)
     };
-    let wanted = format!("{path} is blank, and no cache device: format it (kickcache format {path})");
+    let wanted = format!("{path} is blank, and no cache device: give another path, or format it first");
     for command in [&["inspect", path][..], &["check", path], &["drain", "--cache", path]] {
         let said = refused(command);
         assert!(said.contains(&wanted), "{command:?}: {said}");

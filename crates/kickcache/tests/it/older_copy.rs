@@ -86,6 +86,22 @@ fn noted() -> u64 {
     record["starts"].as_u64().unwrap()
 }
 
+/// By those who only look.
+fn is_told(cache: &Path, (found, noted): (u64, u64)) {
+    let run = |arguments: &[&str]| {
+        let output = tools::output(KICKCACHE, [arguments, &[text(cache)]].concat());
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    for (command, wanted) in [("check", 7), ("inspect", 0)] {
+        let (code, said) = run(&[command]);
+        assert!(code == Some(wanted) && said.contains("older copy"), "{command}: {code:?}: {said}");
+        let (code, said) = run(&[command, "--json"]);
+        let told: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!((code, &told["older_copy"]["found"]), (Some(wanted), &found.into()), "{said}");
+        assert_eq!(told["older_copy"]["noted"], noted, "{said}");
+    }
+}
+
 #[test]
 fn an_older_copy_is_refused_in_the_newer_ones_place_and_the_newer_one_goes_on() {
     need_kickcache!();
@@ -114,8 +130,13 @@ fn an_older_copy_is_refused_in_the_newer_ones_place_and_the_newer_one_goes_on() 
                 assert!(said.contains(part), "{arguments:?}: no `{part}`: {said}");
             }
         }
+        is_told(&spec.cache, (old, new));
+        let detach = ["detach", text(&spec.cache), VOLUME].map(OsString::from);
+        let said = refused("a detach", &detach);
+        assert!(said.contains("16 blocks of v are dirty") && said.contains("older copy"), "{said}");
         // Removing its volume makes it no newer, and says nothing of the newer one.
-        tools::run(KICKCACHE, ["detach", text(&spec.cache), VOLUME, "--lose-dirty"]);
+        let said = tools::run(KICKCACHE, ["detach", text(&spec.cache), VOLUME, "--lose-dirty"]);
+        assert!(said.contains("older copy"), "{said}");
         assert!(refused("an older copy", &spec.arguments()).contains("older copy"));
         fs::rename(&newer, &spec.cache).unwrap();
         reads(&spec, 2);

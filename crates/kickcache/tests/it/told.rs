@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::client::{Client, READ, Request, WRITE};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
-use crate::faulty::FaultyDisks;
-use crate::scratch::{MIB, Scratch};
+use crate::faulty::{FaultyDisks, Release};
+use crate::scratch::{MIB, Scratch, state_dir};
 use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
@@ -112,15 +112,6 @@ fn a_drain_says_at_once_that_the_origin_refuses() {
     assert_eq!(told.len(), 2, "at once, and after 10 s: {said}");
 }
 
-/// Nothing can be killed that waits for a disk that hangs.
-struct Release<'a>(&'a FaultyDisks);
-
-impl Drop for Release<'_> {
-    fn drop(&mut self) {
-        self.0.tell("clear");
-    }
-}
-
 #[test]
 fn an_origin_that_completes_nothing_is_told_of_and_so_is_its_return() {
     let (spec, disks, _scratch) = faulty!("write-through");
@@ -203,7 +194,8 @@ fn a_device_out_of_service_is_told_with_what_to_do_and_no_block_is_called_dirty_
     let mut client = daemon.connect();
     (0..64).for_each(|block| assert_eq!(call(&mut client, WRITE, block), 0));
     wear_out(&daemon, &disks);
-    let next = format!("stop, then `kickcache format {}`", spec.cache.display());
+    let state = state_dir();
+    let next = format!("stop, then `kickcache format {} --state {}`", spec.cache.display(), state.display());
     assert_eq!(lines(&daemon, &["out of service: volumes go on", &next]), 1, "{}", daemon.log());
     assert_eq!(lines(&daemon, &["are dirty"]), 0, "{}", daemon.log());
     let start = Instant::now();
@@ -230,10 +222,11 @@ fn dirty_blocks_on_a_device_out_of_service_are_to_be_drained_first() {
     let mut client = daemon.connect();
     (0..64).for_each(|block| assert_eq!(call(&mut client, WRITE, block), 0));
     wear_out(&daemon, &disks);
-    let next = "first `kickcache drain v --wait`";
+    let next = &format!("first `kickcache drain v --wait --control {}`", spec.control().display());
     assert_eq!(lines(&daemon, &["out of service: volumes go on", next]), 1, "{}", daemon.log());
     assert_eq!(lines(&daemon, &["blocks of v are dirty and on"]), 1, "{}", daemon.log());
     assert_eq!(of_volume(&daemon, "incomplete"), true);
     let page = daemon.control(&["status"]);
-    assert!(page.contains(next) && page.contains("dirty and on the cache device alone"), "{page}");
+    let next = format!("first `kickcache drain v --wait --control {}`", spec.control().display());
+    assert!(page.contains(&next) && page.contains("dirty and on the cache device alone"), "{page}");
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::bad_input::{Loop, refused, unchanged};
 use crate::daemon::{KICKCACHE, Spec};
 use crate::scratch::{MIB, Scratch};
+use crate::tmpfs::Tmpfs;
 use crate::{need_kickcache, skip, tools};
 
 const SIZE: u64 = 16 * MIB;
@@ -71,6 +72,30 @@ fn a_blank_origin_that_is_known_becomes_no_cache_device() {
         assert!(said.contains("noted as the origin of") && said.contains("format --force"), "{said}");
     }
     assert!(tools::run(KICKCACHE, format(&["--force"])).contains("a cache of"));
+}
+
+/// A file that took an origin's path, as after a restore with `mv`.
+#[test]
+fn another_file_in_the_place_of_an_origin_is_told() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch);
+    let starts = || {
+        let daemon = spec.start();
+        let log = daemon.log();
+        daemon.stop();
+        fs::remove_file(spec.dir.join("daemon.log")).unwrap();
+        log
+    };
+    let warning = "is another file than when it was served last";
+    assert!(!starts().contains(warning), "it is new");
+    assert!(!starts().contains(warning), "it is the same");
+    let copy = scratch.path("restored");
+    fs::copy(&spec.origin, &copy).unwrap();
+    fs::rename(&copy, &spec.origin).unwrap();
+    let said = starts();
+    assert!(said.contains(warning) && said.contains("--origin-changed"), "{said}");
+    assert!(!starts().contains(warning), "it is known");
 }
 
 /// Cache and origin, each in the place of the other.
@@ -182,7 +207,7 @@ fn a_cache_file_that_does_not_fit_is_refused() {
         Ok(mount) => mount,
         Err(why) => skip!("{why}"),
     };
-    let spec = Spec { cache: mount.0.join("cache"), cache_size: "32M", ..spec(&scratch) };
+    let spec = Spec { cache: mount.place.join("cache"), cache_size: "32M", ..spec(&scratch) };
     let said = refused("a cache file that is too large", &spec.arguments());
     assert!(said.contains("room for"), "{said}");
     assert!(!spec.cache.exists(), "it was left behind");
@@ -193,28 +218,6 @@ fn a_cache_file_that_does_not_fit_is_refused() {
         assert!(said.contains("room for"), "{said}");
         let found = fs::metadata(&spec.cache).unwrap();
         assert_eq!((found.len(), found.blocks()), (32 * MIB, 0), "it is not as it was");
-    }
-}
-
-/// A file system in memory.
-struct Tmpfs(std::path::PathBuf);
-
-impl Tmpfs {
-    fn new(scratch: &Scratch, size: &str) -> Result<Tmpfs, String> {
-        let path = scratch.path("tmpfs");
-        fs::create_dir(&path).unwrap();
-        let size = format!("size={size}");
-        let place = path.to_str().unwrap();
-        match tools::output("mount", ["-t", "tmpfs", "-o", &size, "tmpfs", place]).status.success() {
-            true => Ok(Tmpfs(path)),
-            false => Err("tmpfs cannot be mounted".into()),
-        }
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        tools::output("umount", ["-l".as_ref(), self.0.as_os_str()]);
     }
 }
 

@@ -16,11 +16,9 @@ const TELL_AFTER: Duration = Duration::from_secs(3);
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
 /// Opens each device and reads its first block, all at the same time, and waits until all have answered: well or not, which
-/// is for others to tell. A thread that waits for a silent device is left behind.
-///
-/// # Errors
-/// [`OpenError::Silent`].
-pub fn await_answers(paths: &[&Path]) -> Result<(), OpenError> {
+/// is for others to tell. Gives those that did not, each as [`OpenError::Silent`]. A thread that waits for a silent device is
+/// left behind.
+pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
     let (sender, answers) = mpsc::channel();
     let mut silent: Vec<PathBuf> = Vec::new();
     for path in paths {
@@ -31,7 +29,7 @@ pub fn await_answers(paths: &[&Path]) -> Result<(), OpenError> {
     }
     let start = Instant::now();
     let mut told = false;
-    while let Some(first) = silent.first() {
+    while !silent.is_empty() {
         let until = if told { SILENT_MAX } else { TELL_AFTER };
         match answers.recv_timeout(until.saturating_sub(start.elapsed())) {
             Ok(path) => silent.retain(|known| *known != path),
@@ -39,14 +37,11 @@ pub fn await_answers(paths: &[&Path]) -> Result<(), OpenError> {
                 told = true;
                 silent.iter().for_each(|path| tell(path));
             }
-            Err(RecvTimeoutError::Timeout) => {
-                return Err(OpenError::Silent { path: first.clone(), seconds: SILENT_MAX.as_secs() });
-            }
-            // Not while `sender` is here.
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            // `sender` is here: it is never the other one.
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
-    Ok(())
+    silent.into_iter().map(|path| OpenError::Silent { path, seconds: SILENT_MAX.as_secs() }).collect()
 }
 
 fn tell(path: &Path) {

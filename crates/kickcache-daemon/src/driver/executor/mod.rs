@@ -6,9 +6,10 @@ mod notes;
 mod noting;
 mod simulated;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Piece, Pieces, Submission,
@@ -90,8 +91,17 @@ pub struct Driver {
     buffers: Buffers,
 }
 
+/// What a device owes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Which one.
+    pub device: Device,
+    /// Operations in flight.
+    pub operation_count: usize,
+}
+
 enum OpenMedium {
-    File(BlockFile, Target),
+    File(Arc<BlockFile>, Target),
     Virtual(Box<dyn VirtualDevice>),
 }
 
@@ -155,6 +165,14 @@ impl Driver {
     pub fn file(&self, device: Device) -> Option<&BlockFile> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(file),
+            Some(OpenMedium::Virtual(_)) | None => None,
+        }
+    }
+
+    /// The same for another thread.
+    pub fn shared_file(&self, device: Device) -> Option<Arc<BlockFile>> {
+        match self.media.get(slot(device))? {
+            Some(OpenMedium::File(file, _)) => Some(Arc::clone(file)),
             Some(OpenMedium::Virtual(_)) | None => None,
         }
     }
@@ -320,6 +338,21 @@ impl Driver {
     /// What devices failed to do since the last call.
     pub fn take_faults(&mut self) -> Vec<Fault> {
         self.faults.take()
+    }
+
+    /// What each device owes, of those that owe something: the cache device first.
+    pub fn loads(&self) -> Vec<Load> {
+        let mut counts: BTreeMap<usize, Load> = BTreeMap::new();
+        let is_free: BTreeSet<usize> =
+            self.free.iter().filter_map(|token| usize::try_from(*token).ok()).collect();
+        for (token, operation) in self.operations.iter().enumerate() {
+            if !is_free.contains(&token) {
+                let device = operation.device;
+                let load = counts.entry(slot(device)).or_insert(Load { device, operation_count: 0 });
+                load.operation_count += 1;
+            }
+        }
+        counts.into_values().collect()
     }
 
     /// Submissions in flight.
@@ -580,7 +613,7 @@ fn open_media(
         }
         open[slot] = match medium {
             Medium::File(file) => {
-                Some(OpenMedium::File(file, targets.next().expect("one target for each file")))
+                Some(OpenMedium::File(Arc::new(file), targets.next().expect("one target for each file")))
             }
             Medium::Virtual(device) => {
                 virtual_media.push(slot);

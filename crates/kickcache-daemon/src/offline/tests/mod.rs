@@ -14,6 +14,7 @@ use super::check::{Findings, Verdict, check};
 use super::*;
 use crate::offline::metadata::Metadata;
 use crate::offline::source::Source;
+use crate::serve::config::StatePlace;
 
 /// Turns one bit over and gives the old byte.
 fn flip(path: &Path, at: u64, bit: u32) {
@@ -48,7 +49,7 @@ fn a_damaged_journal_makes_clean_blocks_suspect_and_a_repair_drops_them() {
     let found = look(&path);
     assert_eq!((found.verdict, found.journal.damaged_needed.as_slice()), (Verdict::Suspect, &[number][..]));
     let dirty = found.volumes[0].dirty_blocks;
-    when_free(|| repair(&path, &found.damaged_clean)).unwrap();
+    when_free(|| repair(&path, &found.damaged_clean, &StatePlace::NotKept)).unwrap();
     let after = look(&path);
     assert_eq!(after.verdict, Verdict::Good);
     assert_eq!((after.volumes[0].clean_blocks, after.volumes[0].dirty_blocks), (0, dirty));
@@ -63,7 +64,7 @@ fn a_batch_header_that_rotted_is_refused_until_a_repair_goes_on_without_it() {
     let found = look(&path);
     assert_eq!(found.verdict, Verdict::Suspect);
     assert!(found.rotted.unwrap().starts_with("a batch header in segment "));
-    when_free(|| repair(&path, &found.damaged_clean)).unwrap();
+    when_free(|| repair(&path, &found.damaged_clean, &StatePlace::NotKept)).unwrap();
     assert_eq!((look(&path).verdict, look(&path).rotted), (Verdict::Good, None));
     assert!(when_free(|| read(&path)).is_ok());
 }
@@ -79,6 +80,25 @@ fn rot_needed_header(path: &Path) -> bool {
         }
         is_refused
     })
+}
+
+/// A stray write: zeroes over the whole ring.
+#[test]
+fn a_journal_that_is_gone_is_refused_until_a_repair_goes_on_without_it() {
+    for ending in [Ending::Clean, Ending::Cut] {
+        let image = Image::make(ending);
+        let path = image.cache();
+        let file = File::options().write(true).open(&path).unwrap();
+        // The journal of a device of 8 MiB, behind the superblocks.
+        file.write_all_at(&[0; 256 << 10], 1 << 20).unwrap();
+        let found = sentence(&path);
+        assert!(found.contains("its journal, which does not say that segment 0 was opened"), "{found}");
+        let found = look(&path);
+        assert_eq!(found.verdict, Verdict::Suspect);
+        when_free(|| repair(&path, &found.damaged_clean, &StatePlace::NotKept)).unwrap();
+        assert_eq!((look(&path).verdict, look(&path).rotted), (Verdict::Good, None));
+        assert!(when_free(|| read(&path)).is_ok());
+    }
 }
 
 /// While another test starts a process, a copy of this one holds the locks of this one for a moment.

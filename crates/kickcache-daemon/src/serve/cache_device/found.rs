@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::{DEVICE_SIZE_MIN, SUPERBLOCK_AREA};
 use kickcache_engine::format::mark::ServiceMark;
-use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::VolumeSet;
 use kickcache_units::show_bytes;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -22,7 +22,18 @@ use crate::serve::cache_device::marks::{of_known, read_marks, together, write_ma
 use crate::serve::cache_device::overwrite::Overwrite;
 use crate::serve::cache_device::signature;
 use crate::serve::cache_device::superblocks::{decode, read_copies};
+use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
+use crate::shell_command::ShellCommand;
+
+/// What is noted of a device outside of it.
+#[derive(Clone, Copy)]
+pub struct Noted<'a> {
+    /// Where.
+    pub state: &'a StatePlace,
+    /// The volumes that may need it, by its superblock, if it is noted as out of service.
+    pub incomplete: &'a dyn Fn(&Superblock) -> Option<VolumeSet>,
+}
 
 /// What was found.
 pub(crate) enum Found {
@@ -48,12 +59,13 @@ pub(crate) enum Found {
 
 impl Found {
     /// Looks at what shall be served as a cache device, and refuses what cannot be.
-    pub(crate) fn look(path: &Path, size: Option<u64>) -> Result<Found, ServeError> {
+    pub(crate) fn look(path: &Path, size: Option<u64>, state: &StatePlace) -> Result<Found, ServeError> {
         if let Some(nothing) = look_for_nothing(path, size)? {
             return Ok(nothing);
         }
         let file = open(path)?;
         let refuse = |what| ServeError::Cache { path: path.into(), what };
+        let format = || ShellCommand::new("format").path(path);
         match decode(&read_copies(&file)?, &file) {
             Ok(superblock) => {
                 tell_size(&file, size);
@@ -64,13 +76,14 @@ impl Found {
                 tell_size(&file, size);
                 Ok(Found::Free { file, is_blank_file: true })
             }
-            Err(Error::NoSuperblock { .. }) if file.kind() == Kind::Block && is_blank(&file)? => Err(refuse(
-                format!("this block device is blank; format it first: kickcache format {}", path.display()),
-            )),
+            Err(Error::NoSuperblock { .. }) if file.kind() == Kind::Block && is_blank(&file)? => {
+                Err(refuse(format!("this block device is blank; format it first: {}", format().state(state))))
+            }
             Err(Error::NoSuperblock { .. }) => Err(refuse(format!(
-                "this is not a kickcache cache device: it holds {}; give the right one, or make it one (kickcache \
-                 format --force), which destroys what is there",
-                contents(&file)?
+                "this is not a kickcache cache device: it holds {}; give the right one, or make it one ({}), \
+                 which destroys what is there",
+                contents(&file)?,
+                format().word("--force").state(state)
             ))),
             Err(source) => Err(ServeError::Engine { path: path.into(), source }),
         }
@@ -134,11 +147,11 @@ impl Found {
     }
 }
 
-/// Formats a device; see [`CacheDevice::format`].
+/// Formats a device; see [`CacheDevice::format_noted`].
 pub(super) fn format(
     path: &Path,
     (size, overwrite): (Option<u64>, Overwrite),
-    noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
+    noted: Noted<'_>,
     made: &mut Made,
 ) -> Result<CacheDevice, ServeError> {
     if let Some(nothing) = look_for_nothing(path, size)? {
@@ -147,16 +160,19 @@ pub(super) fn format(
     let file = open(path)?;
     let refuse = |what| Err(ServeError::Cache { path: path.into(), what });
     let old = decode(&read_copies(&file)?, &file).ok();
-    let incomplete = old.as_ref().and_then(|old| out_of_service(&file, old, noted));
+    let incomplete = old.as_ref().and_then(|old| out_of_service(&file, old, noted.incomplete));
     let is_worthless = incomplete.is_some_and(|volumes| volumes.is_empty());
     let is_guarded = overwrite == Overwrite::Refuse && !is_worthless;
     let is_blank = (is_guarded || file.kind() == Kind::File) && is_blank(&file)?;
     if is_guarded && !is_blank {
         let found = match super::carries_superblock(&file)? {
             true if incomplete.is_some() => {
-                "it is a kickcache cache device out of service, and may hold dirty blocks that are nowhere else (kickcache \
-                 drain --accept-older writes them back)"
-                    .to_owned()
+                let drains = old.iter().flat_map(|old| drains(path, old, incomplete, noted.state));
+                format!(
+                    "it is a kickcache cache device out of service, and may hold dirty blocks that are nowhere else, which are \
+                     written back by {}",
+                    drains.collect::<Vec<_>>().join("; ")
+                )
             }
             true => "it is a kickcache cache device already".to_owned(),
             false => format!("it holds {}", contents(&file)?),
@@ -173,6 +189,19 @@ pub(super) fn format(
     let is_blank_file = is_blank && file.kind() == Kind::File;
     let device = Found::Free { file, is_blank_file }.make(made)?;
     Ok(CacheDevice { replaced: old.map(|old| old.uuid), ..device })
+}
+
+/// The commands that write back what is on a device out of service alone.
+fn drains(
+    path: &Path,
+    superblock: &Superblock,
+    incomplete: Option<VolumeSet>,
+    state: &StatePlace,
+) -> Vec<String> {
+    let needed =
+        superblock.volumes.iter().filter(|record| incomplete.is_some_and(|it| it.contains(record.id)));
+    let drain = |record: &VolumeRecord| ShellCommand::drain_older(&record.name, path, state).to_string();
+    needed.map(drain).collect()
 }
 
 /// The volumes that may need a device out of service; `None` if it is in service.

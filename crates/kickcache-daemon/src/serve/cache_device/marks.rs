@@ -44,7 +44,7 @@ pub(crate) fn of_reads(copies: [io::Result<Vec<u8>>; 2], superblock: &Superblock
 fn unreadable(source: &io::Error) -> String {
     format!(
         "one of its service marks cannot be read ({source}), so that nobody can say whether it went out of service; nothing is \
-         changed: try again, as the device may do better, or go on without it (kickcache serve --without-cache)"
+         changed: try again, as the device may do better, or go on without it (serve --without-cache)"
     )
 }
 

@@ -12,16 +12,15 @@ mod superblocks;
 
 use std::path::Path;
 
-use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::units::VolumeSet;
-
 pub use self::attach::OriginFacts;
 pub(crate) use self::attach::attach;
 pub use self::device::CacheDevice;
 use self::found::Found;
+pub use self::found::Noted;
 pub(crate) use self::made::Made;
 pub use self::overwrite::Overwrite;
-pub(crate) use self::superblocks::{carries_superblock, store_superblock};
+pub(crate) use self::superblocks::{carries_superblock, copies_by, store_superblock};
+use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 
 impl CacheDevice {
@@ -32,7 +31,7 @@ impl CacheDevice {
     /// If it cannot be opened, is in use, is no cache device, or is a new file and no size was given.
     pub fn open(path: &Path, size: Option<u64>) -> Result<CacheDevice, ServeError> {
         let mut made = Made::default();
-        let device = Found::look(path, size)?.make(&mut made)?;
+        let device = Found::look(path, size, &StatePlace::NotKept)?.make(&mut made)?;
         made.keep();
         Ok(device)
     }
@@ -42,7 +41,8 @@ impl CacheDevice {
     /// # Errors
     /// If it cannot be opened, is in use, has no usable size, or holds something that may not be overwritten.
     pub fn format(path: &Path, size: Option<u64>, overwrite: Overwrite) -> Result<CacheDevice, ServeError> {
-        CacheDevice::format_noted(path, size, overwrite, &|_| None)
+        let noted = Noted { state: &StatePlace::NotKept, incomplete: &|_| None };
+        CacheDevice::format_noted(path, size, overwrite, noted)
     }
 
     /// The same, where somebody may have noted that the device is out of service.
@@ -53,7 +53,7 @@ impl CacheDevice {
         path: &Path,
         size: Option<u64>,
         overwrite: Overwrite,
-        noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
+        noted: Noted<'_>,
     ) -> Result<CacheDevice, ServeError> {
         let mut made = Made::default();
         let device = found::format(path, (size, overwrite), noted, &mut made)?;

@@ -1,5 +1,7 @@
 //! The two copies of the superblock.
 
+use std::io;
+
 use kickcache_engine::error::Error;
 use kickcache_engine::format::superblock::{
     SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock,
@@ -41,11 +43,16 @@ pub(crate) fn carries_superblock(file: &BlockFile) -> Result<bool, ServeError> {
     Ok(read_copies(file)?.iter().any(|copy| copy.starts_with(&SUPERBLOCK_MAGIC)))
 }
 
-/// The bytes where the copies are; short at the end of a small device. One that cannot be read is as good as one that has
-/// rotted: the other says it, too.
+/// The bytes where the copies are; short at the end of a small device.
 pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
-    match SUPERBLOCK_OFFSETS.map(|offset| read(file, offset, SUPERBLOCK_SIZE)) {
-        [Err(source), Err(_)] => Err(cache_io(file.path(), "read the superblock", source)),
+    let copies = copies_by(|offset| read(file, offset, SUPERBLOCK_SIZE));
+    copies.map_err(|source| cache_io(file.path(), "read the superblock", source))
+}
+
+/// What a way to read gives of both copies. One that cannot be read is as good as one that has rotted: the other says it, too.
+pub(crate) fn copies_by(read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<[Vec<u8>; 2]> {
+    match SUPERBLOCK_OFFSETS.map(read) {
+        [Err(source), Err(_)] => Err(source),
         copies => Ok(copies.map(Result::unwrap_or_default)),
     }
 }

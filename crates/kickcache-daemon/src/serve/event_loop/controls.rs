@@ -11,7 +11,7 @@ use kickcache_engine::units::VolumeId;
 use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
 use crate::serve::control::{Activities, Control, ServerStatus};
-use crate::serve::core::Volume;
+use crate::serve::core::{Stage, Volume};
 use crate::serve::error::ServeError;
 use crate::words::ModeWord;
 
@@ -28,6 +28,10 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
             }
         }
+        self.take_resizes();
+        if let Some(notes) = &self.notes {
+            self.note_queue.go_on(notes);
+        }
         self.core.driver.watch(self.wakeup.as_fd(), CONTROL_KEY, Interest::Readable);
     }
 
@@ -35,6 +39,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
             Control::Stop => self.begin_stop(now, "it was asked to"),
+            Control::Insist => self.insist(now),
             Control::Status(answer) => drop(answer.send(self.status(now))),
             Control::SetMode(name, mode, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.set_mode(now, id, mode));
@@ -43,7 +48,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
                 drop(answer.send(done));
             }
-            Control::Resize(name, answer) => drop(answer.send(self.resize(&name))),
+            Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
                 if done.is_ok() {
@@ -81,6 +86,7 @@ impl<E: CacheEngine> EventLoop<E> {
             cache: self.cache.clone(),
             engine: self.core.engine.status(),
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
+            awaited: (self.core.stage != Stage::Serving).then(|| self.awaited(now)),
             connections: self.frontends.connection_count(),
             served_at: (0..self.core.volumes.len()).map(|index| self.frontends.served_at(index)).collect(),
         }

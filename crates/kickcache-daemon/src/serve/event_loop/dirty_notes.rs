@@ -4,6 +4,7 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::Mode;
 
 use super::EventLoop;
+use crate::serve::note_queue::Settled;
 
 /// Whether clients may write from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,15 +14,25 @@ pub(crate) enum WhileServed {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Brings the notes up to date: in write-back a volume that is served may become dirty at any time.
-    pub(crate) fn note_dirty(&self, while_served: WhileServed) {
+    /// Brings the notes up to date: in write-back a volume that is served may become dirty at any time. Before anybody is
+    /// served they are kept at once, later when [`EventLoop::note_queue`] is empty.
+    pub(crate) fn note_dirty(&mut self, while_served: WhileServed) {
         let Some(notes) = &self.notes else { return };
         for volume in self.core.engine.status().volumes {
             let served = self.core.volumes.iter().find(|served| served.info.id == volume.volume);
             let is_writable = served.is_some_and(|served| !served.info.read_only);
             let writes_back =
                 is_writable && volume.mode == Mode::WriteBack && while_served == WhileServed::Yes;
-            notes.settle(volume.volume, writes_back || volume.dirty_blocks + volume.unflushed_blocks > 0);
+            // What is called dirty after a crash of a life that could leave nothing behind stays noted as what it is.
+            if writes_back || volume.dirty_blocks + volume.unflushed_blocks > 0 {
+                continue;
+            }
+            match while_served {
+                WhileServed::Yes => notes.settle(volume.volume, false),
+                WhileServed::No => {
+                    self.note_queue.settle(notes, Settled { volume: volume.volume, has_dirty: false });
+                }
+            }
         }
     }
 }

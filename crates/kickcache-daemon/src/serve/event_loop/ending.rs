@@ -2,14 +2,13 @@
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::engine::Phase;
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::Instant;
 
 use super::EventLoop;
 use crate::serve::core::{Stage, engine_span};
+use crate::serve::error::ServeError;
 use crate::serve::event_loop::dirty_notes::WhileServed;
-
-/// How often the log says what a stop waits for.
-const TELL_EVERY: Duration = Duration::from_millis(10_000);
+use crate::serve::event_loop::troubles::seconds;
 
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn begin_stop(&mut self, now: Instant, why: &str) {
@@ -18,14 +17,15 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         tracing::info!("the server stops, because {why}");
         self.core.stage = Stage::Finishing;
-        self.tell_wait = Some(now.plus(TELL_EVERY));
+        self.stop_wait.begin(now);
         self.frontends.stop_listening(&mut self.core);
         self.core.accept_again = None;
     }
 
     /// Goes towards the end; `true` when it is reached.
     pub(super) fn advance_stage(&mut self, now: Instant) -> bool {
-        if self.core.stage == Stage::Finishing && self.core.requests.is_empty() && self.frontends.is_idle() {
+        let is_done = self.core.requests.is_empty() && self.frontends.is_idle() && !self.resizes.is_storing();
+        if self.core.stage == Stage::Finishing && is_done {
             self.core.engine.stop(now);
             self.core.stage = Stage::Stopping;
             self.pump(now);
@@ -35,27 +35,86 @@ impl<E: CacheEngine> EventLoop<E> {
             self.note_dirty(WhileServed::No);
         }
         let Stage::Goodbye(until) = self.core.stage else { return false };
-        if until > now && !self.frontends.is_quiet() {
+        if until > now && !self.frontends.is_quiet() || !self.note_queue.is_empty() {
             return false;
         }
         self.frontends.close(&mut self.core);
         let volumes = &self.core.volumes;
         self.core.complaints.tell_all_held_back(now, |volume| &volumes[volume].info.name);
-        tracing::info!(
-            "the server has stopped; everything acknowledged is on the cache device or the origin"
-        );
+        self.tell_end();
         true
+    }
+
+    fn tell_end(&self) {
+        let lost = self.core.engine.damaged_blocks().len();
+        if lost == 0 {
+            return tracing::info!(
+                "the server has stopped; everything acknowledged is on the cache device or the origin"
+            );
+        }
+        let device = self.cache.display();
+        tracing::error!(
+            "the server has stopped; {lost} dirty blocks are lost, as {device} cannot give them, and everything else that was \
+             acknowledged is on it or the origin"
+        );
     }
 
     /// What a stop waits for, every ten seconds.
     pub(super) fn poll_wait(&mut self, now: Instant) -> Option<String> {
-        self.tell_wait.filter(|due| *due <= now)?;
-        self.tell_wait = Some(now.plus(TELL_EVERY));
-        let requests = self.core.requests.len();
-        let operations = self.core.driver.in_flight();
-        Some(format!(
-            "{requests} requests of clients and virtual machines, and {operations} operations of the cache device and \
-             the origins"
-        ))
+        self.stop_wait.poll(now).then(|| self.awaited(now))
     }
+
+    /// Ends the wait of a stop that has taken long, as the log said; else it goes on.
+    pub(super) fn insist(&mut self, now: Instant) {
+        if !self.stop_wait.end() {
+            self.begin_stop(now, "it was asked to");
+        }
+    }
+
+    /// Whom a stop does not wait for any longer, if somebody insists.
+    pub(super) fn given_up(&self, now: Instant) -> Option<ServeError> {
+        if !self.stop_wait.is_ended() {
+            return None;
+        }
+        let (cache, awaited) = (self.cache.display(), self.awaited(now));
+        let state = match self.core.engine.phase() {
+            Phase::Stopped => "is closed cleanly, but what is noted of it is not up to date",
+            Phase::Recovering | Phase::Running | Phase::Stopping | Phase::Failed(_) => {
+                "is as after kill -9, with what is dirty, and is not marked clean; the next start reads its log back"
+            }
+        };
+        let what = format!("a second signal came, and the stop did not wait for {awaited}: {cache} {state}");
+        Some(ServeError::GivenUp { what })
+    }
+
+    /// What a stop waits for, in words.
+    pub(super) fn awaited(&self, now: Instant) -> String {
+        let mut awaited: Vec<String> = Vec::new();
+        for load in self.core.driver.loads() {
+            let (name, owes) = (self.show_device(load.device), counted(load.operation_count, "operation"));
+            let silent = self.core.engine.silent_since(load.device).map(|since| seconds(now.since(since)));
+            awaited.push(match silent.filter(|span| *span > 0) {
+                Some(span) => {
+                    format!("{name} (it owes {owes}, and has completed nothing for {span} s)")
+                }
+                None => format!("{name} (it owes {owes})"),
+            });
+        }
+        if self.resizes.is_storing() {
+            awaited.push(format!("the superblock of {}, which is being written", self.cache.display()));
+        }
+        if !self.note_queue.is_empty() {
+            awaited.push("notes on their way to the state directory".into());
+        }
+        let requests = self.core.requests.len();
+        if requests > 0 || awaited.is_empty() {
+            awaited.push(format!("{} of clients and virtual machines", counted(requests, "request")));
+        }
+        awaited.join(", ")
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }

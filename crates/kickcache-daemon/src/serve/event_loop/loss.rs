@@ -31,11 +31,13 @@ impl<E: CacheEngine> EventLoop<E> {
                 dirty.push((volume.info.name.as_str(), blocks));
             }
         }
-        let again = format!("stop, then `kickcache format {device}` before it is used again");
+        let format = self.commands.format(&self.cache);
+        let again = format!("stop, then `{format}` before it is used again");
         let next = match dirty.as_slice() {
             [] => format!("nothing is lost; {again}"),
             [(name, _), ..] => format!(
-                "first `kickcache drain {name} --wait`, which writes back what can still be read of it, then {again}"
+                "first `{}`, which writes back what can still be read of it, then {again}",
+                self.commands.drain(name)
             ),
         };
         tracing::error!(

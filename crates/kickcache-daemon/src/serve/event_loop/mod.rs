@@ -27,9 +27,13 @@ use crate::serve::error::ServeError;
 use crate::serve::frontend::Frontends;
 use crate::serve::frontend::after::After;
 use crate::serve::frontend::watch_key::WatchKey;
+use crate::serve::note_queue::NoteQueue;
 use crate::serve::notes::Notes;
 use crate::serve::out_of_service::OutOfService;
+use crate::serve::resizes::Resizes;
+use crate::serve::stop_wait::StopWait;
 use crate::serve::troubles::Troubles;
+use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
 /// Where completions are taken in turns, each is a share of what is in flight: answers leave, requests come and devices get
@@ -53,12 +57,17 @@ pub(crate) struct EventLoop<E> {
     pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) troubles: Troubles,
     pub(crate) notes: Option<Arc<Notes>>,
-    /// When the log says what a stop waits for.
-    pub(crate) tell_wait: Option<Instant>,
+    pub(crate) note_queue: NoteQueue,
+    pub(crate) resizes: Resizes,
+    pub(crate) stop_wait: StopWait,
+    pub(crate) commands: DaemonCommands,
 }
 
 impl<E: CacheEngine> EventLoop<E> {
     /// Runs until the server was stopped and everything acknowledged is safe.
+    ///
+    /// # Errors
+    /// [`ServeError::GivenUp`] if a stop was cut short: devices still work on the loop's memory then, which must stay.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         self.watch_all();
         loop {
@@ -79,6 +88,10 @@ impl<E: CacheEngine> EventLoop<E> {
             let slept = self.core.driver.wait_beside(now, until, &mut self.frontends);
             self.core.engine.handle_sleep(slept.map_err(ServeError::system("wait for events"))?);
             self.take_events();
+            if let Some(error) = self.given_up(self.core.now) {
+                self.tell_last_troubles(self.core.now);
+                return Err(error);
+            }
         }
     }
 
@@ -144,19 +157,23 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.handle_timeout(&mut self.core);
         let volumes = &self.core.volumes;
         self.core.complaints.tell_held_back(now, |volume| &volumes[volume].info.name);
+        self.tell_late_resizes(now);
         if let Some(awaited) = self.poll_wait(now) {
-            tracing::info!("the stop waits for {awaited}");
+            tracing::warn!(
+                "the stop waits for {awaited}; a second SIGTERM ends it without that, as kill -9 would"
+            );
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let goodbye = match self.core.stage {
-            Stage::Goodbye(until) => Some(until),
-            Stage::Serving | Stage::Finishing | Stage::Stopping => None,
+            Stage::Goodbye(until) if until > self.core.now => Some(until),
+            Stage::Goodbye(_) | Stage::Serving | Stage::Finishing | Stage::Stopping => None,
         };
-        let log = earlier(self.core.complaints.poll_timeout(), self.tell_wait);
+        let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
+        let late = self.resizes.poll_timeout();
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
-        let others = [goodbye, self.frontends.poll_timeout(), self.core.accept_again, log, trouble];
+        let others = [goodbye, self.frontends.poll_timeout(), self.core.accept_again, log, trouble, late];
         self.core.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }
 

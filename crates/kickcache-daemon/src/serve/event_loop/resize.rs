@@ -1,37 +1,119 @@
-//! An origin that was extended while it is served.
+//! An origin that was extended while it is served. Devices are asked and written by threads: one that does not answer stops
+//! nobody.
+
+use std::sync::Arc;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::VolumeId;
 
 use super::EventLoop;
-use crate::serve::cache_device::store_superblock;
+use crate::driver::device::BlockFile;
+use crate::serve::control::{Growth, Resized};
+use crate::serve::core::Stage;
 use crate::serve::error::ServeError;
+use crate::serve::resizes::{Answer, Outcome, Overdue, Step};
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Takes the size of a volume's origin over: noted durably first, then told to guests at once and to NBD clients
-    /// when they connect. Gives the size.
-    pub(super) fn resize(&mut self, name: &str) -> Result<u64, ServeError> {
+    /// Begins to take the size of a volume's origin over: noted durably first, then told to guests at once and to NBD
+    /// clients when they connect.
+    pub(super) fn begin_resize(&mut self, now: Instant, name: &str, answer: &Answer) {
+        let begun = self.origin_to_look_at(name).and_then(|(id, origin)| {
+            let begun = self.resizes.look(now, id, origin, answer.clone());
+            begun.map_err(ServeError::system("start a thread"))
+        });
+        if let Err(error) = begun {
+            // An asker that is gone needs no answer.
+            let _ = answer.send(Err(error));
+        }
+    }
+
+    fn origin_to_look_at(&self, name: &str) -> Result<(VolumeId, Arc<BlockFile>), ServeError> {
         let id = self.volume_id(name)?;
-        let refuse = |what: String| ServeError::Volume { name: name.into(), what };
-        let size = match self.core.driver.file(Device::Origin(id)).map(|origin| origin.size_today()) {
-            Some(Ok(size)) => size,
-            Some(Err(error)) => {
-                return Err(refuse(format!("the size of its origin cannot be found: {error}")));
+        let refuse = |what: &str| ServeError::Volume { name: name.into(), what: what.into() };
+        if self.core.stage != Stage::Serving {
+            return Err(refuse("the server is stopping; resize it after the next start (--origin-grown)"));
+        }
+        if self.resizes.has(id) {
+            let what =
+                "its size is being taken over already, and a device has yet to answer; ask again later";
+            return Err(refuse(what));
+        }
+        let origin = self.core.driver.shared_file(Device::Origin(id));
+        let origin = origin
+            .ok_or_else(|| refuse("its origin is no file or block device, which always has one size"))?;
+        Ok((id, origin))
+    }
+
+    /// Goes on with what threads found or wrote.
+    pub(super) fn take_resizes(&mut self) {
+        while let Some(outcome) = self.resizes.poll() {
+            match outcome {
+                Outcome::Looked(id, Ok(size)) => match self.grown(id, size) {
+                    Ok(Some(_)) => self.resizes.wait_to_store(id, size),
+                    Ok(None) => {
+                        tracing::info!("the size of {} is unchanged: {size} bytes", self.volume_name(id));
+                        self.resizes.end(id, Ok(Resized { size, growth: Growth::Unchanged }));
+                    }
+                    Err(error) => self.resizes.end(id, Err(error)),
+                },
+                Outcome::Looked(id, Err(error)) => {
+                    let what = format!("the size of its origin cannot be found: {error}");
+                    let name = self.volume_name(id).into();
+                    self.resizes.end(id, Err(ServeError::Volume { name, what }));
+                }
+                Outcome::Stored(id, superblock, Ok(())) => self.end_resize(id, *superblock),
+                Outcome::Stored(id, _, Err(error)) => {
+                    tracing::error!("the size of {} cannot be noted: {error}", self.volume_name(id));
+                    self.resizes.end(id, Err(error));
+                }
+            }
+        }
+        while let Some((id, size)) = self.resizes.next_to_store() {
+            if let Err(error) = self.store_size(id, size) {
+                self.resizes.end(id, Err(error));
+            }
+        }
+    }
+
+    /// The superblock with another size of a volume; `None` if it has that one.
+    fn grown(&self, id: VolumeId, size: u64) -> Result<Option<Box<Superblock>>, ServeError> {
+        let name = self.volume_name(id);
+        let mut superblock = Box::new(self.superblock.clone());
+        let grown = superblock.grow_volume(name, size);
+        grown.map_err(|source| ServeError::Engine { path: self.cache.clone(), source })?;
+        let is_known = self.superblock.volume(name).is_some_and(|known| known.origin_size == size);
+        Ok(if is_known { None } else { Some(superblock) })
+    }
+
+    fn store_size(&mut self, id: VolumeId, size: u64) -> Result<(), ServeError> {
+        if self.core.stage != Stage::Serving {
+            return Err(ServeError::Stopped);
+        }
+        // What was written meanwhile is of other volumes.
+        let Some(superblock) = self.grown(id, size)? else { return Err(ServeError::Stopped) };
+        match self.core.driver.shared_file(Device::Cache) {
+            Some(cache) => {
+                let begun = self.resizes.store(id, cache, superblock);
+                begun.map_err(ServeError::system("start a thread"))
             }
             None => {
-                return Err(refuse(
-                    "its origin is no file or block device, which always has one size".into(),
-                ));
+                self.end_resize(id, *superblock);
+                Ok(())
             }
-        };
-        let grown = self.superblock.grow_volume(name, size);
-        grown.map_err(|source| ServeError::Engine { path: self.cache.clone(), source })?;
-        if let Some(cache) = self.core.driver.file(Device::Cache) {
-            store_superblock(cache, &mut self.superblock)?;
         }
+    }
+
+    /// The new size is noted.
+    fn end_resize(&mut self, id: VolumeId, superblock: Superblock) {
+        self.superblock = superblock;
+        let name = self.volume_name(id).to_owned();
+        let Some(size) = self.superblock.volume(&name).map(|record| record.origin_size) else { return };
         self.core.engine.grow_volume(id, size);
-        self.tell_size(name, size);
-        Ok(size)
+        self.tell_size(&name, size);
+        self.resizes.end(id, Ok(Resized { size, growth: Growth::Grown }));
     }
 
     fn tell_size(&mut self, name: &str, size: u64) {
@@ -41,5 +123,26 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.volumes[index].info.size = size;
         self.frontends.resize(&self.core, index);
         tracing::info!("{name} has {size} bytes from here on");
+    }
+
+    /// Tells those who asked that a device takes too long.
+    pub(super) fn tell_late_resizes(&mut self, now: Instant) {
+        while let Some(Overdue { volume, step, answer }) = self.resizes.poll_overdue(now) {
+            let (device, what) = match step {
+                Step::Looking => (Device::Origin(volume), "has not told its size"),
+                Step::Waiting(_) | Step::Storing(_) => (Device::Cache, "has not taken the new size"),
+            };
+            let what = format!(
+                "{} {what} for 8 s; it is taken over when the device answers, or see to the device, and resize it then",
+                self.show_device(device)
+            );
+            // An asker that is gone needs no answer.
+            let _ = answer.send(Err(ServeError::Volume { name: self.volume_name(volume).into(), what }));
+        }
+    }
+
+    pub(super) fn volume_name(&self, id: VolumeId) -> &str {
+        let found = self.core.volumes.iter().find(|volume| volume.info.id == id);
+        found.map_or("?", |found| &found.info.name)
     }
 }

@@ -21,7 +21,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// An origin that refused something, or lost what it did not flush, may lack what was acknowledged in any mode.
+    /// An origin that refused something, or lost what it did not flush, may lack what was acknowledged in any mode. That is
+    /// noted here and now: no reply about it may leave before the note stands, whatever the state directory takes for that.
     fn note_fault(&self, fault: &Fault) {
         let (Some(notes), Device::Origin(volume)) = (&self.notes, fault.device) else { return };
         if ["write", "write-zeroes", "flush"].contains(&fault.operation) {
@@ -90,7 +91,7 @@ impl<E: CacheEngine> EventLoop<E> {
         format!("{}: {} failed", self.show_device(kind.device), kind.operation)
     }
 
-    fn show_device(&self, device: Device) -> String {
+    pub(super) fn show_device(&self, device: Device) -> String {
         let path = self.core.driver.file(device).map(|file| file.path().display().to_string());
         match device {
             Device::Cache => {
@@ -105,6 +106,6 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 }
 
-fn seconds(span: Duration) -> u64 {
+pub(super) fn seconds(span: Duration) -> u64 {
     span.as_nanos() / 1_000_000_000
 }

@@ -51,31 +51,51 @@ impl LineParser for Blkparse {
         if words[5] != self.action.letter() {
             return Ok(Parsed::Nothing);
         }
-        let place = match words.get(7..10) {
-            Some([sector, "+", count]) => Some((*sector, *count)),
-            _ => None,
-        };
-        let Some(kind) = kind_of(words[6], place.is_some()) else { return Ok(Parsed::Nothing) };
-        let extent = match (kind, place) {
-            (Kind::Flush, _) => ByteExtent { start: 0, length: 0 },
-            (_, Some((sector, count))) => {
-                ByteExtent { start: sectors(sector, "sector")?, length: sectors(count, "count")? }
+        let letters = words[6];
+        let (kind, extent) = match words.get(7..10) {
+            Some([sector, "+", count]) => {
+                let Some(kind) = kind_of(letters) else { return Ok(Parsed::Nothing) };
+                let start = sectors(sector, "sector")?;
+                (kind, ByteExtent { start, length: sectors(count, "count")? })
             }
-            (_, None) => return Err("a sector, + and a count were expected".into()),
+            // An F that moves nothing is a flush.
+            _ if letters.contains('F') => (Kind::Flush, ByteExtent { start: 0, length: 0 }),
+            _ if kind_of(letters).is_none() => return Ok(Parsed::Nothing),
+            _ => return Err("a sector, + and a count were expected".into()),
         };
         let at = Some(time(words[3], 1_000_000_000)?);
         Ok(Parsed::Record(Record { at, device: self.devices.number(words[0])?, kind, extent }))
     }
 }
 
-/// What the letters say; an F in front is a flush before the write, or all there is.
-fn kind_of(letters: &str, has_place: bool) -> Option<Kind> {
-    let rest = letters.strip_prefix('F').unwrap_or(letters);
-    match rest.bytes().next() {
-        _ if !has_place && letters.contains('F') => Some(Kind::Flush),
+/// What the letters of an event with a place say; an F in front is a flush before it.
+fn kind_of(letters: &str) -> Option<Kind> {
+    match letters.strip_prefix('F').unwrap_or(letters).bytes().next() {
         Some(b'R') => Some(Kind::Read),
         Some(b'W') => Some(Kind::Write),
         Some(b'D') => Some(Kind::Discard),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(rest: &str) -> Result<Parsed, String> {
+        Blkparse::new(Action::Queued).parse(&format!("8,0 1 5 0.000004000 697 Q {rest}"))
+    }
+
+    #[test]
+    fn without_a_place_an_event_is_a_flush_or_nothing_or_wrong() {
+        for flush in ["FWS [fsync]", "FN [jbd2]"] {
+            let Ok(Parsed::Record(record)) = parse(flush) else { panic!("{flush} is a flush") };
+            assert_eq!((record.kind, record.extent), (Kind::Flush, ByteExtent { start: 0, length: 0 }));
+        }
+        assert!(matches!(parse("N [smartd]"), Ok(Parsed::Nothing)));
+        assert!(matches!(parse("N 8 + 8 [smartd]"), Ok(Parsed::Nothing)));
+        for wrong in ["WS [fsync]", "R 8 - 8 [cat]"] {
+            assert!(parse(wrong).is_err_and(|error| error.contains("a sector")), "{wrong}");
+        }
     }
 }

@@ -39,13 +39,15 @@ pub(crate) fn time(text: &str, unit: u64) -> Result<Duration, String> {
     nanos.map(Duration::from_nanos).ok_or_else(too_late)
 }
 
-/// R, W, D or F, of either case, or a word that begins so.
+/// R, W, D or F, or the word that it stands for, of either case.
 pub(crate) fn kind(text: &str) -> Result<Kind, String> {
-    match text.bytes().next().map(|letter| letter.to_ascii_uppercase()) {
-        Some(b'R') => Ok(Kind::Read),
-        Some(b'W') => Ok(Kind::Write),
-        Some(b'D') => Ok(Kind::Discard),
-        Some(b'F') => Ok(Kind::Flush),
-        _ => Err(format!("operation {text:?} was found; R or W was expected")),
+    match text.to_ascii_lowercase().as_str() {
+        "r" | "read" => Ok(Kind::Read),
+        "w" | "write" => Ok(Kind::Write),
+        "d" | "discard" => Ok(Kind::Discard),
+        "f" | "flush" => Ok(Kind::Flush),
+        _ => Err(format!(
+            "operation {text:?} was found; R, W, D or F (read, write, discard, flush) was expected"
+        )),
     }
 }

@@ -60,7 +60,9 @@ fn size(path: &Path) -> anyhow::Result<u64> {
     ensure!(bytes >= BYTES_MIN, "{name} has {}; at least {least} are needed", show_bytes(bytes));
     let known = file.metadata()?;
     if known.is_file() && known.blocks() * 512 < bytes / 10 * 9 {
-        eprintln!("kickcache: {name} has holes, which are read faster than data; fill it first.");
+        eprintln!(
+            "warning: {name} has holes, which are read faster than data: the figures will be too good; better fill it first."
+        );
     }
     Ok(bytes)
 }

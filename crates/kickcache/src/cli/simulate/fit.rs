@@ -3,7 +3,7 @@
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_model::cache_model::bare::Bare;
 use kickcache_model::device_model::device_file::{DeviceFile, DeviceKind};
-use kickcache_model::device_model::disk::DiskParameters;
+use kickcache_model::device_model::disk::parameters::DiskParameters;
 use kickcache_model::device_model::ssd::SsdParameters;
 use kickcache_model::replay::bench::{Course, run};
 use kickcache_model::replay::devices::Devices;

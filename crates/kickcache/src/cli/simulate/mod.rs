@@ -14,11 +14,10 @@ mod pace;
 mod pool;
 mod probe;
 mod published;
+mod published_json;
 mod published_page;
 mod published_table;
 mod setup_names;
-mod steady_table;
-mod table_format;
 mod trace;
 mod trace_page;
 mod trace_table;
@@ -27,6 +26,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use kickcache_daemon::shell_command::ShellCommand;
 
 use crate::cli::exit::Failure;
 
@@ -71,7 +71,10 @@ impl SimulateArgs {
             Some(What::Compare(args)) => args.run(out),
             Some(What::Published(args)) => args.run(out),
             Some(What::Trace(args)) => args.run(out),
-            None => Err(Failure::usage("nothing to simulate was named; see kickcache simulate --help")),
+            None => {
+                let help = ShellCommand::new("simulate").word("--help");
+                Err(Failure::usage(format!("nothing to simulate was named; see {help}")))
+            }
         }
     }
 }

@@ -1,103 +1,71 @@
-//! The tables of `kickcache simulate published`, for people, programs and documents.
+//! The published tables as text: for people, and for Markdown documents.
 
 use std::io::{self, Write};
 
-use kickcache_model::published::figures::Figures;
-use serde_json::{Value, json};
+use kickcache_model::published::experiment::{Column, Experiment, Figure, Table as Published};
+use kickcache_model::published::simulation::Outcomes;
 
-use crate::cli::simulate::steady_table::{self, SteadyLine};
-use crate::cli::simulate::table_format::TableFormat;
 use crate::cli::table::{Align, Cell, Colour, Table};
 
-/// A row with its model and kickcache.
-pub(crate) struct Line {
-    pub(crate) name: &'static str,
-    pub(crate) minutes: u64,
-    pub(crate) fitted: Option<&'static str>,
-    pub(crate) published: Figures,
-    pub(crate) model: Option<Figures>,
-    pub(crate) kickcache: Option<Figures>,
-    pub(crate) kickcache_at_end: Option<f64>,
+/// How rows are laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layout {
+    /// For people.
+    Text,
+    /// For documents.
+    Markdown,
 }
 
-/// A row of the cloud's table.
-pub(crate) struct CloudLine {
-    pub(crate) name: &'static str,
-    pub(crate) published: [f64; 3],
-    pub(crate) models: [f64; 3],
-    pub(crate) kickcache: f64,
-    pub(crate) asked: Option<f64>,
-}
+/// What stands where there is no figure.
+const NOTHING: &str = "-";
 
-const HEADINGS: [&str; 12] = [
-    "row",
-    "min",
-    "published",
-    "jobs",
-    "share",
-    "model",
-    "jobs",
-    "share",
-    "model/pub.",
-    "kickcache",
-    "jobs",
-    "kick./pub.",
-];
-const CLOUD_HEADINGS: [&str; 8] =
-    ["workload", "slow disk", "model", "fast disk", "model", "bcache", "model", "kickcache"];
-
-/// All tables.
-pub(crate) struct Tables<'a> {
-    pub(crate) lines: &'a [Line],
-    pub(crate) cloud: &'a [CloudLine],
-    pub(crate) steady: &'a [SteadyLine],
-}
-
-pub(crate) fn print(tables: &Tables<'_>, format: TableFormat, out: &mut dyn Write) -> io::Result<()> {
-    let Tables { lines, cloud, steady } = *tables;
-    if format == TableFormat::Json {
-        let rows: Vec<Value> = lines.iter().map(to_json).collect();
-        let cloud: Vec<Value> = cloud.iter().map(cloud_to_json).collect();
-        let steady: Vec<Value> = steady.iter().map(steady_table::to_json).collect();
-        let text = serde_json::to_string_pretty(&json!({ "rows": rows, "cloud": cloud, "steady": steady }))?;
-        return writeln!(out, "{text}");
-    }
-    if !lines.is_empty() {
-        let rows: Vec<Vec<String>> = lines.iter().map(cells).collect();
-        table(&HEADINGS, &rows, format, out)?;
-    }
-    if !cloud.is_empty() {
-        let gap = if lines.is_empty() { "" } else { "\n" };
-        writeln!(out, "{gap}Cloud disks, operations a second or MiB a second:\n")?;
-        let rows: Vec<Vec<String>> = cloud.iter().map(cloud_cells).collect();
-        table(&CLOUD_HEADINGS, &rows, format, out)?;
-    }
-    if !steady.is_empty() {
-        let gap = if lines.is_empty() && cloud.is_empty() { "" } else { "\n" };
-        writeln!(
-            out,
-            "{gap}Reads of 4 KiB, zipf 1.2 over 1 GiB, in steady state, hits and fills for each read:\n"
-        )?;
-        let rows: Vec<Vec<String>> = steady.iter().map(steady_table::cells).collect();
-        table(&steady_table::HEADINGS, &rows, format, out)?;
+/// Prints all tables that have rows.
+pub(crate) fn print(
+    tables: &[Published],
+    outcomes: &Outcomes,
+    layout: Layout,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut gap = "";
+    for table in tables.iter().filter(|table| !table.experiments.is_empty()) {
+        if let Some(caption) = table.caption {
+            writeln!(out, "{gap}{caption}\n")?;
+        }
+        print_one(table, outcomes, layout, out)?;
+        gap = "\n";
     }
     Ok(())
 }
 
-fn table(
+fn print_one(table: &Published, outcomes: &Outcomes, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+    let columns: Vec<Vec<Column>> = table.experiments.iter().map(|row| (row.columns)(outcomes)).collect();
+    let headings = columns.first().into_iter().flatten().filter_map(|column| column.heading);
+    let headings: Vec<&str> = std::iter::once(table.names).chain(headings).collect();
+    let rows = table.experiments.iter().zip(&columns).map(|(experiment, columns)| cells(experiment, columns));
+    match layout {
+        Layout::Markdown => print_markdown(&headings, rows, out),
+        Layout::Text => print_text(&headings, rows, out),
+    }
+}
+
+fn print_markdown(
     headings: &[&str],
-    rows: &[Vec<String>],
-    format: TableFormat,
+    rows: impl Iterator<Item = Vec<String>>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if format == TableFormat::Markdown {
-        writeln!(out, "| {} |", headings.join(" | "))?;
-        writeln!(out, "|{}", "---|".repeat(headings.len()))?;
-        for row in rows {
-            writeln!(out, "| {} |", row.join(" | "))?;
-        }
-        return Ok(());
+    writeln!(out, "| {} |", headings.join(" | "))?;
+    writeln!(out, "|{}", "---|".repeat(headings.len()))?;
+    for row in rows {
+        writeln!(out, "| {} |", row.join(" | "))?;
     }
+    Ok(())
+}
+
+fn print_text(
+    headings: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let align = |index: usize| if index == 0 { Align::Left } else { Align::Right };
     let columns: Vec<(&str, Align)> =
         headings.iter().enumerate().map(|(index, name)| (*name, align(index))).collect();
@@ -108,76 +76,24 @@ fn table(
     table.print(out, Colour::for_stdout())
 }
 
-fn cells(line: &Line) -> Vec<String> {
-    let whole = |number: f64| format!("{number:.0}");
-    let iops =
-        |figures: &Option<Figures>| figures.as_ref().map_or_else(|| "-".into(), |known| whole(known.iops()));
-    let jobs = |figures: &Figures| figures.jobs.iter().map(|iops| whole(*iops)).collect::<Vec<_>>().join("/");
-    let jobs_of = |figures: &Option<Figures>| figures.as_ref().map_or_else(|| "-".into(), jobs);
-    let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{share:.2} %"));
-    let ratio = |figures: &Option<Figures>| {
-        figures
-            .as_ref()
-            .map_or_else(|| "-".into(), |known| format!("{:.2}", known.iops() / line.published.iops()))
-    };
-    let mark = line.fitted.map_or(String::new(), |what| format!(" ({what} fitted)"));
-    vec![
-        format!("{}{mark}", line.name),
-        line.minutes.to_string(),
-        whole(line.published.iops()),
-        jobs(&line.published),
-        share(line.published.share),
-        iops(&line.model),
-        jobs_of(&line.model),
-        share(line.model.as_ref().and_then(|known| known.share)),
-        ratio(&line.model),
-        iops(&line.kickcache),
-        jobs_of(&line.kickcache),
-        ratio(&line.kickcache),
-    ]
+fn cells(experiment: &Experiment, columns: &[Column]) -> Vec<String> {
+    let name = format!("{}{}", experiment.name, experiment.mark);
+    let told = columns.iter().filter(|column| column.heading.is_some());
+    std::iter::once(name).chain(told.map(|column| cell(&column.figure))).collect()
 }
 
-fn cloud_cells(line: &CloudLine) -> Vec<String> {
-    let mut cells = vec![line.name.to_owned()];
-    for (published, model) in line.published.iter().zip(&line.models) {
-        cells.push(format!("{published:.0}"));
-        cells.push(format!("{model:.0}"));
+fn cell(figure: &Figure) -> String {
+    match figure {
+        Figure::Missing => NOTHING.into(),
+        Figure::Words(words) => (*words).into(),
+        Figure::Count(count) => count.to_string(),
+        Figure::Rate(rate) => format!("{rate:.0}"),
+        Figure::RateAsked { rate, asked } => format!("{rate:.0} (asked: {asked:.0})"),
+        Figure::ByJob(rates) => rates.iter().map(|rate| format!("{rate:.0}")).collect::<Vec<_>>().join("/"),
+        Figure::Percent(percent) => format!("{percent:.2} %"),
+        Figure::Ratio(ratio) => format!("{ratio:.2}"),
+        Figure::PartOfReads(part) => format!("{part:.4}"),
+        Figure::Asked(asked) => asked.to_string(),
+        Figure::AtMost(most) => format!("at most {most}"),
     }
-    let asked = line.asked.map_or(String::new(), |asked| format!(" (asked: {asked:.0})"));
-    cells.push(format!("{:.0}{asked}", line.kickcache));
-    cells
-}
-
-fn figures_to_json(figures: &Figures) -> Value {
-    json!({
-        "iops": figures.iops(),
-        "jobs": figures.jobs,
-        "share_percent": figures.share,
-        "p50_micros": figures.p50,
-        "p99_micros": figures.p99,
-        "written_per_byte": figures.written_per_byte,
-    })
-}
-
-fn to_json(line: &Line) -> Value {
-    json!({
-        "name": line.name,
-        "minutes": line.minutes,
-        "fitted": line.fitted,
-        "published": figures_to_json(&line.published),
-        "model": line.model.as_ref().map(figures_to_json),
-        "kickcache": line.kickcache.as_ref().map(figures_to_json),
-        "kickcache_last_5_minutes_iops": line.kickcache_at_end,
-    })
-}
-
-fn cloud_to_json(line: &CloudLine) -> Value {
-    let three = |figures: [f64; 3]| json!({ "slow": figures[0], "fast": figures[1], "bcache": figures[2] });
-    json!({
-        "name": line.name,
-        "published": three(line.published),
-        "models": three(line.models),
-        "kickcache": line.kickcache,
-        "asked": line.asked,
-    })
 }

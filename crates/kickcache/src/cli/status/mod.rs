@@ -80,10 +80,18 @@ impl StatusArgs {
         let rates =
             before.map(|before| Rates { before: &before.report, seconds: now.at.duration_since(before.at) });
         let span = if self.watch.is_some() { Span::Recent } else { Span::SinceStart };
-        let page = Page { report: &now.report, rates, span, width: terminal_width() };
+        let page = Page {
+            report: &now.report,
+            rates,
+            span,
+            width: terminal_width(),
+            control: self.control.control.clone(),
+        };
         Ok(page.print(out, Colour::for_stdout())?)
     }
 }
 
+#[cfg(test)]
+mod documented_keys;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,14 @@
 //! What the table has no room for, in sentences: what the cache gained, and what is wrong.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
 use kickcache_daemon::extents::show_extents;
 use kickcache_daemon::offline::EXTENTS_SHOWN;
+use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use kickcache_units::{show_bytes, show_count, show_duration, show_ratio};
 
@@ -26,7 +28,7 @@ pub(super) fn engines(report: &Report) -> String {
     }
 }
 
-pub(super) fn cache_sentence(cache: &CacheReport) -> Vec<Sentence> {
+pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> Vec<Sentence> {
     let word = match (cache.health, cache.record) {
         (HealthWord::Good, _) => "good",
         (HealthWord::OutOfService, Some(RecordWord::ByOrder)) => "LEFT OUT: every request goes to the origin",
@@ -50,18 +52,20 @@ pub(super) fn cache_sentence(cache: &CacheReport) -> Vec<Sentence> {
     let capacity = show_bytes(cache.capacity_bytes);
     let free = show_ratio(cache.free_segments, cache.segments);
     let (memory, written) = (show_bytes(cache.memory_bytes), show_bytes(cache.counters.write_bytes));
-    let text = format!(
-        "cache device {}: {word}{trouble}; {capacity}, {free} of the segments free{retired}; {written} written to it; tables take \
-         {memory} of memory",
-        cache.device
+    let figures = format!(
+        "; {capacity}, {free} of the segments free{retired}; {written} written to it; tables take \
+         {memory} of memory"
     );
+    // What stands in for a device that was left out has a size of its own, which is nobody's.
+    let figures = if cache.record == Some(RecordWord::ByOrder) { "" } else { &figures };
+    let text = format!("cache device {}: {word}{trouble}{figures}", cache.device);
     let mut sentences = vec![(text, tone)];
-    sentences.extend(cache.record.and_then(|record| out_of_service(cache, record)));
+    sentences.extend(cache.record.and_then(|record| out_of_service(cache, record, commands)));
     sentences
 }
 
 /// Where it is on record that a cache device is out of service, and what to do next.
-fn out_of_service(cache: &CacheReport, record: RecordWord) -> Option<Sentence> {
+fn out_of_service(cache: &CacheReport, record: RecordWord, commands: &DaemonCommands) -> Option<Sentence> {
     let (place, tone) = match record {
         RecordWord::ByOrder => return None,
         RecordWord::OnDevice => ("recorded on the device", Tone::Plain),
@@ -73,11 +77,11 @@ fn out_of_service(cache: &CacheReport, record: RecordWord) -> Option<Sentence> {
     };
     let needed = cache.volumes.iter().find(|volume| volume.incomplete);
     let first = match needed {
-        Some(volume) => format!("first `kickcache drain {} --wait`, then ", volume.name),
+        Some(volume) => format!("first `{}`, then ", commands.drain(&volume.name)),
         None => String::new(),
     };
-    let device = &cache.device;
-    let next = format!("next: {first}stop, then `kickcache format {device}` before it is used again");
+    let format = commands.format(Path::new(&cache.device));
+    let next = format!("next: {first}stop, then `{format}` before it is used again");
     Some((format!("  {place}; {next}"), tone))
 }
 

@@ -10,11 +10,12 @@ use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, VolumeCounters, VolumeReport,
 };
 use kickcache_daemon::extents::Extent;
+use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_daemon::words::ModeWord;
 
 use super::page::Page;
 use super::rates::Rates;
-use super::sentences::Span;
+use super::sentences::{Span, cache_sentence};
 use crate::cli::table::Colour;
 
 fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport {
@@ -74,6 +75,7 @@ fn report(reads: u64) -> Report {
         record: None,
         last_error: None,
         silent_seconds: None,
+        stop_waits_for: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 256,
@@ -97,6 +99,7 @@ fn report(reads: u64) -> Report {
         pid: 42,
         uptime_seconds: 4000.0,
         io_engine: "io_uring".into(),
+        state_directory: None,
         caches: vec![cache],
         unserved: Vec::new(),
     }
@@ -105,7 +108,7 @@ fn report(reads: u64) -> Report {
 fn printed(report: &Report, rates: Option<Rates<'_>>, width: Option<usize>) -> String {
     let span = if rates.is_some() { Span::Recent } else { Span::SinceStart };
     let mut out = Vec::new();
-    Page { report, rates, span, width }.print(&mut out, Colour::Off).unwrap();
+    Page { report, rates, span, width, control: None }.print(&mut out, Colour::Off).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -292,6 +295,32 @@ fn a_device_out_of_service_is_told_with_its_record_and_what_to_do_next() {
 
         cache device /dev/nvme0n1p4: LEFT OUT: every request goes to the origin
     "#]].assert_eq(&all.join("\n"));
+}
+
+#[test]
+fn a_cache_device_that_was_left_out_has_no_figures() {
+    let mut report = report(9_500);
+    let cache = &mut report.caches[0];
+    (cache.health, cache.record) = (HealthWord::OutOfService, Some(RecordWord::ByOrder));
+    let sentences = cache_sentence(cache, &DaemonCommands::default());
+    assert_eq!(sentences[0].0, "cache device /dev/nvme0n1p4: LEFT OUT: every request goes to the origin");
+}
+
+#[test]
+fn commands_name_the_state_directory_and_the_control_socket_that_are_not_the_usual_ones() {
+    let mut report = report(9_500);
+    report.state_directory = Some("/srv/my notes".into());
+    let cache = &mut report.caches[0];
+    (cache.health, cache.record) = (HealthWord::OutOfService, Some(RecordWord::OnDevice));
+    cache.volumes[0].incomplete = true;
+    let mut out = Vec::new();
+    let control = Some("/srv/it's/control".into());
+    let page = Page { report: &report, rates: None, span: Span::SinceStart, width: None, control };
+    page.print(&mut out, Colour::Off).unwrap();
+    let page = String::from_utf8(out).unwrap();
+    let wanted = "first `kickcache drain vm1 --wait --control '/srv/it'\\''s/control'`, then stop, then \
+                  `kickcache format /dev/nvme0n1p4 --state '/srv/my notes'` before";
+    assert!(page.contains(wanted), "{page}");
 }
 
 /// The words in capitals in the string literals of a source file.

@@ -7,6 +7,8 @@ mod table;
 
 use std::io::{self, Write};
 
+use kickcache_daemon::shell_command::ShellCommand;
+
 use crate::demo::report::chart::Colours;
 use crate::demo::result::DemoResult;
 
@@ -21,7 +23,11 @@ pub(crate) fn print(result: &DemoResult, colours: Colours, out: &mut dyn Write) 
     for sentence in conclusions::conclusions(result) {
         writeln!(out, "* {sentence}")?;
     }
-    writeln!(out, "\nNext: `kickcache serve --help` puts a cache in front of a disk of yours.")
+    writeln!(
+        out,
+        "\nNext: `{}` puts a cache in front of a disk of yours.",
+        ShellCommand::new("serve").word("--help")
+    )
 }
 
 #[cfg(test)]

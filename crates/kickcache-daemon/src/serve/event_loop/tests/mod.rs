@@ -83,10 +83,13 @@ fn toy_loop(
         out_of_service: OutOfService::Untold,
         damaged: Vec::new(),
         control,
+        note_queue: NoteQueue::new(Arc::clone(&wakeup)),
+        resizes: Resizes::new(Arc::clone(&wakeup)),
         wakeup,
         troubles: Troubles::new(),
         notes: None,
-        tell_wait: None,
+        stop_wait: StopWait::default(),
+        commands: DaemonCommands::default(),
     }
 }
 

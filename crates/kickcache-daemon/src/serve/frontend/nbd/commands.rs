@@ -3,7 +3,7 @@
 use std::io;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::request::{Durability, Operation, Reply, RequestId, Unmap};
+use kickcache_engine::request::{Operation, Reply, RequestId, Unmap};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 use kickcache_nbd::{Command, CommandKind, NbdErrno};
 
@@ -11,7 +11,7 @@ use crate::driver::buffers::Bound;
 use crate::driver::device::ZeroSpeed;
 use crate::driver::executor::Driver;
 use crate::serve::complaints::NO_MEMORY;
-use crate::serve::core::{Asked, Core};
+use crate::serve::core::{Asked, Core, durability};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::block_status::block_status;
 use crate::serve::frontend::nbd::connection::{Step, payload_length};
@@ -165,8 +165,4 @@ fn operation(kind: CommandKind) -> (Operation, Then) {
         CommandKind::BlockStatus { .. } => unreachable!("answered when it was admitted"),
     };
     (operation, Then::Reply)
-}
-
-fn durability(fua: bool) -> Durability {
-    if fua { Durability::Durable } else { Durability::Volatile }
 }

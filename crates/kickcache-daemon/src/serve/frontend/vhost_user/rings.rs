@@ -1,12 +1,12 @@
 //! From rings to requests of the engine, and from its replies to the rings.
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::request::{Durability, Errno, Operation, Reply, RequestId, Unmap};
+use kickcache_engine::request::{Errno, Operation, Reply, RequestId, Unmap};
 use kickcache_vhost_user::{GuestRequest, Outcome, QUEUE_COUNT_MAX, RequestKind};
 
 use crate::driver::buffers::Bound;
 use crate::serve::complaints::NO_MEMORY;
-use crate::serve::core::{Asked, Core};
+use crate::serve::core::{Asked, Core, durability};
 use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::request::VhostUserRequest;
 use crate::serve::requests::Pending;
@@ -139,8 +139,4 @@ fn operation(kind: RequestKind) -> Operation {
             Operation::WriteZeroes { unmap, durability: durability(durable) }
         }
     }
-}
-
-fn durability(durable: bool) -> Durability {
-    if durable { Durability::Durable } else { Durability::Volatile }
 }

@@ -1,8 +1,10 @@
-//! Recovery: the books are rebuilt from the journal and the segments.
+//! Recovery: the metadata is rebuilt from the journal and the segments.
 //!
 //! First a flush: what a dead process left in volatile memory of the machine becomes durable before anything builds on
 //! it. Then the journal whole, then one summary a segment (or the segment itself where there is none), then the
 //! records. The last word about a block, by sequence number, wins.
+
+mod load;
 
 use alloc::collections::BTreeSet;
 use alloc::string::ToString;
@@ -10,37 +12,36 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use crate::cache::segments::SegmentState;
-use crate::cache::slots::SlotState;
-use crate::config::{RottedLog, Service, VOLUME_COUNT_MAX};
+use crate::config::{RottedLog, Service};
 use crate::device::{Data, Device, DeviceError, DeviceOperation};
 use crate::error::Error;
-use crate::format::batch::find_batches;
-use crate::format::journal::{
-    Chunk, Fact, JournalBlock, JournalBody, Record, SegmentImage, SegmentKind, chunk_count,
-};
-use crate::format::summary::{Summary, SummaryEntry};
+use crate::format::batch::{BatchHeader, find_batches};
+use crate::format::durable::Durable;
+use crate::format::journal::{JournalBlock, SegmentKind};
+use crate::format::summary::Summary;
+use crate::inflight::found_journal::note_opened;
 use crate::inflight::purpose::{Purpose, RecoveryRead};
-use crate::inflight::recovery::{Damage, DamagedEntry, JournalSpan, Recovery, Scan};
+use crate::inflight::recovery::{Damage, DamagedEntry, Recovery, Scan};
 use crate::inflight::reread::{LoneBlock, Part};
 use crate::journal::Journal;
 use crate::order::Order;
 use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
-use crate::units::{BLOCK_BYTES, BLOCK_SIZE, BlockKey, ByteExtent, Location, SegmentIndex, Sequence};
+use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SegmentIndex, Sequence};
 
 /// Reads in flight.
 const DEPTH: u32 = 32;
+/// Segments that hold nothing of which the first block is looked at: those that are opened first.
+const FIRST_BLOCKS_MAX: usize = 64;
 const JOURNAL_READ_BYTES: u64 = 256 << 10;
-/// Keys that are looked up side by side.
-const WARM_COUNT: usize = 16;
 
 /// Begins recovery.
 pub(crate) fn begin(state: &mut State) {
     let recovery = Recovery { reads_in_flight: 1, ..Recovery::default() };
     state.recovery = Some(recovery.into());
     if mutant!(RecoveryWithoutFlush) {
-        self::recovery(state).reads_in_flight = 0;
+        state.recovering().reads_in_flight = 0;
         return go_on(state);
     }
     submit(state, RecoveryRead::Flush, DeviceOperation::Flush { device: Device::Cache });
@@ -48,10 +49,6 @@ pub(crate) fn begin(state: &mut State) {
 
 fn submit(state: &mut State, read: RecoveryRead, operation: DeviceOperation) {
     state.submit(Purpose::Recovery(read), operation);
-}
-
-fn recovery(state: &mut State) -> &mut Recovery {
-    state.recovery.as_deref_mut().expect("recovery is under way")
 }
 
 /// A step came back.
@@ -64,8 +61,8 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
         state.order.land_unnumbered();
         return;
     }
-    recovery(state).reads_in_flight -= 1;
-    if recovery(state).failed.is_some() {
+    state.recovering().reads_in_flight -= 1;
+    if state.recovering().failed.is_some() {
         return;
     }
     match (read, result) {
@@ -73,6 +70,9 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
         (RecoveryRead::Journal(extent), Ok(data)) => on_journal(state, extent, data.bytes, &BTreeSet::new()),
         (RecoveryRead::Summary(segment), Ok(data)) => on_summary(state, segment, data.bytes),
         (RecoveryRead::Scan(segment), Ok(data)) => on_scan(state, segment, data.bytes, &BTreeSet::new()),
+        (RecoveryRead::First(segment), Ok(data)) => on_first(state, segment, data.bytes),
+        // What was never written may well be unreadable.
+        (RecoveryRead::First(_), Err(_)) => {}
         (RecoveryRead::Block(number), Ok(data)) => on_block(state, number, Some(data.bytes)),
         (step, Err(error)) => on_failed(state, step, error),
     }
@@ -82,33 +82,34 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
 /// A read failed. What could not be read together is read block by block; of a device that fails too often, or is gone,
 /// nothing more is.
 fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
-    let may_go_on = error == DeviceError::Io && recovery(state).rereads.count_failed();
+    let may_go_on = error == DeviceError::Io && state.recovering().rereads.count_failed();
     match step {
-        RecoveryRead::Journal(extent) if may_go_on => recovery(state).rereads.add(Part::Journal, extent),
+        RecoveryRead::Journal(extent) if may_go_on => state.recovering().rereads.add(Part::Journal, extent),
         RecoveryRead::Summary(segment) if may_go_on => scan(state, segment),
         RecoveryRead::Scan(segment) if may_go_on => {
             let extent = batches_of(state, segment);
-            recovery(state).rereads.add(Part::Segment(segment), extent);
+            state.recovering().rereads.add(Part::Segment(segment), extent);
         }
         RecoveryRead::Block(number) if may_go_on => on_block(state, number, None),
         RecoveryRead::Flush
         | RecoveryRead::Journal(_)
         | RecoveryRead::Summary(_)
         | RecoveryRead::Scan(_)
+        | RecoveryRead::First(_)
         | RecoveryRead::Block(_)
         | RecoveryRead::Seal(_) => {
-            let what = match (step, recovery(state).rereads.part()) {
+            let what = match (step, state.recovering().rereads.part()) {
                 (RecoveryRead::Block(_), Some(part)) => part.to_string(),
                 (step, _) => step.to_string(),
             };
-            recovery(state).failed = Some(Error::Recovery { what });
+            state.recovering().failed = Some(Error::Recovery { what });
         }
     }
 }
 
 /// A block of what could not be read together came back, or cannot be read alone either.
 fn on_block(state: &mut State, number: u32, bytes: Option<&[u8]>) {
-    let Some(stretch) = recovery(state).rereads.end_block(number, bytes) else { return };
+    let Some(stretch) = state.recovering().rereads.end_block(number, bytes) else { return };
     match stretch.part {
         Part::Journal => on_journal(state, stretch.extent, &stretch.bytes, &stretch.unreadable),
         Part::Segment(segment) => on_scan(state, segment, &stretch.bytes, &stretch.unreadable),
@@ -117,37 +118,47 @@ fn on_block(state: &mut State, number: u32, bytes: Option<&[u8]>) {
 
 fn go_on(state: &mut State) {
     let journal_size = state.cache.geometry().journal_size;
-    let recovery = recovery(state);
+    let recovery = state.recovering();
     if recovery.failed.is_some() {
         return;
     }
     read_blocks(state);
-    let recovery = self::recovery(state);
+    let recovery = state.recovering();
     if recovery.journal_at < journal_size {
         read_journal(state);
     } else if recovery.reads_in_flight == 0 && recovery.images.is_empty() {
         digest_journal(state);
-        if self::recovery(state).failed.is_none() {
-            read_segments(state);
+        if state.recovering().failed.is_none() {
+            read_on(state);
         }
     } else if !recovery.images.is_empty() {
-        read_segments(state);
+        read_on(state);
     }
+}
+
+/// Reads the segments; where a log will do of which a part has rotted, first what they say of themselves.
+fn read_on(state: &mut State) {
+    let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
+    let is_first = state.recovering().next_segment == 0;
+    if is_accepted && is_first && read_first_blocks(state) {
+        return;
+    }
+    read_segments(state);
 }
 
 /// Reads what could not be read together.
 fn read_blocks(state: &mut State) {
-    while recovery(state).reads_in_flight < DEPTH {
-        let Some(LoneBlock { number, extent }) = recovery(state).rereads.next_block() else { return };
-        recovery(state).reads_in_flight += 1;
+    while state.recovering().reads_in_flight < DEPTH {
+        let Some(LoneBlock { number, extent }) = state.recovering().rereads.next_block() else { return };
+        state.recovering().reads_in_flight += 1;
         submit(state, RecoveryRead::Block(number), DeviceOperation::ReadMetadata { extent });
     }
 }
 
 fn read_journal(state: &mut State) {
     let journal = state.cache.geometry().journal();
-    while recovery(state).reads_in_flight < DEPTH && recovery(state).journal_at < journal.length {
-        let recovery = recovery(state);
+    while state.recovering().reads_in_flight < DEPTH && state.recovering().journal_at < journal.length {
+        let recovery = state.recovering();
         let at = recovery.journal_at;
         let length = JOURNAL_READ_BYTES.min(journal.length - at);
         recovery.journal_at += length;
@@ -162,52 +173,40 @@ fn on_journal(state: &mut State, extent: ByteExtent, bytes: &[u8], unreadable: &
     let uuid = state.uuid;
     let first = (extent.start - geometry.journal().start) / BLOCK_SIZE;
     let unreadable = unreadable.iter().map(|number| first + u64::from(*number));
-    recovery(state).unreadable_journal.extend(unreadable);
+    state.recovering().journal.unreadable.extend(unreadable);
     let blocks = bytes.chunks_exact(BLOCK_BYTES).filter_map(|block| JournalBlock::decode(block, &geometry));
-    let recovery = recovery(state);
+    let recovery = state.recovering();
     for JournalBlock { uuid: _, ring, durable, body } in blocks.filter(|block| block.uuid == uuid) {
         recovery.note_durable(durable);
-        match body {
-            JournalBody::Records(records) => {
-                recovery.records.extend(records.into_iter().map(|record| (ring, record)));
-            }
-            JournalBody::Chunk(Chunk { start, number, segments, .. }) => {
-                recovery.newest = recovery.newest.max(start);
-                recovery.chunks.insert((start, number), (ring, segments));
-            }
-        }
+        let newest = recovery.journal.take(ring, body);
+        recovery.newest = recovery.newest.max(newest);
     }
 }
 
-/// The segments as the journal tells them, and where it goes on.
+/// The segments as the journal tells them, and which part of it is needed.
 fn digest_journal(state: &mut State) {
     let geometry = *state.cache.geometry();
     let is_refused = state.settings.rotted_log == RottedLog::Refused;
-    let recovery = recovery(state);
-    let JournalSpan { tail, next, hidden } = recovery.digest_journal(&geometry);
-    if recovery.unreadable_journal.len() as u64 == geometry.journal_blocks() {
+    let recovery = state.recovering();
+    recovery.digest_journal(&geometry);
+    if recovery.journal.unreadable.len() as u64 == geometry.journal_blocks() {
         // It is not a spot that is bad.
         recovery.failed = Some(Error::Recovery { what: Part::Journal.to_string() });
         return;
     }
-    if let Some(place) = hidden.filter(|_| is_refused) {
+    if let Some(place) = recovery.span.hidden.filter(|_| is_refused) {
         let what = format!("block {place} of its journal");
         recovery.failed = Some(Error::Unreadable { what });
-        return;
     }
-    if next - tail + u64::from(chunk_count(&geometry)) > geometry.journal_blocks() {
-        let what = "the newest whole checkpoint is older than the journal reaches back, so that the journal is damaged";
-        recovery.failed = Some(Error::Recovery { what: what.into() });
-        return;
-    }
-    state.journal = Journal::new(state.uuid, geometry, next, tail);
 }
 
 /// Reads what the segments in use hold; at the end, the records have their say.
 fn read_segments(state: &mut State) {
     let geometry = *state.cache.geometry();
-    while recovery(state).reads_in_flight < DEPTH && recovery(state).next_segment < geometry.segment_count {
-        let recovery = recovery(state);
+    while state.recovering().reads_in_flight < DEPTH
+        && state.recovering().next_segment < geometry.segment_count
+    {
+        let recovery = state.recovering();
         let segment = SegmentIndex::new(recovery.next_segment);
         recovery.next_segment += 1;
         let image = &recovery.images[segment.get() as usize];
@@ -220,10 +219,13 @@ fn read_segments(state: &mut State) {
             submit(state, RecoveryRead::Summary(segment), DeviceOperation::ReadMetadata { extent });
         }
     }
-    let recovery = recovery(state);
+    let recovery = state.recovering();
     if recovery.reads_in_flight == 0 && recovery.next_segment == geometry.segment_count {
+        if read_first_blocks(state) {
+            return;
+        }
         refuse_rotted(state);
-        if self::recovery(state).failed.is_none() {
+        if state.recovering().failed.is_none() {
             take_damaged(state);
             finish(state);
         }
@@ -233,21 +235,24 @@ fn read_segments(state: &mut State) {
 fn on_summary(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     let geometry = *state.cache.geometry();
     let uuid = state.uuid;
-    let recovery = recovery(state);
+    let recovery = state.recovering();
     let generation = recovery.images[segment.get() as usize].as_ref().map(|image| image.generation);
     let summary = Summary::decode(bytes, &geometry).filter(|summary| {
         let is_this_life = Some(summary.generation) == generation || mutant!(OldSummaryBelieved);
         summary.uuid == uuid && summary.segment == segment && is_this_life
     });
     match summary {
-        Some(summary) => load(state, &summary),
+        Some(summary) => {
+            recovery.note_durable(summary.durable);
+            load::load_segment(state, &summary);
+        }
         None => scan(state, segment),
     }
 }
 
 /// Reads a segment whose summary is of no use.
 fn scan(state: &mut State, segment: SegmentIndex) {
-    recovery(state).reads_in_flight += 1;
+    state.recovering().reads_in_flight += 1;
     let extent = batches_of(state, segment);
     submit(state, RecoveryRead::Scan(segment), DeviceOperation::ReadMetadata { extent });
 }
@@ -263,7 +268,7 @@ fn batches_of(state: &State, segment: SegmentIndex) -> ByteExtent {
 fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &BTreeSet<u32>) {
     let geometry = *state.cache.geometry();
     let uuid = state.uuid;
-    let recovery = recovery(state);
+    let recovery = state.recovering();
     let Some(image) = &recovery.images[segment.get() as usize] else { return };
     let generation = image.generation;
     let batches = find_batches(bytes, |header| {
@@ -274,30 +279,83 @@ fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &
         segment,
         generation,
         queue: batches.last().map_or(image.queue, |header| header.queue),
+        // It stays a witness of what else was durable, once its headers are read no more.
+        durable: batches.last().map_or(Durable::NOTHING, |header| header.durable),
         entries: vec![None; geometry.batch_blocks() as usize],
     };
     recovery.take_batches(&geometry, &Scan { bytes, batches: &batches, unreadable }, &mut summary);
     if !batches.is_empty() {
-        load(state, &summary);
+        load::load_segment(state, &summary);
         if recovery_kind(state, segment) != Some(SegmentKind::Retired) {
-            self::recovery(state).unsealed.push(summary);
+            state.recovering().unsealed.push(summary);
         }
     }
 }
 
 fn recovery_kind(state: &mut State, segment: SegmentIndex) -> Option<SegmentKind> {
-    recovery(state).images[segment.get() as usize].as_ref().map(|image| image.kind)
+    state.recovering().images[segment.get() as usize].as_ref().map(|image| image.kind)
 }
 
-/// Nobody knows which blocks a header named that has rotted or cannot be read.
+/// Looks whether segments were opened of which the journal does not say so: what it said of them is lost then. `false` if
+/// there is nothing left to look at.
+fn read_first_blocks(state: &mut State) -> bool {
+    if state.recovering().first_blocks.is_none() {
+        let segments = state.cache.segments();
+        let all = (0..segments.count()).map(SegmentIndex::new);
+        let free = |segment: &SegmentIndex| segments.get(*segment).state == SegmentState::Free;
+        let wanted = match state.settings.rotted_log {
+            RottedLog::Refused => all.filter(free).take(FIRST_BLOCKS_MAX).collect(),
+            RottedLog::Accepted => all.collect(),
+        };
+        state.recovering().first_blocks = Some(wanted);
+    }
+    while state.recovering().reads_in_flight < DEPTH {
+        let Some(segment) = state.recovering().first_blocks.as_mut().and_then(Vec::pop) else { break };
+        state.recovering().reads_in_flight += 1;
+        let geometry = state.cache.geometry();
+        let start = geometry.byte_offset(geometry.first_location(segment));
+        let extent = ByteExtent { start, length: BLOCK_SIZE };
+        submit(state, RecoveryRead::First(segment), DeviceOperation::ReadMetadata { extent });
+    }
+    state.recovering().reads_in_flight > 0
+}
+
+/// The first block of a segment. An opening is on record before the first batch is written: where the record is lost and a
+/// log will do of which a part has rotted, all that stands there counts.
+fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
+    let (uuid, geometry) = (state.uuid, *state.cache.geometry());
+    let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
+    let recovery = state.recovering();
+    let Some(header) = BatchHeader::decode(bytes) else { return };
+    let known = recovery.generation(segment);
+    let is_ours = header.uuid == uuid && header.segment == segment && header.start == 0;
+    if is_ours && header.generation > known && !mutant!(LostOpeningsIgnored) {
+        recovery.unknown = Some(recovery.unknown.map_or(segment, |unknown| unknown.min(segment)));
+        if is_accepted {
+            note_opened(&mut recovery.images, segment, header.generation, &geometry);
+        }
+    }
+}
+
+/// Ends recovery if a part of the log is lost that said which blocks there are.
 fn refuse_rotted(state: &mut State) {
+    let geometry = *state.cache.geometry();
     let is_refused = state.settings.rotted_log == RottedLog::Refused;
-    let recovery = recovery(state);
+    let recovery = state.recovering();
     if let Some(segment) = recovery.hidden.filter(|_| is_refused) {
         let what = format!("a block of segment {} that may be a batch header", segment.get());
         recovery.failed = Some(Error::Unreadable { what });
     } else if let Some(segment) = recovery.find_rotted_header().filter(|_| is_refused) {
         let what = format!("a batch header in segment {}", segment.get());
+        recovery.failed = Some(Error::Rotted { what });
+    } else if let Some(number) = recovery.journal.find_lost(&recovery.span).filter(|_| is_refused) {
+        let what = format!("block {} of its journal", number % geometry.journal_blocks());
+        recovery.failed = Some(Error::Rotted { what });
+    } else if let Some(segment) = recovery.unknown.filter(|_| is_refused) {
+        let what = format!("its journal, which does not say that segment {} was opened,", segment.get());
+        recovery.failed = Some(Error::Rotted { what });
+    } else if !recovery.fits_ring(&geometry) && is_refused {
+        let what = "the newest checkpoint of its journal".to_string();
         recovery.failed = Some(Error::Rotted { what });
     }
 }
@@ -306,8 +364,8 @@ fn refuse_rotted(state: &mut State) {
 /// older copy must not take its place. What cannot be read stays the block as well, durable or not, as the cache device
 /// may do better later. All else was torn, and never was.
 fn take_damaged(state: &mut State) {
-    for DamagedEntry { segment, offset, entry, damage } in core::mem::take(&mut recovery(state).damaged) {
-        let recovery = recovery(state);
+    for DamagedEntry { segment, offset, entry, damage } in core::mem::take(&mut state.recovering().damaged) {
+        let recovery = state.recovering();
         let is_lost = match damage {
             Damage::Checksum => !recovery.was_durable(entry.sequence) || mutant!(RotTakenForTorn),
             Damage::Unreadable => mutant!(UnreadableTakenForTorn),
@@ -318,92 +376,33 @@ fn take_damaged(state: &mut State) {
         if let Some(summary) = recovery.unsealed.iter_mut().find(|summary| summary.segment == segment) {
             summary.entries[offset as usize] = Some(entry);
         }
-        if is_possible(state, entry.key) {
+        if load::is_possible(state, entry.key) {
             let location = state.cache.geometry().first_location(segment).plus(offset);
-            load_block(state, location, offset, &entry, segment);
+            load::load_block(state, location, offset, &entry, segment);
         }
-    }
-}
-
-/// Takes a segment's blocks into the books, where they are younger than what stands there.
-fn load(state: &mut State, summary: &Summary) {
-    let segment = summary.segment;
-    let first = state.cache.geometry().first_location(segment);
-    let found = state.cache.segment_mut(segment);
-    found.queue = summary.queue;
-    found.generation = summary.generation;
-    found.state = SegmentState::Open;
-    let mut newest = Sequence::new(0);
-    let mut offsets = 0..;
-    for entries in summary.entries.chunks(WARM_COUNT) {
-        state.cache.warm(entries.iter().flatten().map(|entry| entry.key));
-        for (entry, offset) in entries.iter().zip(&mut offsets) {
-            let Some(entry) = entry else { continue };
-            newest = newest.max(entry.sequence);
-            if is_possible(state, entry.key) {
-                load_block(state, first.plus(offset), offset, entry, segment);
-            }
-        }
-    }
-    state.cache.segment_mut(segment).last_sequence = newest;
-    let empty = summary.entries.iter().filter(|entry| entry.is_none()).count();
-    state.cache.set_headers(segment, u32::try_from(empty).expect("at most 1024 blocks"));
-    let recovery = recovery(state);
-    recovery.newest = recovery.newest.max(newest);
-    recovery.sealed.push((newest, segment));
-}
-
-/// Whether a volume may have such a block: bytes of a stranger could name any.
-fn is_possible(state: &State, key: BlockKey) -> bool {
-    let served = state.find_volume(key.volume());
-    usize::from(key.volume().get()) < VOLUME_COUNT_MAX
-        && served.is_none_or(|volume| key.block().byte_offset() < volume.size)
-}
-
-fn load_block(
-    state: &mut State,
-    location: Location,
-    offset: u32,
-    entry: &SummaryEntry,
-    segment: SegmentIndex,
-) {
-    let older = state.cache.find(entry.key);
-    let recovery = recovery(state);
-    let Some(image) = &recovery.images[segment.get() as usize] else { return };
-    if !image.is_live(offset) {
-        return;
-    }
-    let is_younger = |older: Location| recovery.sequences[older.get() as usize] > entry.sequence;
-    if older.is_some_and(is_younger) && !mutant!(LastReadCopyWins) {
-        return;
-    }
-    let is_dirty = entry.dirty && image.is_kept(offset) && !mutant!(RecoveredAsClean);
-    let slot_state = if is_dirty { SlotState::Dirty } else { SlotState::Clean };
-    recovery.sequences[location.get() as usize] = entry.sequence;
-    match older {
-        Some(_) => {
-            state.cache.insert(entry.key, location, entry.checksum, slot_state);
-        }
-        None => state.cache.insert_new(entry.key, location, entry.checksum, slot_state),
     }
 }
 
 /// Everything is read: the records have their say, and the engine can run.
 fn finish(state: &mut State) {
     let recovery = state.recovery.take().expect("recovery is under way");
-    for records in recovery.records.chunks(WARM_COUNT) {
+    for records in recovery.journal.records().chunks(load::WARM_COUNT) {
         state.cache.warm(records.iter().filter_map(|(_, record)| record.fact.key()));
-        records.iter().for_each(|(_, record)| apply(state, &recovery.sequences, record));
+        records.iter().for_each(|(_, record)| load::apply_record(state, &recovery.sequences, record));
     }
     // Whatever can be read has been: no number after the newest will ever be seen again but for what is written from now on.
-    state.order = Order::new(Sequence::new(recovery.newest.get() + 1));
+    let geometry = *state.cache.geometry();
+    let next = recovery.next_block();
+    let tail = if recovery.fits_ring(&geometry) { recovery.span.tail } else { next };
+    state.journal = Journal::new(state.uuid, geometry, next, tail);
+    state.order = Order::new(Sequence::new(recovery.newest.get() + 1), next);
     let mut sealed = recovery.sealed;
     sealed.sort_unstable();
     for (_, segment) in sealed {
         state.cache.seal(segment);
     }
     for (segment, image) in (0..).map(SegmentIndex::new).zip(&recovery.images) {
-        settle_segment(state, segment, image.as_ref());
+        load::settle_segment(state, segment, image.as_ref());
     }
     for summary in recovery.unsealed {
         seal(state, &summary);
@@ -420,53 +419,6 @@ fn finish(state: &mut State) {
         state.take_out_of_service();
     }
     state.agenda.push_back(Task::Reclaim);
-}
-
-fn apply(state: &mut State, sequences: &[Sequence], record: &Record) {
-    let is_older = |location: Location| {
-        sequences[location.get() as usize] < record.sequence || mutant!(RecordsIgnoreOrder)
-    };
-    match record.fact {
-        Fact::Gone(key) => {
-            if state.cache.find(key).is_some_and(is_older) {
-                state.cache.remove(key);
-            }
-        }
-        Fact::Clean(key) => {
-            if let Some(location) = state.cache.find(key).filter(|location| is_older(*location)) {
-                state.cache.set_state(location, SlotState::Clean);
-            }
-        }
-        Fact::Dropped(volume) => {
-            let all = (0..state.cache.slots().count()).map(Location::new);
-            let dropped: Vec<_> = all
-                .filter(|location| {
-                    state.cache.slots().state(*location) != SlotState::Dead && is_older(*location)
-                })
-                .map(|location| state.cache.slots().key(location))
-                .filter(|key| key.volume() == volume)
-                .collect();
-            for key in dropped {
-                state.cache.remove(key);
-            }
-        }
-        Fact::Opened(..) => {}
-    }
-}
-
-fn settle_segment(state: &mut State, segment: SegmentIndex, image: Option<&SegmentImage>) {
-    let Some(image) = image else { return };
-    let found = *state.cache.segments().get(segment);
-    let is_loaded = found.state == SegmentState::Sealed;
-    // No segment is opened so often: this number was made up, and would run over.
-    let is_worn_out = image.generation.get() > u32::MAX / 2;
-    if image.kind == SegmentKind::Retired || is_worn_out {
-        if is_loaded {
-            state.cache.unlink(segment, SegmentState::Retired);
-        }
-        state.cache.segment_mut(segment).state = SegmentState::Retired;
-    }
-    state.cache.segment_mut(segment).generation = image.generation;
 }
 
 /// Writes the summary that a dead process did not come to write.

@@ -4,6 +4,8 @@
 //! * I-4: a segment is opened again only when nothing refers to it, and when everything that superseded its blocks,
 //!   or says that they are *gone*, is durable.
 
+mod victim;
+
 use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
@@ -15,6 +17,7 @@ use crate::inflight::jobs::Emptying;
 use crate::inflight::purpose::Purpose;
 use crate::log::Entry;
 use crate::order::DurableWaiter;
+use crate::path::reclaim::victim::STARVED_MAX;
 use crate::policy::admission::Newcomer;
 use crate::policy::retention::{Judgement, Reason};
 use crate::pool::{page_memory, page_pieces};
@@ -24,7 +27,6 @@ use crate::state::{Claim, NewBlock, State};
 use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{Generation, Location, PageIndex, SegmentIndex};
-use crate::victim::STARVED_MAX;
 
 /// Segments that are kept ready at least: some for clients, beside those that are reclaim's own.
 const READY_MIN: usize = 4 + RESERVED_SEGMENTS;

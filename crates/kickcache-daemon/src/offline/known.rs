@@ -1,0 +1,64 @@
+//! The volumes that a cache device served before: by its superblock, and by what is noted elsewhere if it cannot be read.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::driver::device::identity_of;
+use crate::offline::metadata::superblock;
+use crate::offline::source::Source;
+use crate::serve::config::StatePlace;
+use crate::state::{OriginRecord, uuid_text};
+
+/// Volumes that were served with a cache device. One that was not is new there, and its path may be mistyped.
+pub struct KnownVolumes {
+    /// Names in the superblock.
+    names: BTreeSet<String>,
+    uuid: Option<String>,
+    /// Where the device is now, by all names that could be found.
+    paths: Vec<PathBuf>,
+    notes: Vec<OriginRecord>,
+}
+
+/// Whether a device may be touched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touch {
+    /// It answers.
+    Allowed,
+    /// It does not, and who touches it may wait forever.
+    Forbidden,
+}
+
+impl KnownVolumes {
+    /// Those of the cache device at a path.
+    pub fn of(path: &Path, touch: Touch, state: &StatePlace) -> KnownVolumes {
+        let found = match touch {
+            Touch::Allowed => Source::open(path).and_then(|source| superblock(&source)).ok(),
+            Touch::Forbidden => None,
+        };
+        let whole = std::path::absolute(path).ok();
+        let real = if touch == Touch::Allowed { std::fs::canonicalize(path).ok() } else { None };
+        let notes = state.store().and_then(|store| store.origins().ok());
+        KnownVolumes {
+            names: found.iter().flat_map(|found| &found.volumes).map(|record| record.name.clone()).collect(),
+            uuid: found.map(|found| uuid_text(found.uuid)),
+            paths: whole.into_iter().chain(real).collect(),
+            notes: notes.map(|notes| notes.records).unwrap_or_default(),
+        }
+    }
+
+    /// Whether a volume of this name is among them; `origin` is where its origin shall be.
+    pub fn knows(&self, name: &str, origin: &Path, touch: Touch) -> bool {
+        let identity = match touch {
+            Touch::Allowed => identity_of(origin).ok(),
+            Touch::Forbidden => None,
+        };
+        let is_meant = |note: &OriginRecord| {
+            let is_here =
+                self.uuid.as_ref() == Some(&note.cache_uuid) || self.paths.contains(&note.cache_path);
+            // A device that is missing may have been noted by another of its names.
+            let is_elsewhere = self.uuid.is_none() && identity.as_ref() == Some(&note.identity);
+            note.volume == name && !note.cache_uuid.is_empty() && (is_here || is_elsewhere)
+        };
+        self.names.contains(name) || self.notes.iter().any(is_meant)
+    }
+}

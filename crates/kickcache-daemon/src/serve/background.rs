@@ -1,0 +1,42 @@
+//! Work that may wait for a disk as long as that pleases, done by threads of its own: the loop takes what came of it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use crate::wakeup::Wakeup;
+
+/// Where results of one kind come back. Threads are not waited for when it is dropped: their disk may hang.
+pub(crate) struct Background<T> {
+    sender: Sender<T>,
+    results: Receiver<T>,
+    wakeup: Arc<Wakeup>,
+}
+
+impl<T: Send + 'static> Background<T> {
+    /// Rings `wakeup` for each result.
+    pub(crate) fn new(wakeup: Arc<Wakeup>) -> Background<T> {
+        let (sender, results) = mpsc::channel();
+        Background { sender, results, wakeup }
+    }
+
+    /// Begins work on a thread of its own.
+    ///
+    /// # Errors
+    /// If the system has no thread left; nothing was done then.
+    pub(crate) fn begin(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
+        let (sender, wakeup) = (self.sender.clone(), Arc::clone(&self.wakeup));
+        let work = move || {
+            // Nobody may be left to take it.
+            let _ = sender.send(work());
+            wakeup.ring();
+        };
+        thread::Builder::new().name("kickcache-wait".into()).spawn(work).map(drop)
+    }
+
+    /// The next result, if there is one.
+    pub(crate) fn poll(&self) -> Option<T> {
+        self.results.try_recv().ok()
+    }
+}

@@ -1,0 +1,85 @@
+//! A cache device that may hold blocks which an origin lacks, while another one is about to be used: what is said of it.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+
+use kickcache_engine::format::superblock::{SUPERBLOCK_SIZE, Superblock};
+
+use crate::serve::cache_device::copies_by;
+use crate::serve::config::StatePlace;
+use crate::shell_command::{Flag, ShellCommand};
+use crate::state::{OriginRecord, uuid_text};
+use crate::whole_path::whole_path;
+
+/// Why a cache device is not accepted for an origin, and what to do, as a sentence.
+///
+/// `chosen` is the cache device that is about to be used, `go_on` the flag that accepts the loss. A drain is named only if the
+/// missed device stands where it was.
+pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &StatePlace) -> String {
+    let (before, origin) = (record.cache_path.display(), &record.identity);
+    let noted =
+        format!("its cache device {before} may hold blocks that the origin {origin} lacks, and {chosen}");
+    match standing(record) {
+        Standing::There => {
+            let drain = ShellCommand::new("drain").word(&record.volume).word("--cache");
+            let drain = drain.path(&record.cache_path).state(place);
+            format!(
+                "{noted}; write back what it holds ({drain}), serve the volume with that one, or say {go_on} to go on without \
+                 what it holds"
+            )
+        }
+        Standing::Replaced => format!(
+            "{noted}; at {before} is another cache device than the one that is meant; if that one is elsewhere, serve the \
+             volume with it, or say {go_on} to go on without what it holds"
+        ),
+        Standing::Absent => format!(
+            "{noted}; that one cannot be read there: bring it back (is its file system mounted? was it moved?) and serve the \
+             volume with it, or say {go_on} to go on without what it holds"
+        ),
+    }
+}
+
+/// Whether a noted cache device stands where it was.
+enum Standing {
+    There,
+    /// Another one does.
+    Replaced,
+    /// None does that can be read.
+    Absent,
+}
+
+fn standing(record: &OriginRecord) -> Standing {
+    match uuid_at(&record.cache_path) {
+        Some(uuid) if uuid == record.cache_uuid => Standing::There,
+        Some(_) => Standing::Replaced,
+        None => Standing::Absent,
+    }
+}
+
+/// The uuid of the cache device at a path, if there is one that can be read.
+fn uuid_at(path: &Path) -> Option<String> {
+    let kind = path.metadata().ok()?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return None;
+    }
+    let file = File::open(path).ok()?;
+    let size = std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).ok()?;
+    let copy = |offset| {
+        let mut bytes = vec![0; SUPERBLOCK_SIZE];
+        file.read_exact_at(&mut bytes, offset).map(|()| bytes)
+    };
+    let copies = copies_by(copy).ok()?;
+    let found = Superblock::decode([&copies[0], &copies[1]], size).ok()?;
+    Some(uuid_text(found.uuid))
+}
+
+/// The flag of `kickcache serve` that uses a cache device in the place of another one.
+pub fn new_cache(device: &Path) -> Flag {
+    Flag::new("--new-cache", whole_path(device).as_os_str())
+}
+
+/// The flag of `kickcache serve` that loses what is dirty of a volume.
+pub fn lose_dirty(volume: &str) -> Flag {
+    Flag::new("--lose-dirty", volume.as_ref())
+}

@@ -1,0 +1,186 @@
+//! A command that a message tells somebody to type: a shell takes its words as they are meant, and it finds the same notes
+//! and the same daemon. No message has a command from elsewhere (a test, `typed`, looks for them).
+
+use std::ffi::OsStr;
+use std::fmt::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::plan::default_control;
+use crate::serve::config::StatePlace;
+use crate::state::usual_directory;
+use crate::whole_path::whole_path;
+
+/// One call of kickcache, as [`fmt::Display`] shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShellCommand(String);
+
+impl ShellCommand {
+    /// `kickcache NAME`, to which words are added.
+    pub fn new(name: &'static str) -> ShellCommand {
+        ShellCommand(format!("kickcache {name}"))
+    }
+
+    /// Writes back what a cache device that nobody serves holds of a volume, although the origin may have newer data.
+    pub fn drain_older(volume: &str, cache: &Path, state: &StatePlace) -> ShellCommand {
+        let drain = ShellCommand::new("drain").word(volume).word("--cache").path(cache);
+        drain.word("--accept-older").state(state)
+    }
+
+    /// Adds a flag, a name or a number.
+    #[must_use]
+    pub fn word(mut self, word: &str) -> ShellCommand {
+        self.0.push(' ');
+        self.0.push_str(&quoted(OsStr::new(word)));
+        self
+    }
+
+    /// Adds a path, from the root: whoever types may be in another folder.
+    #[must_use]
+    pub fn path(mut self, path: &Path) -> ShellCommand {
+        self.0.push(' ');
+        self.0.push_str(&quoted(whole_path(path).as_os_str()));
+        self
+    }
+
+    /// Adds ` --state DIRECTORY`, unless the command finds the directory by itself in a shell where nobody named one.
+    #[must_use]
+    pub fn state(self, place: &StatePlace) -> ShellCommand {
+        match place {
+            StatePlace::Directory(directory) if usual_directory().as_ref() != Some(directory) => {
+                self.word("--state").path(directory)
+            }
+            StatePlace::Directory(_) | StatePlace::NotKept | StatePlace::Missing => self,
+        }
+    }
+
+    /// Adds ` --control PATH`, unless the command looks at this control socket by itself.
+    #[must_use]
+    pub fn control(self, path: &Path) -> ShellCommand {
+        if path == default_control() { self } else { self.word("--control").path(path) }
+    }
+}
+
+impl fmt::Display for ShellCommand {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+/// A flag with its value, which a message tells somebody to add to a command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Flag(String);
+
+impl Flag {
+    /// `NAME` alone.
+    pub fn bare(name: &'static str) -> Flag {
+        Flag(name.into())
+    }
+
+    /// `NAME=VALUE`, the value as a shell reads it back.
+    pub fn new(name: &'static str, value: &OsStr) -> Flag {
+        Flag(format!("{name}={}", quoted(value)))
+    }
+}
+
+impl fmt::Display for Flag {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+/// The commands for one daemon and its notes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DaemonCommands {
+    /// Its state directory.
+    pub state: StatePlace,
+    /// Its control socket; `None` where commands find it by themselves.
+    pub control: Option<PathBuf>,
+}
+
+impl DaemonCommands {
+    /// Writes a volume back and waits for that.
+    pub fn drain(&self, volume: &str) -> ShellCommand {
+        let drain = ShellCommand::new("drain").word(volume).word("--wait");
+        match &self.control {
+            Some(control) => drain.control(control),
+            None => drain,
+        }
+    }
+
+    /// Formats a cache device.
+    pub fn format(&self, cache: &Path) -> ShellCommand {
+        ShellCommand::new("format").path(cache).state(&self.state)
+    }
+
+    /// Removes a volume from a cache device.
+    pub fn detach(&self, cache: &Path, volume: &str) -> ShellCommand {
+        ShellCommand::new("detach").path(cache).word(volume).state(&self.state)
+    }
+}
+
+/// A word as a POSIX shell reads it back; one with bytes that cannot be shown needs a shell that knows `$'...'`.
+fn quoted(word: &OsStr) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
+    match word.to_str() {
+        Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.into(),
+        Some(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', "'\\''")),
+        Some(_) | None => {
+            let mut escaped = String::from("$'");
+            for byte in word.as_bytes() {
+                match char::from(*byte) {
+                    c if c.is_ascii() && is_plain(c) => escaped.push(c),
+                    _ => _ = write!(escaped, "\\{byte:03o}"),
+                }
+            }
+            escaped + "'"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_every_word_back() {
+        let words: [&[u8]; 9] = [
+            b"plain-1.img",
+            b"",
+            b"a b",
+            b"it's",
+            b"a\"b`c$d\\e",
+            b"(x);&|<>*?[~#!",
+            "größe 1".as_bytes(),
+            b"line\nbreak'\t",
+            b"\xff\xfe $x",
+        ];
+        for word in words {
+            let script = format!("printf %s {}", quoted(OsStr::from_bytes(word)));
+            let output = std::process::Command::new("bash").arg("-c").arg(&script).output().unwrap();
+            assert_eq!(output.stdout, word, "{script}");
+            assert!(!script.contains('\n'), "{script:?}");
+        }
+        assert_eq!(quoted(OsStr::new("/dev/disk/by-id/nvme-a_1:2")), "/dev/disk/by-id/nvme-a_1:2");
+    }
+
+    #[test]
+    fn what_the_command_finds_by_itself_is_left_out() {
+        let usual = StatePlace::Directory(usual_directory().unwrap());
+        let other = StatePlace::Directory("/srv/my notes".into());
+        let format = || ShellCommand::new("format").path(Path::new("/dev/sdb"));
+        assert_eq!(format().state(&usual).to_string(), "kickcache format /dev/sdb");
+        assert_eq!(format().state(&StatePlace::NotKept).to_string(), "kickcache format /dev/sdb");
+        assert_eq!(format().state(&other).to_string(), "kickcache format /dev/sdb --state '/srv/my notes'");
+        let stop = || ShellCommand::new("stop");
+        assert_eq!(stop().control(&default_control()).to_string(), "kickcache stop");
+        assert_eq!(stop().control(Path::new("/a/b")).to_string(), "kickcache stop --control /a/b");
+    }
+
+    #[test]
+    fn a_path_is_told_from_the_root() {
+        let here = std::env::current_dir().unwrap().join("-x");
+        let said = ShellCommand::new("check").path(Path::new("-x")).to_string();
+        assert_eq!(said, format!("kickcache check {}", quoted(here.as_os_str())));
+    }
+}

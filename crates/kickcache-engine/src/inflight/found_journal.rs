@@ -1,0 +1,299 @@
+//! What recovery found of the journal.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::format::durable_blocks::DurableBlocks;
+use crate::format::geometry::Geometry;
+use crate::format::journal::{
+    Chunk, Fact, JournalBody, Record, SegmentImage, SegmentKind, chunk_count, segments_per_chunk,
+};
+use crate::queue::Queue;
+use crate::units::{Generation, SegmentIndex, Sequence};
+
+/// What the journal holds that is needed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct JournalSpan {
+    /// Number of the oldest block that is needed.
+    pub(crate) tail: u64,
+    /// Number of the next block.
+    pub(crate) next: u64,
+    /// A block of the ring that cannot be read and may hold more that is needed.
+    pub(crate) hidden: Option<u64>,
+    /// Numbers of blocks that are not there, between those that are needed.
+    missing: Vec<Range<u64>>,
+}
+
+/// A part of a checkpoint.
+#[derive(Debug)]
+struct FoundChunk {
+    /// Number of its block.
+    block: u64,
+    /// Number of the block at which its checkpoint began.
+    begun: Option<u64>,
+    segments: Vec<SegmentImage>,
+}
+
+/// What recovery found of the journal.
+#[derive(Debug, Default)]
+pub(crate) struct FoundJournal {
+    /// Chunks of checkpoints, by start and number.
+    chunks: BTreeMap<(Sequence, u32), FoundChunk>,
+    /// All records, each with the number of its block.
+    records: Vec<(u64, Record)>,
+    /// Numbers of all blocks.
+    blocks: Vec<u64>,
+    /// Blocks of the ring that the cache device cannot read, counted from its first.
+    pub(crate) unreadable: BTreeSet<u64>,
+    /// Blocks that were durable, as far as anything found tells: of each first number the largest end.
+    durable: BTreeMap<u64, u64>,
+}
+
+impl FoundJournal {
+    /// Takes a block; gives the newest sequence number in it.
+    pub(crate) fn take(&mut self, number: u64, body: JournalBody) -> Sequence {
+        self.blocks.push(number);
+        match body {
+            JournalBody::Records(records) => {
+                let newest = records.iter().map(|record| record.sequence).max();
+                self.records.extend(records.into_iter().map(|record| (number, record)));
+                newest.unwrap_or(Sequence::new(0))
+            }
+            JournalBody::Chunk(Chunk { start, number: part, begun, segments, .. }) => {
+                self.chunks.insert((start, part), FoundChunk { block: number, begun, segments });
+                start
+            }
+        }
+    }
+
+    /// Notes which blocks were durable.
+    pub(crate) fn note_durable(&mut self, blocks: DurableBlocks) {
+        if !blocks.is_empty() {
+            let end = self.durable.entry(blocks.first).or_insert(blocks.end);
+            *end = blocks.end.max(*end);
+        }
+    }
+
+    /// All records, each with the number of its block.
+    pub(crate) fn records(&self) -> &[(u64, Record)] {
+        &self.records
+    }
+
+    /// The segments as the newest whole checkpoint tells them, and the records; and which blocks of the journal are needed.
+    pub(crate) fn digest(&mut self, geometry: &Geometry) -> (Vec<Option<SegmentImage>>, JournalSpan) {
+        let start = self.newest_whole(geometry);
+        let mut images = vec![None; geometry.segment_count as usize];
+        let mut tail: Option<u64> = None;
+        let mut begun = None;
+        // Parts of a checkpoint that was not finished are not in the way: crashes in a row would fill the ring with them.
+        let mut newest = self.records.iter().map(|(block, _)| *block).max();
+        let chunks = start.map(|start| self.chunks.range(chunks_of(start)));
+        for ((_, part), chunk) in chunks.into_iter().flatten() {
+            tail = Some(tail.map_or(chunk.block, |tail| tail.min(chunk.block)));
+            newest = newest.max(Some(chunk.block));
+            begun = begun.or(chunk.begun);
+            let first = (part * segments_per_chunk(geometry)) as usize;
+            for (offset, image) in chunk.segments.iter().enumerate() {
+                images[first + offset] = Some(image.clone());
+            }
+        }
+        for (block, record) in &self.records {
+            if start.is_none_or(|start| record.sequence >= start) {
+                tail = Some(tail.map_or(*block, |tail| tail.min(*block)));
+            }
+            if let Fact::Opened(segment, generation) = record.fact {
+                note_opened(&mut images, segment, generation, geometry);
+            }
+        }
+        let next = newest.map_or(0, |newest| newest + 1);
+        let tail = begun.unwrap_or_else(|| tail.unwrap_or(next));
+        self.blocks.sort_unstable();
+        let hidden = self.find_hidden(tail, begun, geometry.journal_blocks());
+        let needed = begun
+            .unwrap_or_else(|| self.behind_last_before(tail))
+            .max(next.saturating_sub(geometry.journal_blocks()));
+        let missing = self.missing_in(needed..next);
+        self.chunks.clear();
+        (images, JournalSpan { tail, next, hidden, missing })
+    }
+
+    /// The newest checkpoint of which every chunk was found.
+    fn newest_whole(&self, geometry: &Geometry) -> Option<Sequence> {
+        let mut starts: Vec<Sequence> = self.chunks.keys().map(|(start, _)| *start).collect();
+        starts.dedup();
+        let is_whole =
+            |start: &Sequence| self.chunks.range(chunks_of(*start)).count() == chunk_count(geometry) as usize;
+        starts.into_iter().rev().find(is_whole)
+    }
+
+    /// The number behind the last block found that is older than block `tail`.
+    fn behind_last_before(&self, tail: u64) -> u64 {
+        let older = self.blocks.partition_point(|number| *number < tail);
+        older.checked_sub(1).and_then(|last| self.blocks.get(last)).map_or(0, |last| last + 1)
+    }
+
+    /// A block of the ring that the cache device cannot read and that may hold what recovery needs, which is known to
+    /// begin at the block numbered `tail`. Unlike one that was torn it may have been whole, and durable.
+    ///
+    /// Records and checkpoints are written in the order of their numbers, and nothing builds on a record before those
+    /// in front of it are durable. So what stands in front of a block that is older than `tail` is not needed, and what
+    /// is behind the newest one is durable only if everything in between is.
+    fn find_hidden(&self, tail: u64, begun: Option<u64>, ring_blocks: u64) -> Option<u64> {
+        if self.unreadable.is_empty() || mutant!(UnreadableRecordsIgnored) {
+            return None;
+        }
+        let is_unreadable = |number: &u64| self.unreadable.contains(&(number % ring_blocks));
+        let next = self.blocks.last().map_or(0, |newest| newest + 1);
+        let end =
+            (next..next + ring_blocks).find(|number| !is_unreadable(number)).unwrap_or(next + ring_blocks);
+        let before = begun.unwrap_or_else(|| self.behind_last_before(tail.min(next)));
+        let begin = before.max(end.saturating_sub(ring_blocks));
+        (begin..end).find(is_unreadable).map(|number| number % ring_blocks)
+    }
+
+    /// The numbers of a range that were not found.
+    fn missing_in(&self, needed: Range<u64>) -> Vec<Range<u64>> {
+        let mut missing = Vec::new();
+        let mut next = needed.start;
+        let from = self.blocks.partition_point(|number| *number < needed.start);
+        let found = self.blocks.iter().skip(from).copied().take_while(|number| *number < needed.end);
+        for number in found.chain([needed.end]) {
+            if next < number {
+                missing.push(next..number);
+            }
+            next = number + 1;
+        }
+        missing
+    }
+
+    /// Number of a block that is needed, was durable, and is not there: it is no torn write.
+    pub(crate) fn find_lost(&self, span: &JournalSpan) -> Option<u64> {
+        if mutant!(LostRecordsIgnored) {
+            return None;
+        }
+        let is_durable = |number: u64| {
+            self.durable
+                .range(..=number)
+                .any(|(first, end)| DurableBlocks { first: *first, end: *end }.contains(number))
+        };
+        let between =
+            span.missing.iter().find_map(|missing| missing.clone().find(|number| is_durable(*number)));
+        between.or_else(|| (self.durable_end() > span.next).then_some(span.next))
+    }
+
+    /// The number behind the last block that was durable.
+    pub(crate) fn durable_end(&self) -> u64 {
+        self.durable.values().copied().max().unwrap_or(0)
+    }
+}
+
+fn chunks_of(start: Sequence) -> Range<(Sequence, u32)> {
+    (start, 0)..(start.next(), 0)
+}
+
+/// A segment was opened: whatever stands in it may live.
+pub(crate) fn note_opened(
+    images: &mut [Option<SegmentImage>],
+    segment: SegmentIndex,
+    generation: Generation,
+    geometry: &Geometry,
+) {
+    let Some(image) = images.get_mut(segment.get() as usize) else { return };
+    if image.as_ref().is_some_and(|image| image.generation >= generation) {
+        return;
+    }
+    let all = vec![0xff; geometry.blocks_per_segment().div_ceil(8) as usize];
+    let queue = Queue::Probation;
+    *image = Some(SegmentImage { generation, kind: SegmentKind::InUse, queue, live: all.clone(), kept: all });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{BlockIndex, BlockKey, VolumeId};
+
+    fn geometry() -> Geometry {
+        Geometry::for_device(8 << 20).unwrap()
+    }
+
+    fn gone(sequence: u64) -> JournalBody {
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(sequence));
+        JournalBody::Records(vec![Record { sequence: Sequence::new(sequence), fact: Fact::Gone(key) }])
+    }
+
+    /// The chunks of a checkpoint that began at a block, as blocks from that one on.
+    fn checkpoint(start: u64, begun: u64) -> Vec<(u64, JournalBody)> {
+        let (geometry, free) = (geometry(), SegmentKind::Free);
+        let bytes = geometry.blocks_per_segment().div_ceil(8) as usize;
+        let image = SegmentImage {
+            generation: Generation::new(1),
+            kind: free,
+            queue: Queue::Probation,
+            live: vec![0; bytes],
+            kept: vec![0; bytes],
+        };
+        let count = chunk_count(&geometry);
+        let each = segments_per_chunk(&geometry);
+        let chunk = |number: u32| {
+            let segments = each.min(geometry.segment_count - number * each) as usize;
+            let segments = vec![image.clone(); segments];
+            let start = Sequence::new(start);
+            JournalBody::Chunk(Chunk { start, number, count, begun: Some(begun), segments })
+        };
+        (begun..).zip((0..count).map(chunk)).collect()
+    }
+
+    fn found(blocks: impl IntoIterator<Item = (u64, JournalBody)>) -> FoundJournal {
+        let mut journal = FoundJournal::default();
+        blocks.into_iter().for_each(|(number, body)| {
+            journal.take(number, body);
+        });
+        journal
+    }
+
+    fn lost(journal: &mut FoundJournal, durable: Range<u64>) -> Option<u64> {
+        journal.note_durable(DurableBlocks { first: durable.start, end: durable.end });
+        let (_, span) = journal.digest(&geometry());
+        journal.find_lost(&span)
+    }
+
+    #[test]
+    fn a_hole_is_lost_if_it_was_durable_and_else_a_torn_write() {
+        let blocks = || [0, 1, 3, 4].map(|number| (number, gone(10 + number)));
+        assert_eq!(lost(&mut found(blocks()), 0..2), None);
+        assert_eq!(lost(&mut found(blocks()), 0..3), Some(2));
+        // The next daemon began behind the hole that a power cut tore.
+        assert_eq!(lost(&mut found(blocks()), 3..5), None);
+    }
+
+    #[test]
+    fn what_was_durable_behind_the_newest_block_is_lost() {
+        let blocks = || [0, 1].map(|number| (number, gone(10 + number)));
+        assert_eq!(lost(&mut found(blocks()), 0..2), None);
+        assert_eq!(lost(&mut found(blocks()), 0..3), Some(2));
+        assert_eq!(lost(&mut found([]), 0..1), Some(0));
+    }
+
+    #[test]
+    fn nothing_in_front_of_the_newest_whole_checkpoint_is_missed() {
+        let count = u64::from(chunk_count(&geometry()));
+        let blocks = || checkpoint(20, 5).into_iter().chain([(5 + count, gone(21))]);
+        let mut journal = found(blocks());
+        assert_eq!(lost(&mut journal, 0..5 + count + 1), None);
+        let (_, span) = found(blocks()).digest(&geometry());
+        assert_eq!((span.tail, span.next), (5, 5 + count + 1));
+        // Without a part of it, all from the start is needed.
+        let journal = blocks().filter(|(number, _)| *number != 5);
+        assert_eq!(lost(&mut found(journal), 0..5 + count + 1), Some(0));
+    }
+
+    #[test]
+    fn the_next_block_is_behind_records_and_whole_checkpoints_alone() {
+        let count = u64::from(chunk_count(&geometry()));
+        let unfinished = checkpoint(30, 9).into_iter().take(usize::try_from(count - 1).unwrap());
+        let (_, span) = found(unfinished.chain([(8, gone(29))])).digest(&geometry());
+        assert_eq!(span.next, 9);
+    }
+}

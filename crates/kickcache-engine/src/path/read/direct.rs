@@ -1,0 +1,49 @@
+//! Reads from the origin straight into the request's memory.
+
+use crate::device::{Checksums, Device, DeviceOperation, Piece, Pieces};
+use crate::ids::{RequestSlot, Ticket};
+use crate::inflight::origin::Access;
+use crate::inflight::purpose::Purpose;
+use crate::path::read::lookup;
+use crate::request::ReadFrom;
+use crate::state::State;
+use crate::units::{BLOCK_SIZE, ByteExtent};
+
+/// Reads from the origin straight into the request's memory.
+pub(super) fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
+    read_into_request(state, slot, part, |ticket| Purpose::Direct { request: slot, part: (ticket, part) });
+}
+
+/// Reads from the origin what the cache has too.
+#[inline(never)]
+pub(super) fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
+    let volume = state.requests.get(slot).volume;
+    state.volume_mut(volume).counters.offloaded_blocks += extent.length / BLOCK_SIZE;
+    read_into_request(state, slot, extent, |ticket| Purpose::Shared {
+        request: slot,
+        part: (ticket, extent),
+    });
+}
+
+/// Reads from the origin into the request's memory, in its turn.
+fn read_into_request(
+    state: &mut State,
+    slot: RequestSlot,
+    extent: ByteExtent,
+    purpose: impl FnOnce(Ticket) -> Purpose,
+) {
+    state.hold(slot);
+    state.requests.get_mut(slot).read_from = ReadFrom::Origin;
+    let volume = state.requests.get(slot).volume;
+    state.begin_metered_read(volume, extent);
+    let memory = lookup::payload(state, slot, extent.start);
+    let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
+    let ticket = state.enqueue(volume, extent, Access::Read);
+    let operation = DeviceOperation::Read {
+        device: Device::Origin(volume),
+        offset: extent.start,
+        pieces: Pieces::One(Piece { memory, length }),
+        checksums: Checksums::Skip,
+    };
+    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose(ticket));
+}

@@ -1,0 +1,157 @@
+//! What comes back for a read, and a block that did not come back as it was written.
+
+use crate::cache::slots::SlotState;
+use crate::device::{Data, DeviceError};
+use crate::ids::{RequestSlot, Ticket};
+use crate::inflight::requests::block_extent;
+use crate::path::read::{hit, miss, serve};
+use crate::pool::page_memory;
+use crate::request::Errno;
+use crate::state::State;
+use crate::units::{BlockKey, ByteExtent, Checksum, Location, PageIndex};
+
+/// A run of hits came from the cache device.
+pub(crate) fn on_hit(
+    state: &mut State,
+    slot: RequestSlot,
+    run: (BlockKey, Location, u32),
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let (first, location, count) = run;
+    if result.is_err() {
+        state.counters.errors += 1;
+    }
+    for offset in 0..count {
+        let place = location.plus(offset);
+        let key = BlockKey::new(first.volume(), first.block().plus(u64::from(offset)));
+        let read = result.ok().and_then(|data| data.checksums.get(offset as usize).copied());
+        if read == Some(state.cache.slots().checksum(place)) || (mutant!(ChecksumIgnored) && read.is_some()) {
+            continue;
+        }
+        let is_dirty = state.cache.slots().state(place) == SlotState::Dirty;
+        if read.is_none() && count > 1 && is_dirty && state.cache.is_current(key, place) {
+            // One block of many that cannot be read is no error of the others.
+            hit::submit_run(state, slot, key, place, 1);
+        } else {
+            heal(state, slot, (key, place), block_extent(key.block()), fault_of(read));
+        }
+    }
+    state.leave_segment(location);
+    state.release(slot);
+}
+
+/// A block of which a part is wanted came from the cache device.
+pub(crate) fn on_hit_part(
+    state: &mut State,
+    slot: RequestSlot,
+    block: (BlockKey, Location, PageIndex, ByteExtent),
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let (key, location, page, part) = block;
+    if result.is_err() {
+        state.counters.errors += 1;
+    }
+    let read = result.ok().and_then(|data| data.checksums.first().copied());
+    if read == Some(state.cache.slots().checksum(location)) {
+        hit::copy_block(state, slot, page_memory(page), part);
+        state.pool.release(page);
+    } else {
+        state.pool.release(page);
+        heal(state, slot, (key, location), part, fault_of(read));
+    }
+    state.leave_segment(location);
+    state.release(slot);
+}
+
+/// What is wrong with a block that was read from the cache device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CacheFault {
+    /// The device answered with an error.
+    Unreadable,
+    /// It gave other bytes than those that were written.
+    OtherBytes,
+}
+
+/// Of a read that gave a wrong checksum, or none.
+fn fault_of(read: Option<Checksum>) -> CacheFault {
+    if read.is_some() { CacheFault::OtherBytes } else { CacheFault::Unreadable }
+}
+
+/// A block could not be read from the cache device, or not as it was written (I-8). A device that answers with an error
+/// may do better the next time; other bytes than those that were written will not become the right ones.
+#[cold]
+fn heal(
+    state: &mut State,
+    slot: RequestSlot,
+    block: (BlockKey, Location),
+    part: ByteExtent,
+    fault: CacheFault,
+) {
+    let (key, location) = block;
+    if !state.cache.is_current(key, location) {
+        serve::serve(state, slot, part);
+        return;
+    }
+    match state.cache.slots().state(location) {
+        SlotState::Dirty if !mutant!(DamagedDirtyFromOrigin) => {
+            match fault {
+                CacheFault::OtherBytes => state.mark_damaged(key, location),
+                CacheFault::Unreadable => {
+                    state.on_unreadable(state.cache.copy_at(key, location));
+                }
+            }
+            state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        }
+        SlotState::Unflushed | SlotState::Dirty => {
+            // The origin has it, but only its flush makes that certain: the entry stays until then.
+            state.volume_mut(key.volume()).counters.healed_blocks += 1;
+            miss::read_origin(state, slot, part, miss::Keep::Nothing);
+        }
+        SlotState::Clean | SlotState::Dead => {
+            state.volume_mut(key.volume()).counters.healed_blocks += 1;
+            state.forget(key);
+            serve::serve(state, slot, part);
+        }
+    }
+}
+
+/// A read ended that the cache could have served; after an error it does.
+pub(crate) fn on_shared(
+    state: &mut State,
+    slot: RequestSlot,
+    (ticket, extent): (Ticket, ByteExtent),
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let (now, volume) = (state.now, state.requests.get(slot).volume);
+    state.release_ticket(volume, ticket);
+    state.end_metered_read(volume, extent);
+    if result.is_err() {
+        let found = state.volume_mut(volume);
+        found.counters.origin_errors += 1;
+        found.offload.origin.on_error(now);
+        serve::serve(state, slot, extent);
+    }
+    state.release(slot);
+}
+
+/// A read past the cache ended.
+pub(crate) fn on_direct(
+    state: &mut State,
+    slot: RequestSlot,
+    (ticket, extent): (Ticket, ByteExtent),
+    result: Result<Data<'_>, DeviceError>,
+) {
+    let volume = state.requests.get(slot).volume;
+    state.release_ticket(volume, ticket);
+    state.end_metered_read(volume, extent);
+    if result.is_err() {
+        state.volume_mut(volume).counters.origin_errors += 1;
+    }
+    state.release_with(slot, result.map(|_| ()).map_err(|_| Errno::Io));
+}
+
+/// A fill that was widened failed: each waiter reads just its own part, instead of waiting for the fill.
+pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
+    miss::read_origin(state, slot, part, miss::Keep::Nothing);
+    state.release(slot);
+}

@@ -1,0 +1,136 @@
+//! Blocks of a read that are cached.
+
+use crate::cache::slots::SlotState;
+use crate::device::{Checksums, Device, DeviceOperation, Memory, Piece, Pieces};
+use crate::ids::RequestSlot;
+use crate::inflight::purpose::Purpose;
+use crate::inflight::requests::{block_extent, intersection};
+use crate::path::read::{direct, lookup};
+use crate::pool::page_memory;
+use crate::request::{Errno, Operation};
+use crate::state::State;
+use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
+
+/// Serves the blocks that stand together from `location` on; gives where the rest of the request begins.
+pub(super) fn serve_hit(
+    state: &mut State,
+    slot: RequestSlot,
+    key: BlockKey,
+    location: Location,
+    rest: ByteExtent,
+) -> u64 {
+    let part = intersection(rest, block_extent(key.block()));
+    if matches!(state.requests.get(slot).operation, Operation::Promote) {
+        return part.end();
+    }
+    if state.cache.slots().is_damaged(location) {
+        state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        return part.end();
+    }
+    touch(state, key.volume(), location);
+    if let Some(memory) = state.pending_memory(location) {
+        copy_block(state, slot, memory, part);
+        return part.end();
+    }
+    if part.length < BLOCK_SIZE {
+        submit_part(state, slot, key, location, part);
+        return part.end();
+    }
+    let count = run_length(state, key, location, rest);
+    for offset in 1..count {
+        touch(state, key.volume(), location.plus(offset));
+    }
+    let run = ByteExtent { start: part.start, length: u64::from(count) * BLOCK_SIZE };
+    if is_shared(state, key, location, run) {
+        direct::read_shared(state, slot, run);
+    } else {
+        submit_run(state, slot, key, location, count);
+    }
+    run.end()
+}
+
+/// Whether the origin is to serve blocks that stand together from `location` on: only what it has, flushed.
+fn is_shared(state: &State, key: BlockKey, location: Location, run: ByteExtent) -> bool {
+    let volume = state.volume(key.volume());
+    if !state.is_offloaded(key.volume(), run.length) || run.end() > volume.size {
+        return false;
+    }
+    let count = u32::try_from(run.length / BLOCK_SIZE).expect("at most 256 blocks");
+    (0..count).all(|offset| state.cache.slots().state(location.plus(offset)) == SlotState::Clean)
+}
+
+fn touch(state: &mut State, volume: VolumeId, location: Location) {
+    let touch = state.cache.touch(location);
+    if touch.is_candidate {
+        state.reclaim.shift.on_old_hit(volume);
+    }
+    let volume = state.volume_mut(volume);
+    volume.counters.hit_blocks += 1;
+    if touch.is_first_of_prefetched {
+        volume.counters.prefetch_hit_blocks += 1;
+        volume.window.on_useful();
+    }
+}
+
+/// Copies a part of a block that stands in memory.
+pub(super) fn copy_block(state: &mut State, slot: RequestSlot, block: Memory, part: ByteExtent) {
+    let skip = u32::try_from(part.start % BLOCK_SIZE).expect("below 4096");
+    let from = match block {
+        Memory::Request { id, offset } => Memory::Request { id, offset: offset + skip },
+        Memory::Pool { page, offset } => Memory::Pool { page, offset: offset + skip },
+    };
+    let to = lookup::payload(state, slot, part.start);
+    let length = u32::try_from(part.length).expect("at most a block");
+    state.submit_memory(DeviceOperation::Copy { from, to, length, checksums: Checksums::Skip });
+}
+
+/// How many whole blocks of the request stand one behind the other on the device.
+fn run_length(state: &State, key: BlockKey, location: Location, rest: ByteExtent) -> u32 {
+    let whole = u32::try_from(rest.length / BLOCK_SIZE).expect("requests have at most 32 MiB");
+    let segment = state.cache.segment_of(location);
+    let stands = |offset: u32| {
+        let next = BlockKey::new(key.volume(), key.block().plus(u64::from(offset)));
+        let place = location.plus(offset);
+        state.cache.segment_of(place) == segment
+            && lookup::find(state, next) == Some(place)
+            && !state.cache.slots().is_damaged(place)
+            && state.pending_memory(place).is_none()
+    };
+    (1..whole.min(lookup::RUN_MAX))
+        .find(|offset| !stands(*offset))
+        .unwrap_or_else(|| whole.clamp(1, lookup::RUN_MAX))
+}
+
+pub(super) fn submit_run(
+    state: &mut State,
+    slot: RequestSlot,
+    first: BlockKey,
+    location: Location,
+    count: u32,
+) {
+    state.hold(slot);
+    state.enter_segment(location);
+    let memory = lookup::payload(state, slot, first.block().byte_offset());
+    let offset = state.cache.geometry().byte_offset(location);
+    let begun = state.begin_metered_hit(first.volume(), count);
+    let purpose = Purpose::Hit { request: slot, first, location, count, begun };
+    state.submit_hit(purpose, offset, Piece { memory, length: count * BLOCK_LENGTH });
+}
+
+/// Reads a whole block of which the request wants a part.
+#[inline(never)]
+fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, part: ByteExtent) {
+    let Some(page) = state.pool.take_one() else {
+        state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        return;
+    };
+    state.hold(slot);
+    state.enter_segment(location);
+    let operation = DeviceOperation::Read {
+        device: Device::Cache,
+        offset: state.cache.geometry().byte_offset(location),
+        pieces: Pieces::One(Piece { memory: page_memory(page), length: BLOCK_LENGTH }),
+        checksums: Checksums::Compute,
+    };
+    state.submit(Purpose::HitPart { request: slot, key, location, page, extent: part }, operation);
+}

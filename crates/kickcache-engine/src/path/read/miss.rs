@@ -1,0 +1,187 @@
+//! Blocks of a read that are not cached: they are waited for, promoted by a fill, or read past the cache.
+
+use crate::config::{FILL_WINDOW_MAX, Mode};
+use crate::ids::RequestSlot;
+use crate::inflight::fills::{BlockSet, FillWaiter};
+use crate::inflight::requests::{Stage, blocks_of, intersection};
+use crate::path::fill;
+use crate::path::read::lookup::RUN_MAX;
+use crate::path::read::{direct, lookup};
+use crate::policy::admission::Choice;
+use crate::policy::retention::Noted;
+use crate::policy::window::Missed;
+use crate::pool::Share;
+use crate::queue::Queue;
+use crate::request::{Errno, Operation, ReadFrom};
+use crate::state::State;
+use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
+
+const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
+/// Fill windows between a block and one that is cached, if at all, for a reason of its own.
+const FAR: u64 = 16;
+const _: () = assert!(RUN_MAX as u64 == FILL_BLOCKS_MAX);
+
+/// Whether what a miss reads is promoted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Keep {
+    Nothing,
+    /// With these blocks of the extent for main's head.
+    Promote {
+        main: BlockSet,
+    },
+}
+
+/// Serves the blocks from the start of `rest` that are not cached; gives where the rest of the request begins.
+#[inline(never)]
+pub(super) fn serve_miss(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteExtent) -> u64 {
+    let first = BlockIndex::containing(rest.start);
+    if !state.fills.is_empty()
+        && let Some(end) = join_fill(state, slot, volume, rest)
+    {
+        return end;
+    }
+    let is_open = |state: &State, block: BlockIndex| {
+        lookup::find(state, BlockKey::new(volume, block)).is_none()
+            && (state.fills.is_empty() || !state.fills.covers(volume, block))
+    };
+    let blocks = blocks_of(rest).take(RUN_MAX as usize).skip(1);
+    let end = blocks.into_iter().find(|block| !is_open(state, *block));
+    let limit = end.unwrap_or_else(|| first.plus(FILL_BLOCKS_MAX)).byte_offset();
+    let part = ByteExtent { start: rest.start, length: limit.min(rest.end()) - rest.start };
+    let count = blocks_of(part).len() as u64;
+    let counters = &mut state.volume_mut(volume).counters;
+    counters.miss_blocks += count;
+    let is_promote = matches!(state.requests.get(slot).operation, Operation::Promote);
+    let wish = if is_promote { Wish::Promote } else { Wish::Read };
+    let keep = choose(state, volume, part, wish);
+    if keep == Keep::Nothing {
+        state.volume_mut(volume).counters.bypass_blocks += count;
+    }
+    if keep == Keep::Nothing && is_promote {
+        return part.end();
+    }
+    read_origin(state, slot, part, keep);
+    part.end()
+}
+
+/// Waits for a fill in flight that brings the first blocks of the extent.
+fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteExtent) -> Option<u64> {
+    let wants_data = !matches!(state.requests.get(slot).operation, Operation::Promote);
+    let fill = state.fills.covering(volume, BlockIndex::containing(rest.start))?;
+    let part = intersection(rest, fill.extent);
+    let is_fresh = |offset: usize| !fill.stale.contains(offset) || mutant!(StaleFillJoined);
+    let usable = |block: &BlockIndex| fill.offset_of(*block).is_some_and(is_fresh);
+    let blocks = blocks_of(part).take_while(usable).count() as u64;
+    let limit = BlockIndex::containing(rest.start).plus(blocks).byte_offset();
+    let end = limit.min(part.end());
+    let extent = ByteExtent { start: rest.start, length: end - rest.start };
+    for block in blocks_of(extent) {
+        let offset = fill.offset_of(block).expect("within the fill");
+        fill.wanted.insert(offset);
+    }
+    fill.waiters.push(FillWaiter { request: slot, extent, wants_data });
+    state.hold(slot);
+    state.requests.get_mut(slot).read_from = ReadFrom::Origin;
+    let counters = &mut state.volume_mut(volume).counters;
+    counters.miss_blocks += blocks;
+    counters.shared_blocks += blocks;
+    Some(end)
+}
+
+/// What a client wants of a miss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wish {
+    Read,
+    /// That it is cached.
+    Promote,
+}
+
+/// Whether a miss is promoted, and to which queue; what a client asks to be promoted is no stream.
+fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> Keep {
+    let is_asked_for = wish == Wish::Promote;
+    let is_behind = !is_asked_for && state.is_cache_behind(volume, part.length);
+    let found = state.volume_mut(volume);
+    let settings = found.settings;
+    let stream = found.read_streams.observe(part);
+    let is_stream = !is_asked_for && settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
+    if is_stream || is_behind || settings.mode == Mode::Bypass || state.is_out_of_service() {
+        return Keep::Nothing;
+    }
+    let mut main = BlockSet::default();
+    let mut noted: Option<Noted> = is_asked_for.then_some(Noted::JustNow);
+    for (offset, block) in blocks_of(part).enumerate() {
+        let Some(known) = state.retention.place(BlockKey::new(volume, block)) else { continue };
+        noted = Some(noted.map_or(known.noted, |before| before.min(known.noted)));
+        if known.queue == Queue::Main {
+            main.insert(offset);
+        }
+    }
+    note_miss(state, volume, part, noted);
+    match state.volume(volume).gate.choose(settings.admission, state.pressure(), noted) {
+        Choice::Promote => Keep::Promote { main },
+        Choice::Remember => {
+            blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
+            Keep::Nothing
+        }
+    }
+}
+
+/// Reads an extent from the origin: through pages if it is promoted or not aligned to sectors, else directly.
+pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Keep) {
+    if let Keep::Promote { main } = keep
+        && fill::begin(state, slot, part, main)
+    {
+        return;
+    }
+    if lookup::is_sector_aligned(part) && !matches!(state.requests.get(slot).operation, Operation::Promote) {
+        direct::read_directly(state, slot, part);
+        return;
+    }
+    let whole = part.widened_to_blocks();
+    let count = usize::try_from(whole.length / BLOCK_SIZE).expect("at most 256 blocks");
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let pages = state.pool.take_for(volume, count, Share::All).or_else(|| match &mut pending.stage {
+        Stage::Cursor { next, .. } => {
+            // A wider fill of what came before took the pages: a promote comes back to this part.
+            *next = part.start.min(*next);
+            None
+        }
+        // A part of a block that was damaged on the cache device: no request begins without pages for its ends.
+        Stage::Simple | Stage::Write(_) => {
+            let pages = state.pool.take_over(volume, count);
+            if pages.is_none() {
+                pending.error.get_or_insert(Errno::Io);
+            }
+            pages
+        }
+    });
+    let Some(pages) = pages else { return };
+    fill::begin_whole(state, slot, part, (whole, pages));
+}
+
+/// Lets the policies know what was asked for and is not there.
+fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Option<Noted>) {
+    let found = state.volume(volume);
+    let bytes = found.window.bytes();
+    let block = BlockIndex::containing(part.start).get();
+    let is_cached = |distance: u64| {
+        let other = BlockIndex::new(block ^ (bytes / BLOCK_SIZE * distance));
+        state.cache.find(BlockKey::new(volume, other)).is_some()
+    };
+    let missed = Missed {
+        is_known: noted.is_some(),
+        is_near: is_cached(1),
+        is_crowded: is_cached(FAR),
+        hits: found.counters.hit_blocks,
+        newest: state.order.newest(),
+    };
+    let capacity = state.retention.capacity();
+    let found = state.volume_mut(volume);
+    let asked = found.asked();
+    found.gate.on_miss(noted, asked, capacity);
+    if let Some(before) = found.window.on_miss(missed) {
+        found.gate.open(missed.newest, asked);
+        state.reclaim.shift.want(volume, before);
+    }
+}

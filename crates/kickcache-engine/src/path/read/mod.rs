@@ -1,0 +1,56 @@
+//! A read: hits straight from the cache device, misses from the origin.
+//!
+//! Invariants:
+//! * I-8: a block is handed out only if its checksum is right; a clean one that is not is read from the origin.
+
+mod direct;
+mod ended;
+mod hit;
+mod lookup;
+mod miss;
+mod serve;
+
+use crate::config::FILL_WINDOW_MAX;
+use crate::ids::RequestSlot;
+use crate::inflight::requests::Stage;
+pub(crate) use crate::path::read::ended::{on_direct, on_hit, on_hit_part, on_shared, retry};
+pub(crate) use crate::path::read::lookup::warm;
+use crate::pool::PARTIAL_PAGES;
+use crate::state::State;
+use crate::units::{BlockIndex, ByteExtent};
+
+/// Begins a read.
+pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get(slot);
+    let (volume, extent) = (pending.volume, pending.extent);
+    if extent != extent.widened_to_blocks() && state.pool.free_for(volume) < PARTIAL_PAGES {
+        state.stalled.push_back(slot);
+        return;
+    }
+    state.hold(slot);
+    serve::serve(state, slot, extent);
+    state.release(slot);
+}
+
+/// Brings the next stretch of an extent into the cache, if any is left: no more than there are pages for.
+pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
+    let volume = state.requests.get(slot).volume;
+    let pages = state.pool.free_for(volume) as u64;
+    let pending = state.requests.get_mut(slot);
+    let end = pending.extent.end();
+    let Stage::Cursor { next, .. } = &mut pending.stage else { panic!("a promote has a cursor") };
+    if *next >= end || pending.error.is_some() {
+        state.end_request(slot);
+        return;
+    }
+    if pages == 0 {
+        state.stalled.push_back(slot);
+        return;
+    }
+    let room = BlockIndex::containing(*next).plus(pages).byte_offset() - *next;
+    let part = ByteExtent { start: *next, length: (end - *next).min(FILL_WINDOW_MAX).min(room) };
+    *next = part.end();
+    state.hold(slot);
+    serve::serve(state, slot, part);
+    state.release(slot);
+}

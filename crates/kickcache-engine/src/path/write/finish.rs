@@ -1,0 +1,70 @@
+//! The end of a write, or of a part of one.
+
+use alloc::vec::Vec;
+
+use crate::cache::BlockCopy;
+use crate::cache::slots::SlotState;
+use crate::ids::RequestSlot;
+use crate::inflight::requests::{WritePhase, Written};
+use crate::state::State;
+use crate::task::Task;
+use crate::units::ByteExtent;
+
+/// Whether the origin's part of a write through the log was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AtOrigin {
+    Written,
+    NotWritten,
+}
+
+impl AtOrigin {
+    pub(super) const fn of<E>(result: &Result<(), E>) -> AtOrigin {
+        if result.is_ok() { AtOrigin::Written } else { AtOrigin::NotWritten }
+    }
+}
+
+/// The blocks of a write through the log: the origin holds them now, or writeback will try again.
+pub(super) fn settle_blocks(state: &mut State, slot: RequestSlot, at_origin: AtOrigin) {
+    let written = core::mem::take(&mut state.requests.get_mut(slot).writing().written);
+    for Written { copy, .. } in written {
+        let BlockCopy { key, location, .. } = copy;
+        if state.cache.is_alive(copy) && state.cache.slots().state(location) == SlotState::Dirty {
+            state.cache.leave_sweep(location);
+            if at_origin == AtOrigin::Written {
+                state.cache.set_state(location, SlotState::Unflushed);
+                state.await_flush(key, location);
+            }
+        }
+    }
+}
+
+/// A write, or a part of write-zeroes, is done.
+pub(super) fn end(state: &mut State, slot: RequestSlot) {
+    state.end_metered(slot);
+    let pending = state.requests.get_mut(slot);
+    let (volume, has_failed, whole) = (pending.volume, pending.error.is_some(), pending.extent.end());
+    let writing = pending.writing();
+    let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
+    writing.written.clear();
+    writing.earlier.clear();
+    let was_logged = matches!(writing.phase, WritePhase::Logging { .. });
+    let done = writing.extent.end();
+    let is_over = has_failed || done >= whole;
+    if !is_over {
+        writing.phase = WritePhase::Arrived;
+        writing.extent = ByteExtent { start: done, length: whole - done };
+    }
+    if was_logged {
+        state.agenda.push_back(Task::Writeback(volume));
+    }
+    let has_pages = !pages.is_empty();
+    pages.into_iter().for_each(|page| state.pool.release(page));
+    if has_pages {
+        state.wake_stalled();
+    }
+    if is_over {
+        state.end_request(slot);
+    } else {
+        state.agenda.push_back(Task::Begin(slot));
+    }
+}

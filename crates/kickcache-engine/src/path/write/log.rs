@@ -1,0 +1,234 @@
+//! The log's part of a write: its blocks join batches, and it waits until these have landed.
+
+use alloc::vec::Vec;
+
+use crate::cache::slots::SlotState;
+use crate::config::BATCH_BLOCKS_MAX;
+use crate::device::Memory;
+use crate::ids::{RequestSlot, Ticket};
+use crate::inflight::origin::Access;
+use crate::inflight::requests::{IfRefused, Route, Source, Stage, Taken, WritePhase, Written, blocks_of};
+use crate::log::Entry;
+use crate::path::write::{finish, lock, origin};
+use crate::pool::{Pool, page_memory};
+use crate::queue::Queue;
+use crate::request::Durability;
+use crate::state::{Claim, NewBlock, State};
+use crate::task::Task;
+use crate::units::{BLOCK_SIZE, BlockKey, Checksum, Location};
+
+/// CRC32C of 4096 zero bytes.
+const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
+
+/// Whether an older copy of a block could come back after a power cut.
+fn may_resurface(state: &State, key: BlockKey) -> bool {
+    (!state.order.is_durable(state.newest_gone) && !mutant!(GoneResurfaces))
+        || state.cache.find(key).is_some()
+}
+
+/// Appends the blocks of a write, or queues it behind others that wait for room.
+pub(super) fn append(state: &mut State, slot: RequestSlot) {
+    let is_turn = state.space_waiters.is_empty();
+    if state.is_out_of_service() {
+        give_up_log(state, slot);
+    } else if is_turn && append_blocks(state, slot) {
+        on_appended(state, slot);
+    } else {
+        state.space_waiters.push_back(slot);
+        lock::lock(state, slot);
+    }
+}
+
+/// Writes that wait for room in the log go on, in order.
+pub(crate) fn go_on_appending(state: &mut State) {
+    while let Some(slot) = state.space_waiters.front().copied() {
+        if state.is_out_of_service() {
+            state.space_waiters.pop_front();
+            give_up_log(state, slot);
+        } else if append_blocks(state, slot) {
+            state.space_waiters.pop_front();
+            on_appended(state, slot);
+        } else {
+            return;
+        }
+    }
+}
+
+/// The log takes nothing any more.
+fn give_up_log(state: &mut State, slot: RequestSlot) {
+    state.requests.get_mut(slot).writing().note_part();
+    lock::unlock(state, slot);
+    state.release(slot);
+}
+
+/// All blocks of a write are in the log: it waits for them to land.
+fn on_appended(state: &mut State, slot: RequestSlot) {
+    lock::unlock(state, slot);
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    if writing.is_through_log() {
+        let extent = writing.extent.widened_to_blocks();
+        let place = state.enqueue(volume, extent, Access::Write);
+        if let WritePhase::Logging { ticket, .. } = &mut state.requests.get_mut(slot).writing().phase {
+            *ticket = Some(place);
+        }
+    }
+    state.release(slot);
+}
+
+fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    let (extent, done) = (writing.extent, writing.written.len());
+    state.fills.spoil(volume, extent);
+    if done == 0 {
+        // Which head each block goes to shows only when it is looked up, once.
+        let count = u32::try_from(blocks_of(extent).len()).expect("requests have at most 32 MiB");
+        for queue in Queue::ALL {
+            state.log.keep_together(queue, count.min(BATCH_BLOCKS_MAX));
+        }
+    }
+    blocks_of(extent).skip(done).all(|block| append_block(state, slot, BlockKey::new(volume, block)))
+}
+
+/// Appends a block; `false` if the log has no room for it now.
+fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
+    let writing = state.requests.get_mut(slot).writing();
+    let (is_through, durability) = (writing.is_through_log(), writing.durability);
+    let found = state.cache.find(key);
+    let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
+    let known =
+        if found.is_some() { Some(Queue::Main) } else { state.retention.place(key).map(|known| known.queue) };
+    let is_at_stake = is_through && may_resurface(state, key);
+    let durability = if is_at_stake { Durability::Durable } else { durability };
+    let durability = if mutant!(FuaIgnored) { Durability::Volatile } else { durability };
+    let if_refused = if_refused(state, slot, key, found);
+    let new = NewBlock {
+        claim: Claim::Spare,
+        queue: known.unwrap_or(Queue::Probation),
+        entry,
+        state: SlotState::Dirty,
+        waiter: Some(slot).filter(|_| !mutant!(AcknowledgedBeforeLanding)),
+        durability,
+    };
+    let Some(location) = state.append(key, new) else { return false };
+    if is_through {
+        state.cache.enter_sweep(location);
+    }
+    let copy = state.cache.copy_at(key, location);
+    state.volume_mut(key.volume()).counters.logged_blocks += 1;
+    state.requests.get_mut(slot).writing().written.push(Written { copy, if_refused });
+    true
+}
+
+/// What becomes of a block if the origin refuses it: it stays only if the log has something of it, before this write, that
+/// the origin lacks or may lose. What another write put there that waits for the origin as well is as that one found it.
+fn if_refused(state: &State, slot: RequestSlot, key: BlockKey, found: Option<Location>) -> IfRefused {
+    let Some(location) = state.older_copy(found) else { return IfRefused::Forgotten };
+    let copy = state.cache.copy_at(key, location);
+    let is_earlier = match &state.requests.get(slot).stage {
+        Stage::Write(writing) => writing.earlier.contains(&copy),
+        Stage::Simple | Stage::Cursor { .. } => false,
+    };
+    if is_earlier {
+        return IfRefused::Forgotten;
+    }
+    state.written_through(copy).unwrap_or_else(|| match state.cache.slots().state(location) {
+        SlotState::Unflushed => IfRefused::StaysUnflushed,
+        SlotState::Dirty | SlotState::Clean | SlotState::Dead => IfRefused::StaysDirty,
+    })
+}
+
+/// A block of a write as the log takes it.
+fn entry_of(state: &mut State, slot: RequestSlot, key: BlockKey) -> Entry {
+    let pending = state.requests.get_mut(slot);
+    let (id, start) = (pending.id, pending.extent.start);
+    let writing = pending.writing();
+    let (memory, checksum) = match (writing.merged(key.block()), writing.source) {
+        (Some(merged), _) => (page_memory(merged.page), merged.checksum),
+        (None, Source::Zeroes) => (page_memory(Pool::ZERO_PAGE), ZERO_BLOCK_CHECKSUM),
+        (None, Source::Payload) => {
+            let at = key.block().byte_offset() - start;
+            let offset = u32::try_from(at).expect("requests have at most 32 MiB");
+            let number = usize::try_from(at / BLOCK_SIZE).expect("below 8192");
+            (Memory::Request { id, offset }, writing.checksums[number])
+        }
+    };
+    Entry { key: Some(key), memory, checksum, dirty: true, page: None, older: None }
+}
+
+/// All batches of a write landed.
+pub(super) fn on_logged(
+    state: &mut State,
+    slot: RequestSlot,
+    (route, ticket, taken): (Route, Option<Ticket>, Taken),
+) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let extent = pending.writing().extent.widened_to_blocks();
+    let ticket = match (ticket, taken) {
+        (None, Taken::All) => return finish::end(state, slot),
+        (Some(ticket), Taken::All) => ticket,
+        (Some(ticket), Taken::Part) if may_go_on(state, slot) => ticket,
+        (_, Taken::Part) => return start_again(state, slot),
+    };
+    state.requests.get_mut(slot).writing().phase = WritePhase::AtOrigin { route, ticket };
+    state.hold(slot);
+    match taken {
+        Taken::All => origin::submit(state, slot),
+        Taken::Part => {
+            // What is read from the origin meanwhile is older.
+            state.fills.spoil(volume, extent);
+            state.wait_marked(slot);
+        }
+    }
+}
+
+/// Whether a write that the log did not take wholly may have its turn at the origin with what it has: the log takes
+/// nothing any more, and holds nothing older of its blocks that the origin lacks.
+fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
+    let mut keys = state.keys(slot);
+    let writing = state.requests.get_mut(slot).writing();
+    let own = writing.written.clone();
+    let is_others = |key: BlockKey| {
+        let is_own = |location: &Location| {
+            let copy = state.cache.copy_at(key, *location);
+            own.iter().any(|written| written.copy == copy)
+        };
+        let found = state.cache.find(key).filter(|location| !is_own(location));
+        found.is_some_and(|location| state.cache.slots().state(location) == SlotState::Dirty)
+    };
+    state.is_out_of_service() && !keys.any(is_others)
+}
+
+/// The log took only a part: the write begins once more, so that what stands around its partial blocks is read again,
+/// in its turn among the writes that came meanwhile.
+fn start_again(state: &mut State, slot: RequestSlot) {
+    let writing = state.requests.get_mut(slot).writing();
+    let was_through = writing.is_through_log();
+    let phase = core::mem::replace(&mut writing.phase, WritePhase::Arrived);
+    let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
+    writing.remember_own();
+    state.through_writes -= u32::from(was_through);
+    finish::settle_blocks(state, slot, finish::AtOrigin::NotWritten);
+    if let WritePhase::Logging { ticket: Some(ticket), .. } = phase {
+        let volume = state.requests.get(slot).volume;
+        state.release_ticket(volume, ticket);
+    }
+    pages.into_iter().for_each(|page| state.pool.release(page));
+    state.wake_stalled();
+    state.agenda.push_back(Task::Begin(slot));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::bytes::crc32c;
+
+    #[test]
+    fn zero_block_checksum_is_that_of_zeroes() {
+        assert_eq!(crc32c(&[0; 4096]), ZERO_BLOCK_CHECKSUM);
+    }
+}

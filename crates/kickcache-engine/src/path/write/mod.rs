@@ -1,0 +1,109 @@
+//! A write, or write-zeroes: into the log, through it to the origin, or around it.
+//!
+//! Invariants:
+//! * I-1: a write through the log goes to the origin only after its batch landed, durably if an older copy of a block
+//!   could come back; a write around the log only after *gone* is durable for what the cache held.
+//! * I-2: a write is acknowledged only after its batch landed, or the origin ended it.
+
+mod finish;
+mod lock;
+mod log;
+mod origin;
+mod part;
+mod route;
+mod undo;
+
+use crate::config::FILL_WINDOW_MAX;
+use crate::ids::RequestSlot;
+use crate::inflight::requests::{Route, Source, Taken, WritePhase};
+pub(crate) use crate::path::write::log::go_on_appending;
+pub(crate) use crate::path::write::origin::{go_past_cache, on_origin};
+use crate::state::State;
+use crate::task::Task;
+use crate::units::{BLOCK_SIZE, ByteExtent};
+
+/// Begins a write, or the next part of one.
+pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let (volume, whole) = (pending.volume, pending.extent);
+    let writing = pending.writing();
+    if let WritePhase::Undoing { .. } = writing.phase {
+        undo::undo(state, slot);
+        return;
+    }
+    let (start, source) = (writing.extent.start, writing.source);
+    let rest = ByteExtent { start, length: whole.end() - start };
+    let part = match source {
+        Source::Payload => part::of_payload(rest, part_max(state)),
+        Source::Zeroes if state.cache.volume(volume).cached == 0 => part::of_zeroes(rest, rest.length),
+        Source::Zeroes => part::of_zeroes(rest, FILL_WINDOW_MAX.min(part_max(state))),
+    };
+    state.requests.get_mut(slot).writing().extent = part;
+    let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
+    if state.must_stall(volume, extent) {
+        state.stall(slot);
+        return;
+    }
+    let route = state.choose_route(slot);
+    state.meter_write(slot, route);
+    let writing = state.requests.get_mut(slot).writing();
+    let needs_merge = route != Route::Around && writing.partial_blocks().next().is_some();
+    if needs_merge {
+        writing.phase = WritePhase::Merging { route };
+        lock::lock(state, slot);
+        state.agenda.push_back(Task::Merge(slot));
+    } else {
+        take_route(state, slot, route);
+    }
+}
+
+/// There is no memory to complete partial blocks: the write begins again when there is, as do those that its lock
+/// stopped. None of them is woken before: two that want memory would wake each other for ever.
+pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
+    state.requests.get_mut(slot).writing().phase = WritePhase::Arrived;
+    state.write_locks.retain(|lock| lock.0 != slot);
+    state.end_metered(slot);
+    state.stalled.push_back(slot);
+}
+
+/// Bytes of a write that the log takes together: all of its blocks keep their segments until the last has room.
+fn part_max(state: &State) -> u64 {
+    state.retention.capacity() / 8 * BLOCK_SIZE
+}
+
+fn take_route(state: &mut State, slot: RequestSlot, route: Route) {
+    match route {
+        Route::Log | Route::LogThrough => {
+            let phase = WritePhase::Logging { route, ticket: None, taken: Taken::All };
+            state.requests.get_mut(slot).writing().phase = phase;
+            state.through_writes += u32::from(route == Route::LogThrough);
+            state.hold(slot);
+            log::append(state, slot);
+        }
+        Route::Around => origin::go_around(state, slot),
+        Route::Through => origin::go_through(state, slot),
+    }
+}
+
+/// Nothing is outstanding: the write goes on to its next step.
+pub(crate) fn on_settled(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let has_failed = pending.error.is_some();
+    let writing = pending.writing();
+    match writing.phase {
+        WritePhase::Arrived => {}
+        WritePhase::Merging { .. } if has_failed => {
+            lock::unlock(state, slot);
+            finish::end(state, slot);
+        }
+        WritePhase::Merging { route } => {
+            writing.merged.sort_by_key(|merged| merged.block);
+            take_route(state, slot, route);
+        }
+        WritePhase::Logging { route, ticket, taken } => log::on_logged(state, slot, (route, ticket, taken)),
+        WritePhase::AtOrigin { .. } | WritePhase::Undoing { .. } => {
+            unreachable!("a write that the origin has waits for it")
+        }
+        WritePhase::Ended => finish::end(state, slot),
+    }
+}

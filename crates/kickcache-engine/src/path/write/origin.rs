@@ -1,0 +1,152 @@
+//! The origin's part of a write.
+
+use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
+use crate::ids::RequestSlot;
+use crate::inflight::origin::Access;
+use crate::inflight::purpose::Purpose;
+use crate::inflight::requests::{Route, Source, WritePhase, Writing, blocks_of};
+use crate::order::DurableWaiter;
+use crate::path::write::{finish, lock, undo};
+use crate::pool::{Pool, page_piece};
+use crate::request::Errno;
+use crate::state::State;
+use crate::task::Task;
+use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent};
+
+/// What the cache holds of the extent becomes *gone*; then the origin takes the write.
+pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let extent = pending.writing().extent;
+    state.volume_mut(volume).counters.bypass_blocks += blocks_of(extent).len() as u64;
+    forget_all(state, slot, extent);
+    state.fills.spoil(volume, extent);
+    let ticket = state.enqueue(volume, extent, Access::Write);
+    let phase = WritePhase::AtOrigin { route: Route::Around, ticket };
+    state.requests.get_mut(slot).writing().phase = phase;
+    state.hold(slot);
+    if mutant!(GoneNotAwaited) {
+        state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
+        return;
+    }
+    state.wait_gone(DurableWaiter::Around(slot));
+}
+
+fn forget_all(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
+    let volume = state.requests.get(slot).volume;
+    if state.cache.volume(volume).cached == 0 {
+        return;
+    }
+    for block in blocks_of(extent) {
+        state.forget(BlockKey::new(volume, block));
+    }
+}
+
+/// The origin takes the write; whole blocks, as the merged ones are.
+pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let extent = pending.writing().extent.widened_to_blocks();
+    state.fills.spoil(volume, extent);
+    // Dirty blocks are forgotten when the origin has the write; until then nothing else brings them there.
+    lock::lock(state, slot);
+    let ticket = state.enqueue(volume, extent, Access::Write);
+    let phase = WritePhase::AtOrigin { route: Route::Through, ticket };
+    state.requests.get_mut(slot).writing().phase = phase;
+    state.hold(slot);
+    state.wait_marked(slot);
+}
+
+/// What stood in the way of the origin's part is out of it, or never will be.
+pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
+    let writing = state.requests.get_mut(slot).writing();
+    match (writing.phase, result) {
+        (WritePhase::Undoing { ticket }, result) => undo::end_undoing(state, slot, ticket, result),
+        (_, Ok(())) => submit(state, slot),
+        (_, Err(_)) => end_origin_part(state, slot, result),
+    }
+}
+
+/// Hands the origin's part of a write to its queue.
+pub(super) fn submit(state: &mut State, slot: RequestSlot) {
+    let pending = state.requests.get_mut(slot);
+    let (id, volume, start) = (pending.id, pending.volume, pending.extent.start);
+    let writing = pending.writing();
+    let (route, ticket) = writing.at_origin();
+    let is_whole = route != Route::Around;
+    let extent = if is_whole { writing.extent.widened_to_blocks() } else { writing.extent };
+    let device = Device::Origin(volume);
+    let durability = writing.durability;
+    let operation = if writing.source == Source::Zeroes && writing.merged.is_empty() {
+        DeviceOperation::WriteZeroes { device, extent, unmap: writing.unmap, durability }
+    } else {
+        let pieces = pieces_of(writing, extent, (id, start));
+        DeviceOperation::Write { device, offset: extent.start, pieces, durability }
+    };
+    state.volume_mut(volume).queue.set_ready(ticket, operation, Purpose::RequestWrite { request: slot });
+}
+
+/// The memory of an extent: merged pages where blocks are partial, the payload between them.
+fn pieces_of(writing: &Writing, extent: ByteExtent, payload: (crate::request::RequestId, u64)) -> Pieces {
+    let (id, start) = payload;
+    let memory = |at: u64| Memory::Request {
+        id,
+        offset: u32::try_from(at - start).expect("requests have at most 32 MiB"),
+    };
+    if writing.merged.is_empty() && writing.source == Source::Payload {
+        let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
+        return Pieces::One(Piece { memory: memory(extent.start), length });
+    }
+    let piece = |block: BlockIndex| match (writing.merged(block), writing.source) {
+        (Some(merged), _) => page_piece(merged.page),
+        (None, Source::Zeroes) => page_piece(Pool::ZERO_PAGE),
+        (None, Source::Payload) => Piece { memory: memory(block.byte_offset()), length: BLOCK_LENGTH },
+    };
+    Pieces::Many(blocks_of(extent).map(piece).collect())
+}
+
+/// The origin's part came back.
+pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
+    let (now, volume) = (state.now, state.requests.get(slot).volume);
+    let found = state.volume_mut(volume);
+    match result {
+        Ok(()) => found.flush.on_client_write(now),
+        Err(_) => {
+            // Parts of it may stand there, and be read, without being durable.
+            found.flush.on_write(now);
+            found.counters.origin_errors += 1;
+        }
+    }
+    end_origin_part(state, slot, result.map_err(errno_of));
+}
+
+fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let (route, ticket) = pending.writing().at_origin();
+    state.through_writes -= u32::from(route == Route::LogThrough);
+    if route == Route::LogThrough && result.is_err() && !state.is_out_of_service() {
+        state.requests.get_mut(slot).error = result.err();
+        undo::begin_undoing(state, slot, ticket);
+        return;
+    }
+    state.requests.get_mut(slot).writing().phase = WritePhase::Ended;
+    state.release_ticket(volume, ticket);
+    finish::settle_blocks(state, slot, finish::AtOrigin::of(&result));
+    if route == Route::Through {
+        if result.is_ok() {
+            let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
+            forget_all(state, slot, extent);
+        }
+        lock::unlock(state, slot);
+    }
+    state.release_with(slot, result);
+}
+
+const fn errno_of(error: DeviceError) -> Errno {
+    match error {
+        DeviceError::NoSpace => Errno::NoSpace,
+        DeviceError::Unsupported => Errno::NotSupported,
+        DeviceError::Io | DeviceError::Gone => Errno::Io,
+    }
+}

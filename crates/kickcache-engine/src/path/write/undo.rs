@@ -1,0 +1,51 @@
+//! A write through the log that the origin refused: what it put into the log is forgotten before the client is told.
+
+use crate::cache::slots::SlotState;
+use crate::ids::{RequestSlot, Ticket};
+use crate::inflight::requests::WritePhase;
+use crate::order::DurableWaiter;
+use crate::path::write::finish;
+use crate::request::Errno;
+use crate::state::State;
+
+/// The origin refused a write that stands in the log. Its client will be told that it failed: the log must not fill with
+/// such blocks, nor may they come back after a restart. What was dirty before stays, with the new content.
+pub(super) fn begin_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket) {
+    let writing = state.requests.get_mut(slot).writing();
+    writing.remember_own();
+    writing.phase = WritePhase::Undoing { ticket };
+    finish::settle_blocks(state, slot, finish::AtOrigin::NotWritten);
+    undo(state, slot);
+}
+
+/// Forgets what a refused write put into the log; the client is told when that is durable. The write keeps its place
+/// until then: what is read behind it and cached must not be taken for what it wrote, should the records be lost.
+pub(super) fn undo(state: &mut State, slot: RequestSlot) {
+    if !state.journal.has_room() && !state.is_out_of_service() {
+        state.stall(slot);
+        return;
+    }
+    let own = core::mem::take(&mut state.requests.get_mut(slot).writing().earlier);
+    for copy in own {
+        let is_dirty = state.cache.slots().state(copy.location) == SlotState::Dirty;
+        if state.cache.is_alive(copy) && is_dirty {
+            state.forget(copy.key);
+            state.requests.get_mut(slot).writing().earlier.push(copy);
+        }
+    }
+    state.wait_gone(DurableWaiter::Around(slot));
+}
+
+/// What a refused write put into the log is forgotten for good, or that cannot be.
+pub(super) fn end_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket, result: Result<(), Errno>) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    let own = core::mem::take(&mut writing.earlier);
+    writing.phase = WritePhase::Ended;
+    if result.is_err() {
+        own.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
+    }
+    state.release_ticket(volume, ticket);
+    state.release(slot);
+}

@@ -1,0 +1,122 @@
+//! How much of what is written in the order of its numbers is durable: batches by sequence number, journal blocks by their
+//! place in the ring.
+//!
+//! Invariants:
+//! * W-1: it says of nothing that it is durable whose write or flush failed, nor of what has a higher number.
+
+use alloc::collections::BTreeSet;
+
+/// Up to which number everything is durable.
+#[derive(Debug)]
+pub(crate) struct Watermark {
+    /// The number behind the newest that was submitted.
+    next: u64,
+    in_flight: BTreeSet<u64>,
+    /// Everything below this is covered by the flush in flight.
+    flushing: u64,
+    /// Everything below this was written and flushed.
+    durable: u64,
+    /// The lowest that may not be durable, whatever flush covers it: its write or its flush failed.
+    doubtful: Option<u64>,
+}
+
+impl Watermark {
+    /// Nothing is submitted; the first number will be `next`.
+    pub(crate) fn new(next: u64) -> Watermark {
+        Watermark { next, in_flight: BTreeSet::new(), flushing: next, durable: next, doubtful: None }
+    }
+
+    /// A write is submitted.
+    pub(crate) fn begin(&mut self, number: u64) {
+        debug_assert!(number >= self.next, "W-1: {number} is submitted out of turn");
+        self.next = number.saturating_add(1);
+        self.in_flight.insert(number);
+    }
+
+    /// A write came back; does nothing for numbers of others.
+    pub(crate) fn end(&mut self, number: u64) {
+        self.in_flight.remove(&number);
+    }
+
+    /// A write failed.
+    pub(crate) fn fail(&mut self, number: u64) {
+        self.doubt(number);
+        self.end(number);
+    }
+
+    fn doubt(&mut self, number: u64) {
+        self.doubtful = Some(self.doubtful.map_or(number, |doubtful| doubtful.min(number)));
+    }
+
+    /// A flush of the device is submitted.
+    pub(crate) fn begin_flush(&mut self) {
+        self.flushing = self.in_flight.first().copied().unwrap_or(self.next);
+    }
+
+    /// It ended well.
+    pub(crate) fn end_flush(&mut self) {
+        self.durable = self.durable.max(self.flushing);
+    }
+
+    /// It failed.
+    pub(crate) fn fail_flush(&mut self) {
+        self.doubt(self.durable);
+    }
+
+    /// Everything below this number is durable.
+    pub(crate) fn durable_end(&self) -> u64 {
+        self.doubtful.map_or(self.durable, |doubtful| self.durable.min(doubtful))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flush(watermark: &mut Watermark) {
+        watermark.begin_flush();
+        watermark.end_flush();
+    }
+
+    #[test]
+    fn a_flush_covers_what_came_back_before_it_and_nothing_behind_a_gap() {
+        let mut watermark = Watermark::new(10);
+        for number in [10, 12, 15] {
+            watermark.begin(number);
+        }
+        watermark.end(10);
+        watermark.end(15);
+        assert_eq!(watermark.durable_end(), 10, "no flush covers it");
+        watermark.begin_flush();
+        watermark.end(12);
+        watermark.end_flush();
+        assert_eq!(watermark.durable_end(), 12, "it came back after the flush was submitted");
+        flush(&mut watermark);
+        assert_eq!(watermark.durable_end(), 16);
+    }
+
+    #[test]
+    fn nothing_from_a_failed_write_on_is_durable() {
+        let mut watermark = Watermark::new(0);
+        (0..3).for_each(|number| watermark.begin(number));
+        watermark.end(0);
+        watermark.fail(1);
+        watermark.end(2);
+        flush(&mut watermark);
+        assert_eq!(watermark.durable_end(), 1);
+    }
+
+    #[test]
+    fn nothing_that_a_failed_flush_covered_is_durable() {
+        let mut watermark = Watermark::new(5);
+        watermark.begin(5);
+        watermark.end(5);
+        flush(&mut watermark);
+        watermark.begin(6);
+        watermark.end(6);
+        watermark.begin_flush();
+        watermark.fail_flush();
+        flush(&mut watermark);
+        assert_eq!(watermark.durable_end(), 6);
+    }
+}

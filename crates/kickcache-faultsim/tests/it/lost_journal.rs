@@ -1,0 +1,139 @@
+//! Blocks of the journal that were durable and are gone: zeroes stand there, as after a stray write. Without them nobody
+//! knows which segments count, nor which blocks are void, so that the device is refused until a tool goes on with what is
+//! left.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
+
+use kickcache_engine::engine::Phase;
+use kickcache_engine::error::Error;
+use kickcache_engine::format::journal::{Fact, JournalBlock, JournalBody};
+use kickcache_faultsim::content::Block;
+
+use crate::stage::{Stage, blocks, dirty_plan};
+
+/// The blocks of the journal by number, each with its place.
+fn journal(stage: &Stage) -> Vec<(JournalBlock, u64)> {
+    let geometry = stage.geometry();
+    let places = stage.places(|_, bytes| JournalBlock::decode(bytes, &geometry).is_some());
+    let decoded = |place: u64| match &stage.devices.cache.blocks()[usize::try_from(place).unwrap()] {
+        Block::Bytes(bytes) => (JournalBlock::decode(&bytes[..], &geometry).unwrap(), place),
+        Block::Zeroes | Block::Noise(_) | Block::Stamp(_) => unreachable!(),
+    };
+    let mut found: Vec<_> = places.into_iter().map(decoded).collect();
+    found.sort_by_key(|(block, _)| block.ring);
+    found
+}
+
+/// Many segments full of dirty blocks, records in between, and a kill.
+fn long_life() -> Stage {
+    let mut stage = Stage::with(dirty_plan(73), 73);
+    assert_eq!(stage.open(), Phase::Running);
+    for round in 0..10 {
+        for first in (0..120).step_by(8) {
+            stage.write(blocks(round * 120 + first, 8), 2).unwrap();
+        }
+        stage.discard(round * 120);
+        stage.flush().unwrap();
+        stage.pass(100);
+    }
+    stage.kill();
+    stage
+}
+
+fn wipe(stage: &mut Stage, places: impl IntoIterator<Item = u64>) {
+    places.into_iter().for_each(|place| stage.devices.cache.prepare(place, &Block::Zeroes));
+}
+
+fn check_refused(stage: &mut Stage, part: &str) {
+    let phase = stage.open();
+    let Phase::Failed(error @ Error::Rotted { .. }) = phase else { panic!("{part}: it is {phase:?}") };
+    stage.kill();
+    assert!(error.to_string().contains(part), "{error}");
+    assert!(error.to_string().contains("`kickcache check --repair --accept-older`"), "{error}");
+}
+
+#[test]
+fn a_journal_of_which_nothing_is_left_is_refused_after_a_kill_and_after_a_stop() {
+    let killed = Stage::dirty_segments();
+    let mut stopped = Stage::dirty_segments();
+    assert_eq!(stopped.open(), Phase::Running);
+    stopped.stop();
+    stopped.kill();
+    for mut stage in [killed, stopped] {
+        let all: Vec<u64> = journal(&stage).into_iter().map(|(_, place)| place).collect();
+        assert!(all.len() > 1, "{all:?}");
+        wipe(&mut stage, all);
+        check_refused(&mut stage, "its journal, which does not say that segment 0 was opened");
+        stage.go_on_with_what_is_left();
+        // All that was dirty is, and still dirty: nobody knows what was cleaned since.
+        assert_eq!(stage.open(), Phase::Running);
+        assert_eq!(stage.read_all(100), vec![2; 100]);
+        assert!(stage.dirty() == 100, "{} are dirty", stage.dirty());
+        stage.kill();
+        // What is written from now on is not mixed up with what stood there.
+        assert_eq!(stage.open(), Phase::Running);
+        stage.write(blocks(0, 40), 7).unwrap();
+        stage.flush().unwrap();
+        stage.kill();
+        assert_eq!(stage.open(), Phase::Running);
+        assert_eq!(stage.read_all(40), vec![7; 40]);
+    }
+}
+
+#[test]
+fn a_new_cache_device_that_nobody_wrote_to_is_not_missed() {
+    let mut stage = Stage::with(dirty_plan(72), 72);
+    for _ in 0..3 {
+        assert_eq!(stage.open(), Phase::Running);
+        stage.kill();
+    }
+}
+
+/// Each block of the journal of which a newer one says that it was durable.
+#[test]
+fn a_block_of_the_journal_that_is_missing_is_refused() {
+    let stage = long_life();
+    let found = journal(&stage);
+    let is_durable = |number: u64| found.iter().any(|(block, _)| block.durable.journal.contains(number));
+    let durable: Vec<_> = found.iter().filter(|(block, _)| is_durable(block.ring)).collect();
+    assert!(durable.len() + 2 >= found.len() && durable.len() > 3, "{} of {}", durable.len(), found.len());
+    let first = stage.geometry().journal().start / 4096;
+    for (_, place) in &durable {
+        let mut stage = long_life();
+        wipe(&mut stage, [*place]);
+        check_refused(&mut stage, &format!("block {} of its journal was whole once", place - first));
+    }
+}
+
+/// Nothing behind it says that it was durable; what it opened does.
+#[test]
+fn the_newest_block_of_the_journal_is_missed_if_it_opened_a_segment() {
+    let mut stage = long_life();
+    let is_opening = |body: &JournalBody| match body {
+        JournalBody::Records(records) => records.iter().any(|record| matches!(record.fact, Fact::Opened(..))),
+        JournalBody::Chunk(_) => false,
+    };
+    let found = journal(&stage);
+    let last = found.iter().rposition(|(block, _)| is_opening(&block.body)).unwrap();
+    wipe(&mut stage, found[last..].iter().map(|(_, place)| *place));
+    let phase = stage.open();
+    assert!(matches!(phase, Phase::Failed(Error::Rotted { .. })), "{phase:?}");
+}
+
+/// The last checkpoint knows what all of them said.
+#[test]
+fn records_before_the_last_checkpoint_are_not_missed() {
+    let mut stage = long_life();
+    assert_eq!(stage.open(), Phase::Running);
+    stage.stop();
+    stage.kill();
+    let records: Vec<u64> = journal(&stage)
+        .into_iter()
+        .filter(|(block, _)| matches!(block.body, JournalBody::Records(_)))
+        .map(|(_, place)| place)
+        .collect();
+    assert!(records.len() > 3, "{records:?}");
+    wipe(&mut stage, records);
+    assert_eq!(stage.open(), Phase::Running);
+    assert_eq!(stage.read_all(120)[1..], [2; 119]);
+}

@@ -1,0 +1,136 @@
+//! What a rotating disk is like: its description, and the times that follow from it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device_model::{Figures, Range, bytes};
+
+/// What a disk is like. Times are in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DiskParameters {
+    /// Revolutions a minute.
+    pub rpm: f64,
+    /// Bytes of a track.
+    pub track_bytes: u64,
+    /// Tracks of a cylinder.
+    pub heads: u64,
+    /// Seek time over `d` cylinders: `constant + root * sqrt(d) + linear * d`.
+    pub seek_constant: f64,
+    /// See `seek_constant`.
+    pub seek_root: f64,
+    /// See `seek_constant`.
+    pub seek_linear: f64,
+    /// Time to another track of the same cylinder.
+    pub settle: f64,
+    /// Fixed cost of a command that goes to the medium.
+    pub overhead: f64,
+    /// Segments of the read cache.
+    pub segments: usize,
+    /// Bytes of a segment, and how far read-ahead goes.
+    pub segment_bytes: u64,
+    /// Shortest and longest time of a command that the caches answer.
+    pub hit: (f64, f64),
+    /// Probability in 1/1000 that such a command waits for the medium's command.
+    pub blocked_permille: u64,
+    /// Shortest and longest such wait.
+    pub blocked: (f64, f64),
+    /// Commands that the drive chooses among.
+    pub queue_depth: usize,
+    /// Bytes of the volatile write cache.
+    pub write_cache_bytes: u64,
+}
+
+impl Default for DiskParameters {
+    /// The textbook's disk.
+    fn default() -> DiskParameters {
+        DiskParameters::rpm_7200()
+    }
+}
+
+impl DiskParameters {
+    /// What can be wrong with a description.
+    pub(crate) fn figures(&self) -> Figures {
+        use Range::{NotNegative, Positive, UpTo};
+        vec![
+            ("rpm", self.rpm, Positive),
+            ("track_bytes", bytes(self.track_bytes), Positive),
+            ("heads", bytes(self.heads), Positive),
+            ("seek_constant", self.seek_constant, NotNegative),
+            ("seek_root", self.seek_root, NotNegative),
+            ("seek_linear", self.seek_linear, NotNegative),
+            ("settle", self.settle, NotNegative),
+            ("overhead", self.overhead, NotNegative),
+            ("segment_bytes", bytes(self.segment_bytes), Positive),
+            ("the first of hit", self.hit.0, UpTo(self.hit.1)),
+            ("the second of hit", self.hit.1, NotNegative),
+            ("blocked_permille", bytes(self.blocked_permille), UpTo(1_000.0)),
+            ("the first of blocked", self.blocked.0, UpTo(self.blocked.1)),
+            ("the second of blocked", self.blocked.1, NotNegative),
+            ("queue_depth", bytes(self.queue_depth as u64), Positive),
+        ]
+    }
+
+    /// A 2.5 inch, 5400 rpm drive of 4 TB, fitted to a published measurement of two of them as a mirror.
+    pub const fn rpm_5400() -> DiskParameters {
+        DiskParameters {
+            rpm: 5_400.0,
+            track_bytes: 1_500_000,
+            heads: 8,
+            seek_constant: 2_900.0,
+            seek_root: 20.9,
+            seek_linear: 0.0221,
+            settle: 2_030.0,
+            overhead: 500.0,
+            segments: 240,
+            segment_bytes: 128 << 10,
+            hit: (70.0, 200.0),
+            blocked_permille: 300,
+            blocked: (500.0, 1_500.0),
+            queue_depth: 32,
+            write_cache_bytes: 32 << 20,
+        }
+    }
+
+    /// A 3.5 inch, 7200 rpm drive of 4 TB.
+    pub const fn rpm_7200() -> DiskParameters {
+        DiskParameters {
+            rpm: 7_200.0,
+            heads: 10,
+            seek_constant: 800.0,
+            seek_linear: 0.0166,
+            settle: 600.0,
+            overhead: 200.0,
+            segments: 128,
+            segment_bytes: 512 << 10,
+            write_cache_bytes: 64 << 20,
+            ..DiskParameters::rpm_5400()
+        }
+    }
+
+    pub(super) fn revolution(&self) -> f64 {
+        60e6 / self.rpm
+    }
+
+    pub(super) fn transfer(&self, length: u64) -> f64 {
+        bytes(length) / bytes(self.track_bytes) * self.revolution()
+    }
+
+    pub(super) fn cylinder(&self, offset: u64) -> u64 {
+        offset / self.track_bytes / self.heads
+    }
+
+    /// Time until the head stands over `offset`, if the move starts at `now` from `head`.
+    pub(super) fn position(&self, now: f64, head: u64, offset: u64) -> f64 {
+        let seek = match self.cylinder(head).abs_diff(self.cylinder(offset)) {
+            0 => self.settle,
+            distance => {
+                self.seek_constant
+                    + self.seek_root * bytes(distance).sqrt()
+                    + self.seek_linear * bytes(distance)
+            }
+        };
+        let angle = bytes(offset % self.track_bytes) / bytes(self.track_bytes);
+        let arrival = ((now + seek) / self.revolution()).fract();
+        seek + (angle - arrival).rem_euclid(1.0) * self.revolution()
+    }
+}

@@ -1,0 +1,203 @@
+//! What is simulated for published rows, each once however many rows need it, and the results.
+
+use kickcache_engine::error::Error;
+
+use crate::cache_model::dm_cache::age::Age;
+use crate::published::cloud::{self, CloudCache};
+use crate::published::scene::{Cache, Disks, Scene, Start};
+use crate::published::steady::{self, Steady, SteadyRow};
+use crate::replay::bench::Progress;
+use crate::result::RunResult;
+
+/// Something to simulate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Simulation {
+    /// A scene with hard disks.
+    Disks {
+        /// The scene.
+        scene: Scene,
+        /// Virtual minutes.
+        minutes: u64,
+    },
+    /// All rows of the cloud's table, one after the other on the same devices.
+    Cloud(CloudCache),
+    /// Skewed reads on devices that take no time.
+    Steady(SteadyRow),
+}
+
+/// What a simulation gave.
+pub enum Outcome {
+    /// Its runs, in their order.
+    Runs(Vec<RunResult>),
+    /// What was counted.
+    Counted(Steady),
+}
+
+/// A simulation with what it gave.
+pub struct Simulated {
+    /// What was simulated.
+    pub simulation: Simulation,
+    /// What it gave.
+    pub outcome: Outcome,
+}
+
+/// What all simulations gave.
+pub struct Outcomes(Vec<Simulated>);
+
+/// Which run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum RunOf {
+    /// That of a scene.
+    Scene(Scene),
+    /// One of a cloud cache.
+    Cloud {
+        /// The cache.
+        cache: CloudCache,
+        /// The row's name.
+        row: &'static str,
+    },
+}
+
+impl Simulation {
+    /// Makes it serve for another one too, if that needs the same; says whether it does.
+    #[must_use]
+    pub fn absorbs(&mut self, other: &Simulation) -> bool {
+        if let (Simulation::Disks { scene, minutes }, Simulation::Disks { scene: same, minutes: length }) =
+            (&mut *self, other)
+            && scene == same
+        {
+            *minutes = (*minutes).max(*length);
+            return true;
+        }
+        self == other
+    }
+
+    /// Runs it, and names its runs so that no two share a name.
+    ///
+    /// # Errors
+    /// If the engine refuses the sizes.
+    pub fn run(&self, seed: u64, progress: Progress<'_>) -> Result<Outcome, Error> {
+        match *self {
+            Simulation::Disks { scene, minutes } => {
+                Ok(Outcome::Runs(vec![named(scene, scene.run(minutes, seed, progress))]))
+            }
+            Simulation::Cloud(cache) => Ok(Outcome::Runs(cloud_runs(cache, seed))),
+            Simulation::Steady(row) => row.run(seed, steady::READS).map(Outcome::Counted),
+        }
+    }
+}
+
+impl Outcomes {
+    /// Of all that was simulated, in the order of a page.
+    pub fn new(simulated: Vec<Simulated>) -> Outcomes {
+        Outcomes(simulated)
+    }
+
+    /// All runs, in their order.
+    pub fn runs(&self) -> impl Iterator<Item = &RunResult> {
+        self.places().map(|(_, run)| run)
+    }
+
+    /// A run.
+    pub fn run(&self, of: RunOf) -> Option<&RunResult> {
+        self.places().find(|(place, _)| *place == of).map(|(_, run)| run)
+    }
+
+    /// Where a run stands among [`Outcomes::runs`].
+    pub fn place(&self, of: RunOf) -> Option<usize> {
+        self.places().position(|(place, _)| place == of)
+    }
+
+    /// What was counted for a row in steady state.
+    pub fn counted(&self, row: SteadyRow) -> Option<Steady> {
+        self.0.iter().find_map(|done| match (&done.simulation, &done.outcome) {
+            (Simulation::Steady(own), Outcome::Counted(found)) if *own == row => Some(*found),
+            _ => None,
+        })
+    }
+
+    fn places(&self) -> impl Iterator<Item = (RunOf, &RunResult)> {
+        self.0.iter().flat_map(|Simulated { simulation, outcome }| {
+            let runs = match outcome {
+                Outcome::Runs(runs) => runs.as_slice(),
+                Outcome::Counted(_) => &[],
+            };
+            runs.iter().enumerate().filter_map(|(index, run)| Some((simulation.run_of(index)?, run)))
+        })
+    }
+}
+
+impl Simulation {
+    /// Which run its run of an index is.
+    fn run_of(&self, index: usize) -> Option<RunOf> {
+        match *self {
+            Simulation::Disks { scene, .. } => Some(RunOf::Scene(scene)),
+            Simulation::Cloud(cache) => {
+                cloud::ROWS.get(index).map(|row| RunOf::Cloud { cache, row: row.name })
+            }
+            Simulation::Steady(_) => None,
+        }
+    }
+}
+
+fn named(scene: Scene, mut run: RunResult) -> RunResult {
+    run.name = describe(&scene);
+    let is_bare = matches!(scene.cache, Cache::BareSsd | Cache::BareDisk);
+    run.cache = (!is_bare).then(|| "the articles' SSD".into());
+    if scene.cache == Cache::BareSsd {
+        run.origin = "the articles' SSD".into();
+    }
+    run
+}
+
+/// A scene in a few words, which no other scene has.
+pub fn describe(scene: &Scene) -> String {
+    let start = match scene.start {
+        Start::Empty => ", empty at first",
+        Start::Stale => ", full of stale data at first",
+        Start::FirstFile => ", with the first file",
+    };
+    let (cache, start) = match scene.cache {
+        Cache::BareSsd => ("the SSD alone".to_owned(), ""),
+        Cache::BareDisk => ("the disks alone".to_owned(), ""),
+        Cache::DmCache(age) => (format!("dm-cache {}", name_of_age(age)), start),
+        Cache::Bcache { cutoff: 0 } => ("bcache, no cut-off".to_owned(), start),
+        Cache::Bcache { cutoff } => (format!("bcache, cut-off of {} MiB", cutoff >> 20), start),
+        Cache::Kickcache => ("kickcache".to_owned(), start),
+    };
+    let jobs = if scene.jobs == 1 { ", one job" } else { "" };
+    let disks = match scene.disks {
+        Disks::Pair => "",
+        Disks::One => ", one disk",
+    };
+    format!("{cache}, {} GiB of data{start}{jobs}{disks}", scene.data_gib)
+}
+
+fn name_of_age(age: Age) -> &'static str {
+    match age {
+        Age::LINUX_4_11 => "of Linux 4.11",
+        Age::LINUX_4_12_RC1 => "of Linux 4.12-rc1",
+        Age::PART_OF_REPAIR => "half repaired",
+        Age::REPAIRED => "repaired",
+        _ => "of another age",
+    }
+}
+
+fn cloud_runs(cache: CloudCache, seed: u64) -> Vec<RunResult> {
+    let mut runs = cache.run(seed);
+    let name = match cache {
+        CloudCache::Slow => "slow disk",
+        CloudCache::Fast => "fast disk of 80 GiB",
+        CloudCache::Bcache => "bcache",
+        CloudCache::Kickcache => "kickcache",
+    };
+    for (row, run) in cloud::ROWS.iter().zip(&mut runs) {
+        run.name = format!("{name}, {}", row.name);
+        run.workload = row.name.into();
+        let is_cached = matches!(cache, CloudCache::Bcache | CloudCache::Kickcache);
+        run.cache = is_cached.then(|| "cloud SSD of 20 GiB".into());
+        run.origin = if cache == CloudCache::Fast { "cloud SSD of 80 GiB" } else { "cloud disk" }.into();
+        run.seed = seed;
+    }
+    runs
+}

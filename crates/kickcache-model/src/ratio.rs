@@ -1,0 +1,12 @@
+//! Whole numbers as parts of each other.
+
+/// A count as a number that can be divided.
+#[expect(clippy::cast_precision_loss, reason = "counts, bytes and times of a run are far below 2^53")]
+pub(crate) fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// How much of a whole a part is; of nothing, the part itself.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    float(part) / float(whole.max(1))
+}

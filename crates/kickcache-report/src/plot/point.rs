@@ -1,0 +1,10 @@
+//! A point of a line, in the units of its axes, or of a drawing, in CSS pixels.
+
+/// Where something stands.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Point {
+    /// From left to right.
+    pub(crate) x: f64,
+    /// Upwards among values, downwards on a drawing.
+    pub(crate) y: f64,
+}

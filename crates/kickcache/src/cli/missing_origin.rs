@@ -1,0 +1,40 @@
+//! What to do about an origin that is not where it was.
+
+use std::io;
+use std::path::Path;
+
+use kickcache_daemon::driver::device::OpenError;
+use kickcache_daemon::offline::leave::needed;
+use kickcache_daemon::plan::CachePlan;
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::shell_command::ShellCommand;
+use kickcache_units::show_bytes;
+
+/// Whether an origin cannot be opened because nothing is there.
+pub(super) fn is_missing(error: &OpenError) -> bool {
+    matches!(error, OpenError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
+/// What to do about the missing origin of a volume, to follow the reason; with what of it is dirty on the cache device.
+pub(super) fn what_to_do(cache: &CachePlan, name: &str, state: &StatePlace) -> String {
+    let detach = ShellCommand::new("detach").path(&cache.device).word(name);
+    let back = "put it back, or say where it is now (--origin, with --origin-moved), then start again";
+    let give_up = "or, if it is gone for good, stop the daemon and remove the volume";
+    match dirty_bytes(&cache.device, name, state) {
+        Some(0) => {
+            format!("{back}; {give_up} ({}): nothing is dirty of it on the cache device", detach.state(state))
+        }
+        Some(bytes) => format!(
+            "{back}; {give_up} ({}), which loses {} of it that are dirty on the cache device",
+            detach.word("--lose-dirty").state(state),
+            show_bytes(bytes)
+        ),
+        None => format!("{back}; {give_up} ({})", detach.state(state)),
+    }
+}
+
+/// Bytes that the cache device has and the origin may lack; `None` if nobody can say.
+fn dirty_bytes(device: &Path, name: &str, state: &StatePlace) -> Option<u64> {
+    let held = needed(device, &[name], state).ok()?;
+    Some(held.iter().flat_map(|(_, extents)| extents).map(|extent| extent.length).sum())
+}

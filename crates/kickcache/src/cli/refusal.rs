@@ -1,0 +1,188 @@
+//! Whom an error of a start concerns: one volume or one cache device is left unserved, and its neighbours are served.
+//!
+//! What is new on its cache device is left by nobody: a mistyped path is for the one who types.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Error;
+use kickcache_daemon::driver::device::OpenError;
+use kickcache_daemon::offline::OfflineError;
+use kickcache_daemon::offline::known::{KnownVolumes, Touch};
+use kickcache_daemon::plan::{CachePlan, ServePlan, Unserved};
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::error::ServeError;
+use kickcache_daemon::state::StateError;
+
+use crate::cli::exit::Failure;
+use crate::cli::missing_origin;
+use crate::cli::unserved::leave_unserved;
+
+/// How a start with several volumes deals with those that cannot be served.
+pub(super) struct Refusals<'a> {
+    state: &'a StatePlace,
+    /// Of the whole plan, before anything was left.
+    volume_count: usize,
+    cache_count: usize,
+    /// Devices that do not answer, and are not touched.
+    silent: Vec<PathBuf>,
+}
+
+/// Whom an error concerns.
+enum Concern {
+    Volume(Unserved),
+    /// All volumes of the cache device, for this reason.
+    Cache(String),
+    /// Everybody: the configuration is wrong, or the system.
+    Start,
+}
+
+impl<'a> Refusals<'a> {
+    /// For a plan of which nothing was left yet.
+    pub(super) fn of(plan: &ServePlan, state: &'a StatePlace) -> Refusals<'a> {
+        let volume_count = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
+        Refusals { state, volume_count, cache_count: plan.caches.len(), silent: Vec::new() }
+    }
+
+    /// Whether a volume has neighbours at all.
+    pub(super) fn has_neighbours(&self) -> bool {
+        self.volume_count > 1
+    }
+
+    /// Leaves the volumes whose origins or cache devices do not answer.
+    ///
+    /// # Errors
+    /// The first of `silent`, if it concerns the whole start.
+    pub(super) fn leave_silent(
+        &mut self,
+        caches: &mut [CachePlan],
+        silent: Vec<OpenError>,
+    ) -> anyhow::Result<()> {
+        let path = |error: &OpenError| match error {
+            OpenError::Silent { path, .. } => Some(path.clone()),
+            _ => None,
+        };
+        self.silent = silent.iter().filter_map(path).collect();
+        for (path, error) in self.silent.iter().zip(silent) {
+            for cache in caches.iter_mut() {
+                let of_path = cache.volumes.iter().find(|volume| volume.origin == *path);
+                let why = error.to_string();
+                if cache.device == *path {
+                    self.leave_cache(cache, &why)?;
+                } else if let Some(name) = of_path.map(|volume| volume.name.clone()) {
+                    self.leave_volume(cache, Unserved { name, why })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves whom an error of a server concerns.
+    ///
+    /// # Errors
+    /// The same error, if it concerns the whole start.
+    pub(super) fn leave(&self, cache: &mut CachePlan, error: ServeError) -> anyhow::Result<()> {
+        let left = match concern(&error) {
+            Concern::Volume(mut unserved) if has(cache, &unserved.name) => {
+                if self.is_origin_missing(cache, &error) {
+                    let what = missing_origin::what_to_do(cache, &unserved.name, self.state);
+                    unserved.why = format!("{}; {what}", unserved.why);
+                }
+                self.leave_volume(cache, unserved)
+            }
+            Concern::Volume(_) => self.leave_cache(cache, &error.to_string()),
+            Concern::Cache(why) => self.leave_cache(cache, &why),
+            Concern::Start => return Err(error.into()),
+        };
+        left.map_err(|_| error.into())
+    }
+
+    /// Whether an origin is missing, and the cache device may be asked what it has of it.
+    fn is_origin_missing(&self, cache: &CachePlan, error: &ServeError) -> bool {
+        let is_missing =
+            matches!(error, ServeError::Origin { source, .. } if missing_origin::is_missing(source));
+        is_missing && self.touch(&cache.device) == Touch::Allowed
+    }
+
+    /// Leaves all volumes of a cache device that cannot be used.
+    ///
+    /// # Errors
+    /// The same error, if it concerns the whole start.
+    pub(super) fn leave_all(&self, cache: &mut CachePlan, error: Error) -> anyhow::Result<()> {
+        let of_state = match error.downcast_ref::<OfflineError>() {
+            Some(OfflineError::State(source)) => Some(source),
+            Some(_) | None => error.downcast_ref::<StateError>(),
+        };
+        if of_state.is_some_and(StateError::is_of_directory) {
+            return Err(error);
+        }
+        let failure = Failure::from(error);
+        self.leave_cache(cache, &failure.sentence()).map_err(|_| failure.error)
+    }
+
+    fn leave_volume(&self, cache: &mut CachePlan, unserved: Unserved) -> anyhow::Result<()> {
+        if !self.has_neighbours() || !self.is_known(&self.known(cache), cache, &unserved.name) {
+            return Err(Error::msg(unserved.why));
+        }
+        leave_unserved(cache, vec![unserved]);
+        Ok(())
+    }
+
+    fn leave_cache(&self, cache: &mut CachePlan, why: &str) -> anyhow::Result<()> {
+        let has_new = || {
+            let known = self.known(cache);
+            cache.volumes.iter().any(|volume| !self.is_known(&known, cache, &volume.name))
+        };
+        if self.cache_count < 2 || has_new() {
+            return Err(Error::msg(why.to_owned()));
+        }
+        let why = format!("its cache device cannot be used: {why}");
+        let left =
+            cache.volumes.iter().map(|volume| Unserved { name: volume.name.clone(), why: why.clone() });
+        let left = left.collect();
+        leave_unserved(cache, left);
+        Ok(())
+    }
+
+    fn known(&self, cache: &CachePlan) -> KnownVolumes {
+        KnownVolumes::of(&cache.device, self.touch(&cache.device), self.state)
+    }
+
+    fn is_known(&self, known: &KnownVolumes, cache: &CachePlan, name: &str) -> bool {
+        let volume = cache.volumes.iter().find(|volume| volume.name == name);
+        volume.is_some_and(|volume| known.knows(name, &volume.origin, self.touch(&volume.origin)))
+    }
+
+    fn touch(&self, path: &Path) -> Touch {
+        match self.silent.iter().any(|silent| silent == path) {
+            true => Touch::Forbidden,
+            false => Touch::Allowed,
+        }
+    }
+}
+
+fn has(cache: &CachePlan, name: &str) -> bool {
+    cache.volumes.iter().any(|volume| volume.name == name)
+}
+
+fn concern(error: &ServeError) -> Concern {
+    match error {
+        ServeError::Volume { name, what } => {
+            Concern::Volume(Unserved { name: name.clone(), why: what.clone() })
+        }
+        ServeError::Origin { name, source } => {
+            Concern::Volume(Unserved { name: name.clone(), why: source.to_string() })
+        }
+        // One device in two places is a mistake of the configuration.
+        ServeError::Device(OpenError::Same { .. })
+        | ServeError::Address { .. }
+        | ServeError::System { .. }
+        // So is a state directory that is full or read-only.
+        | ServeError::Unnoted { .. }
+        | ServeError::GivenUp { .. }
+        | ServeError::Stopped => Concern::Start,
+        ServeError::Device(_)
+        | ServeError::Engine { .. }
+        | ServeError::Cache { .. }
+        | ServeError::CacheIo { .. } => Concern::Cache(error.to_string()),
+    }
+}

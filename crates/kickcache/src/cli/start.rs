@@ -1,0 +1,158 @@
+//! A plan becomes servers, one a cache device; what cannot be served is left, and its neighbours are served.
+
+use std::path::Path;
+
+use anyhow::Context;
+use kickcache_daemon::driver::device::answers::silent_devices;
+use kickcache_daemon::driver::device::check_distinct;
+use kickcache_daemon::plan::{CachePlan, CacheUsage, Exposure, ServePlan, Unserved};
+use kickcache_daemon::serve::config::{ServerConfig, StatePlace};
+use kickcache_daemon::serve::prepare::{check_origin, rehearse};
+use kickcache_daemon::serve::server::{Server, ServerHandle};
+use kickcache_daemon::words::IoEngineWord;
+
+use crate::cli::options::state_place;
+use crate::cli::out_of_service::settle;
+use crate::cli::refusal::Refusals;
+use crate::cli::server_config::{guest_block, server_config, volume_config};
+use crate::cli::socket_activation::ActivationSockets;
+use crate::cli::unserved::tell_unserved;
+
+/// A server and its part of the plan.
+#[derive(Clone)]
+pub(super) struct Served {
+    pub(super) handle: ServerHandle,
+    pub(super) cache: CachePlan,
+}
+
+/// What came of a plan.
+#[derive(Clone)]
+pub(super) struct Started {
+    pub(super) servers: Vec<Served>,
+    /// Volumes of the plan that are not served.
+    pub(super) unserved: Vec<Unserved>,
+}
+
+impl Served {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// What ended it, if it was not a stop.
+    pub(super) fn wait(&self) -> anyhow::Result<()> {
+        let device = self.cache.device.display();
+        let end = self.handle.join();
+        if let Err(error) = &end {
+            tracing::error!("the server of the cache device {device} ended: {error}");
+        }
+        end.with_context(|| format!("the server of the cache device {device} ended"))
+    }
+}
+
+/// What all servers of a plan have in common.
+struct Common<'a> {
+    io_engine: IoEngineWord,
+    exposure: Exposure,
+    state: &'a StatePlace,
+    control: &'a Path,
+}
+
+impl Common<'_> {
+    fn config(&self, cache: &CachePlan) -> anyhow::Result<ServerConfig> {
+        let mut config = server_config(cache, self.io_engine, self.exposure, self.state)?;
+        config.control = Some(self.control.into());
+        Ok(config)
+    }
+}
+
+/// Starts a server for each cache device of a plan.
+///
+/// # Errors
+/// If something concerns all of the plan, or nothing of it can be served.
+pub(super) fn start_servers(
+    mut plan: ServePlan,
+    mut activated: ActivationSockets,
+) -> anyhow::Result<Started> {
+    let state = state_place(plan.state.as_deref());
+    let control = plan.control.clone();
+    let common =
+        Common { io_engine: plan.io_engine, exposure: plan.exposure, state: &state, control: &control };
+    let mut refusals = Refusals::of(&plan, &state);
+    let silent = silent_devices(&devices(&plan));
+    refusals.leave_silent(&mut plan.caches, silent)?;
+    let mut unserved = tell_unserved(&mut plan)?;
+    check_distinct(devices(&plan))?;
+    // Before anything is dropped or made for the others.
+    plan.caches.iter_mut().try_for_each(|cache| check_origins(cache, &refusals))?;
+    unserved.extend(tell_unserved(&mut plan)?);
+    for cache in &mut plan.caches {
+        settle(cache, &state).or_else(|error| refusals.leave_all(cache, error))?;
+    }
+    unserved.extend(tell_unserved(&mut plan)?);
+    // What is wrong with the second cache device is found before the first one is formatted.
+    for cache in plan.caches.iter_mut().skip(1) {
+        rehearse_cache(cache, &common, &refusals)?;
+    }
+    unserved.extend(tell_unserved(&mut plan)?);
+    let mut servers: Vec<Served> = Vec::new();
+    for cache in &mut plan.caches {
+        match start_server(cache, &mut activated, &common, &refusals) {
+            Ok(served) => servers.extend(served),
+            Err(error) => {
+                servers.iter().for_each(|served| served.handle.stop());
+                let _: Vec<_> = servers.iter().map(Served::wait).collect();
+                return Err(error);
+            }
+        }
+    }
+    unserved.extend(tell_unserved(&mut plan)?);
+    Ok(Started { servers, unserved })
+}
+
+/// Leaves the volumes whose origins cannot be used.
+fn check_origins(cache: &mut CachePlan, refusals: &Refusals<'_>) -> anyhow::Result<()> {
+    if !refusals.has_neighbours() {
+        return Ok(());
+    }
+    for volume in cache.volumes.clone() {
+        check_origin(volume_config(&volume)?).or_else(|error| refusals.leave(cache, error))?;
+    }
+    Ok(())
+}
+
+/// Finds what is wrong with a cache device and its volumes, and changes nothing.
+fn rehearse_cache(cache: &mut CachePlan, common: &Common<'_>, refusals: &Refusals<'_>) -> anyhow::Result<()> {
+    while cache.usage == CacheUsage::Used && !cache.volumes.is_empty() {
+        match rehearse(common.config(cache)?) {
+            Ok(()) => break,
+            Err(error) => refusals.leave(cache, error)?,
+        }
+    }
+    Ok(())
+}
+
+/// Starts the server of a cache device; none if all of its volumes are left.
+fn start_server(
+    cache: &mut CachePlan,
+    activated: &mut ActivationSockets,
+    common: &Common<'_>,
+    refusals: &Refusals<'_>,
+) -> anyhow::Result<Option<Served>> {
+    while !cache.volumes.is_empty() {
+        let mut config = common.config(cache)?;
+        if let (Some(volume), Some(plan)) = (config.volumes.first_mut(), cache.volumes.first()) {
+            std::mem::take(activated).give_to(volume, guest_block(plan));
+        }
+        match Server::start(config) {
+            Ok(handle) => return Ok(Some(Served { handle, cache: cache.clone() })),
+            Err(error) => refusals.leave(cache, error)?,
+        }
+    }
+    Ok(None)
+}
+
+/// All devices of a plan.
+fn devices(plan: &ServePlan) -> Vec<&Path> {
+    let caches = plan.caches.iter().map(|cache| cache.device.as_path());
+    let volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);
+    caches.chain(volumes.map(|volume| volume.origin.as_path())).collect()
+}

@@ -1,0 +1,160 @@
+//! Whether docs/status.md tells every key that `status --json` prints, and no other.
+
+use std::collections::BTreeMap;
+
+use kickcache_daemon::control::activity::Activity;
+use kickcache_daemon::control::last_error::LastError;
+use kickcache_daemon::control::report::{
+    CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
+};
+use kickcache_daemon::extents::Extent;
+use kickcache_daemon::words::ModeWord;
+use serde_json::Value;
+
+/// What the page says of a key.
+#[derive(Debug)]
+struct Explained {
+    unit: String,
+    meaning: String,
+}
+
+fn last_error() -> LastError {
+    LastError {
+        count: 2,
+        errno: Some(5),
+        name: "EIO".into(),
+        operation: "read".into(),
+        offset: 4096,
+        length: 4096,
+        seconds_ago: 1.5,
+    }
+}
+
+/// A report in which nothing is missing.
+fn report() -> Report {
+    Report {
+        version: "1".into(),
+        pid: 1,
+        uptime_seconds: 60.0,
+        io_engine: "auto".into(),
+        state_directory: Some("/var/lib/kickcache".into()),
+        caches: vec![cache()],
+        unserved: vec![UnservedReport { name: "a".into(), why: "it is away".into() }],
+    }
+}
+
+fn cache() -> CacheReport {
+    CacheReport {
+        device: "/dev/a".into(),
+        health: HealthWord::OutOfService,
+        io_engine: "io_uring".into(),
+        record: Some(RecordWord::OnDevice),
+        last_error: Some(last_error()),
+        silent_seconds: Some(11.0),
+        stop_waits_for: Some("the origin of a".into()),
+        capacity_bytes: 1,
+        segments: 1,
+        free_segments: 1,
+        retired_segments: 1,
+        probation_bytes: 1,
+        probation_target_bytes: 1,
+        main_bytes: 1,
+        memory_bytes: 1,
+        counters: CacheCounters::default(),
+        volumes: vec![volume()],
+    }
+}
+
+fn volume() -> VolumeReport {
+    VolumeReport {
+        name: "b".into(),
+        origin: "/dev/b".into(),
+        origin_last_error: Some(last_error()),
+        origin_silent_seconds: Some(11.0),
+        nbd: vec!["nbd://localhost/b".into()],
+        vhost_user: Some("/run/b".into()),
+        mode: ModeWord::WriteBack,
+        size_bytes: 1,
+        cached_bytes: 1,
+        dirty_bytes: 1,
+        damaged_bytes: 1,
+        damaged: vec![Extent { start: 0, length: 4096 }],
+        unflushed_bytes: 1,
+        fill_window_bytes: 1,
+        requests_in_flight: 1,
+        incomplete: true,
+        hit_ratio: Some(0.5),
+        origin_requests_per_1000: Some(1.0),
+        bypass_bytes: 1,
+        since_start: Activity::default(),
+        recent: Activity::default(),
+        counters: VolumeCounters::default(),
+    }
+}
+
+/// The keys of an object and of what stands in it, with their places.
+fn printed(place: &str, value: &Value, keys: &mut Vec<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                let own = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+                printed(&own, value, keys);
+                keys.push(own);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| printed(&format!("{place}[]"), value, keys)),
+        Value::Null => panic!("{place} must have a value to be looked at"),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The words between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// All that a place with words in braces stands for.
+fn places(text: &str) -> Vec<String> {
+    let Some((before, rest)) = text.split_once('{') else { return vec![text.to_owned()] };
+    let (words, after) = rest.split_once('}').unwrap();
+    words.split(',').flat_map(|word| places(&format!("{before}{word}{after}"))).collect()
+}
+
+/// What the tables below the headings of a section explain.
+fn explained(section: &str) -> BTreeMap<String, Explained> {
+    let mut keys = BTreeMap::new();
+    for part in section.split("\n### ").skip(1) {
+        let heading = part.lines().next().unwrap();
+        let places: Vec<String> = quoted(heading).flat_map(places).collect();
+        for row in part.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            assert_eq!(cells.len(), 5, "{row}");
+            for (place, key) in places.iter().flat_map(|place| quoted(cells[1]).map(move |key| (place, key)))
+            {
+                let own = if place == "." { key.to_owned() } else { format!("{place}.{key}") };
+                let explained = Explained { unit: cells[2].into(), meaning: cells[3].into() };
+                assert!(keys.insert(own.clone(), explained).is_none(), "{own} is explained twice");
+            }
+        }
+    }
+    keys
+}
+
+#[test]
+fn every_key_of_the_json_is_explained_with_its_unit_and_no_other() {
+    let mut keys = Vec::new();
+    printed("", &serde_json::to_value(report()).unwrap(), &mut keys);
+    keys.sort_unstable();
+    keys.dedup();
+    let page = include_str!("../../../../../docs/status.md");
+    let section = page.split("\n## JSON").nth(1).unwrap().split("\n## ").next().unwrap();
+    let explained = explained(section);
+    assert_eq!(explained.keys().cloned().collect::<Vec<String>>(), keys);
+    for (key, Explained { unit, meaning }) in explained {
+        assert!(!unit.is_empty() && !meaning.is_empty(), "{key}");
+        let units = [("_bytes", "bytes"), ("_blocks", "blocks"), ("_seconds", "s"), ("_ms", "ms")];
+        for (end, expected) in units.into_iter().filter(|(end, _)| key.ends_with(end)) {
+            assert_eq!(unit, expected, "{key} ends with {end}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Devices that do not answer while somebody wants something else of the daemon: a resize, a stop.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::client::{Client, READ, Request};
+use crate::daemon::{Daemon, KICKCACHE};
+use crate::faulty::{FaultyDisks, Release};
+use crate::pair::{NAMES, Pair};
+use crate::scratch::{MIB, Scratch};
+use crate::{faulty_disks, need_kickcache, need_tools, skip, tools};
+
+/// What a neighbour's I/O may take beside a device that hangs.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The origin of `one` is a disk that fails on demand.
+fn pair_on(scratch: &Scratch, disks: &FaultyDisks) -> Pair {
+    let pair = Pair::new(scratch, "write-back");
+    let faulty = disks.spec(scratch, "write-back").origin;
+    fs::remove_file(pair.origin("one")).unwrap();
+    std::os::unix::fs::symlink(&faulty, pair.origin("one")).unwrap();
+    pair
+}
+
+/// A command for the daemon, under way.
+fn command(pair: &Pair, arguments: &[&str]) -> Child {
+    let mut command = Command::new(KICKCACHE);
+    command.args(arguments).arg("--control").arg(pair.spec.control());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a command said on standard error; it must fail.
+fn refusal(command: Child) -> String {
+    let output = command.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Writes to `two` and asks for the status for a while; gives what took longest.
+fn longest_beside(pair: &Pair, daemon: &Daemon, span: Duration) -> Duration {
+    let mut client = pair.client("two");
+    let (start, mut longest) = (Instant::now(), Duration::ZERO);
+    while start.elapsed() < span {
+        let begin = Instant::now();
+        client.write(0, &[2; 4096]);
+        daemon.status();
+        longest = longest.max(begin.elapsed());
+        thread::sleep(Duration::from_millis(50));
+    }
+    longest
+}
+
+fn wait_for(daemon: &Daemon, line: &[&str], longest: Duration) {
+    let start = Instant::now();
+    while !daemon.log().lines().any(|found| line.iter().all(|part| found.contains(part))) {
+        assert!(start.elapsed() < longest, "no line with {line:?}: {}", daemon.log());
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_resize_of_a_volume_whose_origin_does_not_tell_its_size_stops_nobody() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+    let pair = pair_on(&scratch, &disks);
+    let daemon = pair.start(&[], &NAMES);
+    let _release = Release(&disks);
+    // The kernel knows the size for a second.
+    thread::sleep(Duration::from_millis(1_500));
+    let frozen = disks.freeze_origin();
+    let resize = command(&pair, &["resize", "one"]);
+    thread::sleep(Duration::from_millis(200));
+    let again = refusal(command(&pair, &["resize", "one"]));
+    assert!(again.contains("is being taken over already"), "{again}");
+    let longest = longest_beside(&pair, &daemon, Duration::from_secs(3));
+    assert!(longest < LONGEST, "{longest:?}");
+    let said = refusal(resize);
+    assert!(said.contains("origin of one has not told its size for 8 s"), "{said}");
+    drop(frozen);
+    wait_for(&daemon, &["the size of one is unchanged: 8388608 bytes"], Duration::from_secs(10));
+    let said = daemon.control(&["resize", "one"]);
+    assert_eq!(said, "one: 8 MiB (8388608 bytes), unchanged\n");
+    daemon.stop();
+}
+
+#[test]
+fn a_resize_waits_for_a_cache_device_that_does_not_answer_and_is_done_when_it_does() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+    let pair = Pair::new(&scratch, "write-back");
+    let cache = format!("[[cache]]\ndevice = \"{}\"\n", disks.spec(&scratch, "write-back").cache.display());
+    pair.configure(&(cache + &pair.volume("one") + &pair.volume("two")));
+    let daemon = pair.start(&[], &NAMES);
+    let _release = Release(&disks);
+    File::options().write(true).open(pair.origin("one")).unwrap().set_len(12 * MIB).unwrap();
+    disks.tell("fault cache any hang");
+    let resize = command(&pair, &["resize", "one"]);
+    thread::sleep(Duration::from_millis(500));
+    let asked = Instant::now();
+    daemon.status();
+    assert!(asked.elapsed() < LONGEST, "{:?}", asked.elapsed());
+    let said = refusal(resize);
+    assert!(
+        said.contains("the cache device") && said.contains("has not taken the new size for 8 s"),
+        "{said}"
+    );
+    assert_eq!(pair.client("one").size, 8 * MIB, "it is told before it is noted");
+    disks.tell("clear");
+    wait_for(&daemon, &["one has 12582912 bytes from here on"], Duration::from_secs(10));
+    assert_eq!(pair.client("one").size, 12 * MIB);
+    daemon.stop();
+    let daemon = pair.start(&[], &NAMES);
+    assert_eq!(pair.client("one").size, 12 * MIB);
+    daemon.stop();
+}
+
+/// The origin hangs, and owes `one` a read that the client waits for.
+fn owe_a_read(pair: &Pair, disks: &FaultyDisks) -> Client {
+    disks.tell("fault origin any hang");
+    let mut client = pair.client("one");
+    client.send(Request { command: READ, flags: 0, offset: 4 * MIB, length: 4096 }, &[]).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    client
+}
+
+/// Both were written to, `one` owes a read of its origin, and the daemon has waited for that since a SIGTERM and said so.
+fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
+    let daemon = pair.start(&[], &NAMES);
+    let release = Release(disks);
+    pair.client("one").write(MIB, &[7; 65536]);
+    pair.client("two").write(0, &[2; 4096]);
+    let _client = owe_a_read(pair, disks);
+    daemon.signal(Signal::TERM);
+    // Too soon: nobody was told what that would cost.
+    daemon.signal(Signal::TERM);
+    let path = fs::canonicalize(pair.origin("one")).unwrap();
+    let line = ["the stop waits for", path.to_str().unwrap(), "origin of one", "a second SIGTERM"];
+    wait_for(&daemon, &line, Duration::from_secs(15));
+    std::mem::forget(release);
+    daemon
+}
+
+#[test]
+fn a_stop_says_for_which_origin_it_waits_and_ends_well_when_that_answers() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+    let pair = pair_on(&scratch, &disks);
+    let mut daemon = stop_beside_a_hanging_origin(&pair, &disks);
+    let _release = Release(&disks);
+    thread::sleep(Duration::from_secs(11));
+    let log = daemon.log();
+    assert_eq!(log.matches("the stop waits for").count(), 2, "{log}");
+    assert!(daemon.is_alive());
+    disks.tell("clear");
+    let status = daemon.wait();
+    daemon.check_end(status);
+}
+
+#[test]
+fn kickcache_stop_says_for_which_origin_it_waits_as_the_log_does() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+    let pair = pair_on(&scratch, &disks);
+    let mut daemon = pair.start(&[], &NAMES);
+    let _release = Release(&disks);
+    let _client = owe_a_read(&pair, &disks);
+    let stop = command(&pair, &["stop"]);
+    thread::sleep(Duration::from_secs(22));
+    disks.tell("clear");
+    let output = stop.wait_with_output().unwrap();
+    let (said, told) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success() && said == "stopped\n", "{said}{told}");
+    let path = fs::canonicalize(pair.origin("one")).unwrap();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 2, "{told}");
+    for part in ["the stop waits for", path.to_str().unwrap(), "origin of one", "owes 1 operation"] {
+        assert!(lines.iter().all(|line| line.contains(part)), "no `{part}`: {told}");
+    }
+    let status = daemon.wait();
+    daemon.check_end(status);
+}
+
+/// A second SIGTERM ends a stop that waits, and the log says so.
+fn cut_short(daemon: &mut Daemon, disks: &FaultyDisks, said: &[&str]) {
+    daemon.signal(Signal::TERM);
+    wait_for(daemon, said, Duration::from_secs(5));
+    // What waits in the kernel for FUSE cannot be ended before the answer.
+    disks.tell("clear");
+    assert_eq!(daemon.wait().code(), Some(1), "{}", daemon.log());
+}
+
+/// Both volumes have what was acknowledged.
+fn both_are_whole(pair: &Pair) {
+    let daemon = pair.start(&[], &NAMES);
+    assert_eq!(pair.client("one").read(MIB, 65536), [7; 65536]);
+    assert_eq!(pair.client("two").read(0, 4096), [2; 4096]);
+    daemon.stop();
+}
+
+#[test]
+fn a_second_sigterm_ends_a_stop_that_waits_as_a_kill_would() {
+    need_kickcache!();
+    for io_engine in ["io_uring", "threads"] {
+        let scratch = Scratch::new();
+        let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+        let pair = pair_on(&scratch, &disks);
+        // A neighbour behind a cache device of its own.
+        let other = scratch.path("other cache");
+        let caches = [(pair.spec.cache.clone(), "one"), (other, "two")].map(|(device, name)| {
+            format!("[[cache]]\ndevice = \"{}\"\nsize = \"8M\"\n{}", device.display(), pair.volume(name))
+        });
+        pair.configure(&(format!("io-engine = \"{io_engine}\"\n") + &caches.concat()));
+        let mut daemon = stop_beside_a_hanging_origin(&pair, &disks);
+        let _release = Release(&disks);
+        cut_short(&mut daemon, &disks, &["a second signal came", "origin of one", "as after kill -9"]);
+        let log = daemon.log();
+        assert!(!log.contains("panicked at"), "{log}");
+        let clean = log.matches("the server has stopped; everything acknowledged").count();
+        assert_eq!(clean, 1, "the neighbour, and nobody else: {log}");
+        both_are_whole(&pair);
+    }
+}
+
+#[test]
+fn after_a_stop_that_was_cut_short_nothing_acknowledged_is_missing_on_the_same_cache_device() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+    let pair = pair_on(&scratch, &disks);
+    let mut daemon = stop_beside_a_hanging_origin(&pair, &disks);
+    let _release = Release(&disks);
+    cut_short(&mut daemon, &disks, &["a second signal came"]);
+    both_are_whole(&pair);
+}
+
+/// A file system of its own for the state directory, which can be frozen: what wants to write to it waits.
+struct SlowState(PathBuf);
+
+impl SlowState {
+    fn mount(scratch: &Scratch) -> Option<SlowState> {
+        let (disk, folder) = (scratch.sparse("state disk", 16 * MIB), scratch.path("state"));
+        tools::run("mkfs.ext4", ["-q".as_ref(), disk.as_os_str()]);
+        fs::create_dir_all(&folder).unwrap();
+        let options = ["-o".as_ref(), "loop".as_ref(), disk.as_os_str(), folder.as_os_str()];
+        let is_mounted = tools::output("mount", options).status.success();
+        is_mounted.then(|| SlowState(folder))
+    }
+
+    fn freeze(&self) {
+        tools::run("fsfreeze", ["-f".as_ref(), self.0.as_os_str()]);
+    }
+
+    fn thaw(&self) {
+        tools::output("fsfreeze", ["-u".as_ref(), self.0.as_os_str()]);
+    }
+}
+
+/// Thaws it when dropped.
+struct Thaw<'a>(&'a SlowState);
+
+impl Drop for Thaw<'_> {
+    fn drop(&mut self) {
+        self.0.thaw();
+    }
+}
+
+impl Drop for SlowState {
+    fn drop(&mut self) {
+        self.thaw();
+        tools::output("umount", ["-l".as_ref(), self.0.as_os_str()]);
+    }
+}
+
+#[test]
+fn a_stop_says_that_it_waits_for_the_state_directory() {
+    need_kickcache!();
+    need_tools!("mkfs.ext4", "mount", "fsfreeze");
+    let scratch = Scratch::new();
+    let Some(state) = SlowState::mount(&scratch) else { skip!("nothing can be mounted here") };
+    let pair = Pair::new(&scratch, "write-back");
+    let mut daemon = pair.start(&[], &NAMES);
+    let state = Thaw(&state);
+    state.0.freeze();
+    daemon.signal(Signal::TERM);
+    wait_for(&daemon, &["the stop waits for", "state directory"], Duration::from_secs(15));
+    drop(state);
+    let status = daemon.wait();
+    daemon.check_end(status);
+}
