@@ -122,7 +122,7 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     let stopped = handle.clone();
     let caught = signals::catch(move || stopped.stop());
     let _signals = caught.map_err(ServeError::system("catch signals"))?;
-    let ended = watch(&handle, record, progress);
+    let ended = watch(&handle, record, dirty_blocks(&contents, record), progress);
     handle.stop();
     handle.join()?;
     match ended? {
@@ -150,9 +150,9 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
         }
         End::Stuck(why) => {
             let after = super::read(plan.cache)?;
+            let blocks = dirty_blocks(&after, record);
             let found = after.dirty.into_iter().find(|(id, _)| *id == record.id);
             let extents = found.map(|(_, extents)| extents).unwrap_or_default();
-            let blocks = extents.iter().map(|extent| extent.length / BLOCK_SIZE).sum();
             Err(OfflineError::Undrained { name, blocks, extents, why })
         }
     }
@@ -336,13 +336,22 @@ enum End {
     Stuck(&'static str),
 }
 
+/// Dirty blocks of a volume, as they were read from the cache device before it was served.
+fn dirty_blocks(contents: &Contents, record: &VolumeRecord) -> u64 {
+    let of_volume = contents.dirty.iter().filter(|(id, _)| *id == record.id);
+    of_volume.flat_map(|(_, extents)| extents).map(|extent| extent.length / BLOCK_SIZE).sum()
+}
+
+/// Waits until nothing is dirty. `dirty` is what was before the server began: it may have written all of it back by the
+/// time it is asked.
 fn watch(
     handle: &ServerHandle,
     record: &VolumeRecord,
+    dirty: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<End, OfflineError> {
     handle.drain(&record.name)?;
-    let whole = left(&status(handle, record.id)?);
+    let whole = dirty.max(left(&status(handle, record.id)?));
     let (mut least, mut since) = (whole, Instant::now());
     loop {
         let status = status(handle, record.id)?;
