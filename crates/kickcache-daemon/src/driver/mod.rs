@@ -19,10 +19,9 @@ pub(crate) mod memory;
 pub mod notary;
 pub(crate) mod nothing;
 mod operation;
-
+pub mod queued_device;
 mod ring;
 mod threads;
-pub mod virtual_device;
 mod workers;
 
 pub use backend::{Doorbells, Interest};

@@ -1,59 +1,34 @@
 //! A device that keeps nothing: in the place of a cache device that is left out.
 
 use std::collections::VecDeque;
+use std::io::IoSliceMut;
 
-use kickcache_engine::device::DeviceError;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
-use crate::driver::virtual_device::{VirtualCompletion, VirtualDevice, VirtualOperation};
+use crate::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
 
 /// Reads give zeroes, writes are lost; everything ends at once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Nothing {
-    size: u64,
     ended: VecDeque<(Instant, u64)>,
 }
 
-impl Nothing {
-    /// Nothing, of so many bytes.
-    pub(crate) fn new(size: u64) -> Nothing {
-        Nothing { size, ended: VecDeque::new() }
-    }
-}
-
-impl VirtualDevice for Nothing {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn identity(&self) -> String {
-        "nothing".into()
-    }
-
-    fn submit(&mut self, now: Instant, token: u64, _operation: VirtualOperation) {
+impl QueuedDevice for Nothing {
+    fn submit(&mut self, now: Instant, token: u64, _request: QueuedRequest<'_>) {
         self.ended.push_back((now, token));
     }
 
-    fn poll(&mut self, _now: Instant) -> Option<VirtualCompletion> {
+    fn poll(&mut self, _now: Instant) -> Option<QueuedEnd> {
         let (_, token) = self.ended.pop_front()?;
-        Some(VirtualCompletion { token, result: Ok(()) })
+        Some(QueuedEnd { token, result: Ok(()) })
+    }
+
+    fn take_read(&mut self, _token: u64, _extent: ByteExtent, into: &mut [IoSliceMut<'_>]) {
+        into.iter_mut().for_each(|piece| piece.fill(0));
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
         self.ended.front().map(|(since, _)| *since)
-    }
-
-    fn read(&mut self, _offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
-        into.fill(0);
-        Ok(())
-    }
-
-    fn write(&mut self, _offset: u64, _from: &[u8]) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn zero(&mut self, _extent: ByteExtent) -> Result<(), DeviceError> {
-        Ok(())
     }
 }

@@ -281,16 +281,6 @@ pub(crate) fn error_of(cause: Cause) -> DeviceError {
     }
 }
 
-/// What a device without errnos would have said.
-pub(crate) fn cause_of(error: DeviceError) -> Cause {
-    match error {
-        DeviceError::Io => Cause::Errno(libc::EIO),
-        DeviceError::NoSpace => Cause::Errno(libc::ENOSPC),
-        DeviceError::Gone => Cause::Errno(libc::ENODEV),
-        DeviceError::Unsupported => Cause::Errno(libc::EOPNOTSUPP),
-    }
-}
-
 /// The engine's word for an errno.
 fn device_error(errno: i32) -> DeviceError {
     match errno {

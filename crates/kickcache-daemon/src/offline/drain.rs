@@ -17,12 +17,13 @@ use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::outdated::{Asked, Outdated, outdated, shown};
 use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
 use crate::serve::config::{
-    CacheConfig, CacheService, OriginCache, OriginFlush, OriginMove, OriginSource, Replacement, ServerConfig,
-    StatePlace, VolumeConfig,
+    CacheConfig, CacheService, OriginCache, OriginFlush, OriginMove, Replacement, ServerConfig, StatePlace,
+    VolumeConfig,
 };
 use crate::serve::error::ServeError;
 use crate::serve::notes::FIRST_START;
 use crate::serve::older_copy::older_copy;
+use crate::serve::origin::source::OriginSource;
 use crate::serve::overtaken::{missed, note_written_without};
 use crate::serve::server::{Server, ServerHandle};
 use crate::signals;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 
 use crate::driver::executor::IoEngine;
-use crate::driver::virtual_device::VirtualDevice;
+use crate::serve::origin::source::OriginSource;
 use crate::state::StateStore;
 
 /// Everything that a server needs to start.
@@ -147,14 +147,6 @@ impl VolumeConfig {
             origin_flush: OriginFlush::default(),
         }
     }
-}
-
-/// What the origin is.
-pub enum OriginSource {
-    /// A file or block device.
-    Path(PathBuf),
-    /// A device in this process.
-    Virtual(Box<dyn VirtualDevice>),
 }
 
 /// Where, and as what, a virtual machine finds a volume.

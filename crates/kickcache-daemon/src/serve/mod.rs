@@ -18,6 +18,7 @@ pub mod missed_device;
 mod note_queue;
 pub mod notes;
 pub mod older_copy;
+pub mod origin;
 mod out_of_service;
 pub mod overtaken;
 pub mod prepare;

@@ -8,25 +8,25 @@ use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
-use kickcache_engine::units::{BLOCK_SIZE, VolumeSet};
+use kickcache_engine::units::VolumeSet;
 use tracing::subscriber::NoSubscriber;
 
-use crate::driver::device::{
-    Access, BlockFile, Emptiness, OpenError, ZeroSpeed, check_different, check_distinct,
-};
+use crate::driver::device::{BlockFile, ZeroSpeed, check_different, check_distinct};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::serve::cache_device::found::Found;
-use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach, carries_superblock};
+use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
 use crate::serve::config::{
-    CacheConfig, CacheService, OriginCache, OriginContent, OriginFlush, OriginGrowth, OriginMove,
-    OriginSource, ServerConfig, StatePlace, VolumeConfig, WriteAccess,
+    CacheConfig, CacheService, OriginCache, OriginContent, OriginGrowth, OriginMove, ServerConfig,
+    StatePlace, VolumeConfig, WriteAccess,
 };
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener;
 use crate::serve::known_origin::check_no_origin;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
+use crate::serve::origin::Origin;
+use crate::serve::origin::source::OriginSource;
 use crate::serve::overtaken::{note_written_without, served_since};
 use crate::shell_command::ShellCommand;
 use crate::state::{StateError, uuid_text};
@@ -34,7 +34,7 @@ use crate::state::{StateError, uuid_text};
 /// An origin that was opened, with what was said about it.
 pub(crate) struct OpenVolume {
     pub(crate) name: String,
-    pub(crate) medium: Medium,
+    pub(crate) origin: Origin,
     pub(crate) size: u64,
     pub(crate) identity: String,
     pub(crate) settings: VolumeSettings,
@@ -66,7 +66,7 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
     }
     let origins = config.volumes.iter().filter_map(|volume| match &volume.origin {
         OriginSource::Path(path) => Some(path.as_path()),
-        OriginSource::Virtual(_) => None,
+        OriginSource::Outside(_) => None,
     });
     let is_used = config.cache.service != CacheService::LeftOut;
     check_distinct(is_used.then_some(config.cache.path.as_path()).into_iter().chain(origins))?;
@@ -130,7 +130,7 @@ impl Looked {
         let mut cache: CacheDevice = found.make(&mut made)?;
         let held = cache.superblock.clone();
         for volume in &mut volumes {
-            if let Medium::File(origin) = &volume.medium {
+            if let Some(origin) = volume.origin.local() {
                 check_different(&cache.file, origin)?;
             }
             volume.settings.volume = cache.attach(facts(volume))?;
@@ -205,7 +205,7 @@ impl Prepared {
             noted
                 .map_err(|error| ServeError::Volume { name: volume.name.clone(), what: error.to_string() })?;
         }
-        let cache = Medium::Virtual(Box::new(Nothing::new(DEVICE_SIZE_MIN)));
+        let cache = Medium::Queued(Box::new(Nothing::default()));
         Ok(Prepared { path, superblock, cache, volumes, made: Made::default(), notes: None })
     }
 }
@@ -306,19 +306,18 @@ fn knows(superblock: &Superblock, volume: &OpenVolume) -> Acquaintance {
 /// Refuses an origin that is a cache device, when it is attached for the first time. Of one that is known a guest may have
 /// written such bytes, which must keep nobody from starting.
 fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(), ServeError> {
-    let Medium::File(origin) = &volume.medium else { return Ok(()) };
     let unreadable =
         |error: ServeError| ServeError::Volume { name: volume.name.clone(), what: error.to_string() };
-    if !carries_superblock(origin).map_err(unreadable)? {
+    if !volume.origin.carries_superblock().map_err(unreadable)? {
         return Ok(());
     }
-    let path = origin.path().display();
+    let identity = &volume.identity;
     if acquaintance == Acquaintance::Known || volume.origin_cache == OriginCache::Accept {
-        tracing::warn!("{path}, the origin of {}, looks like a kickcache cache device", volume.name);
+        tracing::warn!("{identity}, the origin of {}, looks like a kickcache cache device", volume.name);
         return Ok(());
     }
     let what = format!(
-        "its origin {path} is a kickcache cache device, which writes would destroy; give the right origin (were cache and \
+        "its origin {identity} is a kickcache cache device, which writes would destroy; give the right origin (were cache and \
          origin swapped?), or say --force-origin if it shall be one"
     );
     Err(ServeError::Volume { name: volume.name.clone(), what })
@@ -326,10 +325,7 @@ fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(),
 
 /// Names a swapped pair for what it is.
 fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeError {
-    let is_cache = |volume: &OpenVolume| match &volume.medium {
-        Medium::File(origin) => carries_superblock(origin).unwrap_or(false),
-        Medium::Virtual(_) => false,
-    };
+    let is_cache = |volume: &OpenVolume| volume.origin.carries_superblock().unwrap_or(false);
     match volumes.into_iter().find(is_cache) {
         Some(volume) => {
             let what = format!(
@@ -349,15 +345,12 @@ fn open_volumes(
     let mut volumes: Vec<OpenVolume> = Vec::new();
     for volume in configured {
         let opened = open_volume(volume)?;
-        if let Medium::File(origin) = &opened.medium {
+        if let Some(origin) = opened.origin.local() {
             if let Some(cache) = cache {
                 check_different(cache, origin)?;
             }
-            for other in &volumes {
-                if let Medium::File(other) = &other.medium {
-                    check_different(other, origin)?;
-                }
-            }
+            let others = volumes.iter().filter_map(|other| other.origin.local());
+            others.into_iter().try_for_each(|other| check_different(other, origin))?;
         }
         volumes.push(opened);
     }
@@ -366,72 +359,20 @@ fn open_volumes(
 
 fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
     let name = config.name;
-    let (medium, size, identity, zeroes) = match config.origin {
-        OriginSource::Path(path) => {
-            let mut file = open_origin(&name, &path, config.write_access)?;
-            file.probe().map_err(|source| ServeError::Origin { name: name.clone(), source })?;
-            see_to_flush(&name, &mut file, config.origin_flush)?;
-            let (size, identity, zeroes) = (file.size(), file.identity(), file.zeroes());
-            (Medium::File(file), size, identity, zeroes)
-        }
-        OriginSource::Virtual(device) => {
-            let (size, identity) = (device.size(), device.identity());
-            (Medium::Virtual(device), size, identity, ZeroSpeed::Slow)
-        }
-    };
+    let origin = Origin::open(&name, config.origin, config.write_access, config.origin_flush)?;
     Ok(OpenVolume {
+        size: origin.size(),
+        identity: origin.identity(),
+        zeroes: origin.zeroes(),
         name,
-        medium,
-        size,
-        identity,
+        origin,
         settings: config.settings,
         write_access: config.write_access,
         origin_move: config.origin_move,
         origin_growth: config.origin_growth,
         origin_content: config.origin_content,
         origin_cache: config.origin_cache,
-        zeroes,
     })
-}
-
-/// An origin that cannot be flushed is refused, unless the user says that it need not be.
-fn see_to_flush(name: &str, origin: &mut BlockFile, flush: OriginFlush) -> Result<(), ServeError> {
-    match (origin.probe_flush(), flush) {
-        (Ok(()), _) => Ok(()),
-        (Err(source), OriginFlush::Needed) => Err(ServeError::Origin { name: name.into(), source }),
-        (Err(_), OriginFlush::Assumed) => {
-            let path = origin.path().display();
-            tracing::warn!(
-                "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be lost that clients \
-                 were told are durable"
-            );
-            origin.assume_flushed();
-            Ok(())
-        }
-    }
-}
-
-fn open_origin(name: &str, path: &Path, write_access: WriteAccess) -> Result<BlockFile, ServeError> {
-    let access = match write_access {
-        WriteAccess::ReadWrite => Access::ReadWrite,
-        WriteAccess::ReadOnly => Access::ReadOnly,
-    };
-    let opened = BlockFile::open(path, access, Emptiness::Refused);
-    let odd = match &opened {
-        Ok(file) => Some(file.exact_size()).filter(|size| !size.is_multiple_of(BLOCK_SIZE)),
-        Err(OpenError::Empty { found, .. }) => Some(*found),
-        Err(_) => None,
-    };
-    let Some(found) = odd else {
-        return opened.map_err(|source| ServeError::Origin { name: name.into(), source });
-    };
-    let wanted = found.max(1).next_multiple_of(BLOCK_SIZE);
-    let what = format!(
-        "its origin {} has {found} bytes, and a volume has a multiple of 4096; extend it (truncate -s {wanted}), or give \
-         another one",
-        path.display()
-    );
-    Err(ServeError::Volume { name: name.into(), what })
 }
 
 fn facts(volume: &OpenVolume) -> OriginFacts<'_> {

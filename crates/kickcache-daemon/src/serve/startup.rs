@@ -204,7 +204,7 @@ fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {
             origin: volume.identity,
             read_only: volume.write_access == WriteAccess::ReadOnly,
         };
-        (Volume { info, zeroes: volume.zeroes }, (Device::Origin(id), volume.medium))
+        (Volume { info, zeroes: volume.zeroes }, (Device::Origin(id), volume.origin.into_medium()))
     });
     described.unzip()
 }

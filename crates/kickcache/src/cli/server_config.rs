@@ -9,6 +9,7 @@ use kickcache_daemon::plan::{Access, CachePlan, CacheUsage, Exposure, VolumePlan
 use kickcache_daemon::serve::config::{
     self, CacheConfig, CacheService, Limits, Replacement, ServerConfig, StatePlace, TcpPolicy, VolumeConfig,
 };
+use kickcache_daemon::serve::origin::source::OriginSource;
 use kickcache_daemon::words::IoEngineWord;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::units::VolumeId;
@@ -58,7 +59,7 @@ pub(super) fn server_config(
 pub(super) fn volume_config(volume: &VolumePlan) -> anyhow::Result<VolumeConfig> {
     Ok(VolumeConfig {
         name: volume.name.clone(),
-        origin: config::OriginSource::Path(volume.origin.clone()),
+        origin: OriginSource::Path(volume.origin.clone()),
         settings: VolumeSettings {
             mode: volume.mode.into(),
             admission: volume.admission.into(),

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use kickcache_daemon::serve::config::{
-    CacheConfig, CacheService, NbdAddress, OriginSource, Replacement, ServerConfig, VolumeConfig,
+    CacheConfig, CacheService, NbdAddress, Replacement, ServerConfig, VolumeConfig,
 };
+use kickcache_daemon::serve::origin::source::OriginSource;
 use kickcache_daemon::serve::server::{Server, ServerHandle};
 use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
@@ -132,7 +133,7 @@ impl DemoDevices {
     }
 
     fn config(&self, phase: Phase) -> ServerConfig {
-        let slow = || OriginSource::Virtual(Box::new(SlowDisk::new(self.scale.device_bytes(), self.seed)));
+        let slow = || OriginSource::Outside(Box::new(SlowDisk::new(self.scale.device_bytes(), self.seed)));
         let fast = || OriginSource::Path(self.fast_file());
         let volumes = match phase {
             Phase::SlowDisk => vec![self.volume(DATA, slow(), Mode::Bypass)],

@@ -3,9 +3,10 @@
 //! Its content is computed; what is written lies in memory.
 
 use std::collections::BTreeMap;
+use std::io::IoSliceMut;
 
-use kickcache_daemon::driver::virtual_device::{VirtualCompletion, VirtualDevice, VirtualOperation};
-use kickcache_engine::device::DeviceError;
+use kickcache_daemon::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
+use kickcache_daemon::serve::origin::source::OutsideOrigin;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
 use kickcache_model::device_model::disk::parameters::DiskParameters;
@@ -38,6 +39,20 @@ impl SlowDisk {
             Content::SlowDisk.fill(block, bytes.as_mut_slice());
             bytes
         })
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) {
+        for part in parts(extent(offset, into)) {
+            let bytes = self.block(part.block);
+            into[part.done..part.done + part.length]
+                .copy_from_slice(&bytes[part.start..part.start + part.length]);
+        }
+    }
+
+    fn write(&mut self, offset: u64, from: &[u8]) {
+        self.update(extent(offset, from), |bytes, done| {
+            bytes.copy_from_slice(&from[done..done + bytes.len()]);
+        });
     }
 
     /// Stores what `change` makes of each block of an extent; it gets the bytes and their place in the extent.
@@ -84,7 +99,7 @@ fn extent(offset: u64, bytes: &[u8]) -> ByteExtent {
     ByteExtent { start: offset, length: u64::try_from(bytes.len()).expect("fits") }
 }
 
-impl VirtualDevice for SlowDisk {
+impl OutsideOrigin for SlowDisk {
     fn size(&self) -> u64 {
         self.size
     }
@@ -92,73 +107,79 @@ impl VirtualDevice for SlowDisk {
     fn identity(&self) -> String {
         "simulated:disk".into()
     }
+}
 
-    fn submit(&mut self, now: Instant, token: u64, operation: VirtualOperation) {
-        let whole = ByteExtent { start: 0, length: 0 };
-        let (operation, extent) = match operation {
-            VirtualOperation::Read(extent) => (ModelOperation::Read, extent),
-            VirtualOperation::Write(extent) | VirtualOperation::Zero(extent) => {
+impl QueuedDevice for SlowDisk {
+    fn submit(&mut self, now: Instant, token: u64, request: QueuedRequest<'_>) {
+        let (operation, extent) = match request {
+            QueuedRequest::Read(extent) => (ModelOperation::Read, extent),
+            QueuedRequest::Write { offset, pieces, .. } => {
+                let mut end = offset;
+                for piece in pieces {
+                    self.write(end, piece);
+                    end = extent(end, piece).end();
+                }
+                (ModelOperation::Write, ByteExtent { start: offset, length: end - offset })
+            }
+            QueuedRequest::Discard(extent) | QueuedRequest::WriteZeroes { extent, .. } => {
+                self.update(extent, |bytes, _| bytes.fill(0));
                 (ModelOperation::Write, extent)
             }
-            VirtualOperation::Flush => (ModelOperation::Flush, whole),
+            QueuedRequest::Flush => (ModelOperation::Flush, ByteExtent { start: 0, length: 0 }),
         };
         let ByteExtent { start: offset, length } = extent;
         self.model.submit(now, ModelRequest { operation, offset, length, token });
     }
 
-    fn poll(&mut self, now: Instant) -> Option<VirtualCompletion> {
-        self.model.poll(now).map(|token| VirtualCompletion { token, result: Ok(()) })
+    fn poll(&mut self, now: Instant) -> Option<QueuedEnd> {
+        self.model.poll(now).map(|token| QueuedEnd { token, result: Ok(()) })
+    }
+
+    fn take_read(&mut self, _token: u64, whole: ByteExtent, into: &mut [IoSliceMut<'_>]) {
+        let mut offset = whole.start;
+        for piece in into {
+            self.read(offset, piece);
+            offset = extent(offset, piece).end();
+        }
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
         self.model.next_event()
     }
-
-    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
-        for part in parts(extent(offset, into)) {
-            let bytes = self.block(part.block);
-            into[part.done..part.done + part.length]
-                .copy_from_slice(&bytes[part.start..part.start + part.length]);
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, offset: u64, from: &[u8]) -> Result<(), DeviceError> {
-        self.update(extent(offset, from), |bytes, done| {
-            bytes.copy_from_slice(&from[done..done + bytes.len()]);
-        });
-        Ok(())
-    }
-
-    fn zero(&mut self, extent: ByteExtent) -> Result<(), DeviceError> {
-        self.update(extent, |bytes, _| bytes.fill(0));
-        Ok(())
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::IoSlice;
+
+    use kickcache_engine::request::Durability;
+
     use super::*;
 
     #[test]
     fn what_is_written_is_read_back_amid_what_was_there() {
         let mut disk = SlowDisk::new(1 << 20, 1);
-        disk.write(4096 + 512, &[7; 8192]).unwrap();
-        disk.zero(ByteExtent { start: 8192, length: 512 }).unwrap();
+        let pieces = [IoSlice::new(&[7; 512]), IoSlice::new(&[7; 7680])];
+        let write =
+            QueuedRequest::Write { offset: 4096 + 512, pieces: &pieces, durability: Durability::Volatile };
+        disk.submit(Instant::ZERO, 1, write);
+        disk.submit(Instant::ZERO, 2, QueuedRequest::Discard(ByteExtent { start: 8192, length: 512 }));
         let (mut expected, mut found) = (vec![0; 16384], vec![0; 16384]);
         Content::SlowDisk.fill(0, &mut expected);
         expected[4096 + 512..12288 + 512].fill(7);
         expected[8192..8192 + 512].fill(0);
-        disk.read(0, &mut found).unwrap();
+        let (first, second) = found.split_at_mut(1024);
+        let whole = ByteExtent { start: 0, length: 16384 };
+        disk.take_read(3, whole, &mut [IoSliceMut::new(first), IoSliceMut::new(second)]);
         assert!(found == expected);
-        disk.read(4096, &mut found[..1024]).unwrap();
+        disk.read(4096, &mut found[..1024]);
         assert!(found[..1024] == expected[4096..4096 + 1024]);
     }
 
     #[test]
     fn a_read_takes_as_long_as_a_disk() {
         let mut disk = SlowDisk::new(256 << 20, 1);
-        disk.submit(Instant::ZERO, 5, VirtualOperation::Read(ByteExtent { start: 100 << 20, length: 4096 }));
+        disk.submit(Instant::ZERO, 5, QueuedRequest::Read(ByteExtent { start: 100 << 20, length: 4096 }));
         let wakeup = disk.next_wakeup().unwrap();
         assert!((500_000..30_000_000).contains(&wakeup.as_nanos()), "{wakeup:?}");
         assert_eq!(disk.poll(Instant::from_nanos(wakeup.as_nanos() - 1)), None);

@@ -4,7 +4,7 @@
 
 mod notes;
 mod noting;
-mod simulated;
+mod queued;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -28,10 +28,10 @@ use crate::driver::device::{BlockFile, Flush, Kind};
 use crate::driver::device_clock::DeviceClock;
 use crate::driver::fault::{Cause, Fault, Faults};
 use crate::driver::memory::Mapping;
-use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync, cause_of, error_of};
+use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync, error_of};
+use crate::driver::queued_device::QueuedDevice;
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
-use crate::driver::virtual_device::VirtualDevice;
 
 /// Which way to the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,10 +47,10 @@ pub enum IoEngine {
 
 /// What a device of the engine is.
 pub enum Medium {
-    /// A file or block device.
+    /// A file or block device, which the system executes.
     File(BlockFile),
-    /// A device in this process.
-    Virtual(Box<dyn VirtualDevice>),
+    /// A device that somebody else answers for.
+    Queued(Box<dyn QueuedDevice>),
 }
 
 /// How a driver is set up.
@@ -70,7 +70,10 @@ pub struct Driver {
     backend: Box<dyn Backend>,
     io_engine: IoEngine,
     media: Vec<Option<OpenMedium>>,
-    virtual_media: Vec<usize>,
+    /// Where the queued devices stand.
+    queued: Vec<usize>,
+    /// Those of them whose watch has come to its end.
+    unwatched: Vec<usize>,
     operations: Vec<Operation>,
     free: Vec<u32>,
     /// What a wait brought, on its way to the next two.
@@ -102,7 +105,7 @@ pub struct Load {
 
 enum OpenMedium {
     File(Arc<BlockFile>, Target),
-    Virtual(Box<dyn VirtualDevice>),
+    Queued(Box<dyn QueuedDevice>),
 }
 
 enum Ended {
@@ -129,12 +132,13 @@ impl Driver {
         let (mut backend, io_engine) = open_backend(settings.io_engine)?;
         let volumes = settings.media.iter().filter(|medium| medium.0 != Device::Cache).count();
         let buffers = Buffers::new(settings.request_bytes_max, volumes, settings.pool_pages)?;
-        let (media, virtual_media) = open_media(backend.as_mut(), settings.media);
+        let (media, queued) = open_media(backend.as_mut(), settings.media);
         Ok(Driver {
             backend,
             io_engine,
             media,
-            virtual_media,
+            unwatched: queued.clone(),
+            queued,
             operations: Vec::new(),
             free: Vec::new(),
             fresh: Vec::new(),
@@ -165,7 +169,7 @@ impl Driver {
     pub fn file(&self, device: Device) -> Option<&BlockFile> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(file),
-            Some(OpenMedium::Virtual(_)) | None => None,
+            Some(OpenMedium::Queued(_)) | None => None,
         }
     }
 
@@ -173,7 +177,7 @@ impl Driver {
     pub fn shared_file(&self, device: Device) -> Option<Arc<BlockFile>> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(Arc::clone(file)),
-            Some(OpenMedium::Virtual(_)) | None => None,
+            Some(OpenMedium::Queued(_)) | None => None,
         }
     }
 
@@ -305,7 +309,8 @@ impl Driver {
         until: Option<Instant>,
         doorbells: &mut dyn Doorbells,
     ) -> io::Result<Duration> {
-        let wakeups = self.virtual_media.iter().filter_map(|&slot| self.media[slot].as_ref()?.next_wakeup());
+        self.watch_queued();
+        let wakeups = self.queued.iter().filter_map(|&slot| self.media[slot].as_ref()?.next_wakeup());
         let until = wakeups.chain(until).min();
         let until = if self.has_completions() { Some(now) } else { until };
         let until = until.map(|until| span(now, until));
@@ -315,7 +320,10 @@ impl Driver {
             match event {
                 Event::Io { token, result } => self.events.push_back((token, result)),
                 Event::Ready { key: NOTARY_KEY, .. } => has_notes = true,
-                Event::Ready { key, interest } => self.ready.push_back((key, interest)),
+                Event::Ready { key, interest } => match queued::slot_of(key) {
+                    Some(slot) => self.unwatched.push(slot),
+                    None => self.ready.push_back((key, interest)),
+                },
             }
         }
         if has_notes {
@@ -400,7 +408,7 @@ impl Driver {
         self.start(now, token);
     }
 
-    /// Asks the system, or the virtual device, for what is left of an operation.
+    /// Asks the system, or the device itself, for what is left of an operation.
     fn start(&mut self, now: Instant, token: u32) {
         let operation = &mut self.operations[usize::try_from(token).expect("usize has at least 32 bits")];
         let medium = self.media.get_mut(slot(operation.device)).and_then(Option::as_mut);
@@ -414,11 +422,8 @@ impl Driver {
                 let io = operation.next_io(*target);
                 self.backend.start(token, io);
             }
-            Some(OpenMedium::Virtual(device)) => {
-                match simulated::start(device.as_mut(), now, token, operation) {
-                    Ok(()) => {}
-                    Err(error) => self.fail(token, cause_of(error)),
-                }
+            Some(OpenMedium::Queued(device)) => {
+                queued::start(device.as_mut(), now, token, operation);
             }
             None => self.ended.push_back(Ended::Operation(token, Err(DeviceError::Gone))),
         }
@@ -439,8 +444,8 @@ impl Driver {
                 return;
             }
         }
-        for index in 0..self.virtual_media.len() {
-            self.take_virtual(now, self.virtual_media[index]);
+        for index in 0..self.queued.len() {
+            self.take_queued(now, self.queued[index]);
         }
     }
 
@@ -488,16 +493,28 @@ impl Driver {
         Ok(self.zeroes.insert(zeroes).base())
     }
 
-    fn take_virtual(&mut self, now: Instant, slot: usize) {
-        let Some(Some(OpenMedium::Virtual(device))) = self.media.get_mut(slot) else { return };
-        while let Some(completion) = device.poll(now) {
-            let token = u32::try_from(completion.token).expect("virtual devices give tokens back unchanged");
-            let index = usize::try_from(token).expect("usize has at least 32 bits");
-            let operation = &mut self.operations[index];
-            let result = completion.result.and_then(|()| simulated::finish(device.as_mut(), operation));
-            let fault = result.err().and_then(|error| operation.fault(cause_of(error)));
-            fault.into_iter().for_each(|fault| self.faults.push(fault));
-            self.ended.push_back(Ended::Operation(token, result));
+    fn take_queued(&mut self, now: Instant, slot: usize) {
+        while let Some(OpenMedium::Queued(device)) = &mut self.media[slot]
+            && let Some(end) = device.poll(now)
+        {
+            let token = u32::try_from(end.token).expect("devices give tokens back unchanged");
+            match end.result {
+                Ok(()) => {
+                    let index = usize::try_from(token).expect("usize has at least 32 bits");
+                    queued::finish(device.as_mut(), token, &mut self.operations[index]);
+                    self.ended.push_back(Ended::Operation(token, Ok(())));
+                }
+                Err(errno) => self.advance(now, token, -errno),
+            }
+        }
+    }
+
+    /// Has the backend wake up again for devices whose watch ended.
+    fn watch_queued(&mut self) {
+        for slot in self.unwatched.drain(..) {
+            if let Some(OpenMedium::Queued(device)) = &self.media[slot] {
+                queued::watch(self.backend.as_mut(), slot, device.as_ref());
+            }
         }
     }
 
@@ -554,7 +571,7 @@ impl Driver {
 impl OpenMedium {
     fn next_wakeup(&self) -> Option<Instant> {
         match self {
-            OpenMedium::Virtual(device) => device.next_wakeup(),
+            OpenMedium::Queued(device) => device.next_wakeup(),
             OpenMedium::File(..) => None,
         }
     }
@@ -601,11 +618,11 @@ fn open_media(
         .iter()
         .filter_map(|(_, medium)| match medium {
             Medium::File(file) => Some((file.fd(), way(file))),
-            Medium::Virtual(_) => None,
+            Medium::Queued(_) => None,
         })
         .collect();
     let mut targets = backend.register(&files).into_iter();
-    let (mut open, mut virtual_media) = (Vec::new(), Vec::new());
+    let (mut open, mut queued) = (Vec::new(), Vec::new());
     for (device, medium) in media {
         let slot = slot(device);
         if open.len() <= slot {
@@ -615,13 +632,13 @@ fn open_media(
             Medium::File(file) => {
                 Some(OpenMedium::File(Arc::new(file), targets.next().expect("one target for each file")))
             }
-            Medium::Virtual(device) => {
-                virtual_media.push(slot);
-                Some(OpenMedium::Virtual(device))
+            Medium::Queued(device) => {
+                queued.push(slot);
+                Some(OpenMedium::Queued(device))
             }
         };
     }
-    (open, virtual_media)
+    (open, queued)
 }
 
 fn way(file: &BlockFile) -> Way {

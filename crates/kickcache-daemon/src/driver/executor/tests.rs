@@ -9,7 +9,8 @@ use crate::driver::backend::IoKind;
 use crate::driver::buffers::Bound;
 use crate::driver::clock::Clock;
 use crate::driver::device::{Access, Emptiness};
-use crate::driver::virtual_device::{VirtualCompletion, VirtualOperation};
+use crate::driver::queued_device::{QueuedEnd, QueuedRequest};
+use crate::wakeup::Wakeup;
 
 const ORIGIN: Device = Device::Origin(VolumeId::new(0));
 const SIZE: u64 = 4 << 20;
@@ -404,61 +405,62 @@ fn sockets_become_ready_beside_the_devices() {
     });
 }
 
-/// A disk in memory on which everything takes 3 ms.
+/// A disk in memory on which everything takes 3 ms, and which knows no way to store zeroes.
 struct Slow {
     bytes: Vec<u8>,
-    ends: VecDeque<(Instant, u64)>,
+    ends: VecDeque<(Instant, u64, Result<(), i32>)>,
 }
 
-impl VirtualDevice for Slow {
-    fn size(&self) -> u64 {
-        self.bytes.len() as u64
+fn place(extent: ByteExtent) -> std::ops::Range<usize> {
+    usize::try_from(extent.start).unwrap()..usize::try_from(extent.end()).unwrap()
+}
+
+impl QueuedDevice for Slow {
+    fn submit(&mut self, now: Instant, token: u64, request: QueuedRequest<'_>) {
+        let result = match request {
+            QueuedRequest::Write { offset, pieces, .. } => {
+                let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.to_vec()).collect();
+                let extent = ByteExtent { start: offset, length: bytes.len() as u64 };
+                self.bytes[place(extent)].copy_from_slice(&bytes);
+                Ok(())
+            }
+            QueuedRequest::WriteZeroes { .. } => Err(libc::EOPNOTSUPP),
+            QueuedRequest::Read(_) | QueuedRequest::Flush | QueuedRequest::Discard(_) => Ok(()),
+        };
+        self.ends.push_back((now.plus(Duration::from_millis(3)), token, result));
     }
 
-    fn identity(&self) -> String {
-        "simulated:slow".into()
+    fn poll(&mut self, now: Instant) -> Option<QueuedEnd> {
+        let (_, token, result) = self.ends.pop_front_if(|(end, ..)| *end <= now)?;
+        Some(QueuedEnd { token, result })
     }
 
-    fn submit(&mut self, now: Instant, token: u64, _operation: VirtualOperation) {
-        self.ends.push_back((now.plus(Duration::from_millis(3)), token));
-    }
-
-    fn poll(&mut self, now: Instant) -> Option<VirtualCompletion> {
-        let (_, token) = self.ends.pop_front_if(|(end, _)| *end <= now)?;
-        Some(VirtualCompletion { token, result: Ok(()) })
+    fn take_read(&mut self, _token: u64, extent: ByteExtent, into: &mut [io::IoSliceMut<'_>]) {
+        let mut bytes = &self.bytes[place(extent)];
+        for piece in into {
+            let (part, rest) = bytes.split_at(piece.len());
+            piece.copy_from_slice(part);
+            bytes = rest;
+        }
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        self.ends.front().map(|(end, _)| *end)
-    }
-
-    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
-        let start = usize::try_from(offset).unwrap();
-        into.copy_from_slice(&self.bytes[start..start + into.len()]);
-        Ok(())
-    }
-
-    fn write(&mut self, offset: u64, from: &[u8]) -> Result<(), DeviceError> {
-        let start = usize::try_from(offset).unwrap();
-        self.bytes[start..start + from.len()].copy_from_slice(from);
-        Ok(())
-    }
-
-    fn zero(&mut self, extent: ByteExtent) -> Result<(), DeviceError> {
-        let start = usize::try_from(extent.start).unwrap();
-        self.bytes[start..start + usize::try_from(extent.length).unwrap()].fill(0);
-        Ok(())
+        self.ends.front().map(|(end, ..)| *end)
     }
 }
 
+fn put(fixture: &mut Fixture, device: Box<dyn QueuedDevice>) {
+    fixture.driver.media.clear();
+    fixture.driver.media.resize_with(2, || None);
+    fixture.driver.media[1] = Some(OpenMedium::Queued(device));
+    fixture.driver.queued.push(1);
+    fixture.driver.unwatched.push(1);
+}
+
 #[test]
-fn a_virtual_device_takes_its_time_and_moves_the_bytes() {
+fn a_queued_device_takes_its_time_and_moves_the_bytes() {
     on_both(|mut fixture| {
-        let slow = Slow { bytes: pattern(65536), ends: VecDeque::new() };
-        fixture.driver.media.clear();
-        fixture.driver.media.resize_with(2, || None);
-        fixture.driver.media[1] = Some(OpenMedium::Virtual(Box::new(slow)));
-        fixture.driver.virtual_media.push(1);
+        put(&mut fixture, Box::new(Slow { bytes: pattern(65536), ends: VecDeque::new() }));
         let began = fixture.clock.now();
         let outcome = fixture.run(read(4096, Pieces::One(of_pool(0, 4096)), Checksums::Compute));
         assert_eq!(outcome.result, Ok((vec![checksum(&pattern(65536)[4096..8192])], Vec::new())));
@@ -466,5 +468,68 @@ fn a_virtual_device_takes_its_time_and_moves_the_bytes() {
         assert!(fixture.run(write(0, Pieces::One(of_pool(0, 4096)), Durability::Volatile)).result.is_ok());
         let back = fixture.run(read(0, Pieces::One(of_pool(1, 4096)), Checksums::Compute));
         assert_eq!(back.result, outcome.result);
+    });
+}
+
+#[test]
+fn a_queued_device_that_stores_no_zeroes_gets_them_written() {
+    on_both(|mut fixture| {
+        put(&mut fixture, Box::new(Slow { bytes: pattern(65536), ends: VecDeque::new() }));
+        let zeroes = DeviceOperation::WriteZeroes {
+            device: ORIGIN,
+            extent: ByteExtent { start: 4096, length: 8192 },
+            unmap: Unmap::Allow,
+            durability: Durability::Durable,
+        };
+        assert!(fixture.run(zeroes).result.is_ok());
+        let back = fixture.run(read(8192, Pieces::One(of_pool(1, 4096)), Checksums::Compute));
+        assert_eq!(back.result, Ok((vec![checksum(&[0; 4096])], Vec::new())));
+    });
+}
+
+/// Ends everything on another thread, which rings.
+struct Elsewhere {
+    wakeup: Arc<Wakeup>,
+    ended: Arc<std::sync::Mutex<VecDeque<u64>>>,
+}
+
+impl QueuedDevice for Elsewhere {
+    fn submit(&mut self, _now: Instant, token: u64, _request: QueuedRequest<'_>) {
+        let (wakeup, ended) = (Arc::clone(&self.wakeup), Arc::clone(&self.ended));
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            ended.lock().unwrap().push_back(token);
+            wakeup.ring();
+        });
+    }
+
+    fn poll(&mut self, _now: Instant) -> Option<QueuedEnd> {
+        self.wakeup.clear();
+        let token = self.ended.lock().unwrap().pop_front()?;
+        Some(QueuedEnd { token, result: Ok(()) })
+    }
+
+    fn take_read(&mut self, _token: u64, _extent: ByteExtent, into: &mut [io::IoSliceMut<'_>]) {
+        into.iter_mut().for_each(|piece| piece.fill(9));
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        None
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        Some(std::os::fd::AsFd::as_fd(self.wakeup.as_ref()))
+    }
+}
+
+#[test]
+fn a_queued_device_wakes_the_driver_by_its_descriptor_again_and_again() {
+    on_both(|mut fixture| {
+        let wakeup = Arc::new(Wakeup::new().unwrap());
+        put(&mut fixture, Box::new(Elsewhere { wakeup, ended: Arc::default() }));
+        for _ in 0..3 {
+            let outcome = fixture.run(read(4096, Pieces::One(of_pool(0, 4096)), Checksums::Compute));
+            assert_eq!(outcome.result, Ok((vec![checksum(&[9; 4096])], Vec::new())));
+        }
     });
 }

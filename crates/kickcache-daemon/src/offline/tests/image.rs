@@ -8,9 +8,8 @@ use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::units::{BLOCK_BYTES, VolumeId};
 use kickcache_nbd::client::{Client, ConnectOptions};
 
-use crate::serve::config::{
-    CacheConfig, CacheService, NbdAddress, OriginSource, Replacement, ServerConfig, VolumeConfig,
-};
+use crate::serve::config::{CacheConfig, CacheService, NbdAddress, Replacement, ServerConfig, VolumeConfig};
+use crate::serve::origin::source::OriginSource;
 use crate::serve::server::Server;
 
 pub(super) const BLOCKS: u64 = 1024;

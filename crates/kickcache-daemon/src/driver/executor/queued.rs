@@ -1,0 +1,66 @@
+//! Operations on devices that the system does not execute.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use kickcache_engine::request::{Durability, Unmap};
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::ByteExtent;
+
+use crate::driver::backend::{Backend, Interest, WATCH_KEY_MAX};
+use crate::driver::operation::{self, Operation, Work, WriteSync};
+use crate::driver::queued_device::{QueuedDevice, QueuedRequest};
+
+/// The key of the watch on the first device; those of the others stand below it. No caller has them.
+const KEY_MAX: u64 = WATCH_KEY_MAX - 2;
+/// More devices than one driver has.
+const DEVICE_COUNT_MAX: u64 = 1 << 16;
+
+/// Hands an operation to a device.
+pub(super) fn start(device: &mut dyn QueuedDevice, now: Instant, token: u32, operation: &Operation) {
+    let extent = ByteExtent { start: operation.offset, length: operation.length };
+    let pieces: Vec<IoSlice<'_>>;
+    let request = match operation.work {
+        Work::Read | Work::ReadMetadata => QueuedRequest::Read(extent),
+        Work::Flush => QueuedRequest::Flush,
+        Work::Write(sync) => {
+            pieces =
+                operation.stretches.iter().map(|stretch| IoSlice::new(operation::bytes(stretch))).collect();
+            let durability = match sync {
+                WriteSync::Not => Durability::Volatile,
+                WriteSync::Flag | WriteSync::After => Durability::Durable,
+            };
+            QueuedRequest::Write { offset: extent.start, pieces: &pieces, durability }
+        }
+        Work::Discard(_) => QueuedRequest::Discard(extent),
+        Work::Zero { mode, durability } => {
+            let unmap = if mode & libc::FALLOC_FL_PUNCH_HOLE == 0 { Unmap::Forbid } else { Unmap::Allow };
+            QueuedRequest::WriteZeroes { extent, unmap, durability }
+        }
+    };
+    device.submit(now, u64::from(token), request);
+}
+
+/// Fetches the bytes of a read that ended well.
+pub(super) fn finish(device: &mut dyn QueuedDevice, token: u32, operation: &mut Operation) {
+    if operation.work != Work::Read && operation.work != Work::ReadMetadata {
+        return;
+    }
+    let extent = ByteExtent { start: operation.offset, length: operation.length };
+    let stretches = operation.stretches.iter_mut();
+    let mut into: Vec<_> = stretches.map(|stretch| IoSliceMut::new(operation::bytes_mut(stretch))).collect();
+    device.take_read(u64::from(token), extent, &mut into);
+}
+
+/// Has the backend wake up when a device has something to poll.
+pub(super) fn watch(backend: &mut dyn Backend, slot: usize, device: &dyn QueuedDevice) {
+    if let Some(wakeup) = device.wakeup() {
+        let key = KEY_MAX - u64::try_from(slot).expect("u64 has at least as many bits");
+        backend.watch(wakeup, key, Interest::Readable);
+    }
+}
+
+/// The place of the device whose watch has this key, if it is one of these.
+pub(super) fn slot_of(key: u64) -> Option<usize> {
+    let slot = KEY_MAX.checked_sub(key).filter(|slot| *slot < DEVICE_COUNT_MAX)?;
+    usize::try_from(slot).ok()
+}

@@ -1,0 +1,65 @@
+//! An origin on this machine: a file or block device.
+
+use std::path::Path;
+
+use kickcache_engine::units::BLOCK_SIZE;
+
+use crate::driver::device::{Access, BlockFile, Emptiness, OpenError};
+use crate::serve::config::{OriginFlush, WriteAccess};
+use crate::serve::error::ServeError;
+
+/// Opens it, reads its first block and flushes it once.
+///
+/// # Errors
+/// [`ServeError::Origin`], or [`ServeError::Volume`] if no volume can have its size.
+pub(super) fn open(
+    volume: &str,
+    path: &Path,
+    write_access: WriteAccess,
+    flush: OriginFlush,
+) -> Result<BlockFile, ServeError> {
+    let mut file = open_file(volume, path, write_access)?;
+    file.probe().map_err(|source| ServeError::Origin { name: volume.into(), source })?;
+    see_to_flush(volume, &mut file, flush)?;
+    Ok(file)
+}
+
+/// An origin that cannot be flushed is refused, unless the user says that it need not be.
+fn see_to_flush(name: &str, origin: &mut BlockFile, flush: OriginFlush) -> Result<(), ServeError> {
+    match (origin.probe_flush(), flush) {
+        (Ok(()), _) => Ok(()),
+        (Err(source), OriginFlush::Needed) => Err(ServeError::Origin { name: name.into(), source }),
+        (Err(_), OriginFlush::Assumed) => {
+            let path = origin.path().display();
+            tracing::warn!(
+                "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be lost that clients \
+                 were told are durable"
+            );
+            origin.assume_flushed();
+            Ok(())
+        }
+    }
+}
+
+fn open_file(name: &str, path: &Path, write_access: WriteAccess) -> Result<BlockFile, ServeError> {
+    let access = match write_access {
+        WriteAccess::ReadWrite => Access::ReadWrite,
+        WriteAccess::ReadOnly => Access::ReadOnly,
+    };
+    let opened = BlockFile::open(path, access, Emptiness::Refused);
+    let odd = match &opened {
+        Ok(file) => Some(file.exact_size()).filter(|size| !size.is_multiple_of(BLOCK_SIZE)),
+        Err(OpenError::Empty { found, .. }) => Some(*found),
+        Err(_) => None,
+    };
+    let Some(found) = odd else {
+        return opened.map_err(|source| ServeError::Origin { name: name.into(), source });
+    };
+    let wanted = found.max(1).next_multiple_of(BLOCK_SIZE);
+    let what = format!(
+        "its origin {} has {found} bytes, and a volume has a multiple of 4096; extend it (truncate -s {wanted}), or give \
+         another one",
+        path.display()
+    );
+    Err(ServeError::Volume { name: name.into(), what })
+}

@@ -1,0 +1,88 @@
+//! The slow device of a volume, of whatever kind: the port between what serves and what stores.
+//!
+//! A start asks an origin who it is, how large it is and what it can do, and gives it to the driver, which sends it requests:
+//! a local one through the system, every other one as a [`QueuedDevice`](crate::driver::queued_device::QueuedDevice).
+
+mod local;
+pub mod source;
+
+use crate::driver::device::{BlockFile, ZeroSpeed};
+use crate::driver::executor::Medium;
+use crate::serve::cache_device::carries_superblock;
+use crate::serve::config::{OriginFlush, WriteAccess};
+use crate::serve::error::ServeError;
+use crate::serve::origin::source::{OriginSource, OutsideOrigin};
+
+/// An origin that was opened.
+pub(crate) enum Origin {
+    /// A file or block device of this machine.
+    Local(BlockFile),
+    /// One that somebody outside of the daemon brought in.
+    Outside(Box<dyn OutsideOrigin>),
+}
+
+impl Origin {
+    /// Opens the origin of a volume, and makes sure that it answers.
+    ///
+    /// # Errors
+    /// [`ServeError::Origin`] or [`ServeError::Volume`].
+    pub(crate) fn open(
+        volume: &str,
+        source: OriginSource,
+        write_access: WriteAccess,
+        flush: OriginFlush,
+    ) -> Result<Origin, ServeError> {
+        match source {
+            OriginSource::Path(path) => Ok(Origin::Local(local::open(volume, &path, write_access, flush)?)),
+            OriginSource::Outside(origin) => Ok(Origin::Outside(origin)),
+        }
+    }
+
+    /// What the cache device recognises it by.
+    pub(crate) fn identity(&self) -> String {
+        match self {
+            Origin::Local(file) => file.identity(),
+            Origin::Outside(origin) => origin.identity(),
+        }
+    }
+
+    /// Bytes, a multiple of 4096.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Origin::Local(file) => file.size(),
+            Origin::Outside(origin) => origin.size(),
+        }
+    }
+
+    /// Whether it stores zeroes faster than other data.
+    pub(crate) fn zeroes(&self) -> ZeroSpeed {
+        match self {
+            Origin::Local(file) => file.zeroes(),
+            Origin::Outside(_) => ZeroSpeed::Slow,
+        }
+    }
+
+    /// The file or block device, if it is one of this machine.
+    pub(crate) fn local(&self) -> Option<&BlockFile> {
+        match self {
+            Origin::Local(file) => Some(file),
+            Origin::Outside(_) => None,
+        }
+    }
+
+    /// Whether it looks like a cache device.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn carries_superblock(&self) -> Result<bool, ServeError> {
+        self.local().map_or(Ok(false), carries_superblock)
+    }
+
+    /// The device that the driver sends requests to.
+    pub(crate) fn into_medium(self) -> Medium {
+        match self {
+            Origin::Local(file) => Medium::File(file),
+            Origin::Outside(origin) => Medium::Queued(origin),
+        }
+    }
+}
