@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::plan::default_control;
+use crate::plan::default_paths::default_control;
 use crate::serve::config::StatePlace;
 use crate::state::usual_directory;
 use crate::whole_path::whole_path;

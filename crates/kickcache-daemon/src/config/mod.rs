@@ -1,19 +1,14 @@
 //! The configuration file: TOML with the names of the flags, for daemons with several volumes.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use kickcache_units::Size;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
 
-use crate::plan::address::NbdAddress;
-use crate::plan::dirty_limit::DirtyLimit;
-use crate::plan::{
-    Access, CachePlan, CacheUsage, Cutoff, Exposure, OriginState, PlanError, ServePlan, VolumePlan,
-    default_control, nbd_unless,
-};
-use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
+use crate::plan::default_paths::default_control;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::plan::{CachePlan, CacheUsage, Exposure, PlanError, ServePlan};
+use crate::words::IoEngineWord;
 
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -92,31 +87,7 @@ struct Cache {
     device: PathBuf,
     size: Option<Size>,
     #[serde(default)]
-    volume: Vec<Volume>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Volume {
-    name: String,
-    origin: PathBuf,
-    #[serde(default)]
-    mode: ModeWord,
-    #[serde(default)]
-    admission: AdmissionWord,
-    #[serde(default, deserialize_with = "cutoff")]
-    sequential_cutoff: Cutoff,
-    fill_window_max: Option<Size>,
-    #[serde(default)]
-    dirty_limit: DirtyLimit,
-    #[serde(default)]
-    origin_no_flush: bool,
-    #[serde(default)]
-    read_only: bool,
-    #[serde(default, deserialize_with = "addresses")]
-    nbd: Option<Vec<NbdAddress>>,
-    vhost_user: Option<PathBuf>,
-    guest_block: Option<Size>,
+    volume: Vec<VolumeSpec>,
 }
 
 impl File {
@@ -133,45 +104,15 @@ impl File {
 
 impl Cache {
     fn into_plan(self) -> CachePlan {
-        let volumes = self.volume.into_iter().map(Volume::into_plan).collect();
         CachePlan {
             device: self.device,
             size: self.size,
             usage: CacheUsage::Used,
             replaces: false,
-            volumes,
+            volumes: self.volume,
             unserved: Vec::new(),
         }
     }
-}
-
-impl Volume {
-    fn into_plan(self) -> VolumePlan {
-        let default = VolumePlan::new(&self.name, &self.origin);
-        VolumePlan {
-            mode: self.mode,
-            admission: self.admission,
-            sequential_cutoff: self.sequential_cutoff,
-            fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
-            dirty_limit: self.dirty_limit,
-            access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
-            origin_state: OriginState { flushless: self.origin_no_flush, ..OriginState::default() },
-            nbd: self.nbd.unwrap_or_else(|| nbd_unless(self.vhost_user.as_deref(), &self.name)),
-            vhost_user: self.vhost_user,
-            guest_block: self.guest_block.unwrap_or(default.guest_block),
-            ..default
-        }
-    }
-}
-
-fn cutoff<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cutoff, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-}
-
-fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<NbdAddress>>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    let parse = |text: &String| NbdAddress::parse(OsStr::new(text)).map_err(D::Error::custom);
-    texts.iter().map(parse).collect::<Result<_, _>>().map(Some)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::path::Path;
 use expect_test::expect;
 
 use super::parse;
-use crate::plan::{Access, Cutoff};
+use crate::driver::device::Access;
+use crate::plan::cutoff::Cutoff;
 use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
 
 const WHOLE: &str = r#"
@@ -48,7 +49,7 @@ fn every_key_is_read() {
     assert_eq!((vm1.mode, vm1.admission), (ModeWord::WriteBack, AdmissionWord::SecondTouch));
     assert_eq!((vm1.sequential_cutoff, vm1.access), (Cutoff::Off, Access::ReadOnly));
     assert_eq!(vm1.fill_window_max.bytes(), 64 << 10);
-    assert_eq!(vm1.nbd.len(), 2);
+    assert_eq!(vm1.nbd_addresses().len(), 2);
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn what_is_left_out_has_its_default() {
     let vm3 = &plan.caches[1].volumes[0];
     assert_eq!(vm3.mode, ModeWord::WriteThrough);
     assert_eq!(vm3.sequential_cutoff.bytes(), Some(4 << 20));
-    assert!(vm3.nbd[0].to_string().ends_with("/kickcache/vm3.nbd.sock"));
+    assert!(vm3.nbd_addresses()[0].to_string().ends_with("/kickcache/vm3.nbd.sock"));
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: duplicate key
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-limit`, `origin-no-flush`, `read-only`, `nbd`, `vhost-user`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-limit`, `read-only`, `origin-no-flush`, `nbd`, `vhost-user`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`

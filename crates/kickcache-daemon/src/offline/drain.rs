@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
@@ -16,14 +15,12 @@ use crate::offline::contents::Contents;
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::outdated::{Asked, Outdated, outdated, shown};
 use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
-use crate::serve::config::{
-    CacheConfig, CacheService, OriginCache, OriginFlush, OriginMove, Replacement, ServerConfig, StatePlace,
-    VolumeConfig,
-};
+use crate::plan::origin_claims::OriginClaims;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::config::{CacheConfig, CacheService, Replacement, ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
 use crate::serve::notes::FIRST_START;
 use crate::serve::older_copy::older_copy;
-use crate::serve::origin::source::OriginSource;
 use crate::serve::overtaken::{missed, note_written_without};
 use crate::serve::server::{Server, ServerHandle};
 use crate::signals;
@@ -43,12 +40,8 @@ pub struct DrainPlan<'a> {
     pub volume: Option<&'a str>,
     /// Its origin; where it was last if it is not named.
     pub origin: Option<&'a Path>,
-    /// Whether an origin of another name is accepted.
-    pub origin_move: OriginMove,
-    /// Whether one of another name may be a cache device itself.
-    pub origin_cache: OriginCache,
-    /// Whether the origin can be flushed.
-    pub origin_flush: OriginFlush,
+    /// What the user says about the origin.
+    pub claims: OriginClaims,
     /// What to do where the origin may have newer blocks than a cache device out of service.
     pub older: OlderBlocks,
     /// Where it is noted what is dirty.
@@ -258,7 +251,7 @@ fn find_outdated(
 ) -> Result<Option<Outdated>, OfflineError> {
     // One that is not there is refused by those who open it.
     let Ok(identity) = identity_of(origin) else { return Ok(None) };
-    let asked = Asked { name: &record.name, identity, origin_move: plan.origin_move };
+    let asked = Asked { name: &record.name, identity, claims: plan.claims };
     Ok(outdated(plan.cache, plan.state, &[asked], Replacement::Refuse)?.pop())
 }
 
@@ -320,12 +313,10 @@ fn server_config(
 ) -> ServerConfig {
     let replacement = Replacement::Refuse;
     let cache = CacheConfig { path: plan.cache.into(), size: None, service, replacement };
-    let origin = OriginSource::Path(origin.into());
-    let volume = VolumeConfig {
-        origin_move: plan.origin_move,
-        origin_cache: plan.origin_cache,
-        origin_flush: plan.origin_flush,
-        ..VolumeConfig::new(&record.name, origin, VolumeSettings::new(record.id))
+    let volume = VolumeSpec {
+        claims: plan.claims,
+        nbd: Some(Vec::new()),
+        ..VolumeSpec::new(&record.name, origin.into())
     };
     ServerConfig { state: plan.state.clone(), ..ServerConfig::new(cache, vec![volume]) }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::driver::device::identity_of;
 use crate::offline::metadata::superblock;
 use crate::offline::source::Source;
+use crate::plan::origin_source::OriginSource;
 use crate::serve::config::StatePlace;
 use crate::state::{OriginRecord, uuid_text};
 
@@ -47,9 +47,9 @@ impl KnownVolumes {
     }
 
     /// Whether a volume of this name is among them; `origin` is where its origin shall be.
-    pub fn knows(&self, name: &str, origin: &Path, touch: Touch) -> bool {
+    pub fn knows(&self, name: &str, origin: &OriginSource, touch: Touch) -> bool {
         let identity = match touch {
-            Touch::Allowed => identity_of(origin).ok(),
+            Touch::Allowed => origin.identity().ok(),
             Touch::Forbidden => None,
         };
         let is_meant = |note: &OriginRecord| {

@@ -9,7 +9,8 @@ use crate::extents::{extents, show_extents};
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::metadata::{Metadata, superblock};
 use crate::offline::source::Source;
-use crate::serve::config::{OriginMove, Replacement, StatePlace};
+use crate::plan::origin_claims::OriginClaims;
+use crate::serve::config::{Replacement, StatePlace};
 use crate::serve::overtaken::{ServedSince, missed, served_since};
 use crate::state::{StateError, uuid_text};
 
@@ -20,8 +21,8 @@ pub struct Asked<'a> {
     pub name: &'a str,
     /// What its origin is recognised by.
     pub identity: String,
-    /// Whether that may be another one than the cache device knows.
-    pub origin_move: OriginMove,
+    /// What the user says about it.
+    pub claims: OriginClaims,
 }
 
 /// A volume whose blocks on a cache device are old.
@@ -85,7 +86,7 @@ pub fn outdated(
     let since = |asked: &Asked<'_>| {
         let record = superblock.volume(asked.name)?;
         let is_same = record.origin_identity == asked.identity;
-        if !is_same && asked.origin_move == OriginMove::Refuse {
+        if !is_same && !asked.claims.moved {
             return None;
         }
         let names = [asked.identity.as_str(), record.origin_identity.as_str()];

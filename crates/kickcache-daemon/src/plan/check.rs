@@ -9,7 +9,8 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{Size, show_bytes};
 
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
-use crate::plan::{CachePlan, Exposure, ServePlan, VolumePlan, check_fill_window, check_guest_block};
+use crate::plan::volume_spec::VolumeSpec;
+use crate::plan::{CachePlan, Exposure, ServePlan, check_fill_window, check_guest_block};
 
 /// Why a plan cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -127,7 +128,7 @@ impl ServePlan {
         self.check_addresses()
     }
 
-    fn volumes(&self) -> impl Iterator<Item = &VolumePlan> {
+    fn volumes(&self) -> impl Iterator<Item = &VolumeSpec> {
         self.caches.iter().flat_map(|cache| &cache.volumes)
     }
 
@@ -142,8 +143,8 @@ impl ServePlan {
     fn check_paths(&self) -> Result<(), PlanError> {
         let mut seen: BTreeMap<&Path, String> = BTreeMap::new();
         let caches = self.caches.iter().map(|cache| (cache.device.as_path(), "as a cache device".to_owned()));
-        let origin = |volume: &'_ VolumePlan| format!("as the origin of `{}`", volume.name);
-        let origins = self.volumes().map(|volume| (volume.origin.as_path(), origin(volume)));
+        let origin = |volume: &'_ VolumeSpec| format!("as the origin of `{}`", volume.name);
+        let origins = self.volumes().filter_map(|volume| Some((volume.origin.path()?, origin(volume))));
         for (path, second) in caches.chain(origins) {
             if let Some(first) = seen.insert(path, second.clone()) {
                 return Err(PlanError::SamePath { path: path.into(), first, second });
@@ -155,7 +156,7 @@ impl ServePlan {
     /// Volumes of one cache device may share an address: clients ask for a volume by name.
     fn check_addresses(&self) -> Result<(), PlanError> {
         let mut seen: Vec<Listener<'_>> = Vec::new();
-        let guests: Vec<(&VolumePlan, NbdAddress)> =
+        let guests: Vec<(&VolumeSpec, NbdAddress)> =
             self.volumes().filter_map(|volume| Some((volume, guest_address(volume)?))).collect();
         for (_, address) in &guests {
             if let NbdAddress::Unix(path) = address {
@@ -171,12 +172,14 @@ impl ServePlan {
             }
             seen.push(listener);
         }
-        for (cache, plan) in self.caches.iter().enumerate() {
-            for (volume, address) in
-                plan.volumes.iter().flat_map(|v| v.nbd.iter().map(move |address| (v, address)))
-            {
+        let volumes = self.caches.iter().enumerate();
+        let volumes =
+            volumes.flat_map(|(cache, plan)| plan.volumes.iter().map(move |volume| (cache, volume)));
+        let places: Vec<_> = volumes.map(|(cache, volume)| (cache, volume, volume.nbd_addresses())).collect();
+        for (cache, volume, addresses) in &places {
+            for address in addresses {
                 self.check_address(volume, address)?;
-                let listener = Listener { cache, name: &volume.name, address };
+                let listener = Listener { cache: *cache, name: &volume.name, address };
                 if let Some(other) = seen.iter().find(|other| other.clashes(&listener)) {
                     return Err(listener.clash(other));
                 }
@@ -186,7 +189,7 @@ impl ServePlan {
         Ok(())
     }
 
-    fn check_address(&self, volume: &VolumePlan, address: &NbdAddress) -> Result<(), PlanError> {
+    fn check_address(&self, volume: &VolumeSpec, address: &NbdAddress) -> Result<(), PlanError> {
         if *address == NbdAddress::Unix(self.control.clone()) {
             return Err(PlanError::ControlAddress(volume.name.clone()));
         }
@@ -220,7 +223,7 @@ impl Listener<'_> {
 }
 
 /// A guest's socket, as an address that nobody else may have.
-fn guest_address(volume: &VolumePlan) -> Option<NbdAddress> {
+fn guest_address(volume: &VolumeSpec) -> Option<NbdAddress> {
     volume.vhost_user.clone().map(NbdAddress::Unix)
 }
 
@@ -260,12 +263,12 @@ pub fn check_cache_size(size: Size) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn check_volume(volume: &VolumePlan) -> Result<(), PlanError> {
+fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
     let name = volume.name.clone();
     if let Some(what) = name_fault(&name) {
         return Err(PlanError::Name { name, what });
     }
-    if volume.nbd.is_empty() && volume.vhost_user.is_none() {
+    if volume.nbd_addresses().is_empty() && volume.vhost_user.is_none() {
         return Err(PlanError::NoAddress(name));
     }
     let fits = check_fill_window(volume.fill_window_max).and_then(|()| check_guest_block(volume.guest_block));

@@ -9,8 +9,9 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{VolumeId, VolumeSet};
 
+use crate::driver::device::Access;
 use crate::driver::notary::KeepNote;
-use crate::serve::config::{Replacement, StatePlace, WriteAccess};
+use crate::serve::config::{Replacement, StatePlace};
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::{self, new_cache};
 use crate::state::{
@@ -48,7 +49,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) name: &'a str,
     pub(crate) identity: &'a str,
     pub(crate) mode: Mode,
-    pub(crate) write_access: WriteAccess,
+    pub(crate) access: Access,
     pub(crate) holdings: Holdings,
 }
 
@@ -64,7 +65,7 @@ pub(crate) enum Holdings {
 impl Candidate<'_> {
     /// Whether the origin may come to lack what was acknowledged.
     fn writes_back(&self) -> bool {
-        self.mode == Mode::WriteBack && self.write_access == WriteAccess::ReadWrite
+        self.mode == Mode::WriteBack && self.access == Access::ReadWrite
     }
 }
 
@@ -364,8 +365,8 @@ mod tests {
             store.keep_cache(&cache).unwrap();
             store.keep_origin(&OriginRecord::new("file:/o", "v", &cache, may_be_dirty)).unwrap();
         }
-        let (mode, write_access) = (Mode::WriteThrough, WriteAccess::ReadWrite);
-        let volume = Candidate { name: "v", identity: "file:/o", mode, write_access, holdings };
+        let (mode, access) = (Mode::WriteThrough, Access::ReadWrite);
+        let volume = Candidate { name: "v", identity: "file:/o", mode, access, holdings };
         Notes::begin(&place, (&superblock(starts), Path::new("/c")), &[(VolumeId::new(0), volume)]).unwrap();
         let record = store.origin("file:/o").unwrap().unwrap();
         assert_eq!(record.is_complete(&superblock(starts)), !record.may_be_dirty);
@@ -390,9 +391,9 @@ mod tests {
         let directory = folder.path().join("state");
         let place = StatePlace::Directory(directory.clone());
         let superblock = Superblock::new([7; 16], 8 << 20).unwrap();
-        let (mode, write_access) = (Mode::WriteThrough, WriteAccess::ReadWrite);
+        let (mode, access) = (Mode::WriteThrough, Access::ReadWrite);
         let holdings = Holdings::Nothing;
-        let volume = Candidate { name: "v", identity: "file:/o", mode, write_access, holdings };
+        let volume = Candidate { name: "v", identity: "file:/o", mode, access, holdings };
         let id = VolumeId::new(0);
         let notes = Notes::begin(&place, (&superblock, Path::new("/c")), &[(id, volume)]).unwrap();
         let kept = folder.path().join("kept");

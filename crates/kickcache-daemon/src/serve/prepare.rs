@@ -11,22 +11,20 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::VolumeSet;
 use tracing::subscriber::NoSubscriber;
 
-use crate::driver::device::{BlockFile, ZeroSpeed, check_different, check_distinct};
+use crate::driver::device::{Access, BlockFile, ZeroSpeed, check_different, check_distinct};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
+use crate::plan::origin_claims::OriginClaims;
+use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
-use crate::serve::config::{
-    CacheConfig, CacheService, OriginCache, OriginContent, OriginGrowth, OriginMove, ServerConfig,
-    StatePlace, VolumeConfig, WriteAccess,
-};
+use crate::serve::config::{CacheConfig, CacheService, ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener;
 use crate::serve::known_origin::check_no_origin;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::origin::Origin;
-use crate::serve::origin::source::OriginSource;
 use crate::serve::overtaken::{note_written_without, served_since};
 use crate::shell_command::ShellCommand;
 use crate::state::{StateError, uuid_text};
@@ -38,12 +36,9 @@ pub(crate) struct OpenVolume {
     pub(crate) size: u64,
     pub(crate) identity: String,
     pub(crate) settings: VolumeSettings,
-    pub(crate) write_access: WriteAccess,
-    pub(crate) origin_content: OriginContent,
+    pub(crate) access: Access,
+    pub(crate) claims: OriginClaims,
     pub(crate) zeroes: ZeroSpeed,
-    origin_move: OriginMove,
-    origin_growth: OriginGrowth,
-    origin_cache: OriginCache,
 }
 
 /// A cache device and its volumes.
@@ -64,10 +59,7 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
         let what = "no volume is configured; name an origin at least".into();
         return Err(ServeError::Volume { name: "(none)".into(), what });
     }
-    let origins = config.volumes.iter().filter_map(|volume| match &volume.origin {
-        OriginSource::Path(path) => Some(path.as_path()),
-        OriginSource::Outside(_) => None,
-    });
+    let origins = config.volumes.iter().filter_map(|volume| volume.origin.path());
     let is_used = config.cache.service != CacheService::LeftOut;
     check_distinct(is_used.then_some(config.cache.path.as_path()).into_iter().chain(origins))?;
     for (index, volume) in config.volumes.iter().enumerate() {
@@ -75,9 +67,10 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
             let what = "two volumes have this name; choose another".into();
             return Err(ServeError::Volume { name: volume.name.clone(), what });
         }
-        for address in volume.exports.iter().chain(volume.vhost_user.as_ref().map(|port| &port.address)) {
-            listener::check(address, config.tcp)?;
+        for address in volume.nbd_addresses() {
+            listener::check(&address, config.exposure)?;
         }
+        volume.vhost_user.iter().try_for_each(|path| listener::check_path(path))?;
     }
     Ok(())
 }
@@ -92,7 +85,7 @@ impl Looked {
     fn look(
         config: &CacheConfig,
         state: &StatePlace,
-        configured: Vec<VolumeConfig>,
+        configured: &[VolumeSpec],
     ) -> Result<Looked, ServeError> {
         let found = match Found::look(&config.path, config.size, state) {
             Err(error @ (ServeError::Cache { .. } | ServeError::Engine { .. })) => {
@@ -156,17 +149,17 @@ impl Looked {
 ///
 /// # Errors
 /// As the start would.
-pub fn rehearse(config: ServerConfig) -> Result<(), ServeError> {
-    check(&config)?;
-    quietly(|| Looked::look(&config.cache, &config.state, config.volumes).map(drop))
+pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
+    check(config)?;
+    quietly(|| Looked::look(&config.cache, &config.state, &config.volumes).map(drop))
 }
 
 /// Opens the origin of a volume as a start would, and lets go of it.
 ///
 /// # Errors
 /// [`ServeError::Origin`] or [`ServeError::Volume`].
-pub fn check_origin(config: VolumeConfig) -> Result<(), ServeError> {
-    quietly(|| open_volume(config).map(drop))
+pub fn check_origin(spec: &VolumeSpec) -> Result<(), ServeError> {
+    quietly(|| open_volume(spec).map(drop))
 }
 
 /// Looks at what a start will look at again: that one warns of what it finds.
@@ -178,7 +171,7 @@ impl Prepared {
     pub(crate) fn with_cache(
         config: &CacheConfig,
         state: &StatePlace,
-        configured: Vec<VolumeConfig>,
+        configured: &[VolumeSpec],
     ) -> Result<Prepared, ServeError> {
         Looked::look(config, state, configured)?.make(config, state)
     }
@@ -187,7 +180,7 @@ impl Prepared {
     pub(crate) fn without_cache(
         config: &CacheConfig,
         state: &StatePlace,
-        configured: Vec<VolumeConfig>,
+        configured: &[VolumeSpec],
     ) -> Result<Prepared, ServeError> {
         let path = config.path.clone();
         let refuse = |source| ServeError::Engine { path: path.clone(), source };
@@ -216,7 +209,7 @@ fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candidate<'a> {
         name: &volume.name,
         identity: &volume.identity,
         mode: volume.settings.mode,
-        write_access: volume.write_access,
+        access: volume.access,
         holdings: if held.volume(&volume.name).is_some() { Holdings::Earlier } else { Holdings::Nothing },
     }
 }
@@ -312,7 +305,7 @@ fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(),
         return Ok(());
     }
     let identity = &volume.identity;
-    if acquaintance == Acquaintance::Known || volume.origin_cache == OriginCache::Accept {
+    if acquaintance == Acquaintance::Known || volume.claims.forced {
         tracing::warn!("{identity}, the origin of {}, looks like a kickcache cache device", volume.name);
         return Ok(());
     }
@@ -338,10 +331,7 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
     }
 }
 
-fn open_volumes(
-    configured: Vec<VolumeConfig>,
-    cache: Option<&BlockFile>,
-) -> Result<Vec<OpenVolume>, ServeError> {
+fn open_volumes(configured: &[VolumeSpec], cache: Option<&BlockFile>) -> Result<Vec<OpenVolume>, ServeError> {
     let mut volumes: Vec<OpenVolume> = Vec::new();
     for volume in configured {
         let opened = open_volume(volume)?;
@@ -357,30 +347,20 @@ fn open_volumes(
     Ok(volumes)
 }
 
-fn open_volume(config: VolumeConfig) -> Result<OpenVolume, ServeError> {
-    let name = config.name;
-    let origin = Origin::open(&name, config.origin, config.write_access, config.origin_flush)?;
+fn open_volume(spec: &VolumeSpec) -> Result<OpenVolume, ServeError> {
+    let origin = Origin::open(&spec.name, &spec.origin, spec.access, spec.claims)?;
     Ok(OpenVolume {
+        name: spec.name.clone(),
         size: origin.size(),
         identity: origin.identity(),
         zeroes: origin.zeroes(),
-        name,
         origin,
-        settings: config.settings,
-        write_access: config.write_access,
-        origin_move: config.origin_move,
-        origin_growth: config.origin_growth,
-        origin_content: config.origin_content,
-        origin_cache: config.origin_cache,
+        settings: spec.settings(),
+        access: spec.access,
+        claims: spec.claims,
     })
 }
 
 fn facts(volume: &OpenVolume) -> OriginFacts<'_> {
-    OriginFacts {
-        name: &volume.name,
-        size: volume.size,
-        identity: &volume.identity,
-        origin_move: volume.origin_move,
-        origin_growth: volume.origin_growth,
-    }
+    OriginFacts { name: &volume.name, size: volume.size, identity: &volume.identity, claims: volume.claims }
 }

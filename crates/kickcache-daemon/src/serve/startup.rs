@@ -12,8 +12,9 @@ use kickcache_engine::time::earlier;
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
+use crate::driver::device::Access;
 use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
-use crate::serve::config::{CacheService, Limits, OriginContent, ServerConfig, WriteAccess};
+use crate::serve::config::{CacheService, Limits, ServerConfig};
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::core::{Core, Volume};
 use crate::serve::error::ServeError;
@@ -36,16 +37,16 @@ pub(crate) fn start(
     wakeup: Arc<Wakeup>,
 ) -> Result<EventLoop<Engine>, ServeError> {
     prepare::check(&config)?;
-    let mut configured = config.volumes;
-    let addresses = Addresses::take(&mut configured);
+    let configured = config.volumes;
+    let addresses = Addresses::of(&configured, config.inherited);
     let service = config.cache.service;
     let Prepared { path, superblock, cache, volumes, mut made, notes } = match service {
         CacheService::InService | CacheService::WrittenBackOnly => {
-            Prepared::with_cache(&config.cache, &config.state, configured)?
+            Prepared::with_cache(&config.cache, &config.state, &configured)?
         }
-        CacheService::LeftOut => Prepared::without_cache(&config.cache, &config.state, configured)?,
+        CacheService::LeftOut => Prepared::without_cache(&config.cache, &config.state, &configured)?,
     };
-    let is_changed = |volume: &&OpenVolume| volume.origin_content == OriginContent::Changed;
+    let is_changed = |volume: &&OpenVolume| volume.claims.changed;
     let changed: Vec<_> = volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
     let (infos, mut media) = describe(volumes);
@@ -88,7 +89,7 @@ pub(crate) fn start(
         CacheService::LeftOut | CacheService::WrittenBackOnly => {}
     }
     event_loop.note_dirty(WhileServed::Yes);
-    event_loop.frontends = Frontends::open(addresses, &event_loop.core.volumes, config.tcp)?;
+    event_loop.frontends = Frontends::open(addresses, &event_loop.core.volumes, config.exposure)?;
     made.keep();
     Ok(event_loop)
 }
@@ -202,7 +203,7 @@ fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {
             id,
             size: volume.size,
             origin: volume.identity,
-            read_only: volume.write_access == WriteAccess::ReadOnly,
+            read_only: volume.access == Access::ReadOnly,
         };
         (Volume { info, zeroes: volume.zeroes }, (Device::Origin(id), volume.origin.into_medium()))
     });

@@ -13,7 +13,9 @@ use kickcache_daemon::control::server::ControlServer;
 use kickcache_daemon::control::{ControlError, ControlTarget, wire};
 use kickcache_daemon::driver::inherited::inherited_sockets;
 use kickcache_daemon::plan::address::NbdAddress;
-use kickcache_daemon::plan::{CachePlan, CacheUsage, ServePlan, Unserved, VolumePlan, runtime_dir};
+use kickcache_daemon::plan::default_paths::runtime_dir;
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::plan::{CachePlan, CacheUsage, ServePlan, Unserved};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::Growth;
@@ -115,9 +117,11 @@ fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
     let is_there = |path: &Path| path.parent() == Some(&dir);
     let mut volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);
-    let needs = |volume: &VolumePlan| {
-        let nbd =
-            volume.nbd.iter().any(|address| matches!(address, NbdAddress::Unix(path) if is_there(path)));
+    let needs = |volume: &VolumeSpec| {
+        let nbd = volume
+            .nbd_addresses()
+            .iter()
+            .any(|address| matches!(address, NbdAddress::Unix(path) if is_there(path)));
         nbd || volume.vhost_user.as_deref().is_some_and(is_there)
     };
     if !volumes.any(needs) {
@@ -139,7 +143,7 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
             CacheUsage::Used => volume.mode.as_str(),
             CacheUsage::LeftOut => "without cache",
         };
-        for address in &volume.nbd {
+        for address in volume.nbd_addresses() {
             text += &format!("volume {name}, {mode}: {}\n", address.uri(name));
         }
         if let Some(path) = &volume.vhost_user {
@@ -160,7 +164,7 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
 /// Whether the system chooses a port for one of the volumes.
 fn chooses_port(cache: &CachePlan) -> bool {
     let any_port = |address: &NbdAddress| matches!(address, NbdAddress::Tcp { port: 0, .. });
-    cache.volumes.iter().flat_map(|volume| &volume.nbd).any(any_port)
+    cache.volumes.iter().flat_map(VolumeSpec::nbd_addresses).any(|address| any_port(&address))
 }
 
 /// What the control socket speaks for.

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_daemon::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBlocks, drain};
-use kickcache_daemon::serve::config::{OriginCache, OriginFlush, OriginMove};
+use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
@@ -86,9 +86,12 @@ impl DrainArgs {
             cache,
             volume: self.volume.as_deref(),
             origin: self.origin.as_deref(),
-            origin_move: if self.origin_moved { OriginMove::Accept } else { OriginMove::Refuse },
-            origin_flush: if self.origin_no_flush { OriginFlush::Assumed } else { OriginFlush::Needed },
-            origin_cache: if self.force_origin { OriginCache::Accept } else { OriginCache::Refuse },
+            claims: OriginClaims {
+                moved: self.origin_moved,
+                flushless: self.origin_no_flush,
+                forced: self.force_origin,
+                ..OriginClaims::default()
+            },
         };
         let bar = progress_bar();
         let drained = drain(plan, &mut |done, whole| {

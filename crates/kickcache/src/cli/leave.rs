@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use kickcache_daemon::driver::device::{self, BlockFile, Emptiness, identity_of};
+use kickcache_daemon::driver::device::{BlockFile, Emptiness};
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::DirtyBlocks;
 use kickcache_daemon::offline::leave::{Left, leave, needed, uuid_of};
-use kickcache_daemon::plan::{Access, CachePlan, CacheUsage, DirtyLoss, Unserved, VolumePlan};
+use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
+use kickcache_daemon::plan::{CachePlan, CacheUsage, Unserved};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::missed_device::{self, lose_dirty, new_cache};
 use kickcache_daemon::serve::overtaken::missed;
@@ -30,7 +31,7 @@ pub(super) enum GoOn {
 
 impl GoOn {
     /// The flag that says it, for one volume of a cache device.
-    fn flag(self, cache: &CachePlan, volume: &VolumePlan) -> Flag {
+    fn flag(self, cache: &CachePlan, volume: &VolumeSpec) -> Flag {
         match self {
             GoOn::NewCache => new_cache(&cache.device),
             GoOn::LoseDirty => lose_dirty(&volume.name),
@@ -38,7 +39,7 @@ impl GoOn {
     }
 
     /// Whether the user said it.
-    fn is_said(self, cache: &CachePlan, volume: &VolumePlan) -> bool {
+    fn is_said(self, cache: &CachePlan, volume: &VolumeSpec) -> bool {
         match self {
             GoOn::NewCache => cache.replaces,
             GoOn::LoseDirty => volume.dirty_loss == DirtyLoss::Accepted,
@@ -104,7 +105,7 @@ fn leave_volumes(
 /// Takes volumes from the plan of which another cache device than the one that is chosen may hold what their origin lacks.
 /// What the user goes on without is told.
 pub(super) fn leave_missed(cache: &mut CachePlan, state: &StatePlace, uuid: Option<&str>, go_on: GoOn) {
-    let why = |volume: &VolumePlan| {
+    let why = |volume: &VolumeSpec| {
         let why = missed_of(cache, volume, state, uuid, go_on)?;
         Some(Unserved { name: volume.name.clone(), why })
     };
@@ -114,14 +115,14 @@ pub(super) fn leave_missed(cache: &mut CachePlan, state: &StatePlace, uuid: Opti
 
 fn missed_of(
     cache: &CachePlan,
-    volume: &VolumePlan,
+    volume: &VolumeSpec,
     state: &StatePlace,
     uuid: Option<&str>,
     go_on: GoOn,
 ) -> Option<String> {
     let whole = whole_path(&cache.device);
     // One that is not there is refused by those who open it.
-    let identity = identity_of(&volume.origin).ok()?;
+    let identity = volume.origin.identity().ok()?;
     let flag = go_on.flag(cache, volume);
     let name = &volume.name;
     match missed(state, uuid, &identity) {
@@ -171,7 +172,7 @@ fn leave_dirty(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> 
         }
         Err(mut unknown @ OfflineError::Unknown { .. }) => {
             let lacking = kept().filter(|volume| !is_noted_complete(volume, state));
-            let refuse = |volume: &VolumePlan| {
+            let refuse = |volume: &VolumeSpec| {
                 if let OfflineError::Unknown { lose, .. } = &mut unknown {
                     *lose = lose_dirty(&volume.name);
                 }
@@ -186,8 +187,8 @@ fn leave_dirty(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> 
 }
 
 /// Whether it is noted of a volume that its origin lacks nothing.
-fn is_noted_complete(volume: &VolumePlan, state: &StatePlace) -> bool {
-    let (Some(store), Ok(identity)) = (state.store(), identity_of(&volume.origin)) else { return false };
+fn is_noted_complete(volume: &VolumeSpec, state: &StatePlace) -> bool {
+    let (Some(store), Ok(identity)) = (state.store(), volume.origin.identity()) else { return false };
     matches!(store.origin(&identity), Ok(Some(record)) if !record.may_be_dirty)
 }
 
@@ -202,7 +203,7 @@ enum Noted {
 fn note_left(cache: &CachePlan, state: &StatePlace) -> anyhow::Result<Noted> {
     let Some(store) = state.store() else { return Ok(Noted::No) };
     for volume in &cache.volumes {
-        let identity = identity_of(&volume.origin)?;
+        let identity = volume.origin.identity()?;
         let record = match store.origin(&identity) {
             Ok(Some(record)) => OriginRecord { may_be_dirty: false, written_without: true, ..record },
             Ok(None) | Err(_) => OriginRecord::without_cache(&identity, &volume.name),
@@ -212,12 +213,10 @@ fn note_left(cache: &CachePlan, state: &StatePlace) -> anyhow::Result<Noted> {
     Ok(Noted::Yes)
 }
 
-pub(super) fn check_origin(volume: &VolumePlan) -> anyhow::Result<()> {
-    let access = match volume.access {
-        Access::ReadWrite => device::Access::ReadWrite,
-        Access::ReadOnly => device::Access::ReadOnly,
-    };
-    BlockFile::open(&volume.origin, access, Emptiness::Refused)?;
+pub(super) fn check_origin(volume: &VolumeSpec) -> anyhow::Result<()> {
+    if let Some(path) = volume.origin.path() {
+        BlockFile::open(path, volume.access, Emptiness::Refused)?;
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kickcache_daemon::control::client::Client;
-use kickcache_daemon::plan::{SYSTEM_CONTROL, default_control};
+use kickcache_daemon::plan::default_paths::{SYSTEM_CONTROL, default_control};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::state::default_directory;
 use kickcache_units::Size;

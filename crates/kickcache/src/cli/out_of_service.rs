@@ -1,10 +1,10 @@
 //! Before volumes are served whose cache device is out of service: it is left alone, and what it alone holds is told.
 
-use kickcache_daemon::driver::device::identity_of;
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
-use kickcache_daemon::plan::{CachePlan, CacheUsage, DirtyLoss, Unserved, VolumePlan};
+use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
+use kickcache_daemon::plan::{CachePlan, CacheUsage, Unserved};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::missed_device::lose_dirty;
 use kickcache_daemon::serve::older_copy::OlderCopy;
@@ -27,7 +27,7 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
     // What does not exist and may be made is not the device that went out of service.
     let is_new = cache.size.is_some() && !cache.device.exists();
     let identities: Vec<String> =
-        cache.volumes.iter().filter_map(|volume| identity_of(&volume.origin).ok()).collect();
+        cache.volumes.iter().filter_map(|volume| volume.origin.identity().ok()).collect();
     let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };
     let Some(standing) = standing else {
         return match cache.usage {
@@ -37,7 +37,7 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
     };
     let device = cache.device.display().to_string();
     if let Some(doubt) = &standing.doubt {
-        let why = |volume: &VolumePlan| Unserved {
+        let why = |volume: &VolumeSpec| Unserved {
             name: volume.name.clone(),
             why: format!(
                 "nobody can say whether {device} was taken out of service: {doubt}; if it was, or may have been, write back \
@@ -78,12 +78,12 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
 /// An older copy has nothing that can be trusted, of any volume, and may lack what the newer one has dirty.
 fn refuse_copy(cache: &mut CachePlan, copy: &OlderCopy) {
     let device = cache.device.display();
-    let why = |volume: &VolumePlan| match cache.usage {
+    let why = |volume: &VolumeSpec| match cache.usage {
         CacheUsage::LeftOut if is_losing(volume) => None,
         CacheUsage::LeftOut => Some(format!("{device}: {copy}, or say {}", lose_dirty(&volume.name))),
         CacheUsage::Used => Some(format!("{device}: {copy}")),
     };
-    let refuse = |volume: &VolumePlan| Some(Unserved { name: volume.name.clone(), why: why(volume)? });
+    let refuse = |volume: &VolumeSpec| Some(Unserved { name: volume.name.clone(), why: why(volume)? });
     let refused = cache.volumes.iter().filter_map(refuse).collect();
     leave_unserved(cache, refused);
 }
@@ -116,7 +116,7 @@ fn refuse(cache: &mut CachePlan, needed: &[Incomplete], state: &StatePlace) {
     leave_unserved(cache, refused.collect());
 }
 
-fn is_losing(volume: &VolumePlan) -> bool {
+fn is_losing(volume: &VolumeSpec) -> bool {
     volume.dirty_loss == DirtyLoss::Accepted
 }
 

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use kickcache_daemon::driver::device::identity_of;
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
 use kickcache_daemon::offline::leave::uuid_of;
 use kickcache_daemon::offline::outdated::{Asked, Outdated, outdated};
-use kickcache_daemon::plan::{CachePlan, DirtyLoss, Unserved, VolumePlan};
-use kickcache_daemon::serve::config::{OriginMove, Replacement, StatePlace};
+use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
+use kickcache_daemon::plan::{CachePlan, Unserved};
+use kickcache_daemon::serve::config::{Replacement, StatePlace};
 use kickcache_daemon::serve::missed_device::lose_dirty;
 use kickcache_daemon::serve::notes::{Chosen, check_readable};
 use kickcache_daemon::shell_command::ShellCommand;
@@ -24,14 +24,10 @@ pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow
     let uuid = uuid_of(&cache.device);
     leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
     let asked = cache.volumes.iter().filter_map(|volume| {
-        Some(Asked {
-            name: &volume.name,
-            identity: identity_of(&volume.origin).ok()?,
-            origin_move: if volume.origin_state.moved { OriginMove::Accept } else { OriginMove::Refuse },
-        })
+        Some(Asked { name: &volume.name, identity: volume.origin.identity().ok()?, claims: volume.claims })
     });
     let found = outdated(&cache.device, state, &asked.collect::<Vec<_>>(), replacement(cache))?;
-    let is_kept = |served: &VolumePlan| served.dirty_loss == DirtyLoss::Refused;
+    let is_kept = |served: &VolumeSpec| served.dirty_loss == DirtyLoss::Refused;
     let is_refused = |old: &Outdated| cache.volumes.iter().any(|v| v.name == old.name && is_kept(v));
     let (needed, dropped): (Vec<Outdated>, Vec<Outdated>) =
         found.into_iter().partition(|volume| volume.is_needed() && is_refused(volume));
@@ -54,7 +50,7 @@ pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow
 fn give_up_missed(cache: &CachePlan, state: &StatePlace, needed: &[Outdated]) -> anyhow::Result<()> {
     let Some(store) = state.store() else { return Ok(()) };
     for volume in cache.volumes.iter().filter(|served| needed.iter().any(|found| found.name == served.name)) {
-        let identity = identity_of(&volume.origin)?;
+        let identity = volume.origin.identity()?;
         let record = match store.origin(&identity) {
             Ok(Some(record)) => OriginRecord { may_be_dirty: false, ..record },
             Ok(None) => continue,
@@ -107,7 +103,7 @@ fn leave_unreadable(cache: &mut CachePlan, state: &StatePlace) {
     let chosen = Chosen { path: &device, uuid: None, replacement: replacement(cache) };
     let mut refused = Vec::new();
     for volume in &cache.volumes {
-        let Ok(identity) = identity_of(&volume.origin) else { continue };
+        let Ok(identity) = volume.origin.identity() else { continue };
         if let Err(why) = check_readable(&store, chosen, &identity) {
             refused.push(Unserved { name: volume.name.clone(), why });
         }

@@ -64,7 +64,8 @@ impl<'a> Refusals<'a> {
         self.silent = silent.iter().filter_map(path).collect();
         for (path, error) in self.silent.iter().zip(silent) {
             for cache in caches.iter_mut() {
-                let of_path = cache.volumes.iter().find(|volume| volume.origin == *path);
+                let of_path =
+                    cache.volumes.iter().find(|volume| volume.origin.path() == Some(path.as_path()));
                 let why = error.to_string();
                 if cache.device == *path {
                     self.leave_cache(cache, &why)?;
@@ -149,7 +150,8 @@ impl<'a> Refusals<'a> {
 
     fn is_known(&self, known: &KnownVolumes, cache: &CachePlan, name: &str) -> bool {
         let volume = cache.volumes.iter().find(|volume| volume.name == name);
-        volume.is_some_and(|volume| known.knows(name, &volume.origin, self.touch(&volume.origin)))
+        let Some(origin) = volume.map(|volume| &volume.origin) else { return false };
+        known.knows(name, origin, origin.path().map_or(Touch::Allowed, |path| self.touch(path)))
     }
 
     fn touch(&self, path: &Path) -> Touch {

@@ -5,11 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
+use kickcache_daemon::driver::device::Access;
 use kickcache_daemon::plan::address::{AddressError, NbdAddress};
+use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::dirty_limit::DirtyLimit;
+use kickcache_daemon::plan::origin_claims::OriginClaims;
+use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
 use kickcache_daemon::plan::{
-    Access, CachePlan, CacheUsage, Cutoff, DirtyLoss, Exposure, OriginState, ServePlan, VolumePlan,
-    nbd_unless, parse_fill_window, parse_guest_block,
+    CachePlan, CacheUsage, Exposure, ServePlan, parse_fill_window, parse_guest_block,
 };
 use kickcache_daemon::shell_command::Flag;
 use kickcache_daemon::whole_path::whole_path;
@@ -238,18 +241,15 @@ impl ServeArgs {
 
     fn plan_of_flags(&self, cache: &Path, origin: &Path) -> Result<ServePlan, Failure> {
         let name = self.volume_name(origin)?;
-        let default = VolumePlan::new(&name, origin);
-        let volume = VolumePlan {
+        let default = VolumeSpec::new(&name, origin.into());
+        let volume = VolumeSpec {
             mode: self.mode.unwrap_or(default.mode),
             admission: self.admission.unwrap_or(default.admission),
             sequential_cutoff: self.sequential_cutoff.unwrap_or(default.sequential_cutoff),
             fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
             dirty_limit: self.dirty_limit.unwrap_or(default.dirty_limit),
             access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
-            nbd: match self.nbd.is_empty() {
-                true => nbd_unless(self.vhost_user.as_deref(), &name),
-                false => self.nbd.clone(),
-            },
+            nbd: Some(self.nbd.clone()).filter(|addresses| !addresses.is_empty()),
             vhost_user: self.vhost_user.clone(),
             guest_block: self.guest_block.unwrap_or(default.guest_block),
             ..default
@@ -333,9 +333,9 @@ fn mark_origins(
     plan: &mut ServePlan,
     flag: &'static str,
     names: &[String],
-    mark: impl Fn(&mut OriginState),
+    mark: impl Fn(&mut OriginClaims),
 ) -> Result<(), Failure> {
-    mark_volumes(plan, flag, names, |volume| mark(&mut volume.origin_state))
+    mark_volumes(plan, flag, names, |volume| mark(&mut volume.claims))
 }
 
 /// Marks the named volumes; an empty name means the only volume.
@@ -343,9 +343,9 @@ fn mark_volumes(
     plan: &mut ServePlan,
     flag: &'static str,
     names: &[String],
-    mark: impl Fn(&mut VolumePlan),
+    mark: impl Fn(&mut VolumeSpec),
 ) -> Result<(), Failure> {
-    let mut volumes: Vec<&mut VolumePlan> =
+    let mut volumes: Vec<&mut VolumeSpec> =
         plan.caches.iter_mut().flat_map(|cache| &mut cache.volumes).collect();
     let known = volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>().join(", ");
     let flags = volumes.iter().map(|volume| Flag::new(flag, volume.name.as_ref()).to_string());

@@ -2,8 +2,8 @@
 
 use anyhow::ensure;
 use kickcache_daemon::driver::inherited::InheritedSocket;
-use kickcache_daemon::plan::{ServePlan, default_nbd};
-use kickcache_daemon::serve::config::{self, VhostUserPort, VolumeConfig};
+use kickcache_daemon::plan::ServePlan;
+use kickcache_daemon::serve::config::InheritedSockets;
 
 /// What a service manager calls the socket of a virtual machine (`FileDescriptorName=`).
 const VHOST_USER: &str = "vhost-user";
@@ -48,18 +48,15 @@ impl ActivationSockets {
                 path.display()
             );
         }
-        if volume.nbd == [default_nbd(&volume.name)] {
-            volume.nbd.clear();
-        }
+        volume.nbd.get_or_insert_default();
         Ok(ActivationSockets { guest: guests.pop(), nbd })
     }
 
-    /// Serves the volume on them.
-    pub(crate) fn give_to(self, volume: &mut VolumeConfig, block_size: u32) {
-        volume.exports.extend(self.nbd.into_iter().map(|socket| config::NbdAddress::Inherited(socket.fd)));
-        if let Some(socket) = self.guest {
-            let address = config::NbdAddress::Inherited(socket.fd);
-            volume.vhost_user = Some(VhostUserPort { address, block_size });
+    /// As a server takes them.
+    pub(crate) fn into_inherited(self) -> InheritedSockets {
+        InheritedSockets {
+            nbd: self.nbd.into_iter().map(|socket| socket.fd).collect(),
+            vhost_user: self.guest.map(|socket| socket.fd),
         }
     }
 }
@@ -94,11 +91,11 @@ mod tests {
     #[test]
     fn a_path_that_nobody_named_gives_way_and_is_not_announced() {
         let mut plan = plan(&[("a", "")]);
-        assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1);
+        assert_eq!(plan.caches[0].volumes[0].nbd_addresses().len(), 1);
         assert!(ActivationSockets::take(Vec::new(), &mut plan).unwrap().guest.is_none());
-        assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1, "nothing was passed");
+        assert_eq!(plan.caches[0].volumes[0].nbd_addresses().len(), 1, "nothing was passed");
         let found = ActivationSockets::take(sockets(&["vhost-user", "x", ""]), &mut plan).unwrap();
-        assert!(plan.caches[0].volumes[0].nbd.is_empty());
+        assert!(plan.caches[0].volumes[0].nbd_addresses().is_empty());
         assert_eq!((found.guest.is_some(), found.nbd.len()), (true, 2));
     }
 
@@ -106,7 +103,7 @@ mod tests {
     fn a_path_that_somebody_named_stays() {
         let mut plan = plan(&[("a", "nbd = [\"unix:/run/a.sock\"]")]);
         ActivationSockets::take(sockets(&[""]), &mut plan).unwrap();
-        assert_eq!(plan.caches[0].volumes[0].nbd.len(), 1);
+        assert_eq!(plan.caches[0].volumes[0].nbd_addresses().len(), 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use kickcache_daemon::words::IoEngineWord;
 use crate::cli::options::state_place;
 use crate::cli::out_of_service::settle;
 use crate::cli::refusal::Refusals;
-use crate::cli::server_config::{guest_block, server_config, volume_config};
+use crate::cli::server_config::server_config;
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::unserved::tell_unserved;
 
@@ -57,10 +57,10 @@ struct Common<'a> {
 }
 
 impl Common<'_> {
-    fn config(&self, cache: &CachePlan) -> anyhow::Result<ServerConfig> {
-        let mut config = server_config(cache, self.io_engine, self.exposure, self.state)?;
+    fn config(&self, cache: &CachePlan) -> ServerConfig {
+        let mut config = server_config(cache, self.io_engine, self.exposure, self.state);
         config.control = Some(self.control.into());
-        Ok(config)
+        config
     }
 }
 
@@ -114,7 +114,7 @@ fn check_origins(cache: &mut CachePlan, refusals: &Refusals<'_>) -> anyhow::Resu
         return Ok(());
     }
     for volume in cache.volumes.clone() {
-        check_origin(volume_config(&volume)?).or_else(|error| refusals.leave(cache, error))?;
+        check_origin(&volume).or_else(|error| refusals.leave(cache, error))?;
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ fn check_origins(cache: &mut CachePlan, refusals: &Refusals<'_>) -> anyhow::Resu
 /// Finds what is wrong with a cache device and its volumes, and changes nothing.
 fn rehearse_cache(cache: &mut CachePlan, common: &Common<'_>, refusals: &Refusals<'_>) -> anyhow::Result<()> {
     while cache.usage == CacheUsage::Used && !cache.volumes.is_empty() {
-        match rehearse(common.config(cache)?) {
+        match rehearse(&common.config(cache)) {
             Ok(()) => break,
             Err(error) => refusals.leave(cache, error)?,
         }
@@ -138,10 +138,8 @@ fn start_server(
     refusals: &Refusals<'_>,
 ) -> anyhow::Result<Option<Served>> {
     while !cache.volumes.is_empty() {
-        let mut config = common.config(cache)?;
-        if let (Some(volume), Some(plan)) = (config.volumes.first_mut(), cache.volumes.first()) {
-            std::mem::take(activated).give_to(volume, guest_block(plan));
-        }
+        let mut config = common.config(cache);
+        config.inherited = std::mem::take(activated).into_inherited();
         match Server::start(config) {
             Ok(handle) => return Ok(Some(Served { handle, cache: cache.clone() })),
             Err(error) => refusals.leave(cache, error)?,
@@ -154,5 +152,5 @@ fn start_server(
 fn devices(plan: &ServePlan) -> Vec<&Path> {
     let caches = plan.caches.iter().map(|cache| cache.device.as_path());
     let volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);
-    caches.chain(volumes.map(|volume| volume.origin.as_path())).collect()
+    caches.chain(volumes.filter_map(|volume| volume.origin.path())).collect()
 }

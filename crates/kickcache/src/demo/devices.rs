@@ -5,13 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use kickcache_daemon::serve::config::{
-    CacheConfig, CacheService, NbdAddress, Replacement, ServerConfig, VolumeConfig,
-};
-use kickcache_daemon::serve::origin::source::OriginSource;
+use kickcache_daemon::plan::address::NbdAddress;
+use kickcache_daemon::plan::cutoff::Cutoff;
+use kickcache_daemon::plan::origin_source::{OriginSource, OutsideSource};
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::serve::config::{CacheConfig, CacheService, Replacement, ServerConfig};
 use kickcache_daemon::serve::server::{Server, ServerHandle};
-use kickcache_engine::config::{Mode, VolumeSettings};
-use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use kickcache_daemon::words::ModeWord;
+use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_nbd::client::{Client, ConnectOptions};
 use rustix::fs::statvfs;
 use tempfile::TempDir;
@@ -133,16 +134,17 @@ impl DemoDevices {
     }
 
     fn config(&self, phase: Phase) -> ServerConfig {
-        let slow = || OriginSource::Outside(Box::new(SlowDisk::new(self.scale.device_bytes(), self.seed)));
+        let (bytes, seed) = (self.scale.device_bytes(), self.seed);
+        let slow = || OriginSource::Outside(OutsideSource::new(move || Box::new(SlowDisk::new(bytes, seed))));
         let fast = || OriginSource::Path(self.fast_file());
         let volumes = match phase {
-            Phase::SlowDisk => vec![self.volume(DATA, slow(), Mode::Bypass)],
-            Phase::FastFile => vec![self.volume(DATA, fast(), Mode::Bypass)],
-            Phase::Cold => vec![self.volume(DATA, slow(), Mode::WriteThrough)],
+            Phase::SlowDisk => vec![self.volume(DATA, slow(), ModeWord::Bypass)],
+            Phase::FastFile => vec![self.volume(DATA, fast(), ModeWord::Bypass)],
+            Phase::Cold => vec![self.volume(DATA, slow(), ModeWord::WriteThrough)],
             Phase::Stale | Phase::Restart => {
-                let mut stale = self.volume(STALE, fast(), Mode::WriteThrough);
-                stale.settings.sequential_cutoff = None;
-                vec![self.volume(DATA, slow(), Mode::WriteThrough), stale]
+                let mut stale = self.volume(STALE, fast(), ModeWord::WriteThrough);
+                stale.sequential_cutoff = Cutoff::Off;
+                vec![self.volume(DATA, slow(), ModeWord::WriteThrough), stale]
             }
         };
         let cache = CacheConfig {
@@ -154,12 +156,8 @@ impl DemoDevices {
         ServerConfig::new(cache, volumes)
     }
 
-    fn volume(&self, name: &str, origin: OriginSource, mode: Mode) -> VolumeConfig {
-        let settings = VolumeSettings { mode, ..VolumeSettings::new(VolumeId::new(0)) };
-        VolumeConfig {
-            exports: vec![NbdAddress::Unix(self.socket())],
-            ..VolumeConfig::new(name, origin, settings)
-        }
+    fn volume(&self, name: &str, origin: OriginSource, mode: ModeWord) -> VolumeSpec {
+        VolumeSpec { mode, nbd: Some(vec![NbdAddress::Unix(self.socket())]), ..VolumeSpec::new(name, origin) }
     }
 
     fn bring_stale_data_in(&self, interrupt: &Interrupt) -> anyhow::Result<()> {

@@ -1,11 +1,12 @@
 //! What a device is, what it is opened for, and what it can do.
 
-/// What a device is opened for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a device is opened for, and what clients may do with a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// Reading; others may have it open too.
     ReadOnly,
     /// Reading and writing; nobody else may have it open.
+    #[default]
     ReadWrite,
 }
 

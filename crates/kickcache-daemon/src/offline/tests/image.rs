@@ -4,13 +4,16 @@ use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use kickcache_engine::config::{Mode, VolumeSettings};
-use kickcache_engine::units::{BLOCK_BYTES, VolumeId};
+use kickcache_engine::units::BLOCK_BYTES;
 use kickcache_nbd::client::{Client, ConnectOptions};
 
-use crate::serve::config::{CacheConfig, CacheService, NbdAddress, Replacement, ServerConfig, VolumeConfig};
-use crate::serve::origin::source::OriginSource;
+use crate::plan::address::NbdAddress;
+use crate::plan::cutoff::Cutoff;
+use crate::plan::origin_source::OriginSource;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::config::{CacheConfig, CacheService, Replacement, ServerConfig};
 use crate::serve::server::Server;
+use crate::words::ModeWord;
 
 pub(super) const BLOCKS: u64 = 1024;
 pub(super) const BLOCK: usize = BLOCK_BYTES;
@@ -79,25 +82,20 @@ impl Image {
     }
 
     fn config(&self) -> ServerConfig {
-        let settings = VolumeSettings {
-            mode: Mode::WriteBack,
-            sequential_cutoff: None,
-            // Dirty blocks stay dirty.
-            idle_after: kickcache_engine::time::Duration::from_millis(600_000),
-            dirty_low: 1000,
-            dirty_high: 1000,
-            dirty_limit: 1000,
-            ..VolumeSettings::new(VolumeId::new(0))
-        };
         let cache = CacheConfig {
             path: self.cache(),
             size: Some(8 << 20),
             service: CacheService::InService,
             replacement: Replacement::Refuse,
         };
-        let volume = VolumeConfig {
-            exports: vec![NbdAddress::Unix(self.folder.path().join("socket"))],
-            ..VolumeConfig::new("v", OriginSource::Path(self.origin()), settings)
+        let volume = VolumeSpec {
+            mode: ModeWord::WriteBack,
+            sequential_cutoff: Cutoff::Off,
+            // Dirty blocks stay dirty.
+            idle_after: std::time::Duration::from_secs(600),
+            dirty_limit: "90%".parse().unwrap(),
+            nbd: Some(vec![NbdAddress::Unix(self.folder.path().join("socket"))]),
+            ..VolumeSpec::new("v", OriginSource::Path(self.origin()))
         };
         ServerConfig::new(cache, vec![volume])
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeId;
 
-use crate::serve::config::{OriginGrowth, OriginMove};
+use crate::plan::origin_claims::OriginClaims;
 use crate::serve::error::ServeError;
 
 /// An origin, as it is compared with what the superblock knows.
@@ -17,10 +17,8 @@ pub struct OriginFacts<'a> {
     pub size: u64,
     /// What it is recognised by.
     pub identity: &'a str,
-    /// Whether another identity is accepted.
-    pub origin_move: OriginMove,
-    /// Whether a larger size is accepted.
-    pub origin_growth: OriginGrowth,
+    /// What the user says about it.
+    pub claims: OriginClaims,
 }
 
 /// The volume of an origin in a superblock, added if it is not known; `path` is the cache device's.
@@ -38,7 +36,7 @@ pub(crate) fn attach(
         superblock.grow_volume(origin.name, origin.size).map_err(refuse)?;
     }
     if known.origin_identity != origin.identity {
-        if origin.origin_move == OriginMove::Refuse {
+        if !origin.claims.moved {
             let what = format!(
                 "its origin is {}, but the cache belongs to {}; give that one, or say --origin-moved if it is the same \
                  disk under a new name",
@@ -60,7 +58,7 @@ fn is_grown(known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
     if origin.size == known {
         return Ok(false);
     }
-    if is_larger && origin.origin_growth == OriginGrowth::Accept {
+    if is_larger && origin.claims.grown {
         return Ok(true);
     }
     let hint = if is_larger { ", say --origin-grown if it was extended" } else { "" };

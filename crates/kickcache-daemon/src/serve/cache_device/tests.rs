@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kickcache_engine::format::superblock::SUPERBLOCK_OFFSETS;
 
 use super::*;
-use crate::serve::config::{OriginGrowth, OriginMove};
+use crate::plan::origin_claims::OriginClaims;
 
 fn path(directory: &tempfile::TempDir) -> PathBuf {
     directory.path().join("cache")
@@ -16,7 +16,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 fn origin<'a>(name: &'a str, size: u64, identity: &'a str) -> OriginFacts<'a> {
-    OriginFacts { name, size, identity, origin_move: OriginMove::Refuse, origin_growth: OriginGrowth::Refuse }
+    OriginFacts { name, size, identity, claims: OriginClaims::default() }
 }
 
 fn refusal(result: Result<CacheDevice, ServeError>) -> String {
@@ -95,7 +95,10 @@ fn origins_are_recognised() {
     assert!(moved.contains("file:/a") && moved.contains("--origin-moved"), "{moved}");
     let renamed = device.attach(origin("b", 8192, "file:/a")).unwrap_err().to_string();
     assert!(renamed.contains("belongs to the volume a"), "{renamed}");
-    let told = OriginFacts { origin_move: OriginMove::Accept, ..origin("a", 8192, "file:/b") };
+    let told = OriginFacts {
+        claims: OriginClaims { moved: true, ..OriginClaims::default() },
+        ..origin("a", 8192, "file:/b")
+    };
     assert_eq!(device.attach(told).unwrap(), id);
     device.store().unwrap();
     assert_eq!(device.superblock.volume("a").unwrap().origin_identity, "file:/b");

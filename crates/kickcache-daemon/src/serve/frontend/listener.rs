@@ -1,7 +1,7 @@
 //! Listening sockets: made with care, removed when the server stops.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -12,13 +12,34 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::umask;
 
 use crate::places;
-use crate::serve::config::{NbdAddress, TcpPolicy};
+use crate::plan::Exposure;
+use crate::plan::address::NbdAddress;
 use crate::serve::error::ServeError;
 
 /// Longest path of a unix socket: the kernel's 108 bytes less the final zero.
 const UNIX_PATH_MAX: usize = 107;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
+
+/// Where a front end listens.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// A unix socket, made with mode 0600, or TCP.
+    Address(NbdAddress),
+    /// A socket that the process was started with.
+    Inherited(OwnedFd),
+}
+
+impl Place {
+    /// Whether one listener does for both. Two that let the system choose a port have one each.
+    pub(crate) fn is_same(&self, other: &Place) -> bool {
+        match (self, other) {
+            (Place::Address(NbdAddress::Tcp { port: 0, .. }), _) => false,
+            (Place::Address(first), Place::Address(second)) => first == second,
+            _ => false,
+        }
+    }
+}
 
 /// A socket that accepts connections.
 #[derive(Debug)]
@@ -40,19 +61,19 @@ enum SocketKind {
 }
 
 impl Listener {
-    pub(crate) fn open(address: NbdAddress, policy: TcpPolicy) -> Result<Listener, ServeError> {
-        match address {
-            NbdAddress::Unix(path) => open_unix(path),
-            NbdAddress::Tcp(address) => open_tcp(address, policy),
-            NbdAddress::Inherited(socket) => inherit(socket),
+    pub(crate) fn open(place: Place, exposure: Exposure) -> Result<Listener, ServeError> {
+        match place {
+            Place::Address(NbdAddress::Unix(path)) => open_unix(path),
+            Place::Address(NbdAddress::Tcp { host, port }) => open_tcp(resolve(&host, port)?, exposure),
+            Place::Inherited(socket) => inherit(socket),
         }
     }
 
     /// A socket for one front end, which listens or is connected to it already.
-    pub(crate) fn open_for_guest(address: NbdAddress) -> Result<Listener, ServeError> {
-        match address {
-            NbdAddress::Inherited(socket) if !is_listening(&socket)? => connected(socket),
-            address => Listener::open(address, TcpPolicy::LoopbackOnly),
+    pub(crate) fn open_for_guest(place: Place) -> Result<Listener, ServeError> {
+        match place {
+            Place::Inherited(socket) if !is_listening(&socket)? => connected(socket),
+            place => Listener::open(place, Exposure::LocalOnly),
         }
     }
 
@@ -114,12 +135,26 @@ impl Drop for Listener {
 }
 
 /// Refuses what can be refused before anything is opened.
-pub(crate) fn check(address: &NbdAddress, policy: TcpPolicy) -> Result<(), ServeError> {
+pub(crate) fn check(address: &NbdAddress, exposure: Exposure) -> Result<(), ServeError> {
     match address {
-        NbdAddress::Unix(path) => check_length(path).and_then(|()| check_folder(path)),
-        NbdAddress::Tcp(address) => check_policy(*address, policy),
-        NbdAddress::Inherited(_) => Ok(()),
+        NbdAddress::Unix(path) => check_path(path),
+        NbdAddress::Tcp { host, port } => check_exposure(resolve(host, *port)?, exposure),
     }
+}
+
+/// Refuses a path where no unix socket can be made.
+pub(crate) fn check_path(path: &Path) -> Result<(), ServeError> {
+    check_length(path).and_then(|()| check_folder(path))
+}
+
+/// An address by number; of a host name its first IPv4 address, or else its first.
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, ServeError> {
+    let name = format!("{host}:{port}");
+    let found = (host, port).to_socket_addrs();
+    let found: Vec<SocketAddr> =
+        found.map_err(|source| error(&name, format!("its host cannot be found: {source}")))?.collect();
+    let chosen = found.iter().find(|found| found.is_ipv4()).or_else(|| found.first());
+    chosen.copied().ok_or_else(|| error(&name, "its host has no address"))
 }
 
 fn check_length(path: &Path) -> Result<(), ServeError> {
@@ -150,8 +185,8 @@ fn check_folder(path: &Path) -> Result<(), ServeError> {
     }
 }
 
-fn check_policy(address: SocketAddr, policy: TcpPolicy) -> Result<(), ServeError> {
-    if address.ip().is_loopback() || policy == TcpPolicy::Insecure {
+fn check_exposure(address: SocketAddr, exposure: Exposure) -> Result<(), ServeError> {
+    if address.ip().is_loopback() || exposure == Exposure::InsecureTcp {
         return Ok(());
     }
     let what = "it can be reached from other machines, and NBD here has neither encryption nor authentication; \
@@ -203,8 +238,8 @@ fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn open_tcp(address: SocketAddr, policy: TcpPolicy) -> Result<Listener, ServeError> {
-    check_policy(address, policy)?;
+fn open_tcp(address: SocketAddr, exposure: Exposure) -> Result<Listener, ServeError> {
+    check_exposure(address, exposure)?;
     let failed = |source: io::Error| error(&address.to_string(), source);
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(|source| error(&address.to_string(), source))?;
@@ -254,7 +289,7 @@ mod tests {
     use super::*;
 
     fn open(path: &Path) -> Result<Listener, ServeError> {
-        Listener::open(NbdAddress::Unix(path.into()), TcpPolicy::LoopbackOnly)
+        Listener::open(Place::Address(NbdAddress::Unix(path.into())), Exposure::LocalOnly)
     }
 
     #[test]
@@ -300,10 +335,27 @@ mod tests {
 
     #[test]
     fn tcp_is_for_loopback_unless_told_otherwise() {
-        let everywhere = "0.0.0.0:0".parse().unwrap();
-        let refused = Listener::open(NbdAddress::Tcp(everywhere), TcpPolicy::LoopbackOnly).unwrap_err();
+        let everywhere = Place::Address(tcp("0.0.0.0"));
+        let refused = Listener::open(everywhere, Exposure::LocalOnly).unwrap_err();
         assert!(refused.to_string().contains("insecure"), "{refused}");
-        let local = "127.0.0.1:0".parse().unwrap();
-        Listener::open(NbdAddress::Tcp(local), TcpPolicy::LoopbackOnly).unwrap();
+        Listener::open(Place::Address(tcp("127.0.0.1")), Exposure::LocalOnly).unwrap();
+    }
+
+    #[test]
+    fn a_host_by_name_becomes_one_by_number() {
+        assert!(resolve("localhost", 10809).unwrap().ip().is_loopback());
+        let unknown = check(&tcp("no-such-host.invalid"), Exposure::LocalOnly).unwrap_err().to_string();
+        assert!(unknown.contains("no-such-host.invalid:0: its host cannot be found"), "{unknown}");
+    }
+
+    #[test]
+    fn one_listener_does_for_an_address_unless_the_system_chooses_its_port() {
+        let unix = || Place::Address(NbdAddress::Unix("/x".into()));
+        assert!(unix().is_same(&unix()));
+        assert!(!Place::Address(tcp("127.0.0.1")).is_same(&Place::Address(tcp("127.0.0.1"))));
+    }
+
+    fn tcp(host: &str) -> NbdAddress {
+        NbdAddress::Tcp { host: host.into(), port: 0 }
     }
 }

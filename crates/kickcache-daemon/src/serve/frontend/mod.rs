@@ -27,13 +27,17 @@ use kickcache_engine::request::Reply;
 use kickcache_engine::time::Instant;
 
 use crate::driver::{Doorbells, Interest};
-use crate::serve::config::{NbdAddress, TcpPolicy, VhostUserPort, VolumeConfig};
+use crate::plan::Exposure;
+use crate::plan::address::NbdAddress;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::config::InheritedSockets;
 use crate::serve::control::ServedAt;
 use crate::serve::core::{Core, Volume};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
+use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::nbd::Nbd;
-use crate::serve::frontend::vhost_user::VhostUser;
+use crate::serve::frontend::vhost_user::{GuestPlace, VhostUser};
 use crate::serve::frontend::watch_key::WatchKey;
 use crate::serve::requests::{InFlight, Pending};
 
@@ -46,17 +50,23 @@ pub(crate) struct Frontends {
 
 /// Where volumes are served, each with the volume's index.
 pub(crate) struct Addresses {
-    nbd: Vec<(NbdAddress, usize)>,
-    vhost_user: Vec<(VhostUserPort, usize)>,
+    nbd: Vec<(Place, usize)>,
+    vhost_user: Vec<(GuestPlace, usize)>,
 }
 
 impl Addresses {
-    /// Takes them out of the volumes.
-    pub(crate) fn take(volumes: &mut [VolumeConfig]) -> Addresses {
+    /// Those of the volumes, and of the first one also what the process was started with.
+    pub(crate) fn of(volumes: &[VolumeSpec], inherited: InheritedSockets) -> Addresses {
         let mut addresses = Addresses { nbd: Vec::new(), vhost_user: Vec::new() };
-        for (index, volume) in volumes.iter_mut().enumerate() {
-            addresses.nbd.extend(volume.exports.drain(..).map(|address| (address, index)));
-            addresses.vhost_user.extend(volume.vhost_user.take().map(|port| (port, index)));
+        for (index, volume) in volumes.iter().enumerate() {
+            let nbd = volume.nbd_addresses().into_iter().map(Place::Address);
+            addresses.nbd.extend(nbd.map(|place| (place, index)));
+            let path = volume.vhost_user.clone().map(|path| Place::Address(NbdAddress::Unix(path)));
+            addresses.vhost_user.extend(path.map(|place| (GuestPlace::of(volume, place), index)));
+        }
+        addresses.nbd.extend(inherited.nbd.into_iter().map(|socket| (Place::Inherited(socket), 0)));
+        if let (Some(volume), Some(socket)) = (volumes.first(), inherited.vhost_user) {
+            addresses.vhost_user.push((GuestPlace::of(volume, Place::Inherited(socket)), 0));
         }
         addresses
     }
@@ -67,10 +77,10 @@ impl Frontends {
     pub(crate) fn open(
         addresses: Addresses,
         volumes: &[Volume],
-        tcp: TcpPolicy,
+        exposure: Exposure,
     ) -> Result<Frontends, ServeError> {
         Ok(Frontends {
-            nbd: Nbd::open(addresses.nbd, volumes, tcp)?,
+            nbd: Nbd::open(addresses.nbd, volumes, exposure)?,
             vhost_user: VhostUser::open(addresses.vhost_user, volumes)?,
         })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::driver::device::{Access, BlockFile, Emptiness, OpenError};
-use crate::serve::config::{OriginFlush, WriteAccess};
+use crate::plan::origin_claims::OriginClaims;
 use crate::serve::error::ServeError;
 
 /// Opens it, reads its first block and flushes it once.
@@ -15,21 +15,21 @@ use crate::serve::error::ServeError;
 pub(super) fn open(
     volume: &str,
     path: &Path,
-    write_access: WriteAccess,
-    flush: OriginFlush,
+    access: Access,
+    claims: OriginClaims,
 ) -> Result<BlockFile, ServeError> {
-    let mut file = open_file(volume, path, write_access)?;
+    let mut file = open_file(volume, path, access)?;
     file.probe().map_err(|source| ServeError::Origin { name: volume.into(), source })?;
-    see_to_flush(volume, &mut file, flush)?;
+    see_to_flush(volume, &mut file, claims)?;
     Ok(file)
 }
 
 /// An origin that cannot be flushed is refused, unless the user says that it need not be.
-fn see_to_flush(name: &str, origin: &mut BlockFile, flush: OriginFlush) -> Result<(), ServeError> {
-    match (origin.probe_flush(), flush) {
-        (Ok(()), _) => Ok(()),
-        (Err(source), OriginFlush::Needed) => Err(ServeError::Origin { name: name.into(), source }),
-        (Err(_), OriginFlush::Assumed) => {
+fn see_to_flush(name: &str, origin: &mut BlockFile, claims: OriginClaims) -> Result<(), ServeError> {
+    match origin.probe_flush() {
+        Ok(()) => Ok(()),
+        Err(source) if !claims.flushless => Err(ServeError::Origin { name: name.into(), source }),
+        Err(_) => {
             let path = origin.path().display();
             tracing::warn!(
                 "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be lost that clients \
@@ -41,11 +41,7 @@ fn see_to_flush(name: &str, origin: &mut BlockFile, flush: OriginFlush) -> Resul
     }
 }
 
-fn open_file(name: &str, path: &Path, write_access: WriteAccess) -> Result<BlockFile, ServeError> {
-    let access = match write_access {
-        WriteAccess::ReadWrite => Access::ReadWrite,
-        WriteAccess::ReadOnly => Access::ReadOnly,
-    };
+fn open_file(name: &str, path: &Path, access: Access) -> Result<BlockFile, ServeError> {
     let opened = BlockFile::open(path, access, Emptiness::Refused);
     let odd = match &opened {
         Ok(file) => Some(file.exact_size()).filter(|size| !size.is_multiple_of(BLOCK_SIZE)),

@@ -4,14 +4,13 @@
 //! a local one through the system, every other one as a [`QueuedDevice`](crate::driver::queued_device::QueuedDevice).
 
 mod local;
-pub mod source;
 
-use crate::driver::device::{BlockFile, ZeroSpeed};
+use crate::driver::device::{Access, BlockFile, ZeroSpeed};
 use crate::driver::executor::Medium;
+use crate::plan::origin_claims::OriginClaims;
+use crate::plan::origin_source::{OriginSource, OutsideOrigin};
 use crate::serve::cache_device::carries_superblock;
-use crate::serve::config::{OriginFlush, WriteAccess};
 use crate::serve::error::ServeError;
-use crate::serve::origin::source::{OriginSource, OutsideOrigin};
 
 /// An origin that was opened.
 pub(crate) enum Origin {
@@ -28,13 +27,13 @@ impl Origin {
     /// [`ServeError::Origin`] or [`ServeError::Volume`].
     pub(crate) fn open(
         volume: &str,
-        source: OriginSource,
-        write_access: WriteAccess,
-        flush: OriginFlush,
+        source: &OriginSource,
+        access: Access,
+        claims: OriginClaims,
     ) -> Result<Origin, ServeError> {
         match source {
-            OriginSource::Path(path) => Ok(Origin::Local(local::open(volume, &path, write_access, flush)?)),
-            OriginSource::Outside(origin) => Ok(Origin::Outside(origin)),
+            OriginSource::Path(path) => Ok(Origin::Local(local::open(volume, path, access, claims)?)),
+            OriginSource::Outside(source) => Ok(Origin::Outside(source.open())),
         }
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use kickcache_daemon::plan::Cutoff;
+use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::memory;
 use kickcache_model::reference_policy;

@@ -39,7 +39,7 @@ impl Scene {
         let (control, receiver) = mpsc::channel();
         let wakeup = Arc::new(Wakeup::new().unwrap());
         let mut event_loop = toy_loop(&origin, &path, IoEngine::Auto, limits, receiver, wakeup);
-        let address = NbdAddress::Unix(directory.path().join("guest"));
+        let address = Place::Address(NbdAddress::Unix(directory.path().join("guest")));
         let disk = Disk { name: "toy".into(), size: 1 << 20, read_only: false, block_size: 512 };
         let mut port = Port::new(Listener::open_for_guest(address).unwrap(), disk, 0);
         let (guest, device) = Reader::new(2);
@@ -152,7 +152,7 @@ fn a_front_end_that_cannot_be_accepted_is_tried_again_later() {
     let mut scene = Scene::new();
     scene.port().socket = None;
     // A socket of TCP that was shut down accepts nothing, and is readable for ever.
-    let address = NbdAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let address = Place::Address(NbdAddress::Tcp { host: "127.0.0.1".into(), port: 0 });
     let listener = scene.port().listener.insert(Listener::open_for_guest(address).unwrap());
     rustix::net::shutdown(listener, Shutdown::Both).unwrap();
     scene.ready(LISTENER);

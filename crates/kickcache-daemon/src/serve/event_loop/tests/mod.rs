@@ -18,9 +18,12 @@ use super::*;
 use crate::driver::clock::Clock;
 use crate::driver::device::{Access, BlockFile, Emptiness};
 use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
-use crate::serve::config::{Limits, NbdAddress, TcpPolicy};
+use crate::plan::Exposure;
+use crate::plan::address::NbdAddress;
+use crate::serve::config::Limits;
 use crate::serve::control::VolumeInfo;
 use crate::serve::core::Volume;
+use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::toy::ToyEngine;
@@ -72,7 +75,8 @@ fn toy_loop(
         DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
     let volumes = vec![Volume { info, zeroes }];
     let nbd =
-        Nbd::open(vec![(NbdAddress::Unix(socket.into()), 0)], &volumes, TcpPolicy::LoopbackOnly).unwrap();
+        Nbd::open(vec![(Place::Address(NbdAddress::Unix(socket.into())), 0)], &volumes, Exposure::LocalOnly)
+            .unwrap();
     let driver = Driver::open(settings).unwrap();
     let core = Core::new(Clock::start(), ToyEngine::new(), driver, volumes, limits);
     EventLoop {

@@ -21,11 +21,12 @@ use kickcache_nbd::Session;
 use tracing::Level;
 
 use crate::driver::Interest;
+use crate::plan::Exposure;
 use crate::serve::complaints::Complaint;
-use crate::serve::config::{NbdAddress, TcpPolicy};
 use crate::serve::core::{Core, Volume, engine_span};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
+use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::nbd::clients::Clients;
 use crate::serve::frontend::nbd::connection::Connection;
 use crate::serve::frontend::nbd::input::Received;
@@ -54,11 +55,11 @@ pub(crate) struct Nbd {
 impl Nbd {
     /// Listens; each address has the index of a volume.
     pub(crate) fn open(
-        addresses: Vec<(NbdAddress, usize)>,
+        addresses: Vec<(Place, usize)>,
         volumes: &[Volume],
-        tcp: TcpPolicy,
+        exposure: Exposure,
     ) -> Result<Nbd, ServeError> {
-        Ok(Nbd { listeners: open_listeners(addresses, volumes, tcp)?, clients: Clients::default() })
+        Ok(Nbd { listeners: open_listeners(addresses, volumes, exposure)?, clients: Clients::default() })
     }
 
     /// Where it serves the volume of an index, in the order of the configuration.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use kickcache_nbd::ExportInfo;
 
-use crate::serve::config::{NbdAddress, TcpPolicy};
+use crate::plan::Exposure;
 use crate::serve::control::VolumeInfo;
 use crate::serve::core::Volume;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::Listener;
+use crate::serve::frontend::listener::Place;
 
 /// A listener and what it offers.
 pub(crate) struct ServedListener {
@@ -21,12 +22,12 @@ pub(crate) struct ServedListener {
 
 impl ServedListener {
     fn open(
-        address: NbdAddress,
+        address: Place,
         members: &[usize],
         volumes: &[Volume],
-        tcp: TcpPolicy,
+        exposure: Exposure,
     ) -> Result<ServedListener, ServeError> {
-        let listener = Listener::open(address, tcp)?;
+        let listener = Listener::open(address, exposure)?;
         let exports = exports(members, volumes);
         let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
         tracing::info!("NBD is served on {} for {}", listener.address, names.join(", "));
@@ -41,28 +42,21 @@ impl ServedListener {
 
 /// One listener for each address, with the volume's index; an address that several volumes name serves them all.
 pub(crate) fn open_listeners(
-    addresses: Vec<(NbdAddress, usize)>,
+    addresses: Vec<(Place, usize)>,
     volumes: &[Volume],
-    tcp: TcpPolicy,
+    exposure: Exposure,
 ) -> Result<Vec<ServedListener>, ServeError> {
-    let mut grouped: Vec<(NbdAddress, Vec<usize>)> = Vec::new();
+    let mut grouped: Vec<(Place, Vec<usize>)> = Vec::new();
     for (address, volume) in addresses {
-        match grouped.iter_mut().find(|(known, _)| is_same(known, &address)) {
+        match grouped.iter_mut().find(|(known, _)| known.is_same(&address)) {
             Some((_, members)) => members.push(volume),
             None => grouped.push((address, vec![volume])),
         }
     }
-    let opened =
-        grouped.into_iter().map(|(address, members)| ServedListener::open(address, &members, volumes, tcp));
+    let opened = grouped
+        .into_iter()
+        .map(|(address, members)| ServedListener::open(address, &members, volumes, exposure));
     opened.collect()
-}
-
-fn is_same(first: &NbdAddress, second: &NbdAddress) -> bool {
-    match (first, second) {
-        (NbdAddress::Unix(first), NbdAddress::Unix(second)) => first == second,
-        (NbdAddress::Tcp(first), NbdAddress::Tcp(second)) => first == second && first.port() != 0,
-        _ => false,
-    }
 }
 
 fn exports(members: &[usize], volumes: &[Volume]) -> Arc<[ExportInfo]> {

@@ -11,10 +11,10 @@ mod session;
 
 use kickcache_vhost_user::Disk;
 
-use crate::serve::config::VhostUserPort;
+use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::core::Volume;
 use crate::serve::error::ServeError;
-use crate::serve::frontend::listener::Listener;
+use crate::serve::frontend::listener::{Listener, Place};
 use crate::serve::frontend::vhost_user::port::Port;
 
 /// The vhost-user front end.
@@ -27,26 +27,40 @@ pub(crate) struct VhostUser {
     in_flight: usize,
 }
 
+/// Where, and as what, a virtual machine finds a volume.
+pub(crate) struct GuestPlace {
+    place: Place,
+    /// Bytes of a logical block that the guest is told: 512 or 4096.
+    block_size: u32,
+}
+
+impl GuestPlace {
+    /// A volume's, at a place.
+    pub(crate) fn of(volume: &VolumeSpec, place: Place) -> GuestPlace {
+        GuestPlace { place, block_size: volume.guest_block_bytes() }
+    }
+}
+
 impl VhostUser {
     /// A front end with these ports.
     pub(crate) fn new(ports: Vec<Port>) -> VhostUser {
         VhostUser { ports, ..VhostUser::default() }
     }
 
-    /// Listens; each port has the index of a volume.
+    /// Listens; each place has the index of a volume.
     pub(crate) fn open(
-        ports: Vec<(VhostUserPort, usize)>,
+        places: Vec<(GuestPlace, usize)>,
         volumes: &[Volume],
     ) -> Result<VhostUser, ServeError> {
-        let opened = ports.into_iter().map(|(port, volume)| {
+        let opened = places.into_iter().map(|(place, volume)| {
             let info = &volumes[volume].info;
             let disk = Disk {
                 name: info.name.clone(),
                 size: info.size,
                 read_only: info.read_only,
-                block_size: port.block_size,
+                block_size: place.block_size,
             };
-            let listener = Listener::open_for_guest(port.address)?;
+            let listener = Listener::open_for_guest(place.place)?;
             tracing::info!("vhost-user is served on {} for {}", listener.address, info.name);
             Ok(Port::new(listener, disk, volume))
         });

@@ -1,0 +1,90 @@
+//! Where the origin of a volume is, and what one must tell that comes from outside of the daemon.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::driver::device::{OpenError, identity_of};
+use crate::driver::queued_device::QueuedDevice;
+
+/// Where the origin of a volume is.
+#[derive(Clone, Debug)]
+pub enum OriginSource {
+    /// A file or block device.
+    Path(PathBuf),
+    /// Whatever the caller brings in: a simulation, or the device of a test.
+    Outside(OutsideSource),
+}
+
+impl OriginSource {
+    /// The file or block device, if it is one of this machine.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            OriginSource::Path(path) => Some(path),
+            OriginSource::Outside(_) => None,
+        }
+    }
+
+    /// What the cache device recognises it by; it is looked for, and not opened.
+    ///
+    /// # Errors
+    /// [`OpenError`] if there is none.
+    pub fn identity(&self) -> Result<String, OpenError> {
+        match self {
+            OriginSource::Path(path) => identity_of(path),
+            OriginSource::Outside(source) => Ok(source.open().identity()),
+        }
+    }
+}
+
+impl PartialEq for OriginSource {
+    fn eq(&self, other: &OriginSource) -> bool {
+        self.path().is_some() && self.path() == other.path()
+    }
+}
+
+impl From<&Path> for OriginSource {
+    fn from(path: &Path) -> OriginSource {
+        OriginSource::Path(path.into())
+    }
+}
+
+impl fmt::Display for OriginSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OriginSource::Path(path) => path.display().fmt(f),
+            OriginSource::Outside(source) => f.write_str(&source.open().identity()),
+        }
+    }
+}
+
+/// An origin that the daemon knows nothing about.
+pub trait OutsideOrigin: QueuedDevice {
+    /// Bytes, a multiple of 4096; it does not change.
+    fn size(&self) -> u64;
+
+    /// What the cache device recognises it by, such as `simulated:disk`.
+    fn identity(&self) -> String;
+}
+
+/// Makes an origin from outside, each time that it is opened.
+#[derive(Clone)]
+pub struct OutsideSource(Arc<dyn Fn() -> Box<dyn OutsideOrigin> + Send + Sync>);
+
+impl OutsideSource {
+    /// One that a function makes.
+    pub fn new(open: impl Fn() -> Box<dyn OutsideOrigin> + Send + Sync + 'static) -> OutsideSource {
+        OutsideSource(Arc::new(open))
+    }
+
+    /// Makes it.
+    pub fn open(&self) -> Box<dyn OutsideOrigin> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for OutsideSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OutsideSource")
+    }
+}
