@@ -12,6 +12,7 @@ extern crate alloc;
 #[macro_use]
 pub mod mutants;
 
+pub mod blank_device;
 mod cache;
 pub mod cache_engine;
 pub mod config;

@@ -7,20 +7,18 @@
 
 // The daemon's allocator comes with it.
 use kickcache_daemon as _;
+use kickcache_engine::blank_device;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
-use kickcache_engine::device::{Completion, Data, DeviceOperation};
+use kickcache_engine::device::{Completion, Data};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Operation, Request, RequestId};
 use kickcache_engine::time::Instant;
-use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
+use kickcache_engine::units::{ByteExtent, VolumeId};
 
 const BLOCKS: u64 = 512 << 10;
 const ROUNDS: usize = 5;
 const HITS: u64 = 2_000_000;
-
-/// The checksums of a device on which every block has the checksum zero.
-static CHECKSUMS: [Checksum; 256] = [Checksum::new(0); 256];
 
 fn main() {
     let mut engine = open();
@@ -60,21 +58,9 @@ fn open() -> Engine {
     engine
 }
 
-static ZEROES: [u8; 4 << 20] = [0; 4 << 20];
-
 /// Completes everything at once, successfully.
 fn drive(engine: &mut Engine) {
-    while let Some(submission) = engine.poll_submission() {
-        let data = match &submission.operation {
-            DeviceOperation::ReadMetadata { extent } => Data {
-                checksums: &[],
-                bytes: &ZEROES[..usize::try_from(extent.length).expect("at most 4 MiB")],
-            },
-            DeviceOperation::Copy { .. } => continue,
-            _ => Data { checksums: &CHECKSUMS, bytes: &[] },
-        };
-        engine.handle_completion(Instant::ZERO, Completion { id: submission.id, result: Ok(data) });
-    }
+    blank_device::run(engine, Instant::ZERO);
     while engine.poll_reply().is_some() {}
 }
 
@@ -130,7 +116,7 @@ fn measure(engine: &mut Engine, Load { span, depth, hits }: Load, seed: u64) -> 
         }
         submitted.extend(std::iter::from_fn(|| engine.poll_submission()).map(|submission| submission.id));
         for id in submitted.drain(..) {
-            let data = Data { checksums: &CHECKSUMS[..1], bytes: &[] };
+            let data = Data { checksums: blank_device::checksums(1), bytes: &[] };
             engine.handle_completion(now, Completion { id, result: Ok(data) });
         }
         let replies = std::iter::from_fn(|| engine.poll_reply()).count() as u64;

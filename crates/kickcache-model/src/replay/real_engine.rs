@@ -2,6 +2,7 @@
 //!
 //! Leaves out the server around the engine: the kernel's and the server's processor time for each request.
 
+use kickcache_engine::blank_device;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceOperation, Pieces, Submission, SubmissionId,
@@ -12,17 +13,12 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Request, RequestId, Unmap};
 use kickcache_engine::stats::Status;
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, Checksum, VolumeId};
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
 use crate::device_model::{ModelOperation, ModelRequest};
 use crate::replay::cache_model::{CacheModel, Demand, Tally};
 use crate::replay::devices::{Devices, Place};
 use crate::workload::Kind;
-
-/// Every block has the checksum zero: there is no data.
-static CHECKSUMS: [Checksum; 8192] = [Checksum::new(0); 8192];
-/// What a blank cache device reads as.
-static ZEROES: [u8; 4 << 20] = [0; 4 << 20];
 
 /// The real engine over one volume.
 pub struct Kickcache {
@@ -72,16 +68,7 @@ impl Kickcache {
 
     /// Reads the blank device.
     fn recover(&mut self) {
-        while let Some(submission) = self.engine.poll_submission() {
-            let bytes = match &submission.operation {
-                DeviceOperation::ReadMetadata { extent } => {
-                    &ZEROES[..usize::try_from(extent.length).expect("at most 4 MiB")]
-                }
-                _ => &[],
-            };
-            let result = Ok(Data { checksums: &CHECKSUMS, bytes });
-            self.engine.handle_completion(Instant::ZERO, Completion { id: submission.id, result });
-        }
+        blank_device::run(&mut self.engine, Instant::ZERO);
         assert!(self.engine.phase() == Phase::Running, "a blank cache device needs no recovery");
     }
 
@@ -96,7 +83,7 @@ impl Kickcache {
                 self.submit(now, &submission, devices);
             }
             let Some(id) = self.copied.pop() else { return };
-            let result = Ok(Data { checksums: &CHECKSUMS[..1], bytes: &[] });
+            let result = Ok(Data { checksums: blank_device::checksums(1), bytes: &[] });
             self.engine.handle_completion(now, Completion { id, result });
         }
     }
@@ -130,8 +117,8 @@ impl Kickcache {
             }
             DeviceOperation::ReadMetadata { .. } => unreachable!("only recovery reads metadata"),
             DeviceOperation::NoteOutOfService { .. } => unreachable!("virtual devices never fail"),
-            DeviceOperation::Copy { checksums, .. } | DeviceOperation::Zero { checksums, .. } => {
-                if *checksums == Checksums::Compute {
+            DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => {
+                if blank_device::data_of(&submission.operation).is_some() {
                     self.copied.push(submission.id);
                 }
                 return;
@@ -176,7 +163,7 @@ impl CacheModel for Kickcache {
             volume: self.volume,
             operation,
             extent: demand.extent,
-            checksums: &CHECKSUMS[..checksums],
+            checksums: blank_device::checksums(checksums),
         };
         self.engine.handle_request(now, request);
         self.pump(now, devices);
@@ -186,7 +173,7 @@ impl CacheModel for Kickcache {
         let token = u32::try_from(token).expect("tokens are indices");
         let (id, count) = self.in_flight[token as usize];
         self.unused.push(token);
-        let result = Ok(Data { checksums: &CHECKSUMS[..count], bytes: &[] });
+        let result = Ok(Data { checksums: blank_device::checksums(count), bytes: &[] });
         self.engine.handle_completion(now, Completion { id, result });
         self.pump(now, devices);
     }

@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
+use kickcache_engine::blank_device;
 use kickcache_engine::config::{EngineSettings, FILL_WINDOW_MIN, VolumeSettings};
-use kickcache_engine::device::{Completion, Data, DeviceOperation};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN, Geometry};
@@ -15,7 +15,7 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Request, RequestId};
 use kickcache_engine::stats::Status;
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, VolumeId};
+use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 
 use crate::ratio::share;
 use crate::trace_file::survey::{Survey, blocks};
@@ -26,10 +26,6 @@ use crate::workload::Kind;
 const STEP: Duration = Duration::from_millis(1);
 /// Bytes of the longest request that is handed in: about what kernels split long ones into.
 const REQUEST_MAX: u64 = 1 << 20;
-/// What every block's checksum is, as no block has contents.
-static CHECKSUMS: [Checksum; 8192] = [Checksum::new(0); 8192];
-/// What the cache device reads as before it was written.
-static ZEROES: [u8; 4 << 20] = [0; 4 << 20];
 
 /// Blocks of the volume that a block of the trace stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,7 +171,7 @@ impl InstantCache {
             Operation::Write(_) => usize::try_from(extent.length / BLOCK_SIZE).expect("at most REQUEST_MAX"),
             _ => 0,
         };
-        let checksums = &CHECKSUMS[..count];
+        let checksums = blank_device::checksums(count);
         let request = Request { id: RequestId::new(1), volume: VOLUME, operation, extent, checksums };
         self.engine.handle_request(self.now, request);
         let mut is_answered = self.drive();
@@ -201,17 +197,7 @@ impl InstantCache {
     fn drive(&mut self) -> bool {
         let mut is_answered = false;
         loop {
-            while let Some(submission) = self.engine.poll_submission() {
-                let data = match &submission.operation {
-                    DeviceOperation::ReadMetadata { extent } => {
-                        let length = usize::try_from(extent.length).expect("at most a segment");
-                        Data { checksums: &[], bytes: &ZEROES[..length] }
-                    }
-                    DeviceOperation::Copy { .. } => continue,
-                    _ => Data { checksums: &CHECKSUMS, bytes: &[] },
-                };
-                self.engine.handle_completion(self.now, Completion { id: submission.id, result: Ok(data) });
-            }
+            blank_device::run(&mut self.engine, self.now);
             if self.engine.poll_reply().is_none() {
                 return is_answered;
             }
