@@ -80,28 +80,3 @@ impl From<AdmissionWord> for Admission {
         }
     }
 }
-
-/// How the devices are read and written, spelled out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
-pub enum IoEngineWord {
-    /// io_uring if the kernel permits it, otherwise threads
-    #[default]
-    Auto,
-    /// io_uring or nothing
-    IoUring,
-    /// A pool of threads with pread and pwrite
-    Threads,
-}
-
-impl IoEngineWord {
-    /// The word itself.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            IoEngineWord::Auto => "auto",
-            IoEngineWord::IoUring => "io_uring",
-            IoEngineWord::Threads => "threads",
-        }
-    }
-}

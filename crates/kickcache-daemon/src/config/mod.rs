@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use kickcache_units::Size;
 use serde::Deserialize;
 
+use crate::driver::io_engine::IoEngine;
+use crate::plan::cache_spec::CacheSpec;
 use crate::plan::default_paths::default_control;
-use crate::plan::volume_spec::VolumeSpec;
-use crate::plan::{CachePlan, CacheUsage, Exposure, PlanError, ServePlan};
-use crate::words::IoEngineWord;
+use crate::plan::{Exposure, PlanError, ServePlan};
 
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,20 +73,11 @@ struct File {
     control: Option<PathBuf>,
     state: Option<PathBuf>,
     #[serde(default)]
-    io_engine: IoEngineWord,
+    io_engine: IoEngine,
     #[serde(default)]
     insecure_tcp: bool,
     #[serde(default)]
-    cache: Vec<Cache>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Cache {
-    device: PathBuf,
-    size: Option<Size>,
-    #[serde(default)]
-    volume: Vec<VolumeSpec>,
+    cache: Vec<CacheSpec>,
 }
 
 impl File {
@@ -97,20 +87,7 @@ impl File {
             state: self.state,
             io_engine: self.io_engine,
             exposure: if self.insecure_tcp { Exposure::InsecureTcp } else { Exposure::LocalOnly },
-            caches: self.cache.into_iter().map(Cache::into_plan).collect(),
-        }
-    }
-}
-
-impl Cache {
-    fn into_plan(self) -> CachePlan {
-        CachePlan {
-            device: self.device,
-            size: self.size,
-            usage: CacheUsage::Used,
-            replaces: false,
-            volumes: self.volume,
-            unserved: Vec::new(),
+            caches: self.cache,
         }
     }
 }

@@ -7,8 +7,9 @@ use expect_test::expect;
 
 use super::parse;
 use crate::driver::device::Access;
+use crate::driver::io_engine::IoEngine;
 use crate::plan::cutoff::Cutoff;
-use crate::words::{AdmissionWord, IoEngineWord, ModeWord};
+use crate::words::{AdmissionWord, ModeWord};
 
 const WHOLE: &str = r#"
 control = "/run/kickcache/control.sock"
@@ -42,7 +43,7 @@ origin = "/dev/sdd"
 fn every_key_is_read() {
     let plan = parse(Path::new("k.toml"), WHOLE).unwrap();
     assert_eq!(plan.control, Path::new("/run/kickcache/control.sock"));
-    assert_eq!(plan.io_engine, IoEngineWord::Threads);
+    assert_eq!(plan.io_engine, IoEngine::Threads);
     assert_eq!(plan.caches.len(), 2);
     assert_eq!(plan.caches[0].size.unwrap().bytes(), 100 << 30);
     let vm1 = &plan.caches[0].volumes[0];

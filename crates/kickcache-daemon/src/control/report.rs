@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::activity::Activity;
 use crate::control::last_error::LastError;
 use crate::extents::{Extent, extents};
-use crate::plan::Unserved;
+use crate::plan::cache_spec::Unserved;
 use crate::words::ModeWord;
 
 /// A daemon.

@@ -14,6 +14,7 @@ pub mod executor;
 pub mod fault;
 mod huge_pages;
 pub mod inherited;
+pub mod io_engine;
 mod ioctl;
 pub(crate) mod memory;
 pub mod notary;

@@ -13,7 +13,8 @@ use kickcache_engine::tools::Demotion;
 use kickcache_engine::units::{BlockIndex, ByteExtent, VolumeId};
 
 use crate::driver::clock::Clock;
-use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
+use crate::driver::executor::{Driver, DriverSettings, Medium};
+use crate::driver::io_engine::IoEngine;
 use crate::extents::extents;
 use crate::offline::error::OfflineError;
 use crate::offline::outdated::{Need, need};

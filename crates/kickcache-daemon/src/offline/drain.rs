@@ -15,9 +15,10 @@ use crate::offline::contents::Contents;
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::outdated::{Asked, Outdated, outdated, shown};
 use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
+use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::volume_spec::VolumeSpec;
-use crate::serve::config::{CacheConfig, CacheService, Replacement, ServerConfig, StatePlace};
+use crate::serve::config::{ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
 use crate::serve::notes::FIRST_START;
 use crate::serve::older_copy::older_copy;
@@ -311,14 +312,13 @@ fn server_config(
     origin: &Path,
     service: CacheService,
 ) -> ServerConfig {
-    let replacement = Replacement::Refuse;
-    let cache = CacheConfig { path: plan.cache.into(), size: None, service, replacement };
     let volume = VolumeSpec {
         claims: plan.claims,
         nbd: Some(Vec::new()),
         ..VolumeSpec::new(&record.name, origin.into())
     };
-    ServerConfig { state: plan.state.clone(), ..ServerConfig::new(cache, vec![volume]) }
+    let cache = CacheSpec { service, ..CacheSpec::new(plan.cache, vec![volume]) };
+    ServerConfig { state: plan.state.clone(), ..ServerConfig::new(cache) }
 }
 
 enum End {

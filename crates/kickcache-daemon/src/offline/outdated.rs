@@ -9,8 +9,9 @@ use crate::extents::{extents, show_extents};
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::metadata::{Metadata, superblock};
 use crate::offline::source::Source;
+use crate::plan::cache_spec::Replacement;
 use crate::plan::origin_claims::OriginClaims;
-use crate::serve::config::{Replacement, StatePlace};
+use crate::serve::config::StatePlace;
 use crate::serve::overtaken::{ServedSince, missed, served_since};
 use crate::state::{StateError, uuid_text};
 

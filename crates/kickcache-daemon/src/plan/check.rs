@@ -9,8 +9,9 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{Size, show_bytes};
 
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
+use crate::plan::cache_spec::CacheSpec;
 use crate::plan::volume_spec::VolumeSpec;
-use crate::plan::{CachePlan, Exposure, ServePlan, check_fill_window, check_guest_block};
+use crate::plan::{Exposure, ServePlan, check_fill_window, check_guest_block};
 
 /// Why a plan cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -231,7 +232,7 @@ fn any_port(address: &NbdAddress) -> bool {
     matches!(address, NbdAddress::Tcp { port: 0, .. })
 }
 
-fn check_cache(cache: &CachePlan) -> Result<(), PlanError> {
+fn check_cache(cache: &CacheSpec) -> Result<(), PlanError> {
     if let Some(size) = cache.size {
         check_cache_size(size)?;
     }

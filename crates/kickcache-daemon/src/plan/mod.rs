@@ -1,6 +1,7 @@
 //! What a daemon shall serve: the one form that flags and configuration files turn into, and its checks.
 
 pub mod address;
+pub mod cache_spec;
 mod check;
 pub mod cutoff;
 pub mod default_paths;
@@ -9,14 +10,13 @@ pub mod origin_claims;
 pub mod origin_source;
 pub mod volume_spec;
 
+use crate::driver::io_engine::IoEngine;
+use crate::plan::cache_spec::CacheSpec;
 use std::path::PathBuf;
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, FILL_WINDOW_MIN};
 use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use kickcache_units::Size;
-
-use crate::plan::volume_spec::VolumeSpec;
-use crate::words::IoEngineWord;
 
 pub use crate::plan::check::{PlanError, check_cache_size};
 
@@ -28,47 +28,11 @@ pub struct ServePlan {
     /// The state directory, if the user named one.
     pub state: Option<PathBuf>,
     /// How devices are read and written.
-    pub io_engine: IoEngineWord,
+    pub io_engine: IoEngine,
     /// Whether NBD may be offered to other machines, without encryption and without a password.
     pub exposure: Exposure,
     /// The cache devices.
-    pub caches: Vec<CachePlan>,
-}
-
-/// A cache device and its volumes.
-#[derive(Clone, PartialEq, Debug)]
-pub struct CachePlan {
-    /// File or block device.
-    pub device: PathBuf,
-    /// Size of the file, if it must be made.
-    pub size: Option<Size>,
-    /// Whether it is used.
-    pub usage: CacheUsage,
-    /// Whether it may take the place of one that may hold dirty blocks.
-    pub replaces: bool,
-    /// The volumes.
-    pub volumes: Vec<VolumeSpec>,
-    /// Volumes that were taken from the plan, as they cannot be served.
-    pub unserved: Vec<Unserved>,
-}
-
-/// A volume that was configured and is not served.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unserved {
-    /// Its name.
-    pub name: String,
-    /// Why, and what to do.
-    pub why: String,
-}
-
-/// Whether a cache device is used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum CacheUsage {
-    /// It is.
-    #[default]
-    Used,
-    /// Its volumes are served from their origins alone; those of which it holds dirty blocks are refused.
-    LeftOut,
+    pub caches: Vec<CacheSpec>,
 }
 
 /// Who may reach a TCP address.

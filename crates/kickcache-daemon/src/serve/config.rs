@@ -6,17 +6,15 @@ use std::time::Duration;
 
 use kickcache_engine::config::EngineSettings;
 
-use crate::driver::executor::IoEngine;
+use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
-use crate::plan::volume_spec::VolumeSpec;
+use crate::plan::cache_spec::CacheSpec;
 use crate::state::StateStore;
 
 /// Everything that a server needs to start.
 pub struct ServerConfig {
-    /// The cache device.
-    pub cache: CacheConfig,
-    /// The volumes, at least one.
-    pub volumes: Vec<VolumeSpec>,
+    /// The cache device with its volumes, at least one.
+    pub cache: CacheSpec,
     /// Which way to the devices.
     pub io_engine: IoEngine,
     /// Memory and timing of the engine.
@@ -36,10 +34,9 @@ pub struct ServerConfig {
 impl ServerConfig {
     /// Volumes behind a cache device, served by what fits the machine until the handle stops the server; TCP on
     /// loopback only.
-    pub fn new(cache: CacheConfig, volumes: Vec<VolumeSpec>) -> ServerConfig {
+    pub fn new(cache: CacheSpec) -> ServerConfig {
         ServerConfig {
             cache,
-            volumes,
             io_engine: IoEngine::default(),
             engine: EngineSettings::default(),
             limits: Limits::default(),
@@ -58,28 +55,6 @@ pub struct InheritedSockets {
     pub nbd: Vec<OwnedFd>,
     /// It listens for a virtual machine, or is connected to one.
     pub vhost_user: Option<OwnedFd>,
-}
-
-/// Where the cache lies.
-pub struct CacheConfig {
-    /// File or block device.
-    pub path: PathBuf,
-    /// Bytes of a file that does not exist yet or is empty.
-    pub size: Option<u64>,
-    /// Whether it is used.
-    pub service: CacheService,
-    /// Whether it may take the place of one that may hold dirty blocks.
-    pub replacement: Replacement,
-}
-
-/// Whether a cache device may take the place of one that may hold blocks which the origins lack.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Replacement {
-    /// It may not: the other one is missing, and should be looked for.
-    #[default]
-    Refuse,
-    /// The user wants it; what the other one holds is lost.
-    Accept,
 }
 
 /// Where it is kept which cache device an origin was served with, and whether that is out of service.
@@ -102,18 +77,6 @@ impl StatePlace {
             StatePlace::NotKept | StatePlace::Missing => None,
         }
     }
-}
-
-/// Whether a cache device is used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum CacheService {
-    /// It is.
-    #[default]
-    InService,
-    /// It is not even opened: the volumes are served from their origins alone.
-    LeftOut,
-    /// It is out of service, and its dirty blocks are written back all the same. For tools.
-    WrittenBackOnly,
 }
 
 /// Limits on clients.

@@ -8,8 +8,8 @@ use kickcache_engine::stats::Status;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::VolumeId;
 
-use crate::driver::executor::IoEngine;
 use crate::driver::fault::Fault;
+use crate::driver::io_engine::IoEngine;
 use crate::serve::error::ServeError;
 use crate::serve::times::Activity;
 

@@ -11,7 +11,8 @@ use kickcache_engine::units::{VolumeId, VolumeSet};
 
 use crate::driver::device::Access;
 use crate::driver::notary::KeepNote;
-use crate::serve::config::{Replacement, StatePlace};
+use crate::plan::cache_spec::Replacement;
+use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::{self, new_cache};
 use crate::state::{

@@ -14,11 +14,12 @@ use tracing::subscriber::NoSubscriber;
 use crate::driver::device::{Access, BlockFile, ZeroSpeed, check_different, check_distinct};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
+use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
-use crate::serve::config::{CacheConfig, CacheService, ServerConfig, StatePlace};
+use crate::serve::config::{ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener;
 use crate::serve::known_origin::check_no_origin;
@@ -55,15 +56,15 @@ pub(crate) struct Prepared {
 
 /// Refuses what can be refused before any device is touched.
 pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
-    if config.volumes.is_empty() {
+    if config.cache.volumes.is_empty() {
         let what = "no volume is configured; name an origin at least".into();
         return Err(ServeError::Volume { name: "(none)".into(), what });
     }
-    let origins = config.volumes.iter().filter_map(|volume| volume.origin.path());
+    let origins = config.cache.volumes.iter().filter_map(|volume| volume.origin.path());
     let is_used = config.cache.service != CacheService::LeftOut;
-    check_distinct(is_used.then_some(config.cache.path.as_path()).into_iter().chain(origins))?;
-    for (index, volume) in config.volumes.iter().enumerate() {
-        if config.volumes[..index].iter().any(|other| other.name == volume.name) {
+    check_distinct(is_used.then_some(config.cache.device.as_path()).into_iter().chain(origins))?;
+    for (index, volume) in config.cache.volumes.iter().enumerate() {
+        if config.cache.volumes[..index].iter().any(|other| other.name == volume.name) {
             let what = "two volumes have this name; choose another".into();
             return Err(ServeError::Volume { name: volume.name.clone(), what });
         }
@@ -82,32 +83,32 @@ struct Looked {
 }
 
 impl Looked {
-    fn look(
-        config: &CacheConfig,
-        state: &StatePlace,
-        configured: &[VolumeSpec],
-    ) -> Result<Looked, ServeError> {
-        let found = match Found::look(&config.path, config.size, state) {
+    fn look(cache: &CacheSpec, state: &StatePlace) -> Result<Looked, ServeError> {
+        let found = match Found::look(&cache.device, cache.size.map(|size| size.bytes()), state) {
             Err(error @ (ServeError::Cache { .. } | ServeError::Engine { .. })) => {
-                return Err(swapped(error, &config.path, open_volumes(configured, None).unwrap_or_default()));
+                return Err(swapped(
+                    error,
+                    &cache.device,
+                    open_volumes(&cache.volumes, None).unwrap_or_default(),
+                ));
             }
             found => found?,
         };
         if found.ours().is_none() {
-            check_no_origin(state, &config.path)?;
+            check_no_origin(state, &cache.device)?;
         }
-        let mut volumes = open_volumes(configured, found.file())?;
+        let mut volumes = open_volumes(&cache.volumes, found.file())?;
         let mut superblock = found.superblock()?;
         for volume in &mut volumes {
             check_no_cache(volume, knows(&superblock, volume))?;
-            attach(&mut superblock, &config.path, facts(volume))?;
+            attach(&mut superblock, &cache.device, facts(volume))?;
         }
         let uuid = found.ours().map(|device| device.superblock.uuid);
         if let Some(device) = found.ours() {
-            check_service(device, config, state)?;
+            check_service(device, cache, state)?;
         }
-        if config.service == CacheService::InService {
-            let chosen = Chosen { path: &config.path, uuid, replacement: config.replacement };
+        if cache.service == CacheService::InService {
+            let chosen = Chosen { path: &cache.device, uuid, replacement: cache.replacement };
             let candidates: Vec<_> = volumes.iter().map(|volume| candidate(volume, &superblock)).collect();
             notes::check(state, chosen, &candidates)?;
             if let Some(device) = found.ours() {
@@ -117,7 +118,7 @@ impl Looked {
         Ok(Looked { found, volumes })
     }
 
-    fn make(self, config: &CacheConfig, state: &StatePlace) -> Result<Prepared, ServeError> {
+    fn make(self, spec: &CacheSpec, state: &StatePlace) -> Result<Prepared, ServeError> {
         let Looked { found, mut volumes } = self;
         let mut made = Made::default();
         let mut cache: CacheDevice = found.make(&mut made)?;
@@ -131,7 +132,7 @@ impl Looked {
         // One that is out of service may take no writes at all.
         let mut notes = None;
         let path = cache.file.path().to_path_buf();
-        if config.service == CacheService::InService {
+        if spec.service == CacheService::InService {
             cache.store()?;
             cache.count_start(noted_start(state, &cache.superblock));
             let noted: Vec<_> =
@@ -151,7 +152,7 @@ impl Looked {
 /// As the start would.
 pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
     check(config)?;
-    quietly(|| Looked::look(&config.cache, &config.state, &config.volumes).map(drop))
+    quietly(|| Looked::look(&config.cache, &config.state).map(drop))
 }
 
 /// Opens the origin of a volume as a start would, and lets go of it.
@@ -168,24 +169,16 @@ fn quietly<T>(look: impl FnOnce() -> T) -> T {
 }
 
 impl Prepared {
-    pub(crate) fn with_cache(
-        config: &CacheConfig,
-        state: &StatePlace,
-        configured: &[VolumeSpec],
-    ) -> Result<Prepared, ServeError> {
-        Looked::look(config, state, configured)?.make(config, state)
+    pub(crate) fn with_cache(cache: &CacheSpec, state: &StatePlace) -> Result<Prepared, ServeError> {
+        Looked::look(cache, state)?.make(cache, state)
     }
 
     /// The same with a cache device that keeps nothing and is never stored to.
-    pub(crate) fn without_cache(
-        config: &CacheConfig,
-        state: &StatePlace,
-        configured: &[VolumeSpec],
-    ) -> Result<Prepared, ServeError> {
-        let path = config.path.clone();
+    pub(crate) fn without_cache(cache: &CacheSpec, state: &StatePlace) -> Result<Prepared, ServeError> {
+        let path = cache.device.clone();
         let refuse = |source| ServeError::Engine { path: path.clone(), source };
         let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
-        let mut volumes = open_volumes(configured, None)?;
+        let mut volumes = open_volumes(&cache.volumes, None)?;
         for volume in &mut volumes {
             let acquaintance = match notes::knows(state, &volume.identity) {
                 true => Acquaintance::Known,
@@ -215,14 +208,15 @@ fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candidate<'a> {
 }
 
 /// Refuses a cache device that is out of service: what it holds is older than what the origins have.
-fn check_service(device: &CacheDevice, config: &CacheConfig, state: &StatePlace) -> Result<(), ServeError> {
-    let refuse = |error: StateError| ServeError::Cache { path: config.path.clone(), what: error.to_string() };
+fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) -> Result<(), ServeError> {
+    let refuse =
+        |error: StateError| ServeError::Cache { path: cache.device.clone(), what: error.to_string() };
     let noted = noted(state, &device.superblock).map_err(refuse)?;
-    if config.service != CacheService::InService {
+    if cache.service != CacheService::InService {
         return Ok(());
     }
-    if let Some(copy) = older_copy(state, &device.superblock, &config.path) {
-        return Err(ServeError::Cache { path: config.path.clone(), what: copy.to_string() });
+    if let Some(copy) = older_copy(state, &device.superblock, &cache.device) {
+        return Err(ServeError::Cache { path: cache.device.clone(), what: copy.to_string() });
     }
     // That it is noted says enough.
     if noted.incomplete.is_none() && device.service()? == ServiceMark::InService {
@@ -232,7 +226,7 @@ fn check_service(device: &CacheDevice, config: &CacheConfig, state: &StatePlace)
     let what = noted
         .doubt
         .map_or(out, |doubt| format!("nobody can say whether it was taken out of service: {doubt}"));
-    Err(ServeError::Cache { path: config.path.clone(), what })
+    Err(ServeError::Cache { path: cache.device.clone(), what })
 }
 
 /// Refuses a volume whose blocks on the cache device are old, because its origin was served past it.

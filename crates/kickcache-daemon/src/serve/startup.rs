@@ -13,8 +13,10 @@ use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
 use crate::driver::device::Access;
-use crate::driver::executor::{Driver, DriverSettings, IoEngine, Medium};
-use crate::serve::config::{CacheService, Limits, ServerConfig};
+use crate::driver::executor::{Driver, DriverSettings, Medium};
+use crate::driver::io_engine::IoEngine;
+use crate::plan::cache_spec::CacheService;
+use crate::serve::config::{Limits, ServerConfig};
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::core::{Core, Volume};
 use crate::serve::error::ServeError;
@@ -37,14 +39,13 @@ pub(crate) fn start(
     wakeup: Arc<Wakeup>,
 ) -> Result<EventLoop<Engine>, ServeError> {
     prepare::check(&config)?;
-    let configured = config.volumes;
-    let addresses = Addresses::of(&configured, config.inherited);
+    let addresses = Addresses::of(&config.cache.volumes, config.inherited);
     let service = config.cache.service;
     let Prepared { path, superblock, cache, volumes, mut made, notes } = match service {
         CacheService::InService | CacheService::WrittenBackOnly => {
-            Prepared::with_cache(&config.cache, &config.state, &configured)?
+            Prepared::with_cache(&config.cache, &config.state)?
         }
-        CacheService::LeftOut => Prepared::without_cache(&config.cache, &config.state, &configured)?,
+        CacheService::LeftOut => Prepared::without_cache(&config.cache, &config.state)?,
     };
     let is_changed = |volume: &&OpenVolume| volume.claims.changed;
     let changed: Vec<_> = volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();

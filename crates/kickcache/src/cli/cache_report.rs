@@ -7,11 +7,9 @@ use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheFacts, CacheReport, Trouble, VolumeFacts};
 use kickcache_daemon::driver::errno::errno_name;
-use kickcache_daemon::driver::executor::IoEngine;
 use kickcache_daemon::driver::fault::Cause;
 use kickcache_daemon::serve::server::{self, Activities, Errors, ServedAt, ServerStatus, VolumeInfo};
 use kickcache_daemon::whole_path::whole_path;
-use kickcache_daemon::words::IoEngineWord;
 use kickcache_engine::time;
 
 /// The report on a server.
@@ -22,13 +20,7 @@ pub(crate) fn cache_report(status: ServerStatus) -> CacheReport {
         device: whole_path(&status.cache),
         stop_waits_for: status.awaited,
         trouble: trouble(&status.cache_trouble),
-        io_engine: match status.io_engine {
-            IoEngine::Auto => IoEngineWord::Auto,
-            IoEngine::IoUring => IoEngineWord::IoUring,
-            IoEngine::Threads => IoEngineWord::Threads,
-        }
-        .as_str()
-        .into(),
+        io_engine: status.io_engine.as_str().into(),
         volumes: volumes.map(|((info, at), told)| volume_facts(info, at, told)).collect(),
     };
     CacheReport::new(&status.engine, facts)

@@ -12,16 +12,18 @@ use kickcache_daemon::control::report::{CacheReport, Report, UnservedReport};
 use kickcache_daemon::control::server::ControlServer;
 use kickcache_daemon::control::{ControlError, ControlTarget, wire};
 use kickcache_daemon::driver::inherited::inherited_sockets;
+use kickcache_daemon::driver::io_engine::IoEngine;
+use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::address::NbdAddress;
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::default_paths::runtime_dir;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::plan::{CachePlan, CacheUsage, ServePlan, Unserved};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::Growth;
 use kickcache_daemon::signals;
 use kickcache_daemon::whole_path::whole_path;
-use kickcache_daemon::words::{IoEngineWord, ModeWord};
+use kickcache_daemon::words::ModeWord;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::cache_report;
@@ -139,9 +141,9 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
     let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));
     for (served, volume) in volumes {
         let name = &volume.name;
-        let mode = match served.cache.usage {
-            CacheUsage::Used => volume.mode.as_str(),
-            CacheUsage::LeftOut => "without cache",
+        let mode = match served.cache.service {
+            CacheService::InService => volume.mode.as_str(),
+            CacheService::LeftOut | CacheService::WrittenBackOnly => "without cache",
         };
         for address in volume.nbd_addresses() {
             text += &format!("volume {name}, {mode}: {}\n", address.uri(name));
@@ -162,7 +164,7 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
 }
 
 /// Whether the system chooses a port for one of the volumes.
-fn chooses_port(cache: &CachePlan) -> bool {
+fn chooses_port(cache: &CacheSpec) -> bool {
     let any_port = |address: &NbdAddress| matches!(address, NbdAddress::Tcp { port: 0, .. });
     cache.volumes.iter().flat_map(VolumeSpec::nbd_addresses).any(|address| any_port(&address))
 }
@@ -170,7 +172,7 @@ fn chooses_port(cache: &CachePlan) -> bool {
 /// What the control socket speaks for.
 struct Daemon {
     began: Instant,
-    io_engine: IoEngineWord,
+    io_engine: IoEngine,
     state: Option<PathBuf>,
     /// Whether a signal asked for a stop.
     is_signalled: AtomicBool,
@@ -187,7 +189,7 @@ enum Stage {
 }
 
 impl Daemon {
-    fn new(io_engine: IoEngineWord, state: Option<PathBuf>) -> Daemon {
+    fn new(io_engine: IoEngine, state: Option<PathBuf>) -> Daemon {
         Daemon {
             began: Instant::now(),
             io_engine,
@@ -309,14 +311,14 @@ mod tests {
 
     #[test]
     fn a_daemon_told_to_stop_while_it_starts_remembers() {
-        let daemon = Daemon::new(IoEngineWord::Auto, None);
+        let daemon = Daemon::new(IoEngine::Auto, None);
         daemon.stop().unwrap();
         assert!(matches!(*daemon.lock(), Stage::Unwanted));
     }
 
     #[test]
     fn an_unknown_volume_is_refused() {
-        let daemon = Daemon::new(IoEngineWord::Auto, None);
+        let daemon = Daemon::new(IoEngine::Auto, None);
         daemon.started(Started { servers: Vec::new(), unserved: Vec::new() });
         assert!(matches!(daemon.drain("x"), Err(ControlError::NoVolume { .. })));
     }

@@ -7,8 +7,9 @@ use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::DirtyBlocks;
 use kickcache_daemon::offline::leave::{Left, leave, needed, uuid_of};
-use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
-use kickcache_daemon::plan::{CachePlan, CacheUsage, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement, Unserved};
+use kickcache_daemon::plan::volume_spec::DirtyLoss;
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::missed_device::{self, lose_dirty, new_cache};
 use kickcache_daemon::serve::overtaken::missed;
@@ -31,7 +32,7 @@ pub(super) enum GoOn {
 
 impl GoOn {
     /// The flag that says it, for one volume of a cache device.
-    fn flag(self, cache: &CachePlan, volume: &VolumeSpec) -> Flag {
+    fn flag(self, cache: &CacheSpec, volume: &VolumeSpec) -> Flag {
         match self {
             GoOn::NewCache => new_cache(&cache.device),
             GoOn::LoseDirty => lose_dirty(&volume.name),
@@ -39,19 +40,19 @@ impl GoOn {
     }
 
     /// Whether the user said it.
-    fn is_said(self, cache: &CachePlan, volume: &VolumeSpec) -> bool {
+    fn is_said(self, cache: &CacheSpec, volume: &VolumeSpec) -> bool {
         match self {
-            GoOn::NewCache => cache.replaces,
+            GoOn::NewCache => cache.replacement == Replacement::Accept,
             GoOn::LoseDirty => volume.dirty_loss == DirtyLoss::Accepted,
         }
     }
 }
 
 /// Leaves a cache device if that was asked for. Volumes with dirty blocks that would be lost are taken from the plan.
-pub(super) fn leave_out(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
-    match cache.usage {
-        CacheUsage::Used => return Ok(()),
-        CacheUsage::LeftOut => {}
+pub(super) fn leave_out(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
+    match cache.service {
+        CacheService::InService | CacheService::WrittenBackOnly => return Ok(()),
+        CacheService::LeftOut => {}
     }
     // An origin that cannot be served is no reason to drop anything.
     cache.volumes.iter().try_for_each(check_origin)?;
@@ -104,7 +105,7 @@ fn leave_volumes(
 
 /// Takes volumes from the plan of which another cache device than the one that is chosen may hold what their origin lacks.
 /// What the user goes on without is told.
-pub(super) fn leave_missed(cache: &mut CachePlan, state: &StatePlace, uuid: Option<&str>, go_on: GoOn) {
+pub(super) fn leave_missed(cache: &mut CacheSpec, state: &StatePlace, uuid: Option<&str>, go_on: GoOn) {
     let why = |volume: &VolumeSpec| {
         let why = missed_of(cache, volume, state, uuid, go_on)?;
         Some(Unserved { name: volume.name.clone(), why })
@@ -114,7 +115,7 @@ pub(super) fn leave_missed(cache: &mut CachePlan, state: &StatePlace, uuid: Opti
 }
 
 fn missed_of(
-    cache: &CachePlan,
+    cache: &CacheSpec,
     volume: &VolumeSpec,
     state: &StatePlace,
     uuid: Option<&str>,
@@ -156,7 +157,7 @@ fn missed_of(
 
 /// Takes volumes from the plan that have dirty blocks on the cache device, or may have: one that cannot be read has none of
 /// those whose origins lack nothing, as it is noted.
-fn leave_dirty(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
+fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
     let kept = || cache.volumes.iter().filter(|volume| volume.dirty_loss == DirtyLoss::Refused);
     let names: Vec<&str> = kept().map(|volume| volume.name.as_str()).collect();
     if names.is_empty() {
@@ -200,7 +201,7 @@ enum Noted {
 }
 
 /// Notes that the origins lack nothing, and that what any cache device holds of them is old.
-fn note_left(cache: &CachePlan, state: &StatePlace) -> anyhow::Result<Noted> {
+fn note_left(cache: &CacheSpec, state: &StatePlace) -> anyhow::Result<Noted> {
     let Some(store) = state.store() else { return Ok(Noted::No) };
     for volume in &cache.volumes {
         let identity = volume.origin.identity()?;

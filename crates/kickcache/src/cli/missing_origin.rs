@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kickcache_daemon::driver::device::OpenError;
 use kickcache_daemon::offline::leave::needed;
-use kickcache_daemon::plan::CachePlan;
+use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
@@ -16,7 +16,7 @@ pub(super) fn is_missing(error: &OpenError) -> bool {
 }
 
 /// What to do about the missing origin of a volume, to follow the reason; with what of it is dirty on the cache device.
-pub(super) fn what_to_do(cache: &CachePlan, name: &str, state: &StatePlace) -> String {
+pub(super) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
     let detach = ShellCommand::new("detach").path(&cache.device).word(name);
     let back = "put it back, or say where it is now (--origin, with --origin-moved), then start again";
     let give_up = "or, if it is gone for good, stop the daemon and remove the volume";

@@ -24,7 +24,6 @@ mod output;
 mod refusal;
 mod resize;
 mod serve;
-mod server_config;
 mod simulate;
 mod socket_activation;
 mod standing;

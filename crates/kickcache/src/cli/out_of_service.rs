@@ -3,8 +3,9 @@
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
-use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
-use kickcache_daemon::plan::{CachePlan, CacheUsage, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::volume_spec::DirtyLoss;
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::missed_device::lose_dirty;
 use kickcache_daemon::serve::older_copy::OlderCopy;
@@ -17,7 +18,7 @@ use crate::cli::unserved::leave_unserved;
 
 /// Leaves a cache device that is out of service, or that the user wants left out. Of the first, volumes whose dirty blocks
 /// are on it alone are taken from the plan, unless these may be lost.
-pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
+pub(super) fn settle(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
     if let Some(copy) = older_copy_at(&cache.device, state) {
         refuse_copy(cache, &copy);
         if cache.volumes.is_empty() {
@@ -30,9 +31,9 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
         cache.volumes.iter().filter_map(|volume| volume.origin.identity().ok()).collect();
     let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };
     let Some(standing) = standing else {
-        return match cache.usage {
-            CacheUsage::Used => drop_outdated(cache, state),
-            CacheUsage::LeftOut => leave_out(cache, state),
+        return match cache.service {
+            CacheService::InService | CacheService::WrittenBackOnly => drop_outdated(cache, state),
+            CacheService::LeftOut => leave_out(cache, state),
         };
     };
     let device = cache.device.display().to_string();
@@ -70,18 +71,18 @@ pub(super) fn settle(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Resul
         return Ok(());
     }
     lose(cache, state, &standing, &lost)?;
-    cache.usage = CacheUsage::LeftOut;
+    cache.service = CacheService::LeftOut;
     let names: Vec<String> = cache.volumes.iter().map(|volume| volume.name.clone()).collect();
     Ok(forget_dirty(state, &standing, &names)?)
 }
 
 /// An older copy has nothing that can be trusted, of any volume, and may lack what the newer one has dirty.
-fn refuse_copy(cache: &mut CachePlan, copy: &OlderCopy) {
+fn refuse_copy(cache: &mut CacheSpec, copy: &OlderCopy) {
     let device = cache.device.display();
-    let why = |volume: &VolumeSpec| match cache.usage {
-        CacheUsage::LeftOut if is_losing(volume) => None,
-        CacheUsage::LeftOut => Some(format!("{device}: {copy}, or say {}", lose_dirty(&volume.name))),
-        CacheUsage::Used => Some(format!("{device}: {copy}")),
+    let why = |volume: &VolumeSpec| match cache.service {
+        CacheService::LeftOut if is_losing(volume) => None,
+        CacheService::LeftOut => Some(format!("{device}: {copy}, or say {}", lose_dirty(&volume.name))),
+        CacheService::InService | CacheService::WrittenBackOnly => Some(format!("{device}: {copy}")),
     };
     let refuse = |volume: &VolumeSpec| Some(Unserved { name: volume.name.clone(), why: why(volume)? });
     let refused = cache.volumes.iter().filter_map(refuse).collect();
@@ -89,7 +90,7 @@ fn refuse_copy(cache: &mut CachePlan, copy: &OlderCopy) {
 }
 
 fn lose(
-    cache: &CachePlan,
+    cache: &CacheSpec,
     state: &StatePlace,
     standing: &Standing,
     needed: &[Incomplete],
@@ -102,7 +103,7 @@ fn lose(
     Ok(complete(&cache.device, state, standing, &names)?)
 }
 
-fn refuse(cache: &mut CachePlan, needed: &[Incomplete], state: &StatePlace) {
+fn refuse(cache: &mut CacheSpec, needed: &[Incomplete], state: &StatePlace) {
     let device = cache.device.display().to_string();
     let sentence = |volume: &'_ Incomplete| {
         let (blocks, drain) = (shown(volume), ShellCommand::drain_older(&volume.name, &cache.device, state));

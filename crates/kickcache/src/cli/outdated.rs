@@ -6,9 +6,10 @@ use std::path::Path;
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
 use kickcache_daemon::offline::leave::uuid_of;
 use kickcache_daemon::offline::outdated::{Asked, Outdated, outdated};
-use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
-use kickcache_daemon::plan::{CachePlan, Unserved};
-use kickcache_daemon::serve::config::{Replacement, StatePlace};
+use kickcache_daemon::plan::cache_spec::{CacheSpec, Replacement, Unserved};
+use kickcache_daemon::plan::volume_spec::DirtyLoss;
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::missed_device::lose_dirty;
 use kickcache_daemon::serve::notes::{Chosen, check_readable};
 use kickcache_daemon::shell_command::ShellCommand;
@@ -19,14 +20,14 @@ use crate::cli::leave::{GoOn, check_origin, leave_missed};
 use crate::cli::unserved::leave_unserved;
 
 /// Drops what is old, durably. Volumes of which old blocks are dirty are taken from the plan, unless these may be lost.
-pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow::Result<()> {
+pub(super) fn drop_outdated(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
     leave_unreadable(cache, state);
     let uuid = uuid_of(&cache.device);
     leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
     let asked = cache.volumes.iter().filter_map(|volume| {
         Some(Asked { name: &volume.name, identity: volume.origin.identity().ok()?, claims: volume.claims })
     });
-    let found = outdated(&cache.device, state, &asked.collect::<Vec<_>>(), replacement(cache))?;
+    let found = outdated(&cache.device, state, &asked.collect::<Vec<_>>(), cache.replacement)?;
     let is_kept = |served: &VolumeSpec| served.dirty_loss == DirtyLoss::Refused;
     let is_refused = |old: &Outdated| cache.volumes.iter().any(|v| v.name == old.name && is_kept(v));
     let (needed, dropped): (Vec<Outdated>, Vec<Outdated>) =
@@ -39,7 +40,7 @@ pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow
     for volume in &dropped {
         drop_blocks(&cache.device, volume, state)?;
     }
-    if cache.replaces {
+    if cache.replacement == Replacement::Accept {
         give_up_missed(cache, state, &needed)?;
     }
     refuse(cache, &needed, state);
@@ -47,7 +48,7 @@ pub(super) fn drop_outdated(cache: &mut CachePlan, state: &StatePlace) -> anyhow
 }
 
 /// The user goes on without what another cache device holds of these volumes, once their old blocks are dealt with.
-fn give_up_missed(cache: &CachePlan, state: &StatePlace, needed: &[Outdated]) -> anyhow::Result<()> {
+fn give_up_missed(cache: &CacheSpec, state: &StatePlace, needed: &[Outdated]) -> anyhow::Result<()> {
     let Some(store) = state.store() else { return Ok(()) };
     for volume in cache.volumes.iter().filter(|served| needed.iter().any(|found| found.name == served.name)) {
         let identity = volume.origin.identity()?;
@@ -80,7 +81,7 @@ fn drop_blocks(device: &Path, volume: &Outdated, state: &StatePlace) -> anyhow::
     Ok(())
 }
 
-fn refuse(cache: &mut CachePlan, needed: &[Outdated], state: &StatePlace) {
+fn refuse(cache: &mut CacheSpec, needed: &[Outdated], state: &StatePlace) {
     let device = cache.device.display().to_string();
     let sentence = |volume: &'_ Outdated| {
         let (since, blocks) = (&volume.since, volume.shown());
@@ -97,10 +98,10 @@ fn refuse(cache: &mut CachePlan, needed: &[Outdated], state: &StatePlace) {
 }
 
 /// Takes volumes from the plan whose notes cannot be read; the others are served.
-fn leave_unreadable(cache: &mut CachePlan, state: &StatePlace) {
+fn leave_unreadable(cache: &mut CacheSpec, state: &StatePlace) {
     let Some(store) = state.store() else { return };
     let device = cache.device.clone();
-    let chosen = Chosen { path: &device, uuid: None, replacement: replacement(cache) };
+    let chosen = Chosen { path: &device, uuid: None, replacement: cache.replacement };
     let mut refused = Vec::new();
     for volume in &cache.volumes {
         let Ok(identity) = volume.origin.identity() else { continue };
@@ -109,8 +110,4 @@ fn leave_unreadable(cache: &mut CachePlan, state: &StatePlace) {
         }
     }
     leave_unserved(cache, refused);
-}
-
-fn replacement(cache: &CachePlan) -> Replacement {
-    if cache.replaces { Replacement::Accept } else { Replacement::Refuse }
 }

@@ -8,7 +8,8 @@ use anyhow::Error;
 use kickcache_daemon::driver::device::OpenError;
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::known::{KnownVolumes, Touch};
-use kickcache_daemon::plan::{CachePlan, ServePlan, Unserved};
+use kickcache_daemon::plan::ServePlan;
+use kickcache_daemon::plan::cache_spec::{CacheSpec, Unserved};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::state::StateError;
@@ -54,7 +55,7 @@ impl<'a> Refusals<'a> {
     /// The first of `silent`, if it concerns the whole start.
     pub(super) fn leave_silent(
         &mut self,
-        caches: &mut [CachePlan],
+        caches: &mut [CacheSpec],
         silent: Vec<OpenError>,
     ) -> anyhow::Result<()> {
         let path = |error: &OpenError| match error {
@@ -81,7 +82,7 @@ impl<'a> Refusals<'a> {
     ///
     /// # Errors
     /// The same error, if it concerns the whole start.
-    pub(super) fn leave(&self, cache: &mut CachePlan, error: ServeError) -> anyhow::Result<()> {
+    pub(super) fn leave(&self, cache: &mut CacheSpec, error: ServeError) -> anyhow::Result<()> {
         let left = match concern(&error) {
             Concern::Volume(mut unserved) if has(cache, &unserved.name) => {
                 if self.is_origin_missing(cache, &error) {
@@ -98,7 +99,7 @@ impl<'a> Refusals<'a> {
     }
 
     /// Whether an origin is missing, and the cache device may be asked what it has of it.
-    fn is_origin_missing(&self, cache: &CachePlan, error: &ServeError) -> bool {
+    fn is_origin_missing(&self, cache: &CacheSpec, error: &ServeError) -> bool {
         let is_missing =
             matches!(error, ServeError::Origin { source, .. } if missing_origin::is_missing(source));
         is_missing && self.touch(&cache.device) == Touch::Allowed
@@ -108,7 +109,7 @@ impl<'a> Refusals<'a> {
     ///
     /// # Errors
     /// The same error, if it concerns the whole start.
-    pub(super) fn leave_all(&self, cache: &mut CachePlan, error: Error) -> anyhow::Result<()> {
+    pub(super) fn leave_all(&self, cache: &mut CacheSpec, error: Error) -> anyhow::Result<()> {
         let of_state = match error.downcast_ref::<OfflineError>() {
             Some(OfflineError::State(source)) => Some(source),
             Some(_) | None => error.downcast_ref::<StateError>(),
@@ -120,7 +121,7 @@ impl<'a> Refusals<'a> {
         self.leave_cache(cache, &failure.sentence()).map_err(|_| failure.error)
     }
 
-    fn leave_volume(&self, cache: &mut CachePlan, unserved: Unserved) -> anyhow::Result<()> {
+    fn leave_volume(&self, cache: &mut CacheSpec, unserved: Unserved) -> anyhow::Result<()> {
         if !self.has_neighbours() || !self.is_known(&self.known(cache), cache, &unserved.name) {
             return Err(Error::msg(unserved.why));
         }
@@ -128,7 +129,7 @@ impl<'a> Refusals<'a> {
         Ok(())
     }
 
-    fn leave_cache(&self, cache: &mut CachePlan, why: &str) -> anyhow::Result<()> {
+    fn leave_cache(&self, cache: &mut CacheSpec, why: &str) -> anyhow::Result<()> {
         let has_new = || {
             let known = self.known(cache);
             cache.volumes.iter().any(|volume| !self.is_known(&known, cache, &volume.name))
@@ -144,11 +145,11 @@ impl<'a> Refusals<'a> {
         Ok(())
     }
 
-    fn known(&self, cache: &CachePlan) -> KnownVolumes {
+    fn known(&self, cache: &CacheSpec) -> KnownVolumes {
         KnownVolumes::of(&cache.device, self.touch(&cache.device), self.state)
     }
 
-    fn is_known(&self, known: &KnownVolumes, cache: &CachePlan, name: &str) -> bool {
+    fn is_known(&self, known: &KnownVolumes, cache: &CacheSpec, name: &str) -> bool {
         let volume = cache.volumes.iter().find(|volume| volume.name == name);
         let Some(origin) = volume.map(|volume| &volume.origin) else { return false };
         known.knows(name, origin, origin.path().map_or(Touch::Allowed, |path| self.touch(path)))
@@ -162,7 +163,7 @@ impl<'a> Refusals<'a> {
     }
 }
 
-fn has(cache: &CachePlan, name: &str) -> bool {
+fn has(cache: &CacheSpec, name: &str) -> bool {
     cache.volumes.iter().any(|volume| volume.name == name)
 }
 

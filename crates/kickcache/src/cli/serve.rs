@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
 use kickcache_daemon::driver::device::Access;
+use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::plan::address::{AddressError, NbdAddress};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::dirty_limit::DirtyLimit;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
-use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
-use kickcache_daemon::plan::{
-    CachePlan, CacheUsage, Exposure, ServePlan, parse_fill_window, parse_guest_block,
-};
+use kickcache_daemon::plan::volume_spec::DirtyLoss;
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window, parse_guest_block};
 use kickcache_daemon::shell_command::Flag;
 use kickcache_daemon::whole_path::whole_path;
-use kickcache_daemon::words::{AdmissionWord, IoEngineWord, ModeWord};
+use kickcache_daemon::words::{AdmissionWord, ModeWord};
 use kickcache_units::Size;
 
 use crate::cli::exit::Failure;
@@ -123,7 +124,7 @@ pub(crate) struct ServeArgs {
     config: Option<PathBuf>,
     /// How devices are read and written [default: auto, or what the file says]
     #[arg(long, value_enum)]
-    io_engine: Option<IoEngineWord>,
+    io_engine: Option<IoEngine>,
     #[command(flatten)]
     control: ControlOption,
     /// Say that the origin is the one that the cache device knows, under another path
@@ -232,9 +233,11 @@ impl ServeArgs {
         })?;
         let caches = &mut plan.caches;
         mark_caches(caches, "--without-cache", &self.without_cache, |cache| {
-            cache.usage = CacheUsage::LeftOut;
+            cache.service = CacheService::LeftOut;
         })?;
-        mark_caches(caches, "--new-cache", &self.new_cache, |cache| cache.replaces = true)?;
+        mark_caches(caches, "--new-cache", &self.new_cache, |cache| {
+            cache.replacement = Replacement::Accept;
+        })?;
         plan.check()?;
         Ok(plan)
     }
@@ -257,16 +260,9 @@ impl ServeArgs {
         Ok(ServePlan {
             control: self.control.path(),
             state: None,
-            io_engine: IoEngineWord::default(),
+            io_engine: IoEngine::default(),
             exposure: Exposure::default(),
-            caches: vec![CachePlan {
-                device: cache.into(),
-                size: self.size,
-                usage: CacheUsage::Used,
-                replaces: false,
-                volumes: vec![volume],
-                unserved: Vec::new(),
-            }],
+            caches: vec![CacheSpec { size: self.size, ..CacheSpec::new(cache, vec![volume]) }],
         })
     }
 
@@ -302,10 +298,10 @@ impl ServeArgs {
 
 /// Marks the named cache devices; an empty name means the only one.
 fn mark_caches(
-    caches: &mut [CachePlan],
+    caches: &mut [CacheSpec],
     flag: &'static str,
     devices: &[OsString],
-    mark: impl Fn(&mut CachePlan),
+    mark: impl Fn(&mut CacheSpec),
 ) -> Result<(), Failure> {
     let flags = caches.iter().map(|cache| Flag::new(flag, cache.device.as_os_str()).to_string());
     let flags = flags.collect::<Vec<_>>().join(", ");
@@ -318,7 +314,7 @@ fn mark_caches(
             )));
         }
         let is_meant =
-            |cache: &&mut CachePlan| is_empty || whole_path(&cache.device) == whole_path(Path::new(device));
+            |cache: &&mut CacheSpec| is_empty || whole_path(&cache.device) == whole_path(Path::new(device));
         let cache = caches.iter_mut().find(is_meant).ok_or_else(|| {
             let device = device.display();
             Failure::usage(format!("{flag} names {device}; there is only {known}"))

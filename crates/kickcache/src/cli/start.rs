@@ -5,16 +5,16 @@ use std::path::Path;
 use anyhow::Context;
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
-use kickcache_daemon::plan::{CachePlan, CacheUsage, Exposure, ServePlan, Unserved};
+use kickcache_daemon::driver::io_engine::IoEngine;
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::{Exposure, ServePlan};
 use kickcache_daemon::serve::config::{ServerConfig, StatePlace};
 use kickcache_daemon::serve::prepare::{check_origin, rehearse};
 use kickcache_daemon::serve::server::{Server, ServerHandle};
-use kickcache_daemon::words::IoEngineWord;
 
 use crate::cli::options::state_place;
 use crate::cli::out_of_service::settle;
 use crate::cli::refusal::Refusals;
-use crate::cli::server_config::server_config;
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::unserved::tell_unserved;
 
@@ -22,7 +22,7 @@ use crate::cli::unserved::tell_unserved;
 #[derive(Clone)]
 pub(super) struct Served {
     pub(super) handle: ServerHandle,
-    pub(super) cache: CachePlan,
+    pub(super) cache: CacheSpec,
 }
 
 /// What came of a plan.
@@ -50,17 +50,21 @@ impl Served {
 
 /// What all servers of a plan have in common.
 struct Common<'a> {
-    io_engine: IoEngineWord,
+    io_engine: IoEngine,
     exposure: Exposure,
     state: &'a StatePlace,
     control: &'a Path,
 }
 
 impl Common<'_> {
-    fn config(&self, cache: &CachePlan) -> ServerConfig {
-        let mut config = server_config(cache, self.io_engine, self.exposure, self.state);
-        config.control = Some(self.control.into());
-        config
+    fn config(&self, cache: &CacheSpec) -> ServerConfig {
+        ServerConfig {
+            io_engine: self.io_engine,
+            exposure: self.exposure,
+            state: self.state.clone(),
+            control: Some(self.control.into()),
+            ..ServerConfig::new(cache.clone())
+        }
     }
 }
 
@@ -109,7 +113,7 @@ pub(super) fn start_servers(
 }
 
 /// Leaves the volumes whose origins cannot be used.
-fn check_origins(cache: &mut CachePlan, refusals: &Refusals<'_>) -> anyhow::Result<()> {
+fn check_origins(cache: &mut CacheSpec, refusals: &Refusals<'_>) -> anyhow::Result<()> {
     if !refusals.has_neighbours() {
         return Ok(());
     }
@@ -120,8 +124,8 @@ fn check_origins(cache: &mut CachePlan, refusals: &Refusals<'_>) -> anyhow::Resu
 }
 
 /// Finds what is wrong with a cache device and its volumes, and changes nothing.
-fn rehearse_cache(cache: &mut CachePlan, common: &Common<'_>, refusals: &Refusals<'_>) -> anyhow::Result<()> {
-    while cache.usage == CacheUsage::Used && !cache.volumes.is_empty() {
+fn rehearse_cache(cache: &mut CacheSpec, common: &Common<'_>, refusals: &Refusals<'_>) -> anyhow::Result<()> {
+    while cache.service == CacheService::InService && !cache.volumes.is_empty() {
         match rehearse(&common.config(cache)) {
             Ok(()) => break,
             Err(error) => refusals.leave(cache, error)?,
@@ -132,7 +136,7 @@ fn rehearse_cache(cache: &mut CachePlan, common: &Common<'_>, refusals: &Refusal
 
 /// Starts the server of a cache device; none if all of its volumes are left.
 fn start_server(
-    cache: &mut CachePlan,
+    cache: &mut CacheSpec,
     activated: &mut ActivationSockets,
     common: &Common<'_>,
     refusals: &Refusals<'_>,

@@ -1,10 +1,11 @@
 //! Volumes that are taken from a plan, each with a sentence; the others are served.
 
 use anyhow::bail;
-use kickcache_daemon::plan::{CachePlan, ServePlan, Unserved};
+use kickcache_daemon::plan::ServePlan;
+use kickcache_daemon::plan::cache_spec::{CacheSpec, Unserved};
 
 /// Takes volumes from the plan.
-pub(super) fn leave_unserved(cache: &mut CachePlan, refused: Vec<Unserved>) {
+pub(super) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<Unserved>) {
     cache.volumes.retain(|served| refused.iter().all(|volume| volume.name != served.name));
     cache.unserved.extend(refused);
 }

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use kickcache_daemon::plan::address::NbdAddress;
+use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::origin_source::{OriginSource, OutsideSource};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::serve::config::{CacheConfig, CacheService, Replacement, ServerConfig};
+use kickcache_daemon::serve::config::ServerConfig;
 use kickcache_daemon::serve::server::{Server, ServerHandle};
 use kickcache_daemon::words::ModeWord;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_nbd::client::{Client, ConnectOptions};
+use kickcache_units::Size;
 use rustix::fs::statvfs;
 use tempfile::TempDir;
 
@@ -147,13 +149,8 @@ impl DemoDevices {
                 vec![self.volume(DATA, slow(), ModeWord::WriteThrough), stale]
             }
         };
-        let cache = CacheConfig {
-            path: self.cache(phase),
-            size: Some(self.scale.cache_bytes),
-            service: CacheService::InService,
-            replacement: Replacement::Refuse,
-        };
-        ServerConfig::new(cache, volumes)
+        let size = Some(Size::from_bytes(self.scale.cache_bytes));
+        ServerConfig::new(CacheSpec { size, ..CacheSpec::new(&self.cache(phase), volumes) })
     }
 
     fn volume(&self, name: &str, origin: OriginSource, mode: ModeWord) -> VolumeSpec {

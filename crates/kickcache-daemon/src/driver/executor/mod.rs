@@ -27,23 +27,12 @@ use crate::driver::clock::span;
 use crate::driver::device::{BlockFile, Flush, Kind};
 use crate::driver::device_clock::DeviceClock;
 use crate::driver::fault::{Cause, Fault, Faults};
+use crate::driver::io_engine::IoEngine;
 use crate::driver::memory::Mapping;
 use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync, error_of};
 use crate::driver::queued_device::QueuedDevice;
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
-
-/// Which way to the devices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum IoEngine {
-    /// io_uring if it is permitted, else threads.
-    #[default]
-    Auto,
-    /// io_uring or nothing.
-    IoUring,
-    /// A pool of threads.
-    Threads,
-}
 
 /// What a device of the engine is.
 pub enum Medium {

@@ -9,6 +9,7 @@ use crate::driver::backend::IoKind;
 use crate::driver::buffers::Bound;
 use crate::driver::clock::Clock;
 use crate::driver::device::{Access, Emptiness};
+use crate::driver::io_engine::IoEngine;
 use crate::driver::queued_device::{QueuedEnd, QueuedRequest};
 use crate::wakeup::Wakeup;
 

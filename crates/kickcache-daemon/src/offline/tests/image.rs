@@ -6,12 +6,14 @@ use std::path::PathBuf;
 
 use kickcache_engine::units::BLOCK_BYTES;
 use kickcache_nbd::client::{Client, ConnectOptions};
+use kickcache_units::Size;
 
 use crate::plan::address::NbdAddress;
+use crate::plan::cache_spec::CacheSpec;
 use crate::plan::cutoff::Cutoff;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::volume_spec::VolumeSpec;
-use crate::serve::config::{CacheConfig, CacheService, Replacement, ServerConfig};
+use crate::serve::config::ServerConfig;
 use crate::serve::server::Server;
 use crate::words::ModeWord;
 
@@ -82,12 +84,6 @@ impl Image {
     }
 
     fn config(&self) -> ServerConfig {
-        let cache = CacheConfig {
-            path: self.cache(),
-            size: Some(8 << 20),
-            service: CacheService::InService,
-            replacement: Replacement::Refuse,
-        };
         let volume = VolumeSpec {
             mode: ModeWord::WriteBack,
             sequential_cutoff: Cutoff::Off,
@@ -97,7 +93,10 @@ impl Image {
             nbd: Some(vec![NbdAddress::Unix(self.folder.path().join("socket"))]),
             ..VolumeSpec::new("v", OriginSource::Path(self.origin()))
         };
-        ServerConfig::new(cache, vec![volume])
+        ServerConfig::new(CacheSpec {
+            size: Some(Size::from_bytes(8 << 20)),
+            ..CacheSpec::new(&self.cache(), vec![volume])
+        })
     }
 
     fn client(&self) -> Client {

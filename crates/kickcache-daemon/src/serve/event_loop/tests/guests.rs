@@ -9,6 +9,7 @@ use rustix::net::Shutdown;
 
 use super::reader::Reader;
 use super::*;
+use crate::driver::io_engine::IoEngine;
 use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 use crate::serve::frontend::vhost_user::port::Port;

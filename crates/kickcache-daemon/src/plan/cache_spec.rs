@@ -1,0 +1,75 @@
+//! A cache device and its volumes, as people describe them.
+
+use std::path::{Path, PathBuf};
+
+use kickcache_units::Size;
+use serde::Deserialize;
+
+use crate::plan::volume_spec::VolumeSpec;
+
+/// A cache device and its volumes.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CacheSpec {
+    /// File or block device.
+    pub device: PathBuf,
+    /// Size of a file that does not exist yet or is empty.
+    pub size: Option<Size>,
+    /// Whether it is used.
+    #[serde(skip)]
+    pub service: CacheService,
+    /// Whether it may take the place of one that may hold dirty blocks.
+    #[serde(skip)]
+    pub replacement: Replacement,
+    /// The volumes.
+    #[serde(default, rename = "volume")]
+    pub volumes: Vec<VolumeSpec>,
+    /// Volumes that were taken from these, as they cannot be served.
+    #[serde(skip)]
+    pub unserved: Vec<Unserved>,
+}
+
+impl CacheSpec {
+    /// An existing cache device that is in service.
+    pub fn new(device: &Path, volumes: Vec<VolumeSpec>) -> CacheSpec {
+        CacheSpec {
+            device: device.into(),
+            size: None,
+            service: CacheService::default(),
+            replacement: Replacement::default(),
+            volumes,
+            unserved: Vec::new(),
+        }
+    }
+}
+
+/// A volume that was configured and is not served.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unserved {
+    /// Its name.
+    pub name: String,
+    /// Why, and what to do.
+    pub why: String,
+}
+
+/// Whether a cache device is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CacheService {
+    /// It is.
+    #[default]
+    InService,
+    /// It is not even opened: the volumes are served from their origins alone.
+    LeftOut,
+    /// It is out of service, and its dirty blocks are written back all the same. For tools.
+    WrittenBackOnly,
+}
+
+/// Whether a cache device may take the place of one that may hold blocks which the origins lack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Replacement {
+    /// It may not: the other one is missing, and should be looked for.
+    #[default]
+    Refuse,
+    /// The user wants it; what the other one holds is lost.
+    Accept,
+}
