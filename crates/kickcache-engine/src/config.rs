@@ -21,6 +21,8 @@ pub const FILL_WINDOW_MIN: u64 = BLOCK_SIZE;
 pub const ORIGIN_DEPTH_MAX: usize = 128;
 /// Writebacks of one volume in flight.
 pub const WRITEBACK_DEPTH_MAX: usize = 8;
+/// Rest of a writeback after an error of the origin, or of a read from the cache device.
+pub(crate) const WRITEBACK_BACKOFF: Duration = Duration::from_millis(1_000);
 /// Blocks that one writeback sweep sorts by LBA.
 pub const SWEEP_BLOCKS_MAX: usize = 16_384;
 /// Blocks written to an origin and waiting for its flush before the flush is forced.

@@ -35,6 +35,8 @@ mod pool;
 pub mod queue;
 pub mod request;
 mod room;
+#[cfg(test)]
+mod scene;
 mod state;
 pub mod stats;
 mod submit;

@@ -104,3 +104,30 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     };
     state.release_with(slot, result);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::request::Operation;
+    use crate::scene::Scene;
+
+    #[test]
+    fn partial_blocks_at_the_ends_keep_their_data_and_what_is_forgotten_is_so_before_the_origin_is_asked() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        [0, 8192, 16384].into_iter().for_each(|start| scene.write(start, 4096).0.unwrap());
+        let (result, seen) = scene.ask(Operation::Discard, 100, 20_000);
+        assert_eq!(result, Ok(()));
+        assert_eq!(seen, ["cache log 0", "cache flush", "origin discard 4096+12288"]);
+        assert_eq!([0, 8192, 16384].map(|start| scene.is_cached(start)), [true, false, true]);
+    }
+
+    #[test]
+    fn an_origin_that_cannot_discard_keeps_its_data_and_one_that_fails_is_told() {
+        for (error, result) in [(DeviceError::Unsupported, Ok(())), (DeviceError::Io, Err(Errno::Io))] {
+            let mut scene = Scene::new(Mode::WriteBack);
+            scene.fail("origin discard", error);
+            assert_eq!(scene.ask(Operation::Discard, 0, 8192).0, result);
+        }
+    }
+}

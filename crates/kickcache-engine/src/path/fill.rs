@@ -221,3 +221,26 @@ fn fail(state: &mut State, fill: &Fill) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::device::DeviceError;
+    use crate::request::Errno;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_miss_brings_its_neighbours_in_and_the_next_read_is_a_hit() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        assert_eq!(scene.read(4096, 4096).1[0], "origin read 0+65536");
+        assert_eq!(scene.read(8192, 4096).1, ["cache read 4096"]);
+    }
+
+    #[test]
+    fn a_fill_that_failed_fails_its_reader_and_leaves_nothing_behind() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.fail("origin read", DeviceError::Io);
+        assert_eq!(scene.read(4096, 4096).0, Err(Errno::Io));
+        assert!(!scene.is_cached(4096) && !scene.is_cached(8192));
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
-use crate::config::UNFLUSHED_BLOCKS_MAX;
+use crate::config::{UNFLUSHED_BLOCKS_MAX, WRITEBACK_BACKOFF};
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::journal::Fact;
 use crate::ids::RequestSlot;
@@ -96,6 +96,10 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
         Err(_) => found.flush.fail(now),
     };
     found.counters.origin_errors += u64::from(result.is_err());
+    if result.is_err() {
+        // Else what it did not cover goes there and back as fast as the origin refuses.
+        found.backoff_until = now.plus(WRITEBACK_BACKOFF);
+    }
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
     let state_now = if is_flushed { SlotState::Clean } else { SlotState::Dirty };
     for copy in blocks {
@@ -115,4 +119,42 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     }
     state.agenda.push_back(Task::Reclaim);
     state.agenda.push_back(Task::Writeback(volume));
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_flush_is_of_the_devices_that_hold_what_was_written() {
+        let cases: [(Mode, &[&str]); 3] = [
+            (Mode::WriteThrough, &["cache flush", "origin flush"]),
+            (Mode::WriteBack, &["cache flush"]),
+            (Mode::Bypass, &["origin flush"]),
+        ];
+        for (mode, flushes) in cases {
+            let mut scene = Scene::new(mode);
+            assert_eq!(scene.flush(), (Ok(()), Vec::new()), "nothing was written");
+            scene.write(8192, 4096).0.unwrap();
+            let (result, seen) = scene.flush();
+            assert_eq!(
+                (result, seen.iter().map(String::as_str).collect::<Vec<_>>()),
+                (Ok(()), flushes.to_vec())
+            );
+            assert_eq!(scene.flush(), (Ok(()), Vec::new()), "all of it is flushed");
+        }
+    }
+
+    #[test]
+    fn a_flush_that_the_origin_refused_is_told() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.write(8192, 4096).0.unwrap();
+        scene.fail("origin flush", DeviceError::Io);
+        assert_eq!(scene.flush().0, Err(Errno::Io));
+    }
 }

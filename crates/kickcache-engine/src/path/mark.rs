@@ -151,3 +151,22 @@ impl State {
         flush.want();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::device::DeviceError;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_cache_device_that_fails_is_marked_before_a_write_goes_past_it() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.fail("cache log", DeviceError::Io);
+        let (result, seen) = scene.write(8192, 4096);
+        let place = |wanted: &str| seen.iter().position(|line| line == wanted).unwrap();
+        assert_eq!(result, Ok(()));
+        assert!(place("cache log 0, durable") < place("origin write 8192+4096"), "{seen:?}");
+        assert!(place("note") < place("origin write 8192+4096"), "{seen:?}");
+        assert_eq!(scene.write(8192, 4096).1, ["origin write 8192+4096"], "it is out of service");
+    }
+}

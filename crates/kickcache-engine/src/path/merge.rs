@@ -179,3 +179,17 @@ pub(crate) fn on_merged(
     state.requests.get_mut(slot).writing().merged.push(Merged { block, page, checksum });
     state.release(slot);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_part_of_a_block_is_merged_with_the_rest_of_it_from_where_that_is() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        assert_eq!(scene.write(8192 + 512, 1000).1, ["origin read 8192+4096", "cache log 4096"]);
+        assert_eq!(scene.write(8192, 512).1, ["cache read 4096", "cache log 4096"]);
+        assert_eq!(scene.write(8192, 4096).1, ["cache log 4096"], "a whole block needs nothing");
+    }
+}

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use crate::cache::BlockCopy;
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_DEPTH_MAX};
+use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_BACKOFF, WRITEBACK_DEPTH_MAX};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
 use crate::format::journal::Fact;
 use crate::ids::WritebackSlot;
@@ -33,8 +33,6 @@ const BLOCKS_MAX: usize = 64;
 const GAP_MAX: u64 = 4;
 /// When to look again for something to write back that is not ripe yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Rest after an error of the origin, or of a read from the cache device.
-const BACKOFF: Duration = Duration::from_millis(1_000);
 
 /// What the pace of a volume is at the moment.
 pub(crate) fn choose(state: &State, volume: VolumeId) -> Choice {
@@ -208,7 +206,7 @@ fn gather(state: &mut State, volume: VolumeId) {
 /// What stands in the log did not become durable: writeback rests before it asks again.
 pub(crate) fn on_not_durable(state: &mut State) {
     state.writeback_waits = false;
-    let until = state.now.plus(BACKOFF);
+    let until = state.now.plus(WRITEBACK_BACKOFF);
     for volume in state.volume_ids() {
         state.volume_mut(volume).backoff_until = until;
     }
@@ -283,7 +281,7 @@ pub(crate) fn on_read(
         if read.is_some() {
             on_damaged(state, *copy);
         } else if !on_unreadable(state, *copy, count) {
-            state.volume_mut(copy.key.volume()).backoff_until = state.now.plus(BACKOFF);
+            state.volume_mut(copy.key.volume()).backoff_until = state.now.plus(WRITEBACK_BACKOFF);
         }
     }
     state.leave_segment(blocks[0].location);
@@ -344,7 +342,7 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
     if result.is_err() {
         found.flush.on_write(now);
         found.counters.origin_errors += 1;
-        found.backoff_until = now.plus(BACKOFF);
+        found.backoff_until = now.plus(WRITEBACK_BACKOFF);
         finish(state, slot);
         return;
     }
@@ -386,5 +384,38 @@ pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
         Choice::RestUntil(at) => Some(at),
         Choice::Run(_) if state.writebacks.count_for(volume) == 0 => Some(state.now.plus(LOOK_AGAIN)),
         Choice::Rest | Choice::Run(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    #[test]
+    fn neighbours_go_to_the_origin_in_order_and_in_one_write() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        [5, 3, 4, 40].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        let seen = scene.drain();
+        let writes: Vec<_> = seen.iter().filter(|line| line.starts_with("origin")).collect();
+        assert_eq!(
+            writes,
+            ["origin write 12288+12288", "origin write 163840+4096", "origin flush"],
+            "{seen:?}"
+        );
+        assert!(scene.drain().is_empty(), "all of it is clean");
+    }
+
+    #[test]
+    fn what_the_origin_did_not_flush_is_written_again() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.fail("origin flush", DeviceError::Io);
+        assert!(scene.drain().iter().any(|line| line == "origin write 8192+4096"));
+        scene.heal();
+        let mut again = scene.drain();
+        again.extend(scene.drain());
+        assert!(again.iter().any(|line| line == "origin write 8192+4096"), "{again:?}");
     }
 }

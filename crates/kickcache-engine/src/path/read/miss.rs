@@ -185,3 +185,24 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
         state.reclaim.shift.want(volume, before);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    #[test]
+    fn bypass_reads_what_was_asked_for_and_keeps_nothing() {
+        let mut scene = Scene::new(Mode::Bypass);
+        assert_eq!(scene.read(4096, 4096).1, ["origin read 4096+4096"]);
+        assert!(!scene.is_cached(4096));
+    }
+
+    #[test]
+    fn a_long_stream_goes_past_the_cache() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        (0..16).for_each(|piece| scene.read(piece << 20, 1 << 20).0.unwrap());
+        assert!(scene.is_cached(0), "a stream is not known at its beginning");
+        assert!(!scene.is_cached(15 << 20), "past the cut-off of 4 MiB");
+    }
+}

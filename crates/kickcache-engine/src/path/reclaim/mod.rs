@@ -484,3 +484,18 @@ pub(crate) fn on_not_opened(state: &mut State, segments: &[SegmentIndex]) {
         state.cache.segment_mut(*segment).state = SegmentState::Retired;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_full_cache_takes_new_blocks_in_and_lets_old_ones_go() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        (0..100).for_each(|piece| scene.write(piece << 19, 1 << 18).0.unwrap());
+        let cached = |piece: &u64| scene.is_cached(piece << 19);
+        let (first, last) = ((0..50).filter(cached).count(), (50..100).filter(cached).count());
+        assert!(cached(&99) && first < last, "{first} {last}: 25 MiB were written to a cache of 16 MiB");
+    }
+}

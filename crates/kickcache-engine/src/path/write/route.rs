@@ -123,3 +123,39 @@ fn is_aligned(extent: ByteExtent) -> bool {
     const _: () = assert!(BLOCK_SIZE.is_multiple_of(SECTOR_SIZE));
     extent.start.is_multiple_of(SECTOR_SIZE) && extent.end().is_multiple_of(SECTOR_SIZE)
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use super::*;
+    use crate::scene::Scene;
+
+    #[test]
+    fn each_mode_has_its_way() {
+        let ways = [
+            (Mode::WriteThrough, ["cache log 4096", "origin write 8192+4096"].as_slice()),
+            (Mode::WriteBack, &["cache log 4096"]),
+            (Mode::WriteAround, &["origin write 8192+4096"]),
+            (Mode::Bypass, &["origin write 8192+4096"]),
+        ];
+        for (mode, way) in ways {
+            let (result, seen) = Scene::new(mode).write(8192, 4096);
+            assert_eq!((result, seen.iter().map(String::as_str).collect::<Vec<_>>()), (Ok(()), way.to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_block_that_the_origin_lacks_is_written_into_the_log_also_in_write_around() {
+        let mut scene = Scene::new(Mode::WriteAround);
+        scene.write(8192, 4096).0.unwrap();
+        // The fill brings what the origin was given and has not flushed.
+        scene.read(8192, 4096).0.unwrap();
+        let (result, seen) = scene.write(8192, 4096);
+        assert_eq!((result, &seen[0][..]), (Ok(()), "cache log 4096, durable"), "{seen:?}");
+        scene.flush().0.unwrap();
+        let around = ["cache log 0", "cache flush", "origin write 8192+4096"];
+        assert_eq!(scene.write(8192, 4096).1, around, "it is clean now, and forgotten first");
+        assert!(!scene.is_cached(8192));
+    }
+}

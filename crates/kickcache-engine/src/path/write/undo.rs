@@ -49,3 +49,23 @@ pub(super) fn end_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket, 
     state.release_ticket(volume, ticket);
     state.release(slot);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::device::DeviceError;
+    use crate::request::Errno;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_write_that_the_origin_refused_leaves_no_copy_of_itself() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.fail("origin write", DeviceError::Io);
+        let (result, seen) = scene.write(8192, 4096);
+        assert_eq!(result, Err(Errno::Io));
+        assert_eq!(seen, ["cache log 4096", "origin write 8192+4096", "cache log 0", "cache flush"]);
+        assert!(!scene.is_cached(8192));
+        scene.heal();
+        assert_eq!(scene.read(8192, 4096).1[0], "origin read 0+65536");
+    }
+}

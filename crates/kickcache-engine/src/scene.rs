@@ -1,0 +1,156 @@
+//! A scene for tests of the paths: an engine on a device without data, and what it asked of the devices, in order.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::blank_device;
+use crate::config::{EngineSettings, Mode, VolumeSettings};
+use crate::device::{Completion, Device, DeviceError, DeviceOperation, Submission};
+use crate::engine::{Engine, Phase};
+use crate::format::superblock::Superblock;
+use crate::request::{Durability, Errno, Operation, Request, RequestId};
+use crate::time::{Duration, Instant};
+use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
+
+/// An engine with one volume of 1 GiB behind a cache device of 16 MiB; everything ends at once.
+pub(crate) struct Scene {
+    pub(crate) engine: Engine,
+    now: Instant,
+    /// What fails, by the beginning of its line.
+    failing: Option<(&'static str, DeviceError)>,
+}
+
+/// How a request ended, and what it took.
+pub(crate) type Outcome = (Result<(), Errno>, Vec<String>);
+
+const VOLUME: VolumeId = VolumeId::new(0);
+
+impl Scene {
+    pub(crate) fn new(mode: Mode) -> Scene {
+        let mut superblock = Superblock::new([1; 16], 16 << 20).unwrap();
+        let volume = superblock.add_volume("v", 1 << 30, "v").unwrap();
+        let settings = VolumeSettings {
+            mode,
+            // What is dirty stays dirty until somebody asks.
+            idle_after: Duration::from_millis(1_000_000),
+            ..VolumeSettings::new(volume)
+        };
+        let engine =
+            Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[settings]).unwrap();
+        let mut scene = Scene { engine, now: Instant::ZERO, failing: None };
+        scene.run();
+        assert_eq!(scene.engine.phase(), Phase::Running);
+        scene
+    }
+
+    pub(crate) fn read(&mut self, start: u64, length: u64) -> Outcome {
+        self.ask(Operation::Read, start, length)
+    }
+
+    pub(crate) fn write(&mut self, start: u64, length: u64) -> Outcome {
+        self.ask(Operation::Write(Durability::Volatile), start, length)
+    }
+
+    pub(crate) fn flush(&mut self) -> Outcome {
+        self.ask(Operation::Flush, 0, 0)
+    }
+
+    pub(crate) fn ask(&mut self, operation: Operation, start: u64, length: u64) -> Outcome {
+        let whole_blocks = ((start + length) / BLOCK_SIZE).saturating_sub(start.div_ceil(BLOCK_SIZE));
+        let count = if matches!(operation, Operation::Write(_)) { whole_blocks } else { 0 };
+        let checksums = blank_device::checksums(usize::try_from(count).unwrap());
+        let (id, extent) = (RequestId::new(1), ByteExtent { start, length });
+        self.engine.handle_request(self.now, Request { id, volume: VOLUME, operation, extent, checksums });
+        let mut seen = self.run();
+        let mut waited = 0;
+        let reply = loop {
+            if let Some(reply) = self.engine.poll_reply() {
+                break reply;
+            }
+            assert!(waited < 100, "{operation:?} is not answered: {seen:?}");
+            waited += 1;
+            seen.extend(self.pass(Duration::from_millis(10)));
+        };
+        (reply.result, seen)
+    }
+
+    /// Lets time pass, and the timers that are due.
+    pub(crate) fn pass(&mut self, span: Duration) -> Vec<String> {
+        let end = self.now.plus(span);
+        let mut seen = Vec::new();
+        while let Some(due) = self.engine.poll_timeout().filter(|due| *due <= end) {
+            self.now = due.max(self.now);
+            self.engine.handle_timeout(self.now);
+            seen.extend(self.run());
+        }
+        self.now = end;
+        seen
+    }
+
+    /// Writes everything back.
+    pub(crate) fn drain(&mut self) -> Vec<String> {
+        self.engine.drain(self.now, VOLUME);
+        let mut seen = self.run();
+        seen.extend(self.pass(Duration::from_millis(1_000)));
+        seen
+    }
+
+    /// From now on, operations fail whose line begins like this.
+    pub(crate) fn fail(&mut self, begin: &'static str, error: DeviceError) {
+        self.failing = Some((begin, error));
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.failing = None;
+    }
+
+    pub(crate) fn is_cached(&self, offset: u64) -> bool {
+        self.engine.is_cached(VOLUME, BlockIndex::containing(offset))
+    }
+
+    fn run(&mut self) -> Vec<String> {
+        let mut seen = Vec::new();
+        while let Some(Submission { id, operation }) = self.engine.poll_submission() {
+            let line = show(&operation);
+            let error = self.failing.filter(|(begin, _)| line.starts_with(begin)).map(|(_, error)| error);
+            if !line.is_empty() {
+                seen.push(line);
+            }
+            assert!(seen.len() < 10_000, "no end of it: {:?}", &seen[9_990..]);
+            let Some(data) = blank_device::data_of(&operation) else { continue };
+            let result = error.map_or(Ok(data), Err);
+            self.engine.handle_completion(self.now, Completion { id, result });
+        }
+        seen
+    }
+}
+
+/// A device's operation as a line; copies in memory are none.
+fn show(operation: &DeviceOperation) -> String {
+    let name = |device: &Device| if *device == Device::Cache { "cache" } else { "origin" };
+    let durable = |durability: &Durability| if *durability == Durability::Durable { ", durable" } else { "" };
+    match operation {
+        DeviceOperation::Read { device: Device::Cache, pieces, .. } => {
+            format!("cache read {}", pieces.length())
+        }
+        DeviceOperation::Read { offset, pieces, .. } => format!("origin read {offset}+{}", pieces.length()),
+        DeviceOperation::Write { device, offset, pieces, durability } => {
+            format!("{} write {offset}+{}{}", name(device), pieces.length(), durable(durability))
+        }
+        DeviceOperation::WriteMetadata { pieces, durability, .. } => {
+            let payload: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+            format!("cache log {payload}{}", durable(durability))
+        }
+        DeviceOperation::ReadMetadata { .. } => "cache metadata".to_string(),
+        DeviceOperation::Flush { device } => format!("{} flush", name(device)),
+        DeviceOperation::Discard { device, extent } => {
+            format!("{} discard {}+{}", name(device), extent.start, extent.length)
+        }
+        DeviceOperation::WriteZeroes { device, extent, .. } => {
+            format!("{} zeroes {}+{}", name(device), extent.start, extent.length)
+        }
+        DeviceOperation::NoteOutOfService { .. } => "note".to_string(),
+        DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => String::new(),
+    }
+}
