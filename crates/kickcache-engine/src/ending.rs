@@ -41,7 +41,7 @@ impl Engine {
         self.ending = match self.ending {
             Ending::Draining if flushes => Ending::FlushingOrigins,
             Ending::Draining | Ending::FlushingOrigins if !self.state.is_out_of_service() => {
-                land::sum_up(&mut self.state);
+                land::end_segments(&mut self.state);
                 self.state.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
                 Ending::SummingUp
             }

@@ -223,7 +223,7 @@ impl Engine {
             }
             Task::Append => write::go_on_appending(state),
             Task::ReadOrigin(slot, extent) => read::retry(state, slot, extent),
-            Task::Settled(slot) => self.settle(slot),
+            Task::NothingPending(slot) => self.on_nothing_pending(slot),
             Task::Barrier(waiter) => {
                 state.write_all_batches();
                 state.wait_durable(waiter);
@@ -250,11 +250,11 @@ impl Engine {
         }
     }
 
-    fn settle(&mut self, slot: RequestSlot) {
+    fn on_nothing_pending(&mut self, slot: RequestSlot) {
         let state = &mut self.state;
         match state.requests.get(slot).operation {
             Operation::Read | Operation::Flush => state.end_request(slot),
-            Operation::Write(_) | Operation::WriteZeroes { .. } => write::on_settled(state, slot),
+            Operation::Write(_) | Operation::WriteZeroes { .. } => write::on_nothing_pending(state, slot),
             Operation::Discard => discard::go_on(state, slot),
             Operation::Promote => read::promote(state, slot),
         }
@@ -263,7 +263,7 @@ impl Engine {
     fn on_durable(&mut self, waiter: DurableWaiter) {
         let state = &mut self.state;
         match waiter {
-            DurableWaiter::Flush(slot) => state.release(slot),
+            DurableWaiter::Flush(slot) => state.end_pending(slot),
             DurableWaiter::Around(slot) => self.go_past_cache(slot, Ok(())),
             DurableWaiter::Emptied { segments, failed_batches } => {
                 reclaim::on_emptied(state, segments, failed_batches);
@@ -295,7 +295,7 @@ impl Engine {
     fn on_not_durable(&mut self, waiter: DurableWaiter) {
         let state = &mut self.state;
         match waiter {
-            DurableWaiter::Flush(slot) => state.release_with(slot, Err(Errno::Io)),
+            DurableWaiter::Flush(slot) => state.end_pending_with(slot, Err(Errno::Io)),
             // Without a record the origin's part of it could be undone by a restart (M-1).
             DurableWaiter::Around(slot) => state.wait_marked(slot),
             DurableWaiter::Emptied { segments, .. } | DurableWaiter::Opening(segments) => {

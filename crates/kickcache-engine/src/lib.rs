@@ -22,7 +22,7 @@ mod ending;
 pub mod engine;
 pub mod error;
 pub mod format;
-mod hold;
+
 mod ids;
 mod inflight;
 mod journal;
@@ -30,6 +30,7 @@ mod log;
 mod meter;
 mod order;
 mod path;
+mod pins;
 mod policy;
 mod pool;
 pub mod queue;

@@ -44,7 +44,7 @@ use crate::volume::Volume;
 pub(crate) enum Claim {
     /// A client's write, which waits, or a clean block, which is left out, while what is left of the log is reclaim's.
     Spare,
-    /// One that stands in the log already and must be kept: it takes whatever room there is.
+    /// One that stands in the log already and is not clean: it takes whatever room there is.
     Any,
 }
 
@@ -202,30 +202,30 @@ impl State {
     }
 
     /// One thing more that a request waits for.
-    pub(crate) fn hold(&mut self, slot: RequestSlot) {
-        self.requests.get_mut(slot).outstanding += 1;
+    pub(crate) fn add_pending(&mut self, slot: RequestSlot) {
+        self.requests.get_mut(slot).pending_count += 1;
     }
 
     /// One thing less; at zero the request ends or goes on.
     #[inline]
-    pub(crate) fn release(&mut self, slot: RequestSlot) {
+    pub(crate) fn end_pending(&mut self, slot: RequestSlot) {
         let pending = self.requests.get_mut(slot);
-        pending.outstanding -= 1;
-        if pending.outstanding > 0 {
+        pending.pending_count -= 1;
+        if pending.pending_count > 0 {
             return;
         }
         match pending.stage {
             Stage::Simple => self.end_request(slot),
-            Stage::Write(_) | Stage::Cursor { .. } => self.agenda.push_back(Task::Settled(slot)),
+            Stage::Write(_) | Stage::Cursor { .. } => self.agenda.push_back(Task::NothingPending(slot)),
         }
     }
 
     /// One thing less, which failed.
-    pub(crate) fn release_with(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
+    pub(crate) fn end_pending_with(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         if let Err(errno) = result {
             self.requests.get_mut(slot).error.get_or_insert(errno);
         }
-        self.release(slot);
+        self.end_pending(slot);
     }
 
     /// Replies to a request.
@@ -269,7 +269,7 @@ impl State {
     /// A block that stands in a batch not yet submitted is about to be superseded or forgotten. What the origin has is
     /// void; a dirty one is submitted first, so that its place in the order is before what follows (L-1): it may be
     /// acknowledged, and must not leave an older copy as the last word.
-    fn settle_pending(&mut self, location: Location) {
+    fn submit_or_void(&mut self, location: Location) {
         match self.log.pending_kind(location) {
             Some(PendingKind::Clean) => self.log.void(location),
             Some(PendingKind::Dirty) => self.write_all_batches(),
@@ -280,7 +280,7 @@ impl State {
     /// Forgets a block: whatever of it lies on the cache device is void once the record is durable.
     pub(crate) fn forget(&mut self, key: BlockKey) {
         let Some(location) = self.cache.find(key) else { return };
-        self.settle_pending(location);
+        self.submit_or_void(location);
         self.cache.remove(key);
         self.note_unused(key, location);
         if !mutant!(GoneNotRecorded) {
@@ -325,7 +325,7 @@ impl State {
                     return None;
                 }
                 if let Some(old) = old {
-                    self.settle_pending(old);
+                    self.submit_or_void(old);
                 }
                 let Some(appended) = self.log.append(self.now, append) else {
                     self.agenda.push_back(Task::Reclaim);
@@ -336,7 +336,7 @@ impl State {
             }
         };
         if let (Some(waiter), true) = (block.waiter, appended.joined) {
-            self.hold(waiter);
+            self.add_pending(waiter);
         }
         Some(appended.location)
     }
@@ -354,7 +354,7 @@ impl State {
         }
         appended.header.into_iter().for_each(|segment| self.cache.add_header(segment));
         if let Some(older) = block.entry.older {
-            self.enter_segment(older);
+            self.pin(older);
         }
         if let Some(old) = self.cache.insert(key, location, block.entry.checksum, block.state) {
             self.note_unused(key, old);

@@ -15,8 +15,8 @@ pub(crate) enum Task {
     Append,
     /// A part of a read must be read from the origin alone.
     ReadOrigin(RequestSlot, ByteExtent),
-    /// Nothing is outstanding for a request with a stage of its own.
-    Settled(RequestSlot),
+    /// Nothing is pending for a request with a stage of its own.
+    NothingPending(RequestSlot),
     /// Write out what gathers in the log; then call the waiter when all of it is durable.
     Barrier(DurableWaiter),
     /// What a waiter waited for is durable on the cache device.

@@ -93,7 +93,7 @@ impl Engine {
                 volume: key.volume(),
                 block: key.block(),
                 checksum: slots.checksum(location),
-                is_dirty: slots.state(location).must_be_kept(),
+                is_dirty: slots.state(location).is_not_clean(),
             }
         })
     }

@@ -54,7 +54,7 @@ pub struct SimulatedDevice {
     /// Writes that ended before so many flushes had begun are durable.
     flushed: u64,
     /// Blocks that cannot be read until they are written.
-    spoiled: BTreeSet<u64>,
+    unreadable: BTreeSet<u64>,
 }
 
 impl SimulatedDevice {
@@ -69,7 +69,7 @@ impl SimulatedDevice {
             order: 0,
             flushes: 1,
             flushed: 0,
-            spoiled: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
         }
     }
 
@@ -107,36 +107,36 @@ impl SimulatedDevice {
     }
 
     /// A block cannot be read any more until it is written.
-    pub fn spoil(&mut self, number: u64) {
-        self.spoiled.insert(number);
+    pub fn make_unreadable(&mut self, number: u64) {
+        self.unreadable.insert(number);
     }
 
     /// Blocks that cannot be read, ascending.
-    pub fn spoiled(&self) -> impl Iterator<Item = u64> {
-        self.spoiled.iter().copied()
+    pub fn unreadable(&self) -> impl Iterator<Item = u64> {
+        self.unreadable.iter().copied()
     }
 
     /// Whether a block cannot be read.
-    pub fn is_spoiled(&self, number: u64) -> bool {
-        self.spoiled.contains(&number)
+    pub fn is_unreadable(&self, number: u64) -> bool {
+        self.unreadable.contains(&number)
     }
 
     /// Whether every block of an extent can be read.
     pub fn can_read(&self, extent: ByteExtent) -> bool {
         let blocks = extent.start / BLOCK_SIZE..extent.end().div_ceil(BLOCK_SIZE);
-        self.spoiled.range(blocks).next().is_none()
+        self.unreadable.range(blocks).next().is_none()
     }
 
     /// Every block can be read again: it is another device.
     pub fn mend(&mut self) {
-        self.spoiled.clear();
+        self.unreadable.clear();
     }
 
     /// Lets a write take effect.
     pub fn write(&mut self, offset: u64, data: Payload) -> WriteTicket {
-        if !self.spoiled.is_empty() {
+        if !self.unreadable.is_empty() {
             let blocks = offset / BLOCK_SIZE..(offset + data.length as u64).div_ceil(BLOCK_SIZE);
-            self.spoiled.retain(|number| !blocks.contains(number));
+            self.unreadable.retain(|number| !blocks.contains(number));
         }
         copy((&data.blocks, data.skip), (&mut self.current, index(offset)), data.length);
         self.order += 1;

@@ -230,7 +230,7 @@ impl DriverMemory {
     ///
     /// # Errors
     /// If a piece lies outside of memory.
-    pub fn spoil(&mut self, pieces: &[Piece]) -> Result<(), String> {
+    pub fn scramble(&mut self, pieces: &[Piece]) -> Result<(), String> {
         for piece in pieces {
             let stretch = self.stretch(piece)?;
             self.lay(&stretch, &Block::Noise(0x5A));

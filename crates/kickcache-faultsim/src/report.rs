@@ -16,7 +16,7 @@ pub struct Injected {
     /// Journals in which one did.
     pub rotted_journals: u64,
     /// Blocks of data, of summaries and of the log that could not be read in the next life.
-    pub spoiled_blocks: u64,
+    pub unreadable_blocks: u64,
     /// Flushes that did nothing.
     pub lies: u64,
     /// Submissions that took half a minute.
@@ -98,7 +98,7 @@ impl Summary {
         self.injected.rotted_blocks += other.injected.rotted_blocks;
         self.injected.rotted_headers += other.injected.rotted_headers;
         self.injected.rotted_journals += other.injected.rotted_journals;
-        self.injected.spoiled_blocks += other.injected.spoiled_blocks;
+        self.injected.unreadable_blocks += other.injected.unreadable_blocks;
         self.injected.lies += other.injected.lies;
         self.injected.hangs += other.injected.hangs;
         self.hit_blocks += other.hit_blocks;

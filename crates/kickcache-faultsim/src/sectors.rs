@@ -24,7 +24,7 @@ const RECENT_LOG: usize = 4;
 
 /// What cannot be read any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Spoiled {
+pub enum Unreadable {
     /// There is nothing of the kind.
     Nothing,
     /// So many blocks of data.
@@ -38,21 +38,21 @@ pub enum Spoiled {
 }
 
 /// Makes something unreadable.
-pub fn spoil(cache: &mut SimulatedDevice, random: &mut Random) -> Spoiled {
+pub fn make_unreadable(cache: &mut SimulatedDevice, random: &mut Random) -> Unreadable {
     let places = LogPlaces::find(cache);
-    let (among, recent, spoiled) = match random.below(10) {
-        0..4 => (places.data, RECENT, Spoiled::Data(random.within(1, BLOCKS_MAX))),
-        4 => (places.summaries, RECENT_LOG, Spoiled::Summary),
-        5 | 6 => (places.headers, RECENT_LOG, Spoiled::Header),
-        _ => (places.journal, RECENT_LOG, Spoiled::Journal),
+    let (among, recent, unreadable) = match random.below(10) {
+        0..4 => (places.data, RECENT, Unreadable::Data(random.within(1, BLOCKS_MAX))),
+        4 => (places.summaries, RECENT_LOG, Unreadable::Summary),
+        5 | 6 => (places.headers, RECENT_LOG, Unreadable::Header),
+        _ => (places.journal, RECENT_LOG, Unreadable::Journal),
     };
     if among.is_empty() {
-        return Spoiled::Nothing;
+        return Unreadable::Nothing;
     }
-    let count = if let Spoiled::Data(count) = spoiled { count } else { 1 };
+    let count = if let Unreadable::Data(count) = unreadable { count } else { 1 };
     let among = sometimes_recent(&among, recent, random);
-    (0..count).for_each(|_| cache.spoil(among[random.index(among.len())]));
-    spoiled
+    (0..count).for_each(|_| cache.make_unreadable(among[random.index(among.len())]));
+    unreadable
 }
 
 /// Whether something cannot be read that may say which blocks there are: a block of the journal, or one of a segment that is
@@ -60,10 +60,10 @@ pub fn spoil(cache: &mut SimulatedDevice, random: &mut Random) -> Spoiled {
 pub fn may_hide_log(cache: &SimulatedDevice) -> bool {
     let places = LogPlaces::find(cache);
     let is_harmless = |place: &u64| {
-        let is_data = places.data_of.get(place).is_some_and(|header| !cache.is_spoiled(*header));
+        let is_data = places.data_of.get(place).is_some_and(|header| !cache.is_unreadable(*header));
         is_data || places.summary_blocks.contains(place)
     };
-    cache.spoiled().any(|place| !is_harmless(&place))
+    cache.unreadable().any(|place| !is_harmless(&place))
 }
 
 /// Where the parts of the log stand, each in the order of writing.

@@ -14,12 +14,12 @@ impl Cache {
         let mut volumes = [VolumeBlocks::default(); VOLUME_COUNT_MAX];
         let (mut entries, mut headers) = (0, 0);
         for (segment, found) in self.segments.iter() {
-            let (mut live, mut kept) = (0, 0);
+            let (mut live, mut not_clean) = (0, 0);
             for location in self.live_in(segment) {
                 let state = self.check_live(location);
                 entries += 1;
                 live += 1;
-                kept += u32::from(state.must_be_kept());
+                not_clean += u32::from(state.is_not_clean());
                 let counts = &mut volumes[usize::from(self.slots.key(location).volume().get())];
                 counts.cached += 1;
                 counts.damaged += u64::from(self.slots.is_damaged(location));
@@ -27,10 +27,10 @@ impl Cache {
                     *count += 1;
                 }
             }
-            assert_eq!((live, kept), (found.live, found.kept), "S-1: segment {segment:?}");
-            headers += if kept > 0 { u64::from(found.headers()) } else { 0 };
+            assert_eq!((live, not_clean), (found.live, found.not_clean), "S-1: segment {segment:?}");
+            headers += if not_clean > 0 { u64::from(found.headers()) } else { 0 };
         }
-        assert_eq!(headers, self.segments.kept_headers(), "S-1: headers");
+        assert_eq!(headers, self.segments.not_clean_headers(), "S-1: headers");
         assert_eq!(entries, self.index.len(), "B-1: live slots and index entries");
         assert_eq!(volumes, self.volumes, "B-1: counts by volume");
     }

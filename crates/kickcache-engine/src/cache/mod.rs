@@ -28,7 +28,7 @@ pub(crate) struct VolumeBlocks {
 
 impl VolumeBlocks {
     /// Blocks that the origin lacks, or has not flushed.
-    pub(crate) const fn must_be_kept(&self) -> u64 {
+    pub(crate) const fn not_clean(&self) -> u64 {
         self.dirty + self.unflushed
     }
 
@@ -111,11 +111,11 @@ impl Cache {
     /// Blocks of the log that the dirty and unflushed blocks of each volume take, with their part of the headers between
     /// them.
     pub(crate) fn log_use(&self) -> impl Fn(VolumeId) -> u64 {
-        let all: u64 = self.volumes.iter().map(VolumeBlocks::must_be_kept).sum();
-        let headers = self.segments.kept_headers();
+        let all: u64 = self.volumes.iter().map(VolumeBlocks::not_clean).sum();
+        let headers = self.segments.not_clean_headers();
         move |volume| {
-            let kept = self.volume(volume).must_be_kept();
-            kept + (headers * kept).div_ceil(all.max(1))
+            let not_clean = self.volume(volume).not_clean();
+            not_clean + (headers * not_clean).div_ceil(all.max(1))
         }
     }
 
@@ -279,7 +279,7 @@ impl Cache {
         }
         self.slots.set_state(location, state);
         let segment = self.geometry.segment_of(location);
-        match (old.must_be_kept(), state.must_be_kept()) {
+        match (old.is_not_clean(), state.is_not_clean()) {
             (false, true) => self.segments.add_kept(segment),
             (true, false) => self.segments.remove_kept(segment),
             (true, true) | (false, false) => {}
@@ -362,16 +362,16 @@ impl Cache {
     /// # Panics
     /// I-4: if something still refers to it.
     pub(crate) fn check_empty(&self, segment: SegmentIndex) {
-        let Segment { live, kept, readers, .. } = *self.segments.get(segment);
-        assert!(live == 0 && kept == 0 && readers == 0, "I-4: segment {segment:?} is still in use");
+        let Segment { live, not_clean, pins, .. } = *self.segments.get(segment);
+        assert!(live == 0 && not_clean == 0 && pins == 0, "I-4: segment {segment:?} is still in use");
     }
 
-    /// The blocks of a volume that must be kept, unordered.
+    /// The blocks of a volume that are not clean, unordered.
     pub(crate) fn kept_blocks(&self, volume: VolumeId) -> impl Iterator<Item = BlockIndex> {
         (0..self.slots.count()).map(Location::new).filter_map(move |location| {
             let key = self.slots.key(location);
-            let kept = self.slots.state(location).must_be_kept() && key.volume() == volume;
-            kept.then_some(key.block())
+            let not_clean = self.slots.state(location).is_not_clean() && key.volume() == volume;
+            not_clean.then_some(key.block())
         })
     }
 }

@@ -42,12 +42,12 @@ pub(crate) struct Segment {
     pub(crate) generation: Generation,
     /// Live blocks.
     pub(crate) live: u32,
-    /// Live blocks that must be kept.
-    pub(crate) kept: u32,
+    /// Live blocks that are not clean.
+    pub(crate) not_clean: u32,
     /// Blocks that hold headers, or never held anything.
     headers: u32,
     /// Device reads in flight from it.
-    pub(crate) readers: u32,
+    pub(crate) pins: u32,
     /// The newest batch in it.
     pub(crate) last_sequence: Sequence,
     /// Hits since the segment is a candidate to be stale, if it is.
@@ -77,8 +77,8 @@ pub(crate) struct Segments {
     lists: [List; 2],
     /// Live blocks by queue, over segments in every state.
     live: [u64; 2],
-    /// Headers of the segments that hold blocks which must be kept.
-    kept_headers: u64,
+    /// Headers of the segments that hold blocks which are not clean.
+    not_clean_headers: u64,
 }
 
 impl Segments {
@@ -88,9 +88,9 @@ impl Segments {
             queue: Queue::Probation,
             generation: Generation::new(0),
             live: 0,
-            kept: 0,
+            not_clean: 0,
             headers: 0,
-            readers: 0,
+            pins: 0,
             last_sequence: Sequence::new(0),
             used_since: None,
             newer: NONE,
@@ -101,7 +101,7 @@ impl Segments {
             segments: alloc::vec![segment; count as usize],
             lists: [list; 2],
             live: [0; 2],
-            kept_headers: 0,
+            not_clean_headers: 0,
         }
     }
 
@@ -144,7 +144,7 @@ impl Segments {
         let found = &mut self.segments[segment.get() as usize];
         found.live += 1;
         self.live[found.queue.index()] += 1;
-        if block.must_be_kept() {
+        if block.is_not_clean() {
             self.add_kept(segment);
         }
     }
@@ -153,7 +153,7 @@ impl Segments {
         let found = &mut self.segments[segment.get() as usize];
         found.live -= 1;
         self.live[found.queue.index()] -= 1;
-        if block.must_be_kept() {
+        if block.is_not_clean() {
             self.remove_kept(segment);
         }
     }
@@ -161,26 +161,26 @@ impl Segments {
     /// A live block of a segment must be kept from now on.
     pub(crate) fn add_kept(&mut self, segment: SegmentIndex) {
         let found = &mut self.segments[segment.get() as usize];
-        found.kept += 1;
-        if found.kept == 1 {
-            self.kept_headers += u64::from(found.headers);
+        found.not_clean += 1;
+        if found.not_clean == 1 {
+            self.not_clean_headers += u64::from(found.headers);
         }
     }
 
     /// It need not any more.
     pub(crate) fn remove_kept(&mut self, segment: SegmentIndex) {
         let found = &mut self.segments[segment.get() as usize];
-        found.kept -= 1;
-        if found.kept == 0 {
-            self.kept_headers -= u64::from(found.headers);
+        found.not_clean -= 1;
+        if found.not_clean == 0 {
+            self.not_clean_headers -= u64::from(found.headers);
         }
     }
 
     /// So many blocks of a segment hold headers, or never held anything.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         let found = &mut self.segments[segment.get() as usize];
-        if found.kept > 0 {
-            self.kept_headers = self.kept_headers - u64::from(found.headers) + u64::from(headers);
+        if found.not_clean > 0 {
+            self.not_clean_headers = self.not_clean_headers - u64::from(found.headers) + u64::from(headers);
         }
         found.headers = headers;
     }
@@ -190,9 +190,9 @@ impl Segments {
         self.set_headers(segment, self.get(segment).headers + 1);
     }
 
-    /// Headers of the segments that hold blocks which must be kept: they take room as long.
-    pub(crate) fn kept_headers(&self) -> u64 {
-        self.kept_headers
+    /// Headers of the segments that hold blocks which are not clean: they take room as long.
+    pub(crate) fn not_clean_headers(&self) -> u64 {
+        self.not_clean_headers
     }
 
     /// Seals a segment: the newest of its queue.

@@ -55,7 +55,7 @@ impl SlotState {
     }
 
     /// Whether losing this copy would lose an acknowledged write, or leave the origin's copy unproven.
-    pub(crate) const fn must_be_kept(self) -> bool {
+    pub(crate) const fn is_not_clean(self) -> bool {
         matches!(self, SlotState::Unflushed | SlotState::Dirty)
     }
 }

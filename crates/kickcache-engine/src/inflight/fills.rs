@@ -103,7 +103,7 @@ impl Fills {
     }
 
     /// The data of an extent is about to change (I-5).
-    pub(crate) fn spoil(&mut self, volume: VolumeId, extent: ByteExtent) {
+    pub(crate) fn invalidate(&mut self, volume: VolumeId, extent: ByteExtent) {
         for (_, fill) in self.table.iter_mut() {
             if mutant!(FillOverwritesNewerWrite) || fill.volume != volume || !fill.extent.overlaps(extent) {
                 continue;
@@ -158,11 +158,11 @@ mod tests {
         let mut fills = fills();
         assert_eq!(covered(&fills), [8, 9, 10, 11]);
         // A byte of block 9 and the first one of block 10.
-        fills.spoil(VOLUME, ByteExtent { start: 10 * BLOCK_SIZE - 1, length: 2 });
+        fills.invalidate(VOLUME, ByteExtent { start: 10 * BLOCK_SIZE - 1, length: 2 });
         assert_eq!(covered(&fills), [8, 11]);
         assert!(fills.covering(VOLUME, BlockIndex::new(9)).is_none());
-        fills.spoil(VOLUME, extent(0, 8));
-        fills.spoil(VolumeId::new(0), extent(8, 4));
+        fills.invalidate(VOLUME, extent(0, 8));
+        fills.invalidate(VolumeId::new(0), extent(8, 4));
         assert_eq!(covered(&fills), [8, 11]);
     }
 }

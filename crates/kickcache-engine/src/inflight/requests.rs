@@ -214,7 +214,7 @@ impl Writing {
 /// What a request does at the moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Reads, flushes: only counts what is outstanding.
+    /// Reads, flushes: only counts what is pending.
     Simple,
     /// A write or write-zeroes.
     Write(Box<Writing>),
@@ -235,7 +235,7 @@ pub(crate) struct Pending {
     pub(crate) operation: Operation,
     pub(crate) extent: ByteExtent,
     /// Things that must end before the request can go on.
-    pub(crate) outstanding: u32,
+    pub(crate) pending_count: u32,
     pub(crate) error: Option<Errno>,
     pub(crate) read_from: ReadFrom,
     pub(crate) stage: Stage,
@@ -291,7 +291,7 @@ impl Requests {
             volume: request.volume,
             operation: request.operation,
             extent: request.extent,
-            outstanding: 0,
+            pending_count: 0,
             error: None,
             read_from: ReadFrom::Cache,
             stage: Stage::Simple,

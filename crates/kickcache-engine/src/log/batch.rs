@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     pub(crate) dirty: bool,
     /// A page that is given back when the batch landed.
     pub(crate) page: Option<PageIndex>,
-    /// The superseded copy that must be kept until this one landed: its segment is held, as by a reader.
+    /// The superseded copy, which must stay until this one landed: its segment is pinned, as by a read.
     pub(crate) older: Option<Location>,
 }
 

@@ -190,7 +190,7 @@ impl Log {
         let header = u32::from(gathered.is_none());
         if count * TOGETHER_SHARE <= self.geometry.batch_blocks() && left < count + header {
             self.close(queue);
-            self.leave_segment(queue);
+            self.close_segment(queue);
         } else if gathered.is_some_and(|gathered| gathered + count as usize > BATCH_BLOCKS_MAX as usize) {
             self.close(queue);
         }
@@ -251,19 +251,19 @@ impl Log {
         let Some(segment) = head.segment else { return };
         let room_for_a_batch = self.open_segment(segment).position + 2 <= self.geometry.batch_blocks();
         if !room_for_a_batch {
-            self.leave_segment(queue);
+            self.close_segment(queue);
         }
     }
 
-    fn leave_segment(&mut self, queue: Queue) {
+    fn close_segment(&mut self, queue: Queue) {
         if let Some(segment) = self.heads[queue.index()].segment.take() {
             self.open_segment_mut(segment).full = true;
         }
     }
 
     /// Ends the open segments: what comes next goes to others.
-    pub(crate) fn leave_segments(&mut self) {
-        Queue::ALL.into_iter().for_each(|queue| self.leave_segment(queue));
+    pub(crate) fn close_segments(&mut self) {
+        Queue::ALL.into_iter().for_each(|queue| self.close_segment(queue));
     }
 
     /// Ends what is gathering, whoever waits for it or nobody.
@@ -331,7 +331,7 @@ impl Log {
             && self.heads[queue.index()].segment == Some(segment)
         {
             self.close(queue);
-            self.leave_segment(queue);
+            self.close_segment(queue);
         }
         BatchWrite { slot, offset, header, pieces, durability, segment }
     }
@@ -350,7 +350,7 @@ impl Log {
         self.open_segment_mut(batch.segment).failed = true;
         if self.heads[batch.queue.index()].segment == Some(batch.segment) {
             self.close(batch.queue);
-            self.leave_segment(batch.queue);
+            self.close_segment(batch.queue);
         }
         batch
     }

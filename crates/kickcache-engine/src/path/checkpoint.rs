@@ -106,7 +106,7 @@ fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentIma
     for location in state.cache.live_in(segment) {
         let at = location.get() - first.get();
         set(&mut live, at);
-        if state.cache.slots().state(location).must_be_kept() {
+        if state.cache.slots().state(location).is_not_clean() {
             set(&mut kept, at);
         }
     }

@@ -41,7 +41,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let is_unmarked = state.is_out_of_service() && !state.marking.is_recorded();
     if is_unmarked && !mutant!(OutOfServiceUnmarked) {
         // What is forgotten now, a restart must not bring back.
-        state.hold(slot);
+        state.add_pending(slot);
         state.wait_marked(slot);
         return;
     }
@@ -49,12 +49,12 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let length = if is_empty { end - start } else { (end - start).min(PART_BYTES) };
     let part = ByteExtent { start, length };
     let forgotten = if is_empty { Vec::new() } else { forget(state, volume, part) };
-    state.fills.spoil(volume, part);
+    state.fills.invalidate(volume, part);
     let access = state.enqueue(volume, part, Access::Write);
     let (next, ticket) = cursor(state, slot);
     *next = part.end();
     *ticket = Some(access);
-    state.hold(slot);
+    state.add_pending(slot);
     let operation = DeviceOperation::Discard { device: Device::Origin(volume), extent: part };
     state.discards.push(WaitingDiscard { slot, operation, forgotten });
     state.wait_durable(DurableWaiter::Around(slot));
@@ -65,7 +65,7 @@ fn forget(state: &mut State, volume: VolumeId, part: ByteExtent) -> Vec<(BlockKe
     let mut dirty = Vec::new();
     for key in blocks_of(part).map(|block| BlockKey::new(volume, block)) {
         let found = state.cache.find(key);
-        let is_dirty = |location: &Location| state.cache.slots().state(*location).must_be_kept();
+        let is_dirty = |location: &Location| state.cache.slots().state(*location).is_not_clean();
         dirty.extend(found.filter(is_dirty).map(|location| (key, location)));
         state.forget(key);
     }
@@ -75,7 +75,7 @@ fn forget(state: &mut State, volume: VolumeId, part: ByteExtent) -> Vec<(BlockKe
 /// What stood in the way of the origin's part is out of it, or cannot be for now.
 pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
     let Some(ticket) = *cursor(state, slot).1 else {
-        state.release_with(slot, result);
+        state.end_pending_with(slot, result);
         return;
     };
     let at = state.discards.iter().position(|waiting| waiting.slot == slot).expect("the part is waiting");
@@ -88,7 +88,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
     forgotten.into_iter().for_each(|(key, location)| state.bring_back(key, location));
     *cursor(state, slot).1 = None;
     state.release_ticket(volume, ticket);
-    state.release_with(slot, result);
+    state.end_pending_with(slot, result);
 }
 
 /// The origin's part came back; an origin that cannot discard keeps its data, which is allowed.
@@ -102,7 +102,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
         Ok(()) | Err(DeviceError::Unsupported) => Ok(()),
         Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace) => Err(Errno::Io),
     };
-    state.release_with(slot, result);
+    state.end_pending_with(slot, result);
 }
 
 #[cfg(test)]

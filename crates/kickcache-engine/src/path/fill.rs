@@ -87,7 +87,7 @@ fn new(
     part: ByteExtent,
     (extent, pages): (ByteExtent, Vec<PageIndex>),
 ) -> Fill {
-    state.hold(slot);
+    state.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let volume = state.requests.get(slot).volume;
     let ticket = state.enqueue(volume, extent, Access::Read);
@@ -155,7 +155,7 @@ fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
             checksums: Checksums::Skip,
         });
     }
-    state.release(waiter.request);
+    state.end_pending(waiter.request);
 }
 
 /// Puts blocks into the log that the cache does not hold; the others' pages are given back.
@@ -215,7 +215,7 @@ fn fail(state: &mut State, fill: &Fill) {
     fill.pages.iter().for_each(|page| state.pool.release(*page));
     for waiter in &fill.waiters {
         if waiter.extent.widened_to_blocks() == fill.extent || !waiter.wants_data {
-            state.release_with(waiter.request, Err(Errno::Io));
+            state.end_pending_with(waiter.request, Err(Errno::Io));
         } else {
             state.agenda.push_back(Task::ReadOrigin(waiter.request, waiter.extent));
         }

@@ -20,14 +20,14 @@ const UNFLUSHED_PART: usize = 16;
 /// Begins a flush request.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
-    state.hold(slot);
+    state.add_pending(slot);
     if state.is_out_of_service() {
         if state.cache.volume(volume).dirty > 0 {
             // Acknowledged data stands only where nothing can be made durable any more.
             state.requests.get_mut(slot).error = Some(Errno::Io);
         }
     } else if !state.order.is_flushed() && !mutant!(FlushSkipsCacheDevice) {
-        state.hold(slot);
+        state.add_pending(slot);
         state.order.wait(Need::NextFlush, DurableWaiter::Flush(slot));
     }
     if state.volume_mut(volume).flush.take_unreported() {
@@ -35,10 +35,10 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         state.requests.get_mut(slot).error = Some(Errno::Io);
     }
     if state.volume(volume).flush.concerns_clients() {
-        state.hold(slot);
+        state.add_pending(slot);
         state.volume_mut(volume).flush.wait(slot);
     }
-    state.release(slot);
+    state.end_pending(slot);
 }
 
 /// Submits the flushes that are due.
@@ -76,7 +76,7 @@ fn submit_due_of(state: &mut State, volume: VolumeId) {
 
 /// A block that the origin's flush was to make clean becomes clean, or dirty again. A full journal takes no *clean* record: after a
 /// crash the block is written to the origin once more, which does no harm.
-fn settle_block(state: &mut State, copy: BlockCopy, state_now: SlotState) {
+fn end_unflushed(state: &mut State, copy: BlockCopy, state_now: SlotState) {
     let BlockCopy { key, location, .. } = copy;
     if !state.cache.is_alive(copy) || state.cache.slots().state(location) != SlotState::Unflushed {
         return;
@@ -103,13 +103,13 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
     let state_now = if is_flushed { SlotState::Clean } else { SlotState::Dirty };
     for copy in blocks {
-        settle_block(state, copy, state_now);
+        end_unflushed(state, copy, state_now);
     }
     for waiter in waiters {
-        state.release_with(waiter, result.map_err(|_| Errno::Io));
+        state.end_pending_with(waiter, result.map_err(|_| Errno::Io));
     }
     let counts = *state.cache.volume(volume);
-    if counts.must_be_kept() == 0 {
+    if counts.not_clean() == 0 {
         let found = state.volume_mut(volume);
         found.draining = false;
         let covered = found.flush.covered();

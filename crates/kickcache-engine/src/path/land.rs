@@ -34,7 +34,7 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
             state.pool.release(page);
         }
     }
-    batch.waiters.iter().for_each(|waiter| state.release(*waiter));
+    batch.waiters.iter().for_each(|waiter| state.end_pending(*waiter));
     state.wake_stalled();
     finish_segments(state);
 }
@@ -88,10 +88,10 @@ fn wait_again(state: &mut State, waiter: RequestSlot, batch: &Batch, heirs: &Hei
     let mut must_start_again = heirs.is_lost;
     for heir in &heirs.batches {
         must_start_again |= !state.log.wait_for(*heir, waiter, batch.durability);
-        state.hold(waiter);
+        state.add_pending(waiter);
     }
     let count = state.log.attach(waiter);
-    (0..count).for_each(|_| state.hold(waiter));
+    (0..count).for_each(|_| state.add_pending(waiter));
     if let (true, Stage::Write(writing)) = (must_start_again, &mut state.requests.get_mut(waiter).stage) {
         writing.note_part();
     }
@@ -140,8 +140,8 @@ fn finish_segments(state: &mut State) {
 }
 
 /// Ends the open segments, as nothing more will be written: their summaries follow when their batches are durable.
-pub(crate) fn sum_up(state: &mut State) {
-    state.log.leave_segments();
+pub(crate) fn end_segments(state: &mut State) {
+    state.log.close_segments();
     finish_segments(state);
     write_summaries(state);
 }

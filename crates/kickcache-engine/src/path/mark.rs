@@ -122,8 +122,8 @@ impl State {
     /// The cache device just went out of service: what must be on record.
     pub(crate) fn begin_marking(&mut self) {
         let all = VolumeSet::ALL.iter();
-        let has_kept = |volume: &VolumeId| self.cache.volume(*volume).must_be_kept() > 0;
-        self.marking.incomplete = Some(all.filter(has_kept).collect());
+        let has_not_clean = |volume: &VolumeId| self.cache.volume(*volume).not_clean() > 0;
+        self.marking.incomplete = Some(all.filter(has_not_clean).collect());
         self.marking.patience_until = Some(self.now.plus(MARK_PATIENCE));
         self.agenda.push_back(Task::Mark);
     }

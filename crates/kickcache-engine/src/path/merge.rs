@@ -20,12 +20,12 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let writing = pending.writing();
     let blocks: alloc::vec::Vec<BlockIndex> = writing.partial_blocks().collect();
     let Some(pages) = state.pool.take_for(volume, blocks.len(), Share::All) else { return false };
-    state.hold(slot);
+    state.add_pending(slot);
     for (block, page) in blocks.into_iter().zip(pages) {
-        state.hold(slot);
+        state.add_pending(slot);
         read_rest(state, slot, BlockKey::new(volume, block), page);
     }
-    state.release(slot);
+    state.end_pending(slot);
     true
 }
 
@@ -53,7 +53,7 @@ fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageInde
 
 fn give_up(state: &mut State, slot: RequestSlot, page: PageIndex) {
     state.pool.release(page);
-    state.release_with(slot, Err(Errno::Io));
+    state.end_pending_with(slot, Err(Errno::Io));
 }
 
 fn copy_in(state: &mut State, from: Memory, page: PageIndex) {
@@ -62,7 +62,7 @@ fn copy_in(state: &mut State, from: Memory, page: PageIndex) {
 }
 
 fn read_cached(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, page: PageIndex) {
-    state.enter_segment(location);
+    state.pin(location);
     let operation = DeviceOperation::Read {
         device: Device::Cache,
         offset: state.cache.geometry().byte_offset(location),
@@ -96,7 +96,7 @@ pub(crate) fn on_cached(
     let read = result.ok().and_then(|data| data.checksums.first().copied());
     let is_right = read == Some(state.cache.slots().checksum(location));
     let is_current = state.cache.is_current(key, location);
-    state.leave_segment(location);
+    state.unpin(location);
     state.counters.errors += u64::from(result.is_err());
     if is_right {
         overlay(state, slot, key.block(), page);
@@ -177,7 +177,7 @@ pub(crate) fn on_merged(
         return;
     };
     state.requests.get_mut(slot).writing().merged.push(Merged { block, page, checksum });
-    state.release(slot);
+    state.end_pending(slot);
 }
 
 #[cfg(test)]

@@ -220,7 +220,7 @@ fn is_wanted(state: &State, volume: VolumeId, location: Location) -> bool {
         && !slots.is_damaged(location)
 }
 
-/// The segments that hold blocks which must be kept, those that reclaim will come to first in front.
+/// The segments that hold blocks which are not clean, those that reclaim will come to first in front.
 fn segments_in_order(state: &State) -> Vec<SegmentIndex> {
     let segments = state.cache.segments();
     let sealed = Queue::ALL.into_iter().flat_map(|queue| segments.oldest_first(queue));
@@ -231,7 +231,7 @@ fn segments_in_order(state: &State) -> Vec<SegmentIndex> {
         )
     };
     let others = segments.iter().filter(|(_, segment)| is_other(segment.state)).map(|(index, _)| index);
-    sealed.chain(others).filter(|segment| segments.get(*segment).kept > 0).collect()
+    sealed.chain(others).filter(|segment| segments.get(*segment).not_clean > 0).collect()
 }
 
 /// Reads the blocks of a writeback; those that stand together in one read.
@@ -246,7 +246,7 @@ fn read_blocks(state: &mut State, slot: WritebackSlot) {
             copy.location == start.plus(offset) && state.cache.segment_of(copy.location) == segment
         };
         let count = (0..).zip(&blocks[first..]).take_while(|pair| stands(*pair)).count();
-        state.enter_segment(start);
+        state.pin(start);
         let operation = DeviceOperation::Read {
             device: Device::Cache,
             offset: state.cache.geometry().byte_offset(start),
@@ -284,7 +284,7 @@ pub(crate) fn on_read(
             state.volume_mut(copy.key.volume()).backoff_until = state.now.plus(WRITEBACK_BACKOFF);
         }
     }
-    state.leave_segment(blocks[0].location);
+    state.unpin(blocks[0].location);
     let writeback = state.writebacks.get_mut(slot);
     writeback.reads_in_flight -= 1;
     if writeback.reads_in_flight > 0 {
@@ -311,7 +311,7 @@ fn on_unreadable(state: &mut State, copy: BlockCopy, count: usize) -> bool {
         return true;
     }
     match state.cache.slots().state(copy.location) {
-        // The origin has it; kept, it would be written along again.
+        // The origin has it; left dirty, it would be written along again.
         SlotState::Clean => state.forget(copy.key),
         SlotState::Dead => {}
         SlotState::Unflushed | SlotState::Dirty if count == 1 => return state.on_unreadable(copy),

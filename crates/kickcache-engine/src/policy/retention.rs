@@ -261,7 +261,7 @@ impl Retention {
         self.used.observe(asked, self.capacity);
     }
 
-    /// Blocks that are copied at most of a segment of `blocks` blocks; those that must be kept are copied all the same.
+    /// Blocks that are copied at most of a segment of `blocks` blocks; those that are not clean are copied all the same.
     pub(crate) fn carried_max(&self, reason: Reason, blocks: u32) -> u32 {
         let percent = match reason {
             Reason::Dead => 100,

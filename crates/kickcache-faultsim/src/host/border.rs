@@ -19,7 +19,7 @@ impl<E: Subject> Host<E> {
         if let Some((pieces, access)) = memory_of(&flight.operation) {
             self.memory.guard(flight.id, pieces, access)?;
             if access == Access::Target {
-                self.memory.spoil(pieces)?;
+                self.memory.scramble(pieces)?;
             }
         }
         Ok(())

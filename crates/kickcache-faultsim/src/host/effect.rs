@@ -30,8 +30,8 @@ impl<E: Subject> Host<E> {
             self.bad_spots.count_failed(around.now)?;
         }
         let device = around.devices.get(flight.device);
-        let is_spoiled = is_bad_spot || reads(&flight.operation) && !device.can_read(flight.extent);
-        let failure = failure.or_else(|| is_spoiled.then_some(DeviceError::Io));
+        let is_unreadable = is_bad_spot || reads(&flight.operation) && !device.can_read(flight.extent);
+        let failure = failure.or_else(|| is_unreadable.then_some(DeviceError::Io));
         let result = match failure {
             Some(error) => self.apply_failed(&mut flight, error, around),
             None => self.apply_well(&mut flight, around),
@@ -122,8 +122,8 @@ impl<E: Subject> Host<E> {
             around.injected.damaged_blocks += 1;
             return Ok(());
         }
-        let spoils = self.faults.bad_spot_permille;
-        if around.faulty && is_batch && spoils > 0 && self.random.chance(spoils) {
+        let permille = self.faults.bad_spot_permille;
+        if around.faulty && is_batch && permille > 0 && self.random.chance(permille) {
             let block = 1 + self.random.index(data.blocks.len() - 1);
             self.bad_spots.add(flight.extent.start + block as u64 * BLOCK_SIZE);
         }

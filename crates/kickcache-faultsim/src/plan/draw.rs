@@ -56,10 +56,10 @@ impl Plan {
         // fails leaves a cached copy that differs from the origin after a power cut.
         plan.faults.origin.forgets &= plan.ends.kill == 0;
         if random.clone().below(30) == 7 {
-            focus::spoil(&mut plan, &mut random.clone());
+            focus::unreadable(&mut plan, &mut random.clone());
         }
         if [8, 9].contains(&random.clone().below(30)) {
-            focus::spoil_between_lives(&mut plan, &mut random.clone());
+            focus::unreadable_between_lives(&mut plan, &mut random.clone());
         }
         if random.clone().below(30) == 12 {
             focus::rot_between_lives(&mut plan, &mut random.clone());

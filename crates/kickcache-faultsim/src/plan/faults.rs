@@ -96,7 +96,7 @@ pub struct Faults {
     /// In what they do.
     pub rotting: Rotting,
     /// Ends of lives after which blocks of the cache device cannot be read until they are written, in 1/1000.
-    pub spoil_permille: u64,
+    pub unreadable_permille: u64,
     /// Writes that fail because a device is full, in 1/1000 of those that fail.
     pub full_permille: u64,
     /// Batches of which the cache device will never read a block again in that life, in 1/1000.

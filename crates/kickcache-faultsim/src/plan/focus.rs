@@ -246,7 +246,7 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
 
 /// Blocks that nobody but the cache device has cannot be read for the rest of a life, while the log goes round with others
 /// that must be kept; nobody waits for that.
-pub(super) fn spoil(plan: &mut Plan, random: &mut Random) {
+pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     if random.chance(500) {
         keep_dirty(plan);
     } else {
@@ -299,8 +299,8 @@ pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
 
 /// Parts of the log, and blocks of which nobody else has the newest content, cannot be read any more when the next life
 /// begins.
-pub(super) fn spoil_between_lives(plan: &mut Plan, random: &mut Random) {
-    plan.faults = Faults { spoil_permille: random.within(500, 1_000), ..Faults::default() };
+pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
+    plan.faults = Faults { unreadable_permille: random.within(500, 1_000), ..Faults::default() };
     plan.cache_size = 8 << 20;
     if random.chance(700) {
         keep_dirty(plan);

@@ -2,13 +2,13 @@
 
 use crate::rot::{Rotted, rot};
 use crate::run::Simulation;
-use crate::sectors::{Spoiled, spoil};
+use crate::sectors::{Unreadable, make_unreadable};
 
 impl Simulation {
     /// After a crash.
     pub(super) fn damage_cache(&mut self) {
         self.rot();
-        self.spoil_cache();
+        self.make_cache_unreadable();
     }
 
     fn rot(&mut self) {
@@ -32,15 +32,15 @@ impl Simulation {
     }
 
     /// Blocks cannot be read any more.
-    pub(super) fn spoil_cache(&mut self) {
-        let permille = self.plan.faults.spoil_permille;
+    pub(super) fn make_cache_unreadable(&mut self) {
+        let permille = self.plan.faults.unreadable_permille;
         if permille > 0 && self.random.chance(permille) {
-            let spoiled = spoil(&mut self.devices.cache, &mut self.random);
-            self.note(|| format!("unreadable: {spoiled:?}"));
-            self.summary.injected.spoiled_blocks += match spoiled {
-                Spoiled::Nothing => 0,
-                Spoiled::Data(count) => count,
-                Spoiled::Summary | Spoiled::Header | Spoiled::Journal => 1,
+            let unreadable = make_unreadable(&mut self.devices.cache, &mut self.random);
+            self.note(|| format!("unreadable: {unreadable:?}"));
+            self.summary.injected.unreadable_blocks += match unreadable {
+                Unreadable::Nothing => 0,
+                Unreadable::Data(count) => count,
+                Unreadable::Summary | Unreadable::Header | Unreadable::Journal => 1,
             };
         }
     }

@@ -279,7 +279,7 @@ impl Simulation {
             self.cut_power();
         }
         self.take_back_cache();
-        self.spoil_cache();
+        self.make_cache_unreadable();
         Ok(())
     }
 

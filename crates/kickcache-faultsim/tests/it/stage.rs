@@ -370,7 +370,7 @@ impl Stage {
     }
 
     /// The place on the cache device where a block holds a version cannot be read any more.
-    pub(crate) fn spoil(&mut self, block: u64, version: Version) {
+    pub(crate) fn damage(&mut self, block: u64, version: Version) {
         let holds = |found: &Block| found.version(VOLUME, block) == Some(version);
         let place = self.devices.cache.blocks().iter().position(holds).unwrap();
         self.host.as_mut().unwrap().bad_spots().add(place as u64 * BLOCK_SIZE);

@@ -24,7 +24,7 @@ fn with_bad_spot(block: u64) -> Stage {
         stage.write(blocks(first, 50), 2).unwrap();
     }
     stage.flush().unwrap();
-    stage.spoil(block, 2);
+    stage.damage(block, 2);
     stage
 }
 
@@ -118,7 +118,7 @@ fn a_clean_block_that_cannot_be_read_comes_from_the_origin() {
     stage.open();
     stage.write(blocks(0, 64), 2).unwrap();
     stage.drain();
-    stage.spoil(30, 2);
+    stage.damage(30, 2);
     let id = stage.ask(Operation::Read, blocks(0, 64), 0);
     let read = stage.finish(id).unwrap();
     assert!((0..).zip(&read.blocks).all(|(block, found)| found.version(VOLUME, block) == Some(2)));

@@ -36,7 +36,7 @@ fn refused(stage: &mut Stage) -> String {
 fn a_dirty_block_that_cannot_be_read_is_an_error_and_the_others_are_there() {
     let mut stage = Stage::written_twice(40);
     let place = place_of(&stage, 5, 3);
-    stage.devices.cache.spoil(place);
+    stage.devices.cache.make_unreadable(place);
     for _ in 0..3 {
         assert_eq!(stage.open(), Phase::Running);
         stage.check_lost_alone(5);
@@ -54,11 +54,11 @@ fn a_summary_that_cannot_be_read_costs_nothing() {
     let mut stage = Stage::dirty_segments();
     let place = summary(&stage);
     assert!(stage.places(|_, bytes| bytes.starts_with(b"KICKSUMM")).contains(&place));
-    stage.devices.cache.spoil(place);
+    stage.devices.cache.make_unreadable(place);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);
     assert_eq!(stage.dirty(), 100);
-    assert!(!stage.devices.cache.is_spoiled(place), "it is written again");
+    assert!(!stage.devices.cache.is_unreadable(place), "it is written again");
 }
 
 /// Nobody knows which blocks it named, whether something stands behind it or not.
@@ -68,17 +68,17 @@ fn a_header_that_cannot_be_read_is_refused_until_the_device_does_better_or_a_too
         let mut stage = Stage::written_twice(40);
         let headers = stage.places(|_, bytes| BatchHeader::decode(bytes).is_some());
         assert_eq!(headers.len(), 4, "{headers:?}");
-        stage.devices.cache.spoil(headers[number]);
+        stage.devices.cache.make_unreadable(headers[number]);
         let error = refused(&mut stage);
         assert!(error.contains("cannot read a block of segment "), "{error}");
         assert!(error.contains(" that may be a batch header"), "{error}");
         assert!(error.contains("`kickcache check --repair --accept-older`"), "{error}");
-        let spoiled = stage.devices.clone();
+        let unreadable = stage.devices.clone();
         stage.devices.cache.mend();
         assert_eq!(stage.open(), Phase::Running);
         assert_eq!(stage.read_all(8), vec![3; 8]);
         stage.kill();
-        stage.devices = spoiled;
+        stage.devices = unreadable;
         stage.go_on_with_what_is_left();
     }
 }
@@ -89,7 +89,7 @@ fn a_free_segment_that_cannot_be_read_is_not_missed() {
     let mut stage = Stage::dirty_segments();
     let last = stage.geometry().segment_count - 1;
     let first = stage.geometry().first_location(SegmentIndex::new(last));
-    stage.devices.cache.spoil(stage.geometry().byte_offset(first) / BLOCK_SIZE);
+    stage.devices.cache.make_unreadable(stage.geometry().byte_offset(first) / BLOCK_SIZE);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);
 }
@@ -104,22 +104,22 @@ fn records_that_cannot_be_read_are_refused_where_they_are_needed() {
     assert!(found.len() > 1 && found[0] == first, "{found:?}");
     // The block behind the newest may be one that is newer.
     for place in [found[0], *found.last().unwrap(), found.last().unwrap() + 1] {
-        stage.devices.cache.spoil(place);
+        stage.devices.cache.make_unreadable(place);
         let error = refused(&mut stage);
         assert!(error.contains(&format!("cannot read block {} of its journal", place - first)), "{error}");
-        let spoiled = stage.devices.clone();
+        let unreadable = stage.devices.clone();
         stage.go_on_with_what_is_left();
-        stage.devices = spoiled;
+        stage.devices = unreadable;
         stage.devices.cache.mend();
     }
     // What stands behind that was never written.
-    stage.devices.cache.spoil(found.last().unwrap() + 2);
+    stage.devices.cache.make_unreadable(found.last().unwrap() + 2);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);
     stage.stop();
     stage.kill();
     // The last checkpoint knows what all records before it said.
-    stage.devices.cache.spoil(first);
+    stage.devices.cache.make_unreadable(first);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);
 }
@@ -135,7 +135,7 @@ fn a_device_of_which_too_much_cannot_be_read_is_refused_soon() {
         assert_eq!(stage.open(), Phase::Running);
         stage.write(blocks(0, 16), 2).unwrap();
         stage.kill();
-        (256..size / BLOCK_SIZE).for_each(|place| stage.devices.cache.spoil(place));
+        (256..size / BLOCK_SIZE).for_each(|place| stage.devices.cache.make_unreadable(place));
         let Phase::Failed(error) = stage.open() else { panic!("it is refused") };
         assert!(error.to_string().contains("answered with an error to a read of its journal"), "{error}");
         let reads = stage.status().counters.reads;

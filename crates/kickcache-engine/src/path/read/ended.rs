@@ -36,8 +36,8 @@ pub(crate) fn on_hit(
             heal(state, slot, (key, place), block_extent(key.block()), fault_of(read));
         }
     }
-    state.leave_segment(location);
-    state.release(slot);
+    state.unpin(location);
+    state.end_pending(slot);
 }
 
 /// A block of which a part is wanted came from the cache device.
@@ -59,8 +59,8 @@ pub(crate) fn on_hit_part(
         state.pool.release(page);
         heal(state, slot, (key, location), part, fault_of(read));
     }
-    state.leave_segment(location);
-    state.release(slot);
+    state.unpin(location);
+    state.end_pending(slot);
 }
 
 /// What is wrong with a block that was read from the cache device.
@@ -131,7 +131,7 @@ pub(crate) fn on_shared(
         found.offload.origin.on_error(now);
         serve::serve(state, slot, extent);
     }
-    state.release(slot);
+    state.end_pending(slot);
 }
 
 /// A read past the cache ended.
@@ -147,11 +147,11 @@ pub(crate) fn on_direct(
     if result.is_err() {
         state.volume_mut(volume).counters.origin_errors += 1;
     }
-    state.release_with(slot, result.map(|_| ()).map_err(|_| Errno::Io));
+    state.end_pending_with(slot, result.map(|_| ()).map_err(|_| Errno::Io));
 }
 
 /// A fill that was widened failed: each waiter reads just its own part, instead of waiting for the fill.
 pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     miss::read_origin(state, slot, part, miss::Keep::Nothing);
-    state.release(slot);
+    state.end_pending(slot);
 }

@@ -108,8 +108,8 @@ pub(super) fn submit_run(
     location: Location,
     count: u32,
 ) {
-    state.hold(slot);
-    state.enter_segment(location);
+    state.add_pending(slot);
+    state.pin(location);
     let memory = lookup::payload(state, slot, first.block().byte_offset());
     let offset = state.cache.geometry().byte_offset(location);
     let begun = state.begin_metered_hit(first.volume(), count);
@@ -124,8 +124,8 @@ fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Lo
         state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
         return;
     };
-    state.hold(slot);
-    state.enter_segment(location);
+    state.add_pending(slot);
+    state.pin(location);
     let operation = DeviceOperation::Read {
         device: Device::Cache,
         offset: state.cache.geometry().byte_offset(location),

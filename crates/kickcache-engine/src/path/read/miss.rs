@@ -80,7 +80,7 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
         fill.wanted.insert(offset);
     }
     fill.waiters.push(FillWaiter { request: slot, extent, wants_data });
-    state.hold(slot);
+    state.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let counters = &mut state.volume_mut(volume).counters;
     counters.miss_blocks += blocks;

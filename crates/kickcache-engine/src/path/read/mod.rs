@@ -27,9 +27,9 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         state.stalled.push_back(slot);
         return;
     }
-    state.hold(slot);
+    state.add_pending(slot);
     serve::serve(state, slot, extent);
-    state.release(slot);
+    state.end_pending(slot);
 }
 
 /// Brings the next stretch of an extent into the cache, if any is left: no more than there are pages for.
@@ -50,7 +50,7 @@ pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
     let room = BlockIndex::containing(*next).plus(pages).byte_offset() - *next;
     let part = ByteExtent { start: *next, length: (end - *next).min(FILL_WINDOW_MAX).min(room) };
     *next = part.end();
-    state.hold(slot);
+    state.add_pending(slot);
     serve::serve(state, slot, part);
-    state.release(slot);
+    state.end_pending(slot);
 }

@@ -150,7 +150,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
         }
         let slots = state.cache.slots();
         let judgement = state.retention.judge(reason, queue, slots.hits(location));
-        let must = slots.state(location).must_be_kept() && !mutant!(DirtyDemoted);
+        let must = slots.state(location).is_not_clean() && !mutant!(DirtyDemoted);
         if must || (judgement != Judgement::Demote && carried.len() < limit) {
             carried.push(location);
         } else {
@@ -197,7 +197,7 @@ fn carry(state: &mut State, segment: SegmentIndex, locations: &[Location]) {
 }
 
 fn read_run(state: &mut State, segment: SegmentIndex, first: Location, pages: Vec<PageIndex>) {
-    state.enter_segment(first);
+    state.pin(first);
     let emptying = state.reclaim.emptying.iter_mut().find(|emptying| emptying.segment == segment);
     emptying.expect("the segment is being emptied").reads_in_flight += 1;
     let operation = DeviceOperation::Read {
@@ -240,7 +240,7 @@ pub(crate) fn on_read(
         emptying.reads_in_flight -= 1;
         emptying.has_failed |= result.is_err() && pages.len() == 1;
     }
-    state.leave_segment(first);
+    state.unpin(first);
     state.wake_stalled();
     state.agenda.push_back(Task::Reclaim);
 }
@@ -261,8 +261,8 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
         Judgement::Demote => (Queue::Main, 0),
     };
     let is_unflushed = slot_state == SlotState::Unflushed;
-    let dirty = slot_state.must_be_kept() && !(mutant!(CarriedUnflushedIsClean) && is_unflushed);
-    // A block that must be kept goes where `retry` saw room.
+    let dirty = slot_state.is_not_clean() && !(mutant!(CarriedUnflushedIsClean) && is_unflushed);
+    // A block that is not clean goes where `retry` saw room.
     let queue = if dirty && !has_room(state, queue) { Queue::Main } else { queue };
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
     let older = state.older_copy(Some(location));
@@ -282,7 +282,7 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
 fn on_unreadable(state: &mut State, location: Location, count: usize) {
     let slots = state.cache.slots();
     let copy = state.cache.copy_at(slots.key(location), location);
-    if slots.state(location).must_be_kept() {
+    if slots.state(location).is_not_clean() {
         let is_remembered = if count == 1 { state.on_unreadable(copy) } else { state.doubt(copy) };
         if !is_remembered {
             state.reclaim.rest_until = Some(state.now.plus(REST));
@@ -299,7 +299,7 @@ enum NextRead {
     WillNot,
 }
 
-/// A block could not be carried on: a clean one is forgotten, one that must be kept keeps its segment.
+/// A block could not be carried on: a clean one is forgotten, one that is not clean keeps its segment.
 fn leave_behind(state: &mut State, location: Location, next: NextRead) {
     let slots = state.cache.slots();
     let (slot_state, key) = (slots.state(location), slots.key(location));
@@ -326,8 +326,8 @@ fn finish_emptied(state: &mut State) {
 /// Whether nothing refers to a segment any more.
 fn is_done(state: &State, emptying: &Emptying) -> bool {
     let found = state.cache.segments().get(emptying.segment);
-    let has_readers = found.readers > 0 && !mutant!(ReuseUnderReader);
-    emptying.reads_in_flight == 0 && !has_readers && found.live == 0
+    let is_pinned = found.pins > 0 && !mutant!(ReuseUnderReader);
+    emptying.reads_in_flight == 0 && !is_pinned && found.live == 0
 }
 
 /// Takes those segments out of the ones being emptied for which something holds.
@@ -352,7 +352,7 @@ fn retry(state: &mut State, location: Location) {
         return;
     }
     let may_be_tried = state.may_be_tried(state.cache.copy_at(key, location));
-    if slot_state.must_be_kept() && (!may_be_tried || state.reclaim.rest_until.is_some()) {
+    if slot_state.is_not_clean() && (!may_be_tried || state.reclaim.rest_until.is_some()) {
         state.reclaim.postponed.push(location);
         return;
     }

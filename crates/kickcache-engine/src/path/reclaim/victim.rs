@@ -67,13 +67,13 @@ impl State {
 
     /// The segments that are next in line need the origin first.
     pub(crate) fn hurry_writeback(&mut self, segments: &[SegmentIndex]) {
-        let kept = segments
+        let not_clean = segments
             .iter()
             .flat_map(|segment| self.cache.live_in(*segment))
-            .filter(|location| self.cache.slots().state(*location).must_be_kept())
+            .filter(|location| self.cache.slots().state(*location).is_not_clean())
             .map(|location| self.cache.slots().key(location).volume());
         let mut holds = [false; VOLUME_COUNT_MAX];
-        kept.for_each(|volume| holds[usize::from(volume.get())] = true);
+        not_clean.for_each(|volume| holds[usize::from(volume.get())] = true);
         for volume in self.volume_ids().filter(|volume| holds[usize::from(volume.get())]) {
             let found = self.volume_mut(volume);
             found.writeback_wanted = true;
@@ -153,7 +153,7 @@ fn count_hot(state: &State, segment: SegmentIndex) -> (u32, u32) {
     state.cache.live_in(segment).fold((0, 0), add)
 }
 
-/// A sealed segment without blocks that must be kept, much of it dead.
+/// A sealed segment without blocks that are not clean, much of it dead.
 fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     let blocks = state.cache.geometry().batch_blocks();
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
@@ -186,14 +186,14 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     oldest.first().copied().filter(|segment| can_be_emptied(state, *segment))
 }
 
-/// Whatever segment holds nothing that must be kept, while writes wait and nothing else gives them room: those in line
+/// Whatever segment holds only clean blocks, while writes wait and nothing else gives them room: those in line
 /// may hold blocks that no writeback will ever get rid of.
 fn last_resort(state: &State) -> Option<SegmentIndex> {
     if !state.is_starved() {
         return None;
     }
     let mut all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
-    all.find(|segment| state.cache.segments().get(*segment).kept == 0)
+    all.find(|segment| state.cache.segments().get(*segment).not_clean == 0)
 }
 
 /// A hot segment stands as the newest of its queue, each block with a hit less.
@@ -208,7 +208,7 @@ fn keep(state: &mut State, segment: SegmentIndex) {
     state.counters.kept_segments += 1;
 }
 
-/// The segment with the fewest blocks that must be kept, when clients have waited for long: they are carried on, so that
+/// The segment with the fewest blocks that are not clean, when clients have waited for long: they are carried on, so that
 /// room in the log never depends on an origin. A segment with a damaged block cannot be emptied.
 fn cleanest(state: &State) -> Option<SegmentIndex> {
     let since = state.reclaim.starved_since.filter(|_| state.is_starved())?;
@@ -216,14 +216,14 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
         return None;
     }
     let most = carry_room(state).min(state.cache.geometry().batch_blocks() - 2);
-    let kept = |segment: &SegmentIndex| state.cache.segments().get(*segment).kept;
+    let not_clean = |segment: &SegmentIndex| state.cache.segments().get(*segment).not_clean;
     let is_sound = |segment: &SegmentIndex| {
         !state.cache.live_in(*segment).any(|location| is_out_of_reach(state, location))
     };
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
     // Only those that have fewer than the best so far are looked at block by block.
-    all.filter(|segment| kept(segment) <= most).fold(None, |best, segment| match best {
-        Some(best) if kept(&best) <= kept(&segment) => Some(best),
+    all.filter(|segment| not_clean(segment) <= most).fold(None, |best, segment| match best {
+        Some(best) if not_clean(&best) <= not_clean(&segment) => Some(best),
         best => Some(segment).filter(&is_sound).or(best),
     })
 }
@@ -232,39 +232,39 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
 fn carry_room(state: &State) -> u32 {
     let ready = u32::try_from(state.log.ready_count()).expect("segments have 32 bits");
     let room = state.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);
-    let kept = |each: &Emptying| state.cache.segments().get(each.segment).kept;
-    (room / 2).saturating_sub(state.reclaim.emptying.iter().map(kept).sum())
+    let not_clean = |each: &Emptying| state.cache.segments().get(each.segment).not_clean;
+    (room / 2).saturating_sub(state.reclaim.emptying.iter().map(not_clean).sum())
 }
 
-/// Whether the blocks of the segment that must be kept can be carried on, and there is room for them: they are hot, or
+/// Whether the blocks of the segment that are not clean can be carried on, and there is room for them: they are hot, or
 /// their origin takes nothing for now.
 fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
-    if found.kept == 0 || found.kept > carry_room(state) {
-        return found.kept == 0;
+    if found.not_clean == 0 || found.not_clean > carry_room(state) {
+        return found.not_clean == 0;
     }
     let taking = state.taking();
     let must_stay = |location: Location| {
         let slots = state.cache.slots();
         let is_stuck = || !taking.contains(slots.key(location).volume());
         is_out_of_reach(state, location)
-            || slots.state(location).must_be_kept()
+            || slots.state(location).is_not_clean()
                 && !is_stuck()
                 && !is_worth_a_copy(state, found.queue, location)
     };
     !state.cache.live_in(segment).any(must_stay)
 }
 
-/// Whether a block that must be kept cannot be read, or not yet again.
+/// Whether a block that is not clean cannot be read, or not yet again.
 fn is_out_of_reach(state: &State, location: Location) -> bool {
     let slots = state.cache.slots();
     let may_be_tried = || {
         state.unreadable.is_empty() || state.may_be_tried(state.cache.copy_at(slots.key(location), location))
     };
-    slots.is_damaged(location) || slots.state(location).must_be_kept() && !may_be_tried()
+    slots.is_damaged(location) || slots.state(location).is_not_clean() && !may_be_tried()
 }
 
-/// Whether a block that must be kept is worth a copy as it is.
+/// Whether a block that is not clean is worth a copy as it is.
 fn is_worth_a_copy(state: &State, queue: Queue, location: Location) -> bool {
     let slots = state.cache.slots();
     let judgement = state.retention.judge(Reason::Turn, queue, slots.hits(location));

@@ -108,7 +108,7 @@ pub(crate) fn apply_record(state: &mut State, sequences: &[Sequence], record: &R
     }
 }
 
-pub(crate) fn settle_segment(state: &mut State, segment: SegmentIndex, image: Option<&SegmentImage>) {
+pub(crate) fn apply_image(state: &mut State, segment: SegmentIndex, image: Option<&SegmentImage>) {
     let Some(image) = image else { return };
     let found = *state.cache.segments().get(segment);
     let is_loaded = found.state == SegmentState::Sealed;

@@ -55,7 +55,7 @@ fn submit(state: &mut State, read: RecoveryRead, operation: DeviceOperation) {
 pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data<'_>, DeviceError>) {
     if let RecoveryRead::Seal(segment) = read {
         let first = state.cache.geometry().first_location(segment);
-        state.leave_segment(first);
+        state.unpin(first);
         // Without the summary the next recovery reads the whole segment, so that an error only costs time.
         state.counters.errors += u64::from(result.is_err());
         state.order.land_unnumbered();
@@ -402,7 +402,7 @@ fn finish(state: &mut State) {
         state.cache.seal(segment);
     }
     for (segment, image) in (0..).map(SegmentIndex::new).zip(&recovery.images) {
-        load::settle_segment(state, segment, image.as_ref());
+        load::apply_image(state, segment, image.as_ref());
     }
     for summary in recovery.unsealed {
         seal(state, &summary);
@@ -427,7 +427,7 @@ fn seal(state: &mut State, summary: &Summary) {
     let first = geometry.first_location(summary.segment);
     let at = first.plus(geometry.batch_blocks());
     // The segment must not begin its next life, with a summary of its own, while this one is on its way.
-    state.enter_segment(first);
+    state.pin(first);
     let operation = DeviceOperation::WriteMetadata {
         offset: geometry.byte_offset(at),
         bytes: summary.encode(&geometry).into_boxed_slice(),

@@ -24,7 +24,7 @@ impl AtOrigin {
 }
 
 /// The blocks of a write through the log: the origin holds them now, or writeback will try again.
-pub(super) fn settle_blocks(state: &mut State, slot: RequestSlot, at_origin: AtOrigin) {
+pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: AtOrigin) {
     let written = core::mem::take(&mut state.requests.get_mut(slot).writing().written);
     for Written { copy, .. } in written {
         let BlockCopy { key, location, .. } = copy;

@@ -58,7 +58,7 @@ pub(crate) fn go_on_appending(state: &mut State) {
 fn give_up_log(state: &mut State, slot: RequestSlot) {
     state.requests.get_mut(slot).writing().note_part();
     lock::unlock(state, slot);
-    state.release(slot);
+    state.end_pending(slot);
 }
 
 /// All blocks of a write are in the log: it waits for them to land.
@@ -74,7 +74,7 @@ fn on_appended(state: &mut State, slot: RequestSlot) {
             *ticket = Some(place);
         }
     }
-    state.release(slot);
+    state.end_pending(slot);
 }
 
 fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
@@ -82,7 +82,7 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     let volume = pending.volume;
     let writing = pending.writing();
     let (extent, done) = (writing.extent, writing.written.len());
-    state.fills.spoil(volume, extent);
+    state.fills.invalidate(volume, extent);
     if done == 0 {
         // Which head each block goes to shows only when it is looked up, once.
         let count = u32::try_from(blocks_of(extent).len()).expect("requests have at most 32 MiB");
@@ -175,12 +175,12 @@ pub(super) fn on_logged(
         (_, Taken::Part) => return start_again(state, slot),
     };
     state.requests.get_mut(slot).writing().phase = WritePhase::AtOrigin { route, ticket };
-    state.hold(slot);
+    state.add_pending(slot);
     match taken {
         Taken::All => origin::submit(state, slot),
         Taken::Part => {
             // What is read from the origin meanwhile is older.
-            state.fills.spoil(volume, extent);
+            state.fills.invalidate(volume, extent);
             state.wait_marked(slot);
         }
     }
@@ -212,7 +212,7 @@ fn start_again(state: &mut State, slot: RequestSlot) {
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
     writing.remember_own();
     state.through_writes -= u32::from(was_through);
-    finish::settle_blocks(state, slot, finish::AtOrigin::NotWritten);
+    finish::note_at_origin(state, slot, finish::AtOrigin::NotWritten);
     if let WritePhase::Logging { ticket: Some(ticket), .. } = phase {
         let volume = state.requests.get(slot).volume;
         state.release_ticket(volume, ticket);

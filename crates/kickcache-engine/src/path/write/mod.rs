@@ -77,7 +77,7 @@ fn take_route(state: &mut State, slot: RequestSlot, route: Route) {
             let phase = WritePhase::Logging { route, ticket: None, taken: Taken::All };
             state.requests.get_mut(slot).writing().phase = phase;
             state.through_writes += u32::from(route == Route::LogThrough);
-            state.hold(slot);
+            state.add_pending(slot);
             log::append(state, slot);
         }
         Route::Around => origin::go_around(state, slot),
@@ -85,8 +85,8 @@ fn take_route(state: &mut State, slot: RequestSlot, route: Route) {
     }
 }
 
-/// Nothing is outstanding: the write goes on to its next step.
-pub(crate) fn on_settled(state: &mut State, slot: RequestSlot) {
+/// Nothing is pending: the write goes on to its next step.
+pub(crate) fn on_nothing_pending(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let has_failed = pending.error.is_some();
     let writing = pending.writing();

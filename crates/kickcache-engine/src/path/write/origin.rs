@@ -20,11 +20,11 @@ pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     let extent = pending.writing().extent;
     state.volume_mut(volume).counters.bypass_blocks += blocks_of(extent).len() as u64;
     forget_all(state, slot, extent);
-    state.fills.spoil(volume, extent);
+    state.fills.invalidate(volume, extent);
     let ticket = state.enqueue(volume, extent, Access::Write);
     let phase = WritePhase::AtOrigin { route: Route::Around, ticket };
     state.requests.get_mut(slot).writing().phase = phase;
-    state.hold(slot);
+    state.add_pending(slot);
     if mutant!(GoneNotAwaited) {
         state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
         return;
@@ -47,13 +47,13 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let extent = pending.writing().extent.widened_to_blocks();
-    state.fills.spoil(volume, extent);
+    state.fills.invalidate(volume, extent);
     // Dirty blocks are forgotten when the origin has the write; until then nothing else brings them there.
     lock::lock(state, slot);
     let ticket = state.enqueue(volume, extent, Access::Write);
     let phase = WritePhase::AtOrigin { route: Route::Through, ticket };
     state.requests.get_mut(slot).writing().phase = phase;
-    state.hold(slot);
+    state.add_pending(slot);
     state.wait_marked(slot);
 }
 
@@ -132,7 +132,7 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
     }
     state.requests.get_mut(slot).writing().phase = WritePhase::Ended;
     state.release_ticket(volume, ticket);
-    finish::settle_blocks(state, slot, finish::AtOrigin::of(&result));
+    finish::note_at_origin(state, slot, finish::AtOrigin::of(&result));
     if route == Route::Through {
         if result.is_ok() {
             let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
@@ -140,7 +140,7 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
         }
         lock::unlock(state, slot);
     }
-    state.release_with(slot, result);
+    state.end_pending_with(slot, result);
 }
 
 const fn errno_of(error: DeviceError) -> Errno {

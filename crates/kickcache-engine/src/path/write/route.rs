@@ -33,7 +33,7 @@ impl State {
         if self.is_log_overdrawn(volume) {
             return self.choose_for_overdrawn(slot);
         }
-        let stays = settings.mode == Mode::WriteBack && self.keys(slot).all(|key| self.is_kept(key));
+        let stays = settings.mode == Mode::WriteBack && self.keys(slot).all(|key| self.is_not_clean(key));
         if stays { Route::Log } else { Route::LogThrough }
     }
 
@@ -51,8 +51,8 @@ impl State {
     }
 
     /// Whether the log has something of a block that the origin lacks, or has not flushed.
-    fn is_kept(&self, key: BlockKey) -> bool {
-        self.cache.state_of(key).is_some_and(SlotState::must_be_kept)
+    fn is_not_clean(&self, key: BlockKey) -> bool {
+        self.cache.state_of(key).is_some_and(SlotState::is_not_clean)
     }
 
     fn prefers_around(&mut self, slot: RequestSlot) -> bool {
@@ -94,10 +94,10 @@ impl State {
     /// The blocks at the start that go the same way: into the log if they are there anyway, else around it.
     fn choose_for_overdrawn(&mut self, slot: RequestSlot) -> Route {
         let keys: Vec<BlockKey> = self.keys(slot).collect();
-        let stays = self.is_kept(keys[0]);
+        let stays = self.is_not_clean(keys[0]);
         let volume = self.requests.get(slot).volume;
         let mode = self.volume(volume).settings.mode;
-        let length = keys.iter().take_while(|key| self.is_kept(**key) == stays).count();
+        let length = keys.iter().take_while(|key| self.is_not_clean(**key) == stays).count();
         if let Some(next) = keys.get(length) {
             let extent = &mut self.requests.get_mut(slot).writing().extent;
             extent.length = next.block().byte_offset() - extent.start;
@@ -113,7 +113,7 @@ impl State {
     fn hurry_flush(&mut self, slot: RequestSlot) {
         let volume = self.requests.get(slot).volume;
         let blocks = *self.cache.volume(volume);
-        if blocks.unflushed > 0 && blocks.unflushed * UNFLUSHED_PART >= blocks.must_be_kept() {
+        if blocks.unflushed > 0 && blocks.unflushed * UNFLUSHED_PART >= blocks.not_clean() {
             self.volume_mut(volume).flush.want();
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn begin_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket
     let writing = state.requests.get_mut(slot).writing();
     writing.remember_own();
     writing.phase = WritePhase::Undoing { ticket };
-    finish::settle_blocks(state, slot, finish::AtOrigin::NotWritten);
+    finish::note_at_origin(state, slot, finish::AtOrigin::NotWritten);
     undo(state, slot);
 }
 
@@ -47,7 +47,7 @@ pub(super) fn end_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket, 
         own.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
     }
     state.release_ticket(volume, ticket);
-    state.release(slot);
+    state.end_pending(slot);
 }
 
 #[cfg(test)]

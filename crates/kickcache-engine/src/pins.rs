@@ -1,4 +1,4 @@
-//! Segments are held while something refers to what stands in them (I-4): reads, writebacks, and copies that were
+//! Segments are pinned while something refers to what stands in them (I-4): reads, writebacks, and copies that were
 //! superseded by one that has not landed. Should that one be lost, the older copy is the block again.
 
 use crate::cache::BlockCopy;
@@ -12,18 +12,18 @@ use crate::units::{BlockKey, Location, VolumeId};
 
 impl State {
     /// A read from a segment begins; the segment stays until it ends.
-    pub(crate) fn enter_segment(&mut self, location: Location) {
+    pub(crate) fn pin(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
-        self.cache.segment_mut(segment).readers += 1;
+        self.cache.segment_mut(segment).pins += 1;
     }
 
     /// A read from a segment ended.
     #[inline]
-    pub(crate) fn leave_segment(&mut self, location: Location) {
+    pub(crate) fn unpin(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         let found = self.cache.segment_mut(segment);
-        found.readers -= 1;
-        if found.readers == 0 && found.state == SegmentState::Reclaiming {
+        found.pins -= 1;
+        if found.pins == 0 && found.state == SegmentState::Reclaiming {
             self.agenda.push_back(Task::Reclaim);
         }
     }
@@ -34,22 +34,22 @@ impl State {
         self.volume_mut(key.volume()).flush.add(copy, now);
     }
 
-    /// A place, if what stands there must be kept until what supersedes it landed.
+    /// A place, if what stands there must stay until what supersedes it landed.
     pub(crate) fn older_copy(&self, found: Option<Location>) -> Option<Location> {
-        found.filter(|location| self.cache.slots().state(*location).must_be_kept())
+        found.filter(|location| self.cache.slots().state(*location).is_not_clean())
     }
 
-    /// The copies that a batch superseded need no holding any more: it landed, or others hold them.
+    /// The copies that a batch superseded need no pin any more: it landed, or others have them pinned.
     pub(crate) fn release_older(&mut self, batch: &Batch) {
-        batch.entries.iter().filter_map(|entry| entry.older).for_each(|older| self.leave_segment(older));
+        batch.entries.iter().filter_map(|entry| entry.older).for_each(|older| self.unpin(older));
     }
 
     /// A superseded copy was lost before it landed: what superseded it holds the one before, if there is one. Gives the
     /// batch that must land in the place of the lost one.
     pub(crate) fn pass_on_older(&mut self, lost: Location, older: Option<Location>) -> Option<BatchSlot> {
         let heir = self.log.pass_on(lost, older)?;
-        older.into_iter().for_each(|older| self.enter_segment(older));
-        self.leave_segment(lost);
+        older.into_iter().for_each(|older| self.pin(older));
+        self.unpin(lost);
         Some(heir)
     }
 
