@@ -23,7 +23,7 @@ pub struct BadSpots {
 }
 
 impl BadSpots {
-    /// Spoils the block at a byte of the device, if there are not too many yet.
+    /// Makes the block at a byte of the device unreadable, if there are not too many yet.
     pub fn add(&mut self, place: u64) {
         if self.count() < BAD_SPOTS_MAX {
             self.places.insert(place / BLOCK_SIZE * BLOCK_SIZE);

@@ -171,10 +171,10 @@ impl Simulation {
             self.live::<E>(end)?;
         }
         self.last_life::<E>()?;
-        Ok(self.sum_up())
+        Ok(self.summarise())
     }
 
-    fn sum_up(mut self) -> Summary {
+    fn summarise(mut self) -> Summary {
         self.summary.trace_hash = self.trace.hash();
         self.summary.events = self.trace.events();
         self.summary.nanos = self.now.as_nanos();
