@@ -99,7 +99,7 @@ mod planted {
         /// Writeback keeps its pages.
         PagesLeaked,
         /// A block that is forgotten still counts.
-        BooksDrift,
+        MetadataDrift,
         /// What a lost write superseded is forgotten with it.
         OlderCopyForgotten,
         /// Headers say of batches that they are durable before they are.

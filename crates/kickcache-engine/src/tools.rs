@@ -29,7 +29,7 @@ pub struct CachedBlock {
     pub is_dirty: bool,
 }
 
-/// A segment as the books tell it.
+/// A segment as the cache metadata tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentStatus {
     /// What it is used for.
@@ -67,7 +67,7 @@ pub enum Demotion {
 }
 
 impl Engine {
-    /// A segment as the books tell it.
+    /// A segment as the cache metadata tells it.
     pub fn segment_status(&self, segment: SegmentIndex) -> SegmentStatus {
         let found = self.state.cache.segments().get(segment);
         let usage = match found.state {

@@ -104,7 +104,7 @@ impl Engine {
         self.state.damaged_blocks()
     }
 
-    /// Whether the books agree with each other, recomputed from scratch.
+    /// Whether the cache metadata agrees with itself, recomputed from scratch.
     ///
     /// # Panics
     /// If they do not.

@@ -1,4 +1,4 @@
-//! Do the books agree? Recomputes everything from the slots.
+//! Does the cache metadata agree with itself? Recomputes everything from the slots.
 
 use crate::cache::slots::SlotState;
 use crate::cache::{Cache, VolumeBlocks};

@@ -1,4 +1,4 @@
-//! The books: index, slots and segments, changed only together and only here.
+//! Cache metadata: index, slots and segments, changed only together and only here.
 //!
 //! Invariants:
 //! * B-1: the index points at location L for key K exactly if slot L is not dead and holds K.
@@ -16,7 +16,7 @@ use crate::config::VOLUME_COUNT_MAX;
 use crate::format::geometry::Geometry;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
 
-/// Blocks of one volume in the books.
+/// Blocks of one volume in the cache metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct VolumeBlocks {
     pub(crate) cached: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Touch {
     pub(crate) is_candidate: bool,
 }
 
-/// The books of one cache device.
+/// The metadata of one cache device.
 #[derive(Debug)]
 pub(crate) struct Cache {
     geometry: Geometry,
@@ -234,7 +234,7 @@ impl Cache {
     /// Forgets a block; gives where it stood.
     pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
         let location = self.index.remove(key, &self.slots)?;
-        if mutant!(BooksDrift) {
+        if mutant!(MetadataDrift) {
             self.slots.set_state(location, SlotState::Dead);
             return Some(location);
         }

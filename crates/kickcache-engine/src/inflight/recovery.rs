@@ -56,7 +56,7 @@ pub(crate) struct Recovery {
     pub(crate) images: Vec<Option<SegmentImage>>,
     /// Next segment to read.
     pub(crate) next_segment: u32,
-    /// Sequence number of the copy at each location that is in the books.
+    /// Sequence number of the copy at each location that is in the cache metadata.
     pub(crate) sequences: Vec<Sequence>,
     /// Segments without a summary, to be summed up at the end.
     pub(crate) unsealed: Vec<Summary>,

@@ -4,7 +4,7 @@ use crate::source::{Source, code_of, source};
 use crate::workspace::expect_none;
 
 /// Words that have a better one: how they begin, where they are looked for, and what to write.
-const WORDS: [(&str, Where, &str); 32] = [
+const WORDS: [(&str, Where, &str); 33] = [
     ("evict", Where::Anywhere, "demote (a clean block), or reclaim (a segment)"),
     ("backing device", Where::Anywhere, "origin"),
     ("backing store", Where::Anywhere, "origin"),
@@ -34,6 +34,7 @@ const WORDS: [(&str, Where, &str); 32] = [
     ("devices at work", Where::Anywhere, "utilisation"),
     ("blocks found in the cache", Where::Anywhere, "hit ratio"),
     ("what came out", Where::Anywhere, "results"),
+    ("books", Where::Anywhere, "cache metadata"),
     ("spoil", Where::Anywhere, "invalidate"),
     ("must_be_kept", Where::Anywhere, "not clean"),
     ("sum_up", Where::Anywhere, "write the summary"),

@@ -197,7 +197,7 @@ impl<E: Subject> Host<E> {
         Ok(replies)
     }
 
-    /// Whether the engine's books agree, and its tables and pages have the size that was announced.
+    /// Whether the engine's cache metadata agrees, and its tables and pages have the size that was announced.
     fn check(&self) -> Result<(), String> {
         self.engine.check();
         let memory = self.engine.status().memory_bytes;
