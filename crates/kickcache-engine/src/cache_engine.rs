@@ -42,6 +42,8 @@ pub trait CacheEngine {
     fn set_mode(&mut self, _now: Instant, _volume: VolumeId, _mode: Mode) {}
     /// See [`Engine::drain`].
     fn drain(&mut self, _now: Instant, _volume: VolumeId) {}
+    /// See [`Engine::origin_restarted`].
+    fn origin_restarted(&mut self, _now: Instant, _volume: VolumeId) {}
     /// See [`Engine::grow_volume`].
     fn grow_volume(&mut self, _volume: VolumeId, _size: u64) {}
     /// See [`Engine::status`].
@@ -132,6 +134,10 @@ impl CacheEngine for Engine {
 
     fn drain(&mut self, now: Instant, volume: VolumeId) {
         Engine::drain(self, now, volume);
+    }
+
+    fn origin_restarted(&mut self, now: Instant, volume: VolumeId) {
+        Engine::origin_restarted(self, now, volume);
     }
 
     fn grow_volume(&mut self, volume: VolumeId, size: u64) {

@@ -70,6 +70,18 @@ pub enum Admission {
     SecondTouch,
 }
 
+/// What becomes of the writes that an origin acknowledged and has not flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum OriginKind {
+    /// They are lost with this machine only.
+    #[default]
+    Local,
+    /// A server of its own: it may lose them and come back while this machine goes on, which
+    /// [`crate::engine::Engine::origin_restarted`] tells. What has no copy in the log is asked to be durable when it ends, and
+    /// a discard must be.
+    Remote,
+}
+
 /// Settings of one volume; all can be changed while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VolumeSettings {
@@ -77,6 +89,8 @@ pub struct VolumeSettings {
     pub volume: VolumeId,
     /// Write mode.
     pub mode: Mode,
+    /// What its origin is.
+    pub origin: OriginKind,
     /// Which misses are promoted.
     pub admission: Admission,
     /// A sequential stream longer than this is bypassed; `None` caches streams too.
@@ -99,6 +113,7 @@ impl VolumeSettings {
         VolumeSettings {
             volume,
             mode: Mode::WriteThrough,
+            origin: OriginKind::Local,
             admission: Admission::Pressure,
             sequential_cutoff: Some(4 << 20),
             fill_window_max: FILL_WINDOW_MAX,

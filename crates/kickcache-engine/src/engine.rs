@@ -411,6 +411,16 @@ impl Engine {
         found.size = size;
     }
 
+    /// The server behind a remote origin went away, and whoever answers now may lack what was written and not flushed: it is
+    /// dirty again. To be told before any completion of what the new server ended. Requests in flight are the driver's to
+    /// repeat.
+    pub fn origin_restarted(&mut self, now: Instant, volume: VolumeId) {
+        self.state.now = now;
+        self.is_stirred = true;
+        flush::on_origin_restart(&mut self.state, volume);
+        self.run_agenda();
+    }
+
     /// Writes all dirty data of a volume back at full speed; done when its status says 0 dirty and 0 unflushed.
     pub fn drain(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;

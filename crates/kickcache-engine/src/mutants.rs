@@ -130,6 +130,12 @@ mod planted {
         LostRecordsIgnored,
         /// Recovery does not look whether segments were opened of which the journal says nothing.
         LostOpeningsIgnored,
+        /// What a restarted origin had not flushed still waits for its flush.
+        RestartForgotten,
+        /// A flush that was in flight when the origin restarted still makes blocks clean.
+        FlushOutlivesRestart,
+        /// What has no copy in the log may be lost by a remote origin after it ended.
+        WriteWithoutCopyVolatile,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -5,8 +5,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::blank_device;
-use crate::config::{EngineSettings, Mode, VolumeSettings};
-use crate::device::{Completion, Device, DeviceError, DeviceOperation, Submission};
+use crate::config::{EngineSettings, Mode, OriginKind, VolumeSettings};
+use crate::device::{Completion, Data, Device, DeviceError, DeviceOperation, Submission, SubmissionId};
 use crate::engine::{Engine, Phase};
 use crate::format::superblock::Superblock;
 use crate::request::{Durability, Errno, Operation, Request, RequestId};
@@ -19,6 +19,9 @@ pub(crate) struct Scene {
     now: Instant,
     /// What fails, by the beginning of its line.
     failing: Option<(&'static str, DeviceError)>,
+    /// What does not end for now, by the beginning of its line.
+    holding: Option<&'static str>,
+    held: Vec<SubmissionId>,
 }
 
 /// How a request ended, and what it took.
@@ -28,17 +31,22 @@ const VOLUME: VolumeId = VolumeId::new(0);
 
 impl Scene {
     pub(crate) fn new(mode: Mode) -> Scene {
+        Scene::with_origin(OriginKind::Local, mode)
+    }
+
+    pub(crate) fn with_origin(origin: OriginKind, mode: Mode) -> Scene {
         let mut superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         let volume = superblock.add_volume("v", 1 << 30, "v").unwrap();
         let settings = VolumeSettings {
             mode,
+            origin,
             // What is dirty stays dirty until somebody asks.
             idle_after: Duration::from_millis(1_000_000),
             ..VolumeSettings::new(volume)
         };
         let engine =
             Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[settings]).unwrap();
-        let mut scene = Scene { engine, now: Instant::ZERO, failing: None };
+        let mut scene = Scene { engine, now: Instant::ZERO, failing: None, holding: None, held: Vec::new() };
         scene.run();
         assert_eq!(scene.engine.phase(), Phase::Running);
         scene
@@ -105,6 +113,32 @@ impl Scene {
         self.failing = None;
     }
 
+    /// Keeps what begins like this from ending, until [`Scene::end_held`].
+    pub(crate) fn hold(&mut self, begin: &'static str) {
+        self.holding = Some(begin);
+    }
+
+    /// Ends well what was held.
+    pub(crate) fn end_held(&mut self) -> Vec<String> {
+        self.holding = None;
+        for id in core::mem::take(&mut self.held) {
+            let result = Ok(Data { checksums: &[], bytes: &[] });
+            self.engine.handle_completion(self.now, Completion { id, result });
+        }
+        self.run()
+    }
+
+    pub(crate) fn restart_origin(&mut self) -> Vec<String> {
+        self.engine.origin_restarted(self.now, VOLUME);
+        self.run()
+    }
+
+    /// Blocks that are dirty, and blocks that wait for the origin's flush.
+    pub(crate) fn not_clean(&self) -> (u64, u64) {
+        let volume = &self.engine.status().volumes[0];
+        (volume.dirty_blocks, volume.unflushed_blocks)
+    }
+
     pub(crate) fn is_cached(&self, offset: u64) -> bool {
         self.engine.is_cached(VOLUME, BlockIndex::containing(offset))
     }
@@ -118,6 +152,10 @@ impl Scene {
                 seen.push(line);
             }
             assert!(seen.len() < 10_000, "no end of it: {:?}", &seen[9_990..]);
+            if self.holding.is_some_and(|begin| show(&operation).starts_with(begin)) {
+                self.held.push(id);
+                continue;
+            }
             let Some(data) = blank_device::data_of(&operation) else { continue };
             let result = error.map_or(Ok(data), Err);
             self.engine.handle_completion(self.now, Completion { id, result });

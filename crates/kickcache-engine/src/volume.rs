@@ -1,6 +1,6 @@
 //! What the engine keeps for each volume that it serves.
 
-use crate::config::VolumeSettings;
+use crate::config::{OriginKind, VolumeSettings};
 use crate::inflight::origin::OriginQueue;
 use crate::inflight::origin_flush::OriginFlush;
 use crate::inflight::writebacks::Sweep;
@@ -10,6 +10,7 @@ use crate::policy::pacing::Pacing;
 use crate::policy::shift::Asked;
 use crate::policy::stream::Streams;
 use crate::policy::window::FillWindow;
+use crate::request::Durability;
 use crate::stats::VolumeCounters;
 use crate::time::Instant;
 use crate::units::VolumeId;
@@ -47,6 +48,14 @@ impl Volume {
     /// What reads asked for so far.
     pub(crate) const fn asked(&self) -> Asked {
         Asked { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
+    }
+
+    /// How durable what has no copy in the log must be when the origin ends it: nobody could write it once more.
+    pub(crate) fn durability_without_copy(&self, asked: Durability) -> Durability {
+        match self.settings.origin {
+            OriginKind::Remote if !mutant!(WriteWithoutCopyVolatile) => Durability::Durable,
+            OriginKind::Remote | OriginKind::Local => asked,
+        }
     }
 
     pub(crate) fn new(settings: VolumeSettings, size: u64, offload: Offload, now: Instant) -> Volume {

@@ -212,6 +212,12 @@ impl SimulatedDevice {
         self.pending.iter_mut().for_each(|pending| pending.lied_about |= pending.abandoned);
     }
 
+    /// Writes that a power cut may undo although they have ended.
+    pub fn volatile_writes(&self) -> u64 {
+        let is_volatile = |write: &&Pending| write.ended.is_some() && !is_durable(write, self.flushed);
+        self.pending.iter().filter(is_volatile).count() as u64
+    }
+
     /// Makes everything durable as reads see it.
     pub fn settle_all(&mut self) {
         self.pending.clear();

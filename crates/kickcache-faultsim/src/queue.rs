@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use kickcache_engine::time::Instant;
+use kickcache_engine::units::VolumeId;
 
 /// Something that happens at a point in virtual time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -16,6 +17,8 @@ pub enum Event {
     Client(usize),
     /// The operator does something.
     Operator,
+    /// The server behind an origin restarts.
+    Restart(VolumeId),
 }
 
 /// Events in the order of time.

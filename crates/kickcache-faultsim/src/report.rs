@@ -21,6 +21,14 @@ pub struct Injected {
     pub lies: u64,
     /// Submissions that took half a minute.
     pub hangs: u64,
+    /// Origins that restarted.
+    pub restarts: u64,
+    /// Writes that ended, and of which they may have lost something.
+    pub restart_writes: u64,
+    /// Blocks that waited for their flush.
+    pub restart_blocks: u64,
+    /// Submissions in flight that were repeated.
+    pub repeated: u64,
 }
 
 /// What a run did, so that a zero is visible.
@@ -101,6 +109,10 @@ impl Summary {
         self.injected.unreadable_blocks += other.injected.unreadable_blocks;
         self.injected.lies += other.injected.lies;
         self.injected.hangs += other.injected.hangs;
+        self.injected.restarts += other.injected.restarts;
+        self.injected.restart_writes += other.injected.restart_writes;
+        self.injected.restart_blocks += other.injected.restart_blocks;
+        self.injected.repeated += other.injected.repeated;
         self.hit_blocks += other.hit_blocks;
         self.miss_blocks += other.miss_blocks;
         self.writeback_blocks += other.writeback_blocks;

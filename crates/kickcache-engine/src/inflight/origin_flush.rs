@@ -140,6 +140,21 @@ impl OriginFlush {
         (waiters, blocks)
     }
 
+    /// The origin may have lost what it had not flushed: gives the blocks that must be written again. A flush in flight proves
+    /// nothing of them, whoever answers it; what clients were told is at the origin alone was durable when it ended.
+    pub(crate) fn restart(&mut self) -> Vec<BlockCopy> {
+        self.covered = Covered::Something;
+        let mut blocks = core::mem::take(&mut self.gathering);
+        if !self.written {
+            // Nothing is left for a flush to do.
+            self.since = None;
+        }
+        if !mutant!(FlushOutlivesRestart) {
+            blocks.append(&mut self.flushing);
+        }
+        blocks
+    }
+
     /// Whether a flush failed that clients should know of; the one who asks is the one who is told.
     pub(crate) fn take_unreported(&mut self) -> bool {
         core::mem::take(&mut self.unreported) && !mutant!(FailedOriginFlushNotTold)
@@ -181,6 +196,24 @@ mod tests {
         flush.add(cache.copy_at(key, Location::new(0)), Instant::ZERO);
         flush.end();
         assert_eq!(flush.due(), Some(Instant::ZERO));
+    }
+
+    #[test]
+    fn a_flush_that_a_restart_overtook_makes_nothing_clean() {
+        let mut flush = OriginFlush::default();
+        let cache = Cache::new(Geometry::for_device(8 << 20).unwrap());
+        let copy = |block| {
+            let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));
+            cache.copy_at(key, Location::new(u32::try_from(block).unwrap()))
+        };
+        flush.add(copy(1), Instant::ZERO);
+        flush.wait(RequestSlot(7));
+        assert!(flush.begin(Covered::Everything));
+        flush.add(copy(2), Instant::ZERO);
+        assert_eq!(flush.restart(), [copy(2), copy(1)]);
+        assert_eq!((flush.since, flush.covers_clients), (None, false));
+        assert_eq!(flush.covered(), Covered::Something);
+        assert_eq!(flush.end(), (alloc::vec![RequestSlot(7)], Vec::new()), "who waits is told");
     }
 
     #[test]

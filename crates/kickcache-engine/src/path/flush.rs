@@ -121,13 +121,27 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     state.agenda.push_back(Task::Writeback(volume));
 }
 
+/// The server behind an origin went away, and may have lost what it had not flushed: those blocks are dirty again.
+pub(crate) fn on_origin_restart(state: &mut State, volume: VolumeId) {
+    let blocks = state.volume_mut(volume).flush.restart();
+    if mutant!(RestartForgotten) {
+        let now = state.now;
+        blocks.into_iter().for_each(|copy| state.volume_mut(volume).flush.add(copy, now));
+        return;
+    }
+    for copy in blocks {
+        end_unflushed(state, copy, SlotState::Dirty);
+    }
+    state.agenda.push_back(Task::Writeback(volume));
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::string::String;
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::config::Mode;
+    use crate::config::{Mode, OriginKind};
     use crate::scene::Scene;
 
     #[test]
@@ -156,5 +170,40 @@ mod tests {
         scene.write(8192, 4096).0.unwrap();
         scene.fail("origin flush", DeviceError::Io);
         assert_eq!(scene.flush().0, Err(Errno::Io));
+    }
+
+    #[test]
+    fn what_a_restarted_origin_had_not_flushed_is_written_to_it_again() {
+        let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.hold("origin flush");
+        let again = ["cache read 4096", "origin write 8192+4096"];
+        let drained = scene.drain();
+        assert_eq!(drained[drained.len() - 3..], [again[0], again[1], "origin flush"]);
+        assert_eq!(scene.not_clean(), (0, 1));
+        assert_eq!(scene.restart_origin(), again);
+        scene.end_held();
+        assert_eq!(scene.not_clean(), (0, 0), "a second flush followed, which covers the second write");
+    }
+
+    #[test]
+    fn the_answer_to_a_flush_before_the_restart_proves_nothing_after_it() {
+        let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.hold("origin flush");
+        scene.drain();
+        scene.fail("origin write", DeviceError::Io);
+        scene.restart_origin();
+        scene.end_held();
+        assert_eq!(scene.not_clean(), (1, 0), "it could not be written again");
+    }
+
+    #[test]
+    fn what_has_no_copy_in_the_log_is_durable_at_a_remote_origin_when_it_ends() {
+        for mode in [Mode::WriteThrough, Mode::WriteAround, Mode::Bypass] {
+            let mut scene = Scene::with_origin(OriginKind::Remote, mode);
+            let seen = scene.write(8192, 4096).1;
+            assert_eq!(seen.last().unwrap(), "origin write 8192+4096, durable", "{mode:?}");
+        }
     }
 }

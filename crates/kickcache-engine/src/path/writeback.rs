@@ -295,12 +295,14 @@ pub(crate) fn on_read(
         return;
     }
     let (volume, ticket) = (writeback.volume, writeback.ticket);
-    let operation = DeviceOperation::Write {
-        device: Device::Origin(volume),
-        offset: writeback.extent.start,
-        pieces: Pieces::Many(page_pieces(&writeback.pages)),
-        durability: Durability::Volatile,
+    let (offset, pieces) = (writeback.extent.start, Pieces::Many(page_pieces(&writeback.pages)));
+    let durability = if state.is_out_of_service() {
+        // Nobody knows whether the copy can be read a second time.
+        state.volume(volume).durability_without_copy(Durability::Volatile)
+    } else {
+        Durability::Volatile
     };
+    let operation = DeviceOperation::Write { device: Device::Origin(volume), offset, pieces, durability };
     let purpose = Purpose::WritebackWrite { writeback: slot };
     state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
 }

@@ -83,7 +83,11 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    fn apply_well(&mut self, flight: &mut InFlight, around: &mut Surroundings<'_>) -> Result<(), String> {
+    pub(super) fn apply_well(
+        &mut self,
+        flight: &mut InFlight,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), String> {
         match &flight.operation {
             DeviceOperation::Read { pieces, .. } => {
                 if around.faulty && flight.device == Device::Cache {

@@ -26,6 +26,8 @@ pub(super) struct InFlight {
     pub(super) is_flush: bool,
     pub(super) writes: bool,
     pub(super) progress: Progress,
+    /// A second server was asked as well.
+    pub(super) is_repeated: bool,
     pub(super) checksums: Vec<Checksum>,
     pub(super) bytes: Vec<u8>,
 }
@@ -36,7 +38,18 @@ impl InFlight {
         let (device, is_flush) = device_and_flush(&operation);
         let (extent, writes) = (extent_of(&operation), is_write(&operation));
         let (progress, checksums, bytes) = (Progress::Submitted, Vec::new(), Vec::new());
-        InFlight { id, operation, device, extent, is_flush, writes, progress, checksums, bytes }
+        InFlight {
+            id,
+            operation,
+            device,
+            extent,
+            is_flush,
+            writes,
+            progress,
+            is_repeated: false,
+            checksums,
+            bytes,
+        }
     }
 
     /// Whether the host is to remember something; no device is asked.

@@ -6,6 +6,7 @@ mod claim;
 mod effect;
 mod forgotten;
 mod in_flight;
+mod restart;
 
 use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Submission, SubmissionId,
@@ -97,6 +98,8 @@ pub struct Host<E> {
     pool_pages: u32,
     checks_every: u64,
     steps: u64,
+    /// Whether origins are servers of their own.
+    is_remote: bool,
     /// What crashes wait for, and how many of it were submitted.
     aim: Aim,
     aimed: u64,
@@ -128,6 +131,7 @@ impl<E: Subject> Host<E> {
             bad_spots: BadSpots::default(),
             checks_every: plan.checks_every,
             steps: 0,
+            is_remote: plan.restart_after.is_some(),
             aim: plan.ends.aim,
             aimed: 0,
             forgotten: Forgotten::default(),
@@ -322,6 +326,9 @@ impl<E: Subject> Host<E> {
     /// # Errors
     /// If its memory is gone.
     pub fn complete(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
+        if self.is_remote {
+            self.carry_out_late(id, around)?;
+        }
         let mut flight = self.take_flight(id)?;
         self.release(&flight);
         let result = self.end(&flight, around)?;
@@ -349,7 +356,11 @@ impl<E: Subject> Host<E> {
     ) -> Result<Result<(), DeviceError>, String> {
         let device = around.devices.get(flight.device);
         match &flight.progress {
-            Progress::Wrote(ticket) => device.complete_write(*ticket, is_durable(&flight.operation)),
+            Progress::Wrote(ticket) => {
+                let is_discard = matches!(flight.operation, DeviceOperation::Discard { .. });
+                let durable = is_durable(&flight.operation) || self.is_remote && is_discard;
+                device.complete_write(*ticket, durable);
+            }
             Progress::Flushing(ticket) => {
                 let rates =
                     if flight.device == Device::Cache { &self.faults.cache } else { &self.faults.origin };

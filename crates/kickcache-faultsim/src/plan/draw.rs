@@ -1,7 +1,7 @@
 //! Draws the plan of a seed.
 
 use kickcache_engine::config::{
-    Admission, EngineSettings, OriginOffload, RottedLog, Service, VolumeSettings,
+    Admission, EngineSettings, OriginKind, OriginOffload, RottedLog, Service, VolumeSettings,
 };
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
@@ -50,6 +50,7 @@ impl Plan {
             atomic_unit: pick(random, &[512, 4_096]),
             checks_every: pick(random, &[256, 1_024, 4_096]),
             wait_max: None,
+            restart_after: None,
         };
         focus::draw(&mut plan, random);
         // What a dead process had written past the cache is nowhere else: an origin that lets go of it when its flush
@@ -63,6 +64,9 @@ impl Plan {
         }
         if random.clone().below(30) == 12 {
             focus::rot_between_lives(&mut plan, &mut random.clone());
+        }
+        if random.clone().below(14) == 5 {
+            focus::restart_origins(&mut plan, &mut random.clone());
         }
         // Without a draw of its own: what follows stays as it is for each seed.
         if random.clone().below(8) == 0 {
@@ -82,6 +86,7 @@ fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
     VolumeSettings {
         volume,
         mode: draw_mode(random),
+        origin: OriginKind::Local,
         admission: pick(random, &[Admission::Pressure, Admission::Always, Admission::SecondTouch]),
         sequential_cutoff: pick(random, &[None, Some(64 << 10), Some(1 << 20), Some(4 << 20)]),
         fill_window_max: BLOCK_SIZE << random.within(0, 8),

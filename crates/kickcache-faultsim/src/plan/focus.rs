@@ -1,6 +1,6 @@
 //! Runs that aim at what seldom comes about by chance, because several rare things must meet.
 
-use kickcache_engine::config::{Admission, Mode, VolumeSettings};
+use kickcache_engine::config::{Admission, Mode, OriginKind, VolumeSettings};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use kickcache_random::Random;
@@ -268,6 +268,32 @@ pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     (plan.weights.read, plan.weights.write) = (random.within(5, 100), 100);
     (plan.requests, plan.lives) = (random.within(400, 1_200), random.within(1, 4));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 300, 500);
+}
+
+/// Origins are servers of their own, that lose what they have not flushed and come back; crashes of the host between.
+pub(super) fn restart_origins(plan: &mut Plan, random: &mut Random) {
+    plan.faults = Faults::default();
+    plan.restart_after = Some(Duration::from_micros(random.within(2_000, 200_000)));
+    let is_written_back = random.chance(600);
+    for volume in &mut plan.volumes {
+        volume.origin = OriginKind::Remote;
+        volume.mode = if is_written_back { Mode::WriteBack } else { draw_mode(random) };
+        volume.dirty_low = volume.dirty_low.min(random_share(random, 100));
+        volume.idle_after = Duration::from_millis(random.within(1, 20));
+    }
+    plan.mode_changes &= random.chance(300);
+    plan.settings.origin_flush_after = Duration::from_millis([1, 50, 500, 2_000][random.index(4)]);
+    plan.cache_size = 8 << 20;
+    plan.shape.length_max = 64 << 10;
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 900), 256);
+    (plan.weights.read, plan.weights.write) = (random.within(10, 100), 100);
+    plan.weights.flush = random.within(0, 10);
+    (plan.requests, plan.lives) = (random.within(50, 600), random.within(1, 6));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 400, 1_000);
+}
+
+fn random_share(random: &mut Random, most: u64) -> u16 {
+    u16::try_from(random.within(1, most)).expect("small")
 }
 
 /// Hits find flipped bits.

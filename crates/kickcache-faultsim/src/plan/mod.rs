@@ -61,6 +61,8 @@ pub struct Plan {
     pub faults: Faults,
     /// Ends of lives.
     pub ends: Ends,
+    /// Mean time from one restart of an origin to the next, if they are servers of their own.
+    pub restart_after: Option<Duration>,
     /// Bytes that a power cut does not tear.
     pub atomic_unit: u64,
     /// The cache metadata is checked after so many steps.

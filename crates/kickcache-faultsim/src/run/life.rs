@@ -204,6 +204,8 @@ impl Simulation {
             let at = self.now.plus(self.clients[client].pause());
             self.queue.push(at, Event::Client(client));
         }
+        let served: Vec<_> = (0..self.served.len()).filter(|number| self.served[*number]).collect();
+        served.into_iter().for_each(|number| self.schedule_restart(volume_id(number)));
         if self.plan.mode_changes || self.plan.drains {
             self.queue.push(self.now.plus(Duration::from_millis(5)), Event::Operator);
         }
@@ -337,6 +339,10 @@ impl Simulation {
         if crash == Crash::Kill {
             self.summary.kills += 1;
             self.oracle.crash(Crash::Kill);
+        }
+        if self.plan.restart_after.is_some() && self.random.chance(500) {
+            let unit = self.plan.atomic_unit;
+            self.devices.origins.iter_mut().for_each(|origin| _ = origin.cut_power(unit, &mut self.random));
         }
         if crash == Crash::PowerCut || self.random.chance(self.plan.ends.kill_then_cut) {
             self.cut_power();

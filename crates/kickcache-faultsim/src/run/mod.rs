@@ -208,6 +208,10 @@ impl Simulation {
         let served = self.volumes.iter().zip(&self.served).filter(|volume| *volume.1);
         let volumes: Vec<VolumeSettings> = served.map(|volume| *volume.0).collect();
         let settings = EngineSettings { service, ..self.plan.settings };
+        if self.plan.restart_after.is_some() {
+            // What an origin was given by the life before may be lost until it is flushed, as every start does.
+            self.devices.origins.iter_mut().for_each(SimulatedDevice::settle_all);
+        }
         let engine = E::open(self.now, &self.devices.cache, settings, &volumes)?;
         Ok(self.begin_life(engine))
     }
@@ -327,6 +331,15 @@ impl Simulation {
                 }
                 Ok(())
             }
+            Event::Restart(volume) => {
+                if self.budget > 0 {
+                    let unit = self.plan.atomic_unit;
+                    self.note(|| format!("the origin of volume {} restarts", volume.get()));
+                    host.restart_origin(volume, unit, &mut self.around())?;
+                    self.schedule_restart(volume);
+                }
+                Ok(())
+            }
             Event::Operator => {
                 if self.budget > 0 {
                     self.operate(host);
@@ -353,6 +366,14 @@ impl Simulation {
         let pause = Duration::from_micros(self.random.within(100, 200_000));
         if self.budget > 0 {
             self.queue.push(self.now.plus(pause), Event::Operator);
+        }
+    }
+
+    /// When the origin of a volume restarts next.
+    fn schedule_restart(&mut self, volume: VolumeId) {
+        if let Some(mean) = self.plan.restart_after {
+            let pause = Duration::from_nanos(self.random.within(1, 2 * mean.as_nanos()));
+            self.queue.push(self.now.plus(pause), Event::Restart(volume));
         }
     }
 

@@ -76,7 +76,9 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let is_whole = route != Route::Around;
     let extent = if is_whole { writing.extent.widened_to_blocks() } else { writing.extent };
     let device = Device::Origin(volume);
-    let durability = writing.durability;
+    let asked = writing.durability;
+    let durability = state.volume(volume).durability_without_copy(asked);
+    let writing = state.requests.get_mut(slot).writing();
     let operation = if writing.source == Source::Zeroes && writing.merged.is_empty() {
         DeviceOperation::WriteZeroes { device, extent, unmap: writing.unmap, durability }
     } else {
