@@ -53,6 +53,12 @@ pub trait QueuedDevice: Send {
     /// The next request that has ended by now.
     fn poll(&mut self, now: Instant) -> Option<QueuedEnd>;
 
+    /// Whether the device may have lost, at this point, what it had ended and not flushed: [`QueuedDevice::poll`] gives nothing
+    /// more until this was asked. What was submitted and has not ended is its own to repeat.
+    fn take_restart(&mut self) -> bool {
+        false
+    }
+
     /// Fetches the bytes of a read, right after [`QueuedDevice::poll`] told that it ended well. `into` has the extent's
     /// length.
     fn take_read(&mut self, token: u64, extent: ByteExtent, into: &mut [IoSliceMut<'_>]);

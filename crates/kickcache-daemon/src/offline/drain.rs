@@ -1,6 +1,6 @@
 //! Writes the dirty blocks of a volume back without serving it: the server of `kickcache serve` with no address.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,6 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
-use crate::driver::device::identity_of;
 use crate::extents::show_extents;
 use crate::offline::change::{DirtyBlocks, detach};
 use crate::offline::contents::Contents;
@@ -16,7 +15,9 @@ use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::outdated::{Asked, Outdated, outdated, shown};
 use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
+use crate::plan::nbd_uri::NbdUri;
 use crate::plan::origin_claims::OriginClaims;
+use crate::plan::origin_source::OriginSource;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::{ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
@@ -40,7 +41,7 @@ pub struct DrainPlan<'a> {
     /// The volume; the only one if it is not named.
     pub volume: Option<&'a str>,
     /// Its origin; where it was last if it is not named.
-    pub origin: Option<&'a Path>,
+    pub origin: Option<&'a OriginSource>,
     /// What the user says about the origin.
     pub claims: OriginClaims,
     /// What to do where the origin may have newer blocks than a cache device out of service.
@@ -59,12 +60,12 @@ pub enum OlderBlocks {
 }
 
 /// What was drained.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Drained {
     /// The volume.
     pub name: String,
     /// Its origin.
-    pub origin: PathBuf,
+    pub origin: OriginSource,
     /// What was done.
     pub outcome: DrainOutcome,
 }
@@ -94,10 +95,11 @@ pub enum DrainOutcome {
 pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<Drained, OfflineError> {
     let contents = super::read(plan.cache)?;
     let record = choose(&contents.superblock, plan)?;
-    let origin = plan.origin.map_or_else(|| origin_path(record), Path::to_path_buf);
+    let origin = plan.origin.map_or_else(|| origin_of(record), OriginSource::clone);
     let name = record.name.clone();
-    if let (None, Err(source)) = (plan.origin, identity_of(&origin)) {
+    if let (None, Err(source)) = (plan.origin, origin.identity()) {
         let (state, path, source) = (plan.state.clone(), plan.cache.into(), Box::new(source));
+        let origin = origin.to_string().into();
         return Err(OfflineError::OriginGone { state, path, name, origin, source });
     }
     let Some(age) = age(plan, &contents, record, &origin)? else {
@@ -109,7 +111,7 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
         Age::OutOfService(_) | Age::Overtaken | Age::Copy => CacheService::WrittenBackOnly,
     };
     if service == CacheService::WrittenBackOnly {
-        let identity = identity_of(&origin).map_err(ServeError::from)?;
+        let identity = origin.identity().map_err(ServeError::from)?;
         check_missed(plan, &contents.superblock, record, &identity)?;
         note_written_without(plan.state, &identity, &record.name)?;
     }
@@ -154,9 +156,13 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
 }
 
 /// The newer cache device is not waited for any more. What it holds is old if it does come back, which is noted before.
-fn give_up_newer(plan: DrainPlan<'_>, superblock: &Superblock, origin: &Path) -> Result<(), OfflineError> {
+fn give_up_newer(
+    plan: DrainPlan<'_>,
+    superblock: &Superblock,
+    origin: &OriginSource,
+) -> Result<(), OfflineError> {
     let Some(store) = plan.state.store() else { return Ok(()) };
-    let identity = identity_of(origin).map_err(ServeError::from)?;
+    let identity = origin.identity().map_err(ServeError::from)?;
     match store.origin(&identity)? {
         Some(record) if record.cache_uuid == uuid_text(superblock.uuid) && record.may_be_dirty => {
             Ok(store.keep_origin(&OriginRecord { may_be_dirty: false, ..record })?)
@@ -182,7 +188,7 @@ fn age(
     plan: DrainPlan<'_>,
     contents: &Contents,
     record: &VolumeRecord,
-    origin: &Path,
+    origin: &OriginSource,
 ) -> Result<Option<Age>, OfflineError> {
     let may_be_older = plan.older == OlderBlocks::Accept;
     let is_dirty = contents.dirty.iter().any(|(id, dirty)| *id == record.id && !dirty.is_empty());
@@ -218,7 +224,7 @@ fn unnoted(
     plan: DrainPlan<'_>,
     contents: &Contents,
     record: &VolumeRecord,
-    origin: &Path,
+    origin: &OriginSource,
 ) -> Option<OfflineError> {
     let superblock = &contents.superblock;
     let uuid = uuid_text(superblock.uuid);
@@ -227,7 +233,7 @@ fn unnoted(
         StatePlace::Missing => "a state directory, as there is none".into(),
         StatePlace::Directory(directory) => directory.display().to_string(),
     };
-    let names = identity_of(origin).ok().into_iter().chain([record.origin_identity.clone()]);
+    let names = origin.identity().ok().into_iter().chain([record.origin_identity.clone()]);
     let is_noted = plan.state.store().is_some_and(|store| {
         let is_own = |name: &String| match store.origin(name) {
             Ok(noted) => noted.is_some_and(|noted| noted.cache_uuid == uuid),
@@ -248,10 +254,10 @@ fn unnoted(
 fn find_outdated(
     plan: DrainPlan<'_>,
     record: &VolumeRecord,
-    origin: &Path,
+    origin: &OriginSource,
 ) -> Result<Option<Outdated>, OfflineError> {
     // One that is not there is refused by those who open it.
-    let Ok(identity) = identity_of(origin) else { return Ok(None) };
+    let Ok(identity) = origin.identity() else { return Ok(None) };
     let asked = Asked { name: &record.name, identity, claims: plan.claims };
     Ok(outdated(plan.cache, plan.state, &[asked], Replacement::Refuse)?.pop())
 }
@@ -300,22 +306,25 @@ fn choose<'a>(superblock: &'a Superblock, plan: DrainPlan<'_>) -> Result<&'a Vol
     }
 }
 
-/// Where the origin was: its identity is `file:PATH` or `block:PATH`.
-fn origin_path(record: &VolumeRecord) -> PathBuf {
+/// Where the origin was: its identity is `file:PATH`, `block:PATH`, or a URI.
+fn origin_of(record: &VolumeRecord) -> OriginSource {
     let identity = record.origin_identity.as_str();
-    identity.split_once(':').map_or(identity, |(_, path)| path).into()
+    match NbdUri::parse(identity) {
+        Ok(uri) => OriginSource::Nbd(uri),
+        Err(_) => OriginSource::Path(identity.split_once(':').map_or(identity, |(_, path)| path).into()),
+    }
 }
 
 fn server_config(
     plan: DrainPlan<'_>,
     record: &VolumeRecord,
-    origin: &Path,
+    origin: &OriginSource,
     service: CacheService,
 ) -> ServerConfig {
     let volume = VolumeSpec {
         claims: plan.claims,
         nbd: Some(Vec::new()),
-        ..VolumeSpec::new(&record.name, origin.into())
+        ..VolumeSpec::new(&record.name, origin.clone())
     };
     let cache = CacheSpec { service, ..CacheSpec::new(plan.cache, vec![volume]) };
     ServerConfig { state: plan.state.clone(), ..ServerConfig::new(cache) }

@@ -151,6 +151,14 @@ impl ServePlan {
                 return Err(PlanError::SamePath { path: path.into(), first, second });
             }
         }
+        let mut seen = Vec::new();
+        for volume in self.volumes() {
+            if let Some((first, _)) = seen.iter().find(|(_, origin)| *origin == &volume.origin) {
+                let (path, second) = (volume.origin.to_string().into(), origin(volume));
+                return Err(PlanError::SamePath { path, first: String::clone(first), second });
+            }
+            seen.push((origin(volume), &volume.origin));
+        }
         Ok(())
     }
 

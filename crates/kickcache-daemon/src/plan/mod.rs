@@ -6,8 +6,10 @@ mod check;
 pub mod cutoff;
 pub mod default_paths;
 pub mod dirty_limit;
+pub mod nbd_uri;
 pub mod origin_claims;
 pub mod origin_source;
+pub mod origin_timeout;
 pub mod volume_spec;
 
 use crate::driver::io_engine::IoEngine;

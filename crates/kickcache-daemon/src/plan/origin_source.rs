@@ -1,27 +1,61 @@
 //! Where the origin of a volume is, and what one must tell that comes from outside of the daemon.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kickcache_engine::config::OriginKind;
+
 use crate::driver::device::{OpenError, identity_of};
 use crate::driver::queued_device::QueuedDevice;
+use crate::plan::nbd_uri::{NbdUri, UriError};
 
 /// Where the origin of a volume is.
 #[derive(Clone, Debug)]
 pub enum OriginSource {
     /// A file or block device.
     Path(PathBuf),
+    /// An export of an NBD server.
+    Nbd(NbdUri),
     /// Whatever the caller brings in: a simulation, or the device of a test.
     Outside(OutsideSource),
 }
 
 impl OriginSource {
+    /// Reads what people write: a path, or a URI.
+    ///
+    /// # Errors
+    /// If it is a URI that cannot be an origin.
+    pub fn parse(text: &OsStr) -> Result<OriginSource, UriError> {
+        match text.to_str().filter(|text| NbdUri::is_meant(text)) {
+            Some(uri) => NbdUri::parse(uri).map(OriginSource::Nbd),
+            None => Ok(OriginSource::Path(text.into())),
+        }
+    }
+
+    /// What becomes of writes that it acknowledged and has not flushed.
+    pub fn kind(&self) -> OriginKind {
+        match self {
+            OriginSource::Nbd(_) => OriginKind::Remote,
+            OriginSource::Path(_) | OriginSource::Outside(_) => OriginKind::Local,
+        }
+    }
+
+    /// The name that it gives a volume: that of the file or of the export.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            OriginSource::Path(path) => path.file_name()?.to_str(),
+            OriginSource::Nbd(uri) => Some(uri.export()).filter(|name| !name.is_empty()),
+            OriginSource::Outside(_) => None,
+        }
+    }
+
     /// The file or block device, if it is one of this machine.
     pub fn path(&self) -> Option<&Path> {
         match self {
             OriginSource::Path(path) => Some(path),
-            OriginSource::Outside(_) => None,
+            OriginSource::Nbd(_) | OriginSource::Outside(_) => None,
         }
     }
 
@@ -32,6 +66,7 @@ impl OriginSource {
     pub fn identity(&self) -> Result<String, OpenError> {
         match self {
             OriginSource::Path(path) => identity_of(path),
+            OriginSource::Nbd(uri) => Ok(uri.to_string()),
             OriginSource::Outside(source) => Ok(source.open().identity()),
         }
     }
@@ -39,7 +74,11 @@ impl OriginSource {
 
 impl PartialEq for OriginSource {
     fn eq(&self, other: &OriginSource) -> bool {
-        self.path().is_some() && self.path() == other.path()
+        match (self, other) {
+            (OriginSource::Path(one), OriginSource::Path(another)) => one == another,
+            (OriginSource::Nbd(one), OriginSource::Nbd(another)) => one == another,
+            _ => false,
+        }
     }
 }
 
@@ -53,6 +92,7 @@ impl fmt::Display for OriginSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OriginSource::Path(path) => path.display().fmt(f),
+            OriginSource::Nbd(uri) => uri.fmt(f),
             OriginSource::Outside(source) => f.write_str(&source.open().identity()),
         }
     }

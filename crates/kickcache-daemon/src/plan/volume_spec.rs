@@ -1,7 +1,7 @@
 //! A volume, as people describe it: flags and configuration files make one, the daemon takes it.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, VolumeSettings};
@@ -17,6 +17,7 @@ use crate::plan::default_paths::default_nbd;
 use crate::plan::dirty_limit::DirtyLimit;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
+use crate::plan::origin_timeout::OriginTimeout;
 use crate::words::{AdmissionWord, ModeWord};
 
 /// Whether dirty blocks of a volume may be lost that cannot be had, or not without writing over newer data.
@@ -38,6 +39,9 @@ pub struct VolumeSpec {
     /// The slow device.
     #[serde(deserialize_with = "origin")]
     pub origin: OriginSource,
+    /// How long requests wait for a remote origin that is away.
+    #[serde(default, deserialize_with = "origin_timeout")]
+    pub origin_timeout: OriginTimeout,
     /// Write mode.
     #[serde(default)]
     pub mode: ModeWord,
@@ -82,6 +86,7 @@ impl VolumeSpec {
         VolumeSpec {
             name: name.into(),
             origin,
+            origin_timeout: OriginTimeout::default(),
             mode: ModeWord::default(),
             admission: AdmissionWord::default(),
             sequential_cutoff: Cutoff::default(),
@@ -111,6 +116,7 @@ impl VolumeSpec {
         let idle_nanos = u64::try_from(self.idle_after.as_nanos()).unwrap_or(u64::MAX);
         VolumeSettings {
             mode: self.mode.into(),
+            origin: self.origin.kind(),
             admission: self.admission.into(),
             sequential_cutoff: self.sequential_cutoff.bytes(),
             fill_window_max: self.fill_window_max.bytes(),
@@ -144,10 +150,15 @@ fn idle_after() -> Duration {
 }
 
 fn origin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OriginSource, D::Error> {
-    PathBuf::deserialize(deserializer).map(|path| OriginSource::from(Path::new(&path)))
+    let text = PathBuf::deserialize(deserializer)?;
+    OriginSource::parse(text.as_os_str()).map_err(D::Error::custom)
 }
 
 fn cutoff<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cutoff, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+}
+
+fn origin_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OriginTimeout, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 

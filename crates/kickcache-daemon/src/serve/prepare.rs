@@ -342,7 +342,7 @@ fn open_volumes(configured: &[VolumeSpec], cache: Option<&BlockFile>) -> Result<
 }
 
 fn open_volume(spec: &VolumeSpec) -> Result<OpenVolume, ServeError> {
-    let origin = Origin::open(&spec.name, &spec.origin, spec.access, spec.claims)?;
+    let origin = Origin::open(spec)?;
     Ok(OpenVolume {
         name: spec.name.clone(),
         size: origin.size(),

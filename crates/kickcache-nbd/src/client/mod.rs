@@ -18,6 +18,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
+use kickcache_engine::request::Unmap;
+
 pub use self::error::ClientError;
 pub use self::fua::Fua;
 pub use self::options::ConnectOptions;
@@ -70,6 +72,14 @@ impl Client {
     /// As [`Client::connect_unix`].
     pub fn from_unix(socket: UnixStream, options: &ConnectOptions) -> Result<Client, ClientError> {
         Client::over(Stream::Unix(socket), options)
+    }
+
+    /// The same for TCP.
+    ///
+    /// # Errors
+    /// As [`Client::connect_unix`].
+    pub fn from_tcp(socket: TcpStream, options: &ConnectOptions) -> Result<Client, ClientError> {
+        Client::over(Stream::Tcp(socket), options)
     }
 
     fn over(stream: Stream, options: &ConnectOptions) -> Result<Client, ClientError> {
@@ -146,7 +156,7 @@ impl Client {
     /// If the connection or the request fails.
     pub fn write_zeroes(&mut self, offset: u64, length: u64) -> Result<(), ClientError> {
         let cookie = self.next_cookie();
-        self.sender.send_write_zeroes(cookie, offset, length, Fua::No)?;
+        self.sender.send_write_zeroes(cookie, offset, length, Fua::No, Unmap::Allow)?;
         self.receiver.expect(cookie).map(|_| ())
     }
 

@@ -37,4 +37,14 @@ impl RemoteExport {
     pub fn has_multi_conn(&self) -> bool {
         self.flags & export_flag::MULTI_CONN != 0
     }
+
+    /// Whether single requests can be made durable.
+    pub fn has_fua(&self) -> bool {
+        self.flags & export_flag::FUA != 0
+    }
+
+    /// Whether it can store zeroes that nobody sends.
+    pub fn has_write_zeroes(&self) -> bool {
+        self.flags & export_flag::WRITE_ZEROES != 0
+    }
 }

@@ -3,11 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use kickcache_engine::request::Unmap;
+
 use super::error::ClientError;
 use super::fua::Fua;
 use super::pending::{Gathered, InFlight, Pending};
 use super::stream::{Stream, Wait};
-use crate::wire::{MAGIC_REQUEST, PAYLOAD_MAX, Put, cmd};
+use crate::wire::{MAGIC_REQUEST, PAYLOAD_MAX, Put, cmd, cmd_flag};
 
 /// Sends requests: `queue_*` only notes them, [`Sender::send`] and [`Sender::try_send`] write what is noted, and
 /// `send_*` does both. The caller chooses the cookies, unique among the requests in flight.
@@ -123,8 +125,10 @@ impl Sender {
         offset: u64,
         length: u64,
         fua: Fua,
+        unmap: Unmap,
     ) -> Result<(), ClientError> {
-        self.queue(Header { flags: fua.flag(), kind: cmd::WRITE_ZEROES, cookie, offset, length })
+        let no_hole = if unmap == Unmap::Forbid { cmd_flag::NO_HOLE } else { 0 };
+        self.queue(Header { flags: fua.flag() | no_hole, kind: cmd::WRITE_ZEROES, cookie, offset, length })
     }
 
     /// Queues a request to bring data into the server's cache.
@@ -189,8 +193,9 @@ impl Sender {
         offset: u64,
         length: u64,
         fua: Fua,
+        unmap: Unmap,
     ) -> Result<(), ClientError> {
-        self.queue_write_zeroes(cookie, offset, length, fua)?;
+        self.queue_write_zeroes(cookie, offset, length, fua, unmap)?;
         self.send()
     }
 
@@ -219,6 +224,15 @@ impl Sender {
     pub fn send_disconnect(&mut self) -> Result<(), ClientError> {
         self.put_header(Header { flags: 0, kind: cmd::DISC, cookie: 0, offset: 0, length: 0 });
         self.send()
+    }
+
+    /// Sends a good-bye as far as the socket takes it now; gives whether it took all.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn try_disconnect(&mut self) -> Result<bool, ClientError> {
+        self.put_header(Header { flags: 0, kind: cmd::DISC, cookie: 0, offset: 0, length: 0 });
+        self.try_send()
     }
 
     fn queue(&mut self, header: Header) -> Result<(), ClientError> {

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
 use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_daemon::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBlocks, drain};
 use kickcache_daemon::plan::origin_claims::OriginClaims;
+use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
@@ -47,8 +49,8 @@ pub(crate) struct DrainArgs {
     #[arg(long, value_name = "PATH")]
     cache: Option<PathBuf>,
     /// Origin of the volume [default: where it was when it was served last]
-    #[arg(long, value_name = "PATH", requires = "cache")]
-    origin: Option<PathBuf>,
+    #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
+    origin: Option<OriginSource>,
     /// Say that the origin is the one that the cache device knows, under another path
     #[arg(long, requires = "origin")]
     origin_moved: bool,
@@ -85,7 +87,7 @@ impl DrainArgs {
             older: if self.accept_older { OlderBlocks::Accept } else { OlderBlocks::Refuse },
             cache,
             volume: self.volume.as_deref(),
-            origin: self.origin.as_deref(),
+            origin: self.origin.as_ref(),
             claims: OriginClaims {
                 moved: self.origin_moved,
                 flushless: self.origin_no_flush,
@@ -127,7 +129,7 @@ impl DrainArgs {
 
 /// What a drain without a daemon did.
 fn sentence(done: &Drained, cache: &Path) -> String {
-    let (name, origin, cache) = (&done.name, done.origin.display(), cache.display());
+    let (name, origin, cache) = (&done.name, &done.origin, cache.display());
     let written =
         |bytes| format!("{name}: drained; {} written back, and {origin} has everything", show_bytes(bytes));
     match done.outcome {

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
+use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
 use kickcache_daemon::driver::device::Access;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::plan::address::{AddressError, NbdAddress};
@@ -12,6 +13,8 @@ use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::dirty_limit::DirtyLimit;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
+use kickcache_daemon::plan::origin_source::OriginSource;
+use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window, parse_guest_block};
@@ -53,9 +56,10 @@ real-time signals are written to the log and change nothing; SIGPIPE is ignored.
 const CAPABILITIES: &str = r#"{"type": "block", "features": ["read-only"]}"#;
 
 /// The flags that a configuration file replaces.
-const VOLUME_FLAGS: [&str; 13] = [
+const VOLUME_FLAGS: [&str; 14] = [
     "cache",
     "origin",
+    "origin_timeout",
     "name",
     "mode",
     "nbd",
@@ -78,10 +82,15 @@ pub(crate) struct ServeArgs {
     /// Cache device: a file or block device on fast storage
     #[arg(long, requires = "origin")]
     cache: Option<PathBuf>,
-    /// Origin: the file or block device to be cached
-    #[arg(long, requires = "cache")]
-    origin: Option<PathBuf>,
-    /// Name of the volume, which NBD clients ask for [default: the file name of the origin]
+    /// Origin: the file or block device to be cached, or an export of an NBD server
+    ///
+    /// nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH; see docs/remote-origins.md.
+    #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
+    origin: Option<OriginSource>,
+    /// Requests wait this long for an NBD server that is away, then they fail: 1s to 24h [default: 2m]
+    #[arg(long, value_name = "TIME", requires = "cache", allow_hyphen_values = true)]
+    origin_timeout: Option<OriginTimeout>,
+    /// Name of the volume, which NBD clients ask for [default: the file name of the origin, or the name of its export]
     #[arg(long, requires = "cache")]
     name: Option<String>,
     /// When writes are acknowledged, and what is cached [default: write-through]
@@ -242,10 +251,11 @@ impl ServeArgs {
         Ok(plan)
     }
 
-    fn plan_of_flags(&self, cache: &Path, origin: &Path) -> Result<ServePlan, Failure> {
+    fn plan_of_flags(&self, cache: &Path, origin: &OriginSource) -> Result<ServePlan, Failure> {
         let name = self.volume_name(origin)?;
-        let default = VolumeSpec::new(&name, origin.into());
+        let default = VolumeSpec::new(&name, origin.clone());
         let volume = VolumeSpec {
+            origin_timeout: self.origin_timeout.unwrap_or(default.origin_timeout),
             mode: self.mode.unwrap_or(default.mode),
             admission: self.admission.unwrap_or(default.admission),
             sequential_cutoff: self.sequential_cutoff.unwrap_or(default.sequential_cutoff),
@@ -266,16 +276,12 @@ impl ServeArgs {
         })
     }
 
-    fn volume_name(&self, origin: &Path) -> Result<String, Failure> {
+    fn volume_name(&self, origin: &OriginSource) -> Result<String, Failure> {
         if let Some(name) = &self.name {
             return Ok(name.clone());
         }
-        let name = origin.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-        name.ok_or_else(|| {
-            Failure::usage(format!(
-                "the origin {} gives no name for its volume; say --name NAME",
-                origin.display()
-            ))
+        origin.name().map(str::to_owned).ok_or_else(|| {
+            Failure::usage(format!("the origin {origin} gives no name for its volume; say --name NAME"))
         })
     }
 

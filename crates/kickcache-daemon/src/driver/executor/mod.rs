@@ -17,7 +17,7 @@ use kickcache_engine::device::{
 };
 use kickcache_engine::request::{Durability, Unmap};
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex};
+use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex, VolumeId};
 
 use self::notes::{NOTARY_KEY, Notes};
 use crate::driver::backend::{Backend, Doorbells, Event, Interest, NoDoorbells, Target, Way};
@@ -254,6 +254,17 @@ impl Driver {
             None => &[],
         };
         Some(Completion { id, result: Ok(Data { checksums: &self.checksums, bytes }) })
+    }
+
+    /// The next device that lost what it had not flushed, once [`Driver::poll_completion`] has nothing more; then that is to be
+    /// asked again.
+    pub fn poll_restart(&mut self) -> Option<Device> {
+        let Driver { queued, media, .. } = self;
+        let slot = queued.iter().copied().find(|slot| match &mut media[*slot] {
+            Some(OpenMedium::Queued(device)) => device.take_restart(),
+            Some(OpenMedium::File(..)) | None => false,
+        })?;
+        Some(device_at(slot))
     }
 
     /// The next descriptor that became ready, by the key of its watch.
@@ -578,6 +589,15 @@ fn slot(device: Device) -> usize {
     match device {
         Device::Cache => 0,
         Device::Origin(volume) => 1 + usize::from(volume.get()),
+    }
+}
+
+fn device_at(slot: usize) -> Device {
+    match slot.checked_sub(1) {
+        None => Device::Cache,
+        Some(number) => {
+            Device::Origin(VolumeId::new(u8::try_from(number).expect("volumes have numbers of 8 bits")))
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::Reply;
 use kickcache_engine::time::{Instant, earlier};
@@ -124,6 +125,10 @@ impl<E: CacheEngine> EventLoop<E> {
                 left -= 1;
                 moved = true;
             }
+            if left > 0 {
+                // All that its old server ended has been told.
+                moved |= self.take_restarts(now);
+            }
         }
         if left < turn {
             self.troubles.see_work();
@@ -131,6 +136,18 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.core.driver.has_faults() {
             self.take_faults(now);
         }
+    }
+
+    /// Tells the engine of origins that lost what they had not flushed.
+    fn take_restarts(&mut self, now: Instant) -> bool {
+        let mut has_any = false;
+        while let Some(device) = self.core.driver.poll_restart() {
+            has_any = true;
+            if let Device::Origin(volume) = device {
+                self.core.engine.origin_restarted(now, volume);
+            }
+        }
+        has_any
     }
 
     fn handle_reply(&mut self, reply: Reply) {

@@ -4,11 +4,13 @@
 //! a local one through the system, every other one as a [`QueuedDevice`](crate::driver::queued_device::QueuedDevice).
 
 mod local;
+mod nbd;
 
-use crate::driver::device::{Access, BlockFile, ZeroSpeed};
+use self::nbd::NbdOrigin;
+use crate::driver::device::{BlockFile, ZeroSpeed};
 use crate::driver::executor::Medium;
-use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::{OriginSource, OutsideOrigin};
+use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::carries_superblock;
 use crate::serve::error::ServeError;
 
@@ -16,6 +18,8 @@ use crate::serve::error::ServeError;
 pub(crate) enum Origin {
     /// A file or block device of this machine.
     Local(BlockFile),
+    /// An export of an NBD server.
+    Nbd(NbdOrigin),
     /// One that somebody outside of the daemon brought in.
     Outside(Box<dyn OutsideOrigin>),
 }
@@ -25,14 +29,12 @@ impl Origin {
     ///
     /// # Errors
     /// [`ServeError::Origin`] or [`ServeError::Volume`].
-    pub(crate) fn open(
-        volume: &str,
-        source: &OriginSource,
-        access: Access,
-        claims: OriginClaims,
-    ) -> Result<Origin, ServeError> {
-        match source {
-            OriginSource::Path(path) => Ok(Origin::Local(local::open(volume, path, access, claims)?)),
+    pub(crate) fn open(spec: &VolumeSpec) -> Result<Origin, ServeError> {
+        match &spec.origin {
+            OriginSource::Path(path) => {
+                Ok(Origin::Local(local::open(&spec.name, path, spec.access, spec.claims)?))
+            }
+            OriginSource::Nbd(uri) => Ok(Origin::Nbd(NbdOrigin::open(spec, uri)?)),
             OriginSource::Outside(source) => Ok(Origin::Outside(source.open())),
         }
     }
@@ -41,6 +43,7 @@ impl Origin {
     pub(crate) fn identity(&self) -> String {
         match self {
             Origin::Local(file) => file.identity(),
+            Origin::Nbd(origin) => origin.identity(),
             Origin::Outside(origin) => origin.identity(),
         }
     }
@@ -49,6 +52,7 @@ impl Origin {
     pub(crate) fn size(&self) -> u64 {
         match self {
             Origin::Local(file) => file.size(),
+            Origin::Nbd(origin) => origin.size(),
             Origin::Outside(origin) => origin.size(),
         }
     }
@@ -57,7 +61,7 @@ impl Origin {
     pub(crate) fn zeroes(&self) -> ZeroSpeed {
         match self {
             Origin::Local(file) => file.zeroes(),
-            Origin::Outside(_) => ZeroSpeed::Slow,
+            Origin::Nbd(_) | Origin::Outside(_) => ZeroSpeed::Slow,
         }
     }
 
@@ -65,7 +69,7 @@ impl Origin {
     pub(crate) fn local(&self) -> Option<&BlockFile> {
         match self {
             Origin::Local(file) => Some(file),
-            Origin::Outside(_) => None,
+            Origin::Nbd(_) | Origin::Outside(_) => None,
         }
     }
 
@@ -74,13 +78,18 @@ impl Origin {
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn carries_superblock(&self) -> Result<bool, ServeError> {
-        self.local().map_or(Ok(false), carries_superblock)
+        match self {
+            Origin::Local(file) => carries_superblock(file),
+            Origin::Nbd(origin) => Ok(origin.looks_like_cache()),
+            Origin::Outside(_) => Ok(false),
+        }
     }
 
     /// The device that the driver sends requests to.
     pub(crate) fn into_medium(self) -> Medium {
         match self {
             Origin::Local(file) => Medium::File(file),
+            Origin::Nbd(origin) => Medium::Queued(Box::new(origin)),
             Origin::Outside(origin) => Medium::Queued(origin),
         }
     }

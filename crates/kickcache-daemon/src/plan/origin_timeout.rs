@@ -1,0 +1,62 @@
+//! How long requests wait for a remote origin that is away.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How long requests wait for a remote origin that is away before they fail; counted from the moment that it was lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OriginTimeout(Duration);
+
+impl OriginTimeout {
+    /// The span.
+    pub const fn span(self) -> Duration {
+        self.0
+    }
+}
+
+impl Default for OriginTimeout {
+    /// A storage cluster may take half a minute to notice that one of its own is gone.
+    fn default() -> OriginTimeout {
+        OriginTimeout(Duration::from_secs(120))
+    }
+}
+
+impl FromStr for OriginTimeout {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OriginTimeout, String> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match &text[digits.len()..] {
+            "" | "s" => 1,
+            "m" | "min" => 60,
+            "h" => 3600,
+            _ => 0,
+        };
+        let seconds = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
+        match seconds {
+            Some(seconds @ 1..=86_400) => Ok(OriginTimeout(Duration::from_secs(seconds))),
+            _ => Err(format!("`{text}` is no time to wait; write 1s to 24h, such as 30s, 2m or 1h")),
+        }
+    }
+}
+
+impl fmt::Display for OriginTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", self.0.as_secs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let read = |text: &str| text.parse::<OriginTimeout>().map(|timeout| timeout.span().as_secs());
+        assert_eq!(["30", "30s", "2m", "1h"].map(read), [Ok(30), Ok(30), Ok(120), Ok(3600)]);
+        for text in ["", "0", "-1", "2d", "25h", "1.5s", "s", "99999999999999999999"] {
+            assert!(read(text).unwrap_err().contains(&format!("`{text}`")));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a server says of an export, which must be so again when it comes back.
+
+use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
+use kickcache_nbd::client::RemoteExport;
+
+use crate::driver::device::Access;
+use crate::plan::origin_claims::OriginClaims;
+
+/// What a volume relies on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Facts {
+    /// Bytes.
+    pub(super) size: u64,
+    has_flush: bool,
+    access: Access,
+}
+
+impl Facts {
+    /// Those of an export, if it can be an origin.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(super) fn of(export: &RemoteExport, access: Access, claims: OriginClaims) -> Result<Facts, String> {
+        let size = export.size;
+        if size == 0 || !size.is_multiple_of(BLOCK_SIZE) {
+            let wanted = size.max(1).next_multiple_of(BLOCK_SIZE);
+            return Err(format!(
+                "it has {size} bytes, and a volume has a multiple of 4096; extend it to {wanted} bytes at its server"
+            ));
+        }
+        if export.is_read_only() && access == Access::ReadWrite {
+            return Err("its server exports it read-only; export it for writing, or say --read-only".into());
+        }
+        if !export.has_flush() && !claims.flushless && access == Access::ReadWrite {
+            return Err("it cannot be flushed, so that a power cut at its server may take writes that clients were told are \
+                        durable; say --origin-no-flush if they need not be kept"
+                .into());
+        }
+        match export.block_sizes {
+            Some([least, ..]) if u64::from(least) > SECTOR_SIZE => Err(format!(
+                "its server takes blocks of at least {least} bytes, and volumes are written in sectors of {SECTOR_SIZE}; put \
+                 something between that makes blocks of them (nbdkit --filter=blocksize)"
+            )),
+            _ => Ok(Facts { size, has_flush: export.has_flush(), access }),
+        }
+    }
+
+    /// What is not as it was, if the server came back with something else.
+    pub(super) fn difference(&self, export: &RemoteExport) -> Option<String> {
+        if export.size != self.size {
+            return Some(format!("it has {} bytes now, and had {}", export.size, self.size));
+        }
+        if export.is_read_only() && self.access == Access::ReadWrite {
+            return Some("its server exports it read-only now".into());
+        }
+        (self.has_flush && !export.has_flush()).then(|| "its server cannot flush it any more".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn export(size: u64, flags: u16, least: u32) -> RemoteExport {
+        RemoteExport {
+            size,
+            flags,
+            block_sizes: Some([least, 4096, 1 << 25]),
+            structured: true,
+            allocation: None,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_an_origin_is_told() {
+        let write = |export| Facts::of(&export, Access::ReadWrite, OriginClaims::default());
+        let told = |export| write(export).unwrap_err();
+        const FLUSH: u16 = 1 << 2;
+        const READ_ONLY: u16 = 1 << 1;
+        assert!(told(export(5000, FLUSH, 1)).contains("8192"));
+        assert!(told(export(0, FLUSH, 1)).contains("4096"));
+        assert!(told(export(8192, FLUSH | READ_ONLY, 1)).contains("--read-only"));
+        assert!(told(export(8192, 0, 1)).contains("--origin-no-flush"));
+        assert!(told(export(8192, FLUSH, 4096)).contains("4096"));
+        let facts = write(export(8192, FLUSH, 512)).unwrap();
+        assert!(Facts::of(&export(8192, READ_ONLY, 1), Access::ReadOnly, OriginClaims::default()).is_ok());
+        assert_eq!(facts.difference(&export(8192, FLUSH, 1)), None);
+        for other in [export(4096, FLUSH, 1), export(8192, FLUSH | READ_ONLY, 1), export(8192, 0, 1)] {
+            assert!(facts.difference(&other).is_some());
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What the driver asks of a remote origin, and the requests of the protocol that it takes.
+
+use std::ops::Range;
+
+use kickcache_engine::request::{Durability, Unmap};
+use kickcache_engine::units::ByteExtent;
+
+use crate::driver::queued_device::QueuedRequest;
+
+/// Bytes that one request gives back or zeroes: a server may take long over more.
+const LONG_MAX: u64 = 1 << 30;
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) enum Work {
+    Read(ByteExtent),
+    Write { offset: u64, data: Vec<u8> },
+    Flush,
+    Discard(ByteExtent),
+    WriteZeroes(ByteExtent, Unmap),
+}
+
+/// Something that the driver asked for and that has not ended. It keeps its bytes, as another server may be asked once more.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) token: u64,
+    pub(super) work: Work,
+    pub(super) durability: Durability,
+    /// Requests in flight.
+    pub(super) parts: usize,
+    /// The bytes of a read, as far as they came.
+    pub(super) data: Vec<u8>,
+    /// The errno of the first request that failed.
+    pub(super) error: Option<i32>,
+    /// The flush that makes it durable was asked for.
+    pub(super) is_flushing: bool,
+}
+
+impl Job {
+    pub(super) fn new(token: u64, request: QueuedRequest<'_>) -> Job {
+        let (work, durability) = match request {
+            QueuedRequest::Read(extent) => (Work::Read(extent), Durability::Volatile),
+            QueuedRequest::Write { offset, pieces, durability } => (
+                Work::Write { offset, data: pieces.iter().flat_map(|piece| piece.iter().copied()).collect() },
+                durability,
+            ),
+            QueuedRequest::Flush => (Work::Flush, Durability::Volatile),
+            // What the server forgets of it would come back over what was read of it since.
+            QueuedRequest::Discard(extent) => (Work::Discard(extent), Durability::Durable),
+            QueuedRequest::WriteZeroes { extent, unmap, durability } => {
+                (Work::WriteZeroes(extent, unmap), durability)
+            }
+        };
+        Job { token, work, durability, parts: 0, data: Vec::new(), error: None, is_flushing: false }
+    }
+
+    /// Nothing of it counts that another server did.
+    pub(super) fn start_again(&mut self) {
+        (self.parts, self.error, self.is_flushing) = (0, None, false);
+        self.data.clear();
+    }
+
+    /// The ranges of its requests, from its beginning; `payload_max` bounds those that carry bytes.
+    pub(super) fn ranges(&self, payload_max: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+        let (length, most) = match &self.work {
+            Work::Read(extent) => (extent.length, payload_max),
+            Work::Write { data, .. } => (data.len() as u64, payload_max),
+            Work::Discard(extent) | Work::WriteZeroes(extent, _) => (extent.length, LONG_MAX),
+            Work::Flush => (1, 1),
+        };
+        (0..length.div_ceil(most)).map(move |number| number * most..((number + 1) * most).min(length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+
+    use super::*;
+
+    #[test]
+    fn long_requests_come_in_parts_that_the_server_takes() {
+        let pieces = [IoSlice::new(&[1; 4096]), IoSlice::new(&[2; 8192])];
+        let write = QueuedRequest::Write { offset: 512, pieces: &pieces, durability: Durability::Volatile };
+        let ranges = |request, most| Job::new(7, request).ranges(most).collect::<Vec<_>>();
+        assert_eq!(ranges(write, 8192), [0..8192, 8192..12288]);
+        assert_eq!(ranges(write, 65536), [0..12288]);
+        let extent = ByteExtent { start: 0, length: (1 << 30) + 4096 };
+        assert_eq!(ranges(QueuedRequest::Discard(extent), 4096), [0..1 << 30, 1 << 30..(1 << 30) + 4096]);
+        assert_eq!(ranges(QueuedRequest::Flush, 4096).len(), 1);
+    }
+
+    #[test]
+    fn discards_are_durable() {
+        let extent = ByteExtent { start: 0, length: 4096 };
+        assert_eq!(Job::new(1, QueuedRequest::Discard(extent)).durability, Durability::Durable);
+    }
+}

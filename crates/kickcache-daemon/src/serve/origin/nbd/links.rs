@@ -1,0 +1,201 @@
+//! The connections to the server of a remote origin.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use kickcache_engine::request::Durability;
+use kickcache_nbd::PAYLOAD_MAX;
+use kickcache_nbd::client::{Client, ClientError, ConnectOptions, Fua, Receiver, RemoteExport, Sender};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use super::job::{Job, Work};
+use crate::plan::address::NbdAddress;
+use crate::plan::nbd_uri::NbdUri;
+
+/// Connections to a server that allows several.
+const LINKS_MAX: usize = 4;
+/// A connection over TCP is given up when the other machine has not shown itself for about half a minute.
+const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
+
+/// One connection.
+pub(super) struct Link {
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+}
+
+/// All connections, to one server.
+pub(super) struct Links {
+    pub(super) links: Vec<Link>,
+    pub(super) export: RemoteExport,
+    /// Which one takes the next job.
+    next: usize,
+}
+
+/// One request of a job, on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) job: u64,
+    /// Where its bytes begin within the job.
+    pub(super) start: u64,
+}
+
+impl Links {
+    /// Connects, and waits for at most `patience` for each answer of the handshake.
+    pub(super) fn connect(uri: &NbdUri, patience: Duration) -> Result<Links, ClientError> {
+        let mut clients = vec![dial(uri, patience)?];
+        let export = clients[0].export();
+        while export.has_multi_conn() && clients.len() < LINKS_MAX {
+            let client = dial(uri, patience)?;
+            if client.export() != export {
+                return Err(ClientError::Protocol("two connections see two different exports".into()));
+            }
+            clients.push(client);
+        }
+        let links = clients.into_iter().map(Client::split);
+        let links = links.map(|(sender, receiver)| Link { sender, receiver }).collect();
+        Ok(Links { links, export, next: 0 })
+    }
+
+    /// Bytes that one request may carry.
+    pub(super) fn payload_max(&self) -> u64 {
+        let told = self.export.block_sizes.map_or(PAYLOAD_MAX, |sizes| u64::from(sizes[2]));
+        (told.min(PAYLOAD_MAX) / 4096 * 4096).max(4096)
+    }
+
+    /// Whether the server can do what is asked at all.
+    pub(super) fn can_do(&self, work: &Work) -> bool {
+        match work {
+            Work::Discard(_) => self.export.has_trim(),
+            Work::WriteZeroes(..) => self.export.has_write_zeroes(),
+            Work::Flush => self.export.has_flush(),
+            Work::Read(_) | Work::Write { .. } => true,
+        }
+    }
+
+    /// Queues the requests of a job; `note` is told their cookies. Those of one job go over one connection.
+    pub(super) fn queue(
+        &mut self,
+        number: u64,
+        job: &mut Job,
+        mut note: impl FnMut(Part) -> u64,
+    ) -> Result<(), ClientError> {
+        let (payload_max, fua) = (self.payload_max(), self.fua(job.durability));
+        self.next = (self.next + 1) % self.links.len();
+        let sender = &mut self.links[self.next].sender;
+        if let Work::Read(extent) = &job.work {
+            job.data.resize(usize::try_from(extent.length).expect("reads fit into memory"), 0);
+        }
+        for range in job.ranges(payload_max) {
+            let cookie = note(Part { job: number, start: range.start });
+            let length = range.end - range.start;
+            job.parts += 1;
+            match &job.work {
+                Work::Read(extent) => sender.queue_read(cookie, extent.start + range.start, length)?,
+                Work::Write { offset, data } => {
+                    let bytes = &data[index(range.start)..index(range.end)];
+                    sender.queue_write(cookie, offset + range.start, bytes, fua)?;
+                }
+                Work::Flush => sender.queue_flush(cookie)?,
+                Work::Discard(extent) => {
+                    sender.queue_trim(cookie, extent.start + range.start, length, fua)?
+                }
+                Work::WriteZeroes(extent, unmap) => {
+                    let unmap = *unmap;
+                    sender.queue_write_zeroes(cookie, extent.start + range.start, length, fua, unmap)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues the flush that makes a job durable where the server knows no FUA; `false` if it needs none.
+    pub(super) fn queue_flush(
+        &mut self,
+        number: u64,
+        job: &mut Job,
+        mut note: impl FnMut(Part) -> u64,
+    ) -> Result<bool, ClientError> {
+        let is_needed = job.durability == Durability::Durable && !job.is_flushing;
+        if !is_needed || self.export.has_fua() || !self.export.has_flush() {
+            return Ok(false);
+        }
+        job.is_flushing = true;
+        job.parts += 1;
+        self.links[self.next].sender.queue_flush(note(Part { job: number, start: 0 }))?;
+        Ok(true)
+    }
+
+    fn fua(&self, durability: Durability) -> Fua {
+        if durability == Durability::Durable && self.export.has_fua() { Fua::Yes } else { Fua::No }
+    }
+
+    /// Says good-bye, without waiting for anything.
+    pub(super) fn leave(self) {
+        for Link { mut sender, .. } in self.links {
+            // Whoever does not hear it sees the connection close.
+            let _ = sender.try_disconnect();
+        }
+    }
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("the bytes are in memory")
+}
+
+pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientError> {
+    let options = ConnectOptions {
+        export: uri.export().to_owned(),
+        structured: true,
+        allocation: false,
+        timeout: Some(patience),
+    };
+    match uri.address() {
+        NbdAddress::Unix(path) => {
+            let socket = connect_unix(path)?;
+            socket.set_read_timeout(options.timeout)?;
+            socket.set_write_timeout(options.timeout)?;
+            Client::from_unix(socket, &options)
+        }
+        NbdAddress::Tcp { host, port } => {
+            let socket = connect_tcp(host, *port, patience)?;
+            socket.set_read_timeout(options.timeout)?;
+            socket.set_write_timeout(options.timeout)?;
+            Client::from_tcp(socket, &options)
+        }
+    }
+}
+
+/// Connects without waiting: a server that takes no connections would hold the caller for ever.
+fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let socket = UnixStream::from(socket);
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
+fn connect_tcp(host: &str, port: u16, patience: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, patience) {
+            Ok(socket) => {
+                socket.set_nodelay(true)?;
+                let (idle, interval, count) = KEEPALIVE;
+                sockopt::set_socket_keepalive(&socket, true)?;
+                sockopt::set_tcp_keepidle(&socket, idle)?;
+                sockopt::set_tcp_keepintvl(&socket, interval)?;
+                sockopt::set_tcp_keepcnt(&socket, count)?;
+                let unacknowledged = idle + interval * count;
+                let millis = u32::try_from(unacknowledged.as_millis()).unwrap_or(u32::MAX);
+                sockopt::set_tcp_user_timeout(&socket, millis)?;
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,168 @@
+//! A remote origin: an export of an NBD server.
+//!
+//! The driver's thread never waits for it: [`exchange`] carries jobs to a thread of its own ([`session`]), which owns the
+//! connections ([`links`]) and outlives their loss ([`outage`]).
+//!
+//! Start with [`session`].
+
+mod exchange;
+mod facts;
+mod job;
+mod links;
+mod outage;
+mod session;
+
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use kickcache_engine::format::superblock::{SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS};
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::{BLOCK_BYTES, ByteExtent};
+use kickcache_nbd::client::{Client, ClientError};
+
+use self::exchange::{Exchange, Outcome};
+use self::facts::Facts;
+use self::job::Job;
+use self::links::{Links, dial};
+use self::session::{Session, Settings, cause};
+use crate::driver::device::Access;
+use crate::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
+use crate::plan::nbd_uri::NbdUri;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::error::ServeError;
+
+/// How long one answer of a handshake may take.
+const PATIENCE_MAX: Duration = Duration::from_secs(10);
+
+/// An export that was opened.
+pub(crate) struct NbdOrigin {
+    uri: NbdUri,
+    facts: Facts,
+    looks_like_cache: bool,
+    exchange: Arc<Exchange>,
+    inbox: VecDeque<Outcome>,
+    /// The bytes of the read that ended last.
+    data: Vec<u8>,
+}
+
+impl NbdOrigin {
+    /// Connects, reads its first block, flushes it once, and starts its thread.
+    ///
+    /// # Errors
+    /// [`ServeError::Volume`].
+    pub(super) fn open(spec: &VolumeSpec, uri: &NbdUri) -> Result<NbdOrigin, ServeError> {
+        let refuse = |what: String| ServeError::Volume {
+            name: spec.name.clone(),
+            what: format!("its origin {uri}: {what}"),
+        };
+        let timeout = spec.origin_timeout.span();
+        let patience = PATIENCE_MAX.min(timeout);
+        let away = |error: ClientError| {
+            refuse(format!("{}; start its server, or give another origin", cause(&error)))
+        };
+        let mut client = dial(uri, patience).map_err(away)?;
+        let facts = Facts::of(&client.export(), spec.access, spec.claims).map_err(refuse)?;
+        let looks_like_cache = look_and_flush(&mut client, spec.access).map_err(away)?;
+        let _ = client.disconnect();
+        let links = Links::connect(uri, patience).map_err(away)?;
+        if let Some(difference) = facts.difference(&links.export) {
+            return Err(refuse(difference));
+        }
+        let exchange = Exchange::new().map_err(ServeError::system("open an eventfd"))?;
+        let exchange = Arc::new(exchange);
+        let settings = Settings { volume: spec.name.clone(), uri: uri.clone(), facts, timeout, patience };
+        let session = Session::new(settings, Arc::clone(&exchange), links);
+        thread::Builder::new()
+            .name("origin".into())
+            .spawn(move || session.run())
+            .map_err(ServeError::system("start a thread"))?;
+        let inbox = VecDeque::new();
+        Ok(NbdOrigin { uri: uri.clone(), facts, looks_like_cache, exchange, inbox, data: Vec::new() })
+    }
+
+    /// Its URI: what the cache device recognises it by.
+    pub(super) fn identity(&self) -> String {
+        self.uri.to_string()
+    }
+
+    /// Bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.facts.size
+    }
+
+    /// Whether it carries a superblock of ours.
+    pub(super) fn looks_like_cache(&self) -> bool {
+        self.looks_like_cache
+    }
+}
+
+/// Reads where a cache device has its superblocks, and flushes once: what an earlier daemon left there is durable then.
+fn look_and_flush(client: &mut Client, access: Access) -> Result<bool, ClientError> {
+    let size = client.export().size;
+    let mut block = [0; BLOCK_BYTES];
+    let mut found = false;
+    for offset in SUPERBLOCK_OFFSETS.into_iter().filter(|offset| offset + BLOCK_BYTES as u64 <= size) {
+        client.read_at(offset, &mut block)?;
+        found |= block.starts_with(&SUPERBLOCK_MAGIC);
+    }
+    if access == Access::ReadWrite && client.export().has_flush() {
+        client.flush()?;
+    }
+    Ok(found)
+}
+
+impl QueuedDevice for NbdOrigin {
+    fn submit(&mut self, _now: Instant, token: u64, request: QueuedRequest<'_>) {
+        self.exchange.give(Job::new(token, request));
+    }
+
+    fn poll(&mut self, _now: Instant) -> Option<QueuedEnd> {
+        if self.inbox.is_empty() {
+            self.exchange.collect(&mut self.inbox);
+        }
+        match self.inbox.front()? {
+            Outcome::Restarted => None,
+            Outcome::Ended { .. } => {
+                let Some(Outcome::Ended { token, result }) = self.inbox.pop_front() else { return None };
+                let result = result.map(|data| self.data = data);
+                Some(QueuedEnd { token, result })
+            }
+        }
+    }
+
+    fn take_restart(&mut self) -> bool {
+        let is_next = matches!(self.inbox.front(), Some(Outcome::Restarted));
+        if is_next {
+            self.inbox.pop_front();
+        }
+        is_next
+    }
+
+    fn take_read(&mut self, _token: u64, _extent: ByteExtent, into: &mut [IoSliceMut<'_>]) {
+        let mut left = self.data.as_slice();
+        for piece in into {
+            let (bytes, rest) = left.split_at(piece.len());
+            piece.copy_from_slice(bytes);
+            left = rest;
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        None
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.exchange.to_driver.as_fd())
+    }
+}
+
+impl Drop for NbdOrigin {
+    fn drop(&mut self) {
+        // Not waited for: the thread may be looking for a server that does not answer.
+        self.exchange.end();
+    }
+}

@@ -1,0 +1,80 @@
+//! The time in which a remote origin does not answer, and when it is looked for.
+
+use std::time::{Duration, Instant};
+
+/// The first pause between two attempts, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// An outage, from the loss of a connection to the first answer of a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outage {
+    since: Instant,
+    next_try: Instant,
+    pause: Duration,
+    /// Its requests have waited long enough: they fail.
+    pub(super) is_over_limit: bool,
+}
+
+impl Outage {
+    /// It begins; the first attempt may come at once.
+    pub(super) fn begin(now: Instant) -> Outage {
+        Outage { since: now, next_try: now, pause: PAUSES.0, is_over_limit: false }
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next_try
+    }
+
+    /// An attempt failed, or the connection was lost again before anything was answered.
+    pub(super) fn try_later(&mut self, now: Instant) {
+        self.next_try = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+    }
+
+    /// Nobody waited in it so far: its time begins now.
+    pub(super) fn begin_to_count(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    pub(super) fn lasts(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+
+    /// How long until there is something to do.
+    pub(super) fn wait(&self, now: Instant, limit: Duration) -> Duration {
+        let next = self.next_try.saturating_duration_since(now);
+        let end = (self.since + limit).saturating_duration_since(now);
+        if self.is_over_limit { next } else { next.min(end) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_come_at_once_and_then_seldom() {
+        let start = Instant::now();
+        let mut outage = Outage::begin(start);
+        let mut now = start;
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            assert!(outage.is_due(now));
+            outage.try_later(now);
+            assert!(!outage.is_due(now));
+            pauses.push(outage.wait(now, Duration::from_secs(3600)).as_millis());
+            now += outage.wait(now, Duration::from_secs(3600));
+        }
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000]);
+    }
+
+    #[test]
+    fn the_limit_is_waited_for_too() {
+        let start = Instant::now();
+        let mut outage = Outage::begin(start);
+        (0..10).for_each(|_| outage.try_later(start));
+        assert_eq!(outage.wait(start, Duration::from_secs(2)), Duration::from_secs(2));
+        outage.is_over_limit = true;
+        assert_eq!(outage.wait(start, Duration::from_secs(2)), Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,290 @@
+//! The thread of a remote origin: it sends, receives, and finds the server again when it was lost.
+//!
+//! Invariants:
+//! * The loss of any connection counts for all: what the server acknowledged and had not flushed may be gone.
+//! * It is told between what the old server ended and what the new one does.
+//! * A job ends once. One that was in flight begins again with all of its requests.
+//! * Only the socket says that a server is lost, never the time that an answer takes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kickcache_nbd::client::{ClientError, NbdErrno};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::exchange::{Device, Exchange, Outcome};
+use super::facts::Facts;
+use super::job::{Job, Work};
+use super::links::{Links, Part};
+use super::outage::Outage;
+use crate::plan::nbd_uri::NbdUri;
+
+/// What a thread is started with.
+pub(super) struct Settings {
+    pub(super) volume: String,
+    pub(super) uri: NbdUri,
+    pub(super) facts: Facts,
+    /// How long jobs wait for a server.
+    pub(super) timeout: Duration,
+    /// How long one answer of a handshake may take.
+    pub(super) patience: Duration,
+}
+
+/// The thread's state.
+pub(super) struct Session {
+    settings: Settings,
+    exchange: Arc<Exchange>,
+    links: Option<Links>,
+    outage: Option<Outage>,
+    /// In the order of their coming, which is that of asking a new server.
+    jobs: BTreeMap<u64, Job>,
+    next_job: u64,
+    parts: HashMap<u64, Part>,
+    next_cookie: u64,
+    outcomes: Vec<Outcome>,
+    /// Why the last attempt to connect failed, so that it is told once.
+    told: String,
+}
+
+impl Session {
+    pub(super) fn new(settings: Settings, exchange: Arc<Exchange>, links: Links) -> Session {
+        Session {
+            settings,
+            exchange,
+            links: Some(links),
+            outage: None,
+            jobs: BTreeMap::new(),
+            next_job: 0,
+            parts: HashMap::new(),
+            next_cookie: 0,
+            outcomes: Vec::new(),
+            told: String::new(),
+        }
+    }
+
+    /// Works until the device is gone.
+    pub(super) fn run(mut self) {
+        let mut fresh = Vec::new();
+        while self.exchange.take(&mut fresh) == Device::InUse {
+            for job in fresh.drain(..) {
+                self.begin(job);
+            }
+            self.look_after_outage();
+            if let Err(error) = self.transfer() {
+                self.lose(&error);
+            }
+            self.exchange.deliver(&mut self.outcomes);
+            self.wait();
+        }
+        if let Some(links) = self.links {
+            links.leave();
+        }
+    }
+
+    fn begin(&mut self, job: Job) {
+        if self.links.is_none() && self.outage.is_some_and(|outage| outage.is_over_limit) {
+            self.outcomes.push(Outcome::Ended { token: job.token, result: Err(libc::EIO) });
+            return;
+        }
+        if let Some(outage) = self.outage.as_mut().filter(|_| self.jobs.is_empty() && self.links.is_some()) {
+            outage.begin_to_count(Instant::now());
+        }
+        let number = self.next_job;
+        self.next_job += 1;
+        self.jobs.insert(number, job);
+        if let Err(error) = self.ask(number) {
+            self.lose(&error);
+        }
+    }
+
+    /// Queues the requests of a job, if there is a server.
+    fn ask(&mut self, number: u64) -> Result<(), ClientError> {
+        let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
+        let job = jobs.get_mut(&number).expect("it was just inserted, or is asked for again");
+        if !links.can_do(&job.work) {
+            let result = if matches!(job.work, Work::Flush) { Ok(Vec::new()) } else { Err(libc::EOPNOTSUPP) };
+            self.outcomes.push(Outcome::Ended { token: job.token, result });
+            jobs.remove(&number);
+            return Ok(());
+        }
+        links.queue(number, job, |part| note(parts, next_cookie, part))
+    }
+
+    /// Sends and receives what can be without waiting.
+    fn transfer(&mut self) -> Result<(), ClientError> {
+        let count = self.links.as_ref().map_or(0, |links| links.links.len());
+        for number in 0..count {
+            self.receive(number)?;
+        }
+        for link in self.links.iter_mut().flat_map(|links| &mut links.links) {
+            link.sender.try_send()?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, number: usize) -> Result<(), ClientError> {
+        let Some(links) = &mut self.links else { return Ok(()) };
+        let mut ended = Vec::new();
+        while let Some(reply) = links.links[number].receiver.try_receive()? {
+            if reply.result == Err(NbdErrno::Shutdown) {
+                return Err(ClientError::Request(NbdErrno::Shutdown));
+            }
+            // The receiver refuses cookies that are not in flight.
+            let Some(part) = self.parts.remove(&reply.cookie) else { continue };
+            let Some(job) = self.jobs.get_mut(&part.job) else { continue };
+            job.parts -= 1;
+            match reply.result {
+                Ok(()) if !reply.data.is_empty() => {
+                    let start = usize::try_from(part.start).expect("reads fit into memory");
+                    job.data[start..start + reply.data.len()].copy_from_slice(reply.data);
+                }
+                Ok(()) => {}
+                Err(errno) => _ = job.error.get_or_insert(system_errno(errno)),
+            }
+            if job.parts == 0 {
+                ended.push(part.job);
+            }
+        }
+        for number in ended {
+            self.finish(number)?;
+        }
+        Ok(())
+    }
+
+    /// All requests of a job have been answered.
+    fn finish(&mut self, number: u64) -> Result<(), ClientError> {
+        let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
+        let job = jobs.get_mut(&number).expect("it has just been answered");
+        let is_well = job.error.is_none();
+        if is_well && links.queue_flush(number, job, |part| note(parts, next_cookie, part))? {
+            return Ok(());
+        }
+        let job = jobs.remove(&number).expect("it was there");
+        let result = job.error.map_or(Ok(job.data), Err);
+        self.outcomes.push(Outcome::Ended { token: job.token, result });
+        self.end_outage();
+        Ok(())
+    }
+
+    /// A connection is lost, and with it all of them.
+    fn lose(&mut self, error: &ClientError) {
+        self.links = None;
+        self.parts.clear();
+        self.outcomes.push(Outcome::Restarted);
+        self.jobs.values_mut().for_each(Job::start_again);
+        let now = Instant::now();
+        match &mut self.outage {
+            Some(outage) => outage.try_later(now),
+            None => {
+                let Settings { volume, uri, timeout, .. } = &self.settings;
+                tracing::warn!(
+                    "the server of {uri}, the origin of {volume}, is lost ({}): what waits for it does so for up to {} s",
+                    cause(error),
+                    timeout.as_secs()
+                );
+                self.outage = Some(Outage::begin(now));
+            }
+        }
+    }
+
+    fn look_after_outage(&mut self) {
+        let now = Instant::now();
+        let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) else { return };
+        if outage.is_due(now) {
+            self.connect();
+        }
+        let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) else { return };
+        if outage.is_over_limit || outage.lasts(Instant::now()) < self.settings.timeout {
+            return;
+        }
+        outage.is_over_limit = true;
+        let Settings { volume, uri, timeout, .. } = &self.settings;
+        tracing::error!(
+            "the server of {uri}, the origin of {volume}, has been away for {} s: what needs it fails until it is back",
+            timeout.as_secs()
+        );
+        let ended = std::mem::take(&mut self.jobs).into_values();
+        self.outcomes.extend(ended.map(|job| Outcome::Ended { token: job.token, result: Err(libc::EIO) }));
+    }
+
+    fn connect(&mut self) {
+        let Settings { volume, uri, facts, patience, .. } = &self.settings;
+        let connected = Links::connect(uri, *patience).map_err(|error| cause(&error));
+        let links = connected.and_then(|links| match facts.difference(&links.export) {
+            None => Ok(links),
+            Some(difference) => Err(difference),
+        });
+        match links {
+            Ok(links) => self.links = Some(links),
+            Err(why) => {
+                if self.told != why {
+                    tracing::warn!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
+                    self.told = why;
+                }
+                self.outage.iter_mut().for_each(|outage| outage.try_later(Instant::now()));
+                return;
+            }
+        }
+        let waiting: Vec<u64> = self.jobs.keys().copied().collect();
+        if waiting.is_empty() {
+            self.end_outage();
+        }
+        for number in waiting {
+            if let Err(error) = self.ask(number) {
+                return self.lose(&error);
+            }
+        }
+    }
+
+    /// A server answers, or nobody asks it anything.
+    fn end_outage(&mut self) {
+        if let Some(outage) = self.outage.take() {
+            self.told.clear();
+            let Settings { volume, uri, .. } = &self.settings;
+            let seconds = outage.lasts(Instant::now()).as_secs_f64();
+            tracing::warn!("the server of {uri}, the origin of {volume}, is back after {seconds:.1} s");
+        }
+    }
+
+    fn wait(&self) {
+        let mut fds = vec![PollFd::new(&self.exchange.to_thread, PollFlags::IN)];
+        for link in self.links.iter().flat_map(|links| &links.links) {
+            let out = if link.sender.queued() > 0 { PollFlags::OUT } else { PollFlags::empty() };
+            fds.push(PollFd::new(&link.receiver, PollFlags::IN | out));
+        }
+        let now = Instant::now();
+        let outage = self.outage.filter(|_| self.links.is_none());
+        let span = outage.map(|outage| outage.wait(now, self.settings.timeout) + Duration::from_millis(1));
+        let timeout = span.and_then(|span| Timespec::try_from(span).ok());
+        // An interrupted wait is as good as one that ended: everything is looked at again.
+        let _ = poll(&mut fds, timeout.as_ref());
+    }
+}
+
+fn note(parts: &mut HashMap<u64, Part>, next_cookie: &mut u64, part: Part) -> u64 {
+    *next_cookie += 1;
+    parts.insert(*next_cookie, part);
+    *next_cookie
+}
+
+/// What happened, without the words that every error of a client begins with.
+pub(super) fn cause(error: &ClientError) -> String {
+    match error {
+        ClientError::Io(error) => error.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn system_errno(errno: NbdErrno) -> i32 {
+    match errno {
+        NbdErrno::NoSpace => libc::ENOSPC,
+        NbdErrno::NotSupported => libc::EOPNOTSUPP,
+        NbdErrno::NotPermitted
+        | NbdErrno::Io
+        | NbdErrno::NoMemory
+        | NbdErrno::Invalid
+        | NbdErrno::Overflow
+        | NbdErrno::Shutdown => libc::EIO,
+    }
+}
