@@ -1,0 +1,361 @@
+//! Origins that are exports of an NBD server, which is killed, comes back, is slow, poor, or another one.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cells;
+use crate::client::{Client, FUA, READ, Request, WRITE, greet};
+use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
+use crate::rng::Rng;
+use crate::scratch::{MIB, Scratch, state_dir};
+use crate::{need_kickcache, need_tools};
+
+/// Blocks that the tests write.
+const BLOCKS: u64 = 2_048;
+const BLOCK: usize = 4_096;
+/// Writes are kept in a file of the server's own until they are flushed: it takes them along when it is killed.
+const FORGETFUL: [&str; 1] = ["--filter=cache"];
+
+/// An nbdkit that serves a file.
+struct Server {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Server {
+    fn start(scratch: &Scratch, disk: &Path, filters: &[&str], parameters: &[&str]) -> Server {
+        let socket = scratch.path("origin.sock");
+        let _ = fs::remove_file(&socket);
+        let mut arguments = vec!["-f".into(), "-U".into(), socket.clone().into()];
+        arguments.extend(filters.iter().map(Into::into));
+        arguments.extend(["file".into(), disk.into()]);
+        arguments.extend(parameters.iter().map(Into::into));
+        let child = guarded("nbdkit", arguments).stderr(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        while greet(&socket).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(20), "nbdkit does not start");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Server { child, socket }
+    }
+
+    fn forgetful(scratch: &Scratch, disk: &Path) -> Server {
+        Server::start(scratch, disk, &FORGETFUL, &["cache=writeback"])
+    }
+
+    fn uri(&self) -> PathBuf {
+        format!("nbd+unix:///?socket={}", self.socket.display()).into()
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(scratch: &Scratch, server: &Server, mode: &'static str, extra: &[&str]) -> Daemon {
+    let mut spec = Spec::new(scratch, &server.uri(), mode, "16M");
+    spec.extra = extra.iter().map(Into::into).collect();
+    spec.start()
+}
+
+fn cell(block: u64, version: u64) -> Vec<u8> {
+    let mut bytes = vec![0; BLOCK];
+    cells::fill(&mut bytes, block, version);
+    bytes
+}
+
+/// What one client does until it is stopped; each read must give what it wrote last. Gives the version of each block.
+fn work(mut client: Client, stop: &AtomicBool, seed: u64) -> Vec<u64> {
+    let mut rng = Rng::new(seed);
+    let mut versions = vec![0; usize::try_from(BLOCKS).unwrap()];
+    let mut version = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let block = rng.below(BLOCKS);
+        let (offset, known) = (block * BLOCK as u64, &mut versions[usize::try_from(block).unwrap()]);
+        match rng.below(100) {
+            0 => client.flush(),
+            1..4 => {
+                client.zero(offset, BLOCK as u32, 0);
+                *known = 0;
+            }
+            4..30 => assert!(client.read(offset, BLOCK as u32) == cell(block, *known), "block {block}"),
+            _ => {
+                version += 1;
+                client.write(offset, &cell(block, version));
+                *known = version;
+            }
+        }
+    }
+    versions
+}
+
+fn check_disk(disk: &Path, versions: &[u64]) {
+    let file = File::open(disk).unwrap();
+    for (block, version) in (0..).zip(versions) {
+        let mut found = vec![0; BLOCK];
+        file.read_exact_at(&mut found, block * BLOCK as u64).unwrap();
+        assert_eq!(cells::version(&found, block), Ok(*version), "block {block} of the origin");
+    }
+}
+
+/// Rounds of a test that kills a server: few, unless more are asked for.
+fn rounds() -> u64 {
+    std::env::var("KICKCACHE_IT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3)
+}
+
+/// The server is killed again and again while a client works, and takes along what it had not flushed.
+fn outlive_servers(mode: &'static str) {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.sparse("disk", 64 * MIB);
+    let mut server = Server::forgetful(&scratch, &disk);
+    let daemon = serve(&scratch, &server, mode, &[]);
+    let stop = AtomicBool::new(false);
+    let versions = thread::scope(|scope| {
+        let client = daemon.connect();
+        let worker = scope.spawn(|| work(client, &stop, 1));
+        let mut rng = Rng::new(2);
+        for _ in 0..rounds() {
+            thread::sleep(Duration::from_millis(300 + rng.below(700)));
+            server.kill();
+            thread::sleep(Duration::from_millis(rng.below(300)));
+            server = Server::forgetful(&scratch, &disk);
+        }
+        thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::Relaxed);
+        worker.join().unwrap()
+    });
+    let count = |what: &str| daemon.log().lines().filter(|line| line.contains(what)).count() as u64;
+    assert_eq!((count("is lost"), count("is back after")), (rounds(), rounds()), "{}", daemon.log());
+    daemon.drain();
+    daemon.stop();
+    drop(server);
+    check_disk(&disk, &versions);
+}
+
+#[test]
+fn write_back_outlives_servers_that_forget_what_they_had_not_flushed() {
+    outlive_servers("write-back");
+}
+
+#[test]
+fn write_through_outlives_servers_that_forget_what_they_had_not_flushed() {
+    outlive_servers("write-through");
+}
+
+#[test]
+fn write_around_outlives_servers_that_forget_what_they_had_not_flushed() {
+    outlive_servers("write-around");
+}
+
+fn wait_for(daemon: &Daemon, line: &str) {
+    let start = Instant::now();
+    while !daemon.log().contains(line) {
+        assert!(start.elapsed() < Duration::from_secs(20), "no line with `{line}`: {}", daemon.log());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn read(client: &mut Client, block: u64) -> Result<Vec<u8>, u32> {
+    let request = Request { command: READ, flags: 0, offset: block * BLOCK as u64, length: BLOCK as u32 };
+    let reply = client.call(request, &[]).unwrap();
+    if reply.errno == 0 { Ok(reply.data) } else { Err(reply.errno) }
+}
+
+#[test]
+fn an_outage_past_its_time_fails_what_needs_the_origin_and_nothing_else() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.sparse("disk", 64 * MIB);
+    let server = Server::forgetful(&scratch, &disk);
+    let daemon = serve(&scratch, &server, "write-back", &["--origin-timeout", "1s"]);
+    let (mut client, mut beside) = (daemon.connect(), daemon.connect());
+    client.write(0, &cell(0, 1));
+    drop(server);
+    let waiting = thread::spawn(move || {
+        let start = Instant::now();
+        (read(&mut client, 5_000), start.elapsed(), client)
+    });
+    let start = Instant::now();
+    for version in 2.. {
+        assert!(beside.read(0, BLOCK as u32) == cell(0, version - 1));
+        let begin = Instant::now();
+        beside.write(0, &cell(0, version));
+        beside.flush();
+        assert!(
+            begin.elapsed() < Duration::from_millis(900),
+            "a write that the log takes waited for the origin"
+        );
+        if waiting.is_finished() || start.elapsed() > Duration::from_secs(20) {
+            break;
+        }
+    }
+    let (result, waited, mut client) = waiting.join().unwrap();
+    assert_eq!(result, Err(5));
+    assert!((Duration::from_millis(800)..Duration::from_secs(10)).contains(&waited), "{waited:?}");
+    wait_for(&daemon, "fails until it is back");
+    let begin = Instant::now();
+    assert_eq!(read(&mut client, 6_000), Err(5));
+    assert!(begin.elapsed() < Duration::from_millis(900), "the next one need not wait");
+
+    let _server = Server::forgetful(&scratch, &disk);
+    wait_for(&daemon, "is back after");
+    assert_eq!(read(&mut client, 5_000), Ok(vec![0; BLOCK]));
+    daemon.drain();
+    daemon.stop();
+}
+
+#[test]
+fn a_slow_server_is_not_lost() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.sparse("disk", 64 * MIB);
+    let server = Server::start(&scratch, &disk, &[], &[]);
+    let daemon = serve(&scratch, &server, "write-back", &["--origin-timeout", "1s"]);
+    let mut client = daemon.connect();
+    server.signal(Signal::STOP);
+    let waiting = thread::spawn(move || read(&mut client, 5_000));
+    thread::sleep(Duration::from_millis(2_500));
+    assert!(!waiting.is_finished());
+    server.signal(Signal::CONT);
+    assert_eq!(waiting.join().unwrap(), Ok(vec![0; BLOCK]));
+    assert!(!daemon.log().contains("is lost"), "{}", daemon.log());
+    daemon.stop();
+}
+
+#[test]
+fn a_server_that_comes_back_with_another_disk_is_not_used() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let (disk, other) = (scratch.random("disk", 64 * MIB, 1), scratch.sparse("other", 32 * MIB));
+    let server = Server::start(&scratch, &disk, &[], &[]);
+    let daemon = serve(&scratch, &server, "write-through", &[]);
+    let mut client = daemon.connect();
+    drop(server);
+    let server = Server::start(&scratch, &other, &[], &[]);
+    let waiting = thread::spawn(move || (client.write(0, &[7; BLOCK]), read(&mut client, 5_000)));
+    wait_for(&daemon, "it has 33554432 bytes now, and had 67108864");
+    assert!(!waiting.is_finished());
+    drop(server);
+    let _server = Server::start(&scratch, &disk, &[], &[]);
+    let mut expected = vec![0; BLOCK];
+    File::open(&disk).unwrap().read_exact_at(&mut expected, 5_000 * BLOCK as u64).unwrap();
+    assert_eq!(waiting.join().unwrap().1, Ok(expected));
+    daemon.stop();
+    assert!(fs::read(&other).unwrap().iter().all(|byte| *byte == 0), "the other disk was written to");
+}
+
+#[test]
+fn a_server_that_can_do_little_is_enough() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.random("disk", 64 * MIB, 3);
+    let filters = ["--filter=blocksize-policy", "--filter=nozero", "--filter=fua"];
+    let limits = [
+        "blocksize-minimum=512",
+        "blocksize-preferred=4096",
+        "blocksize-maximum=65536",
+        "blocksize-error-policy=error",
+    ];
+    let server = Server::start(&scratch, &disk, &filters, &limits);
+    let daemon = serve(&scratch, &server, "write-around", &[]);
+    let mut client = daemon.connect();
+    let mut expected = fs::read(&disk).unwrap();
+    let megabyte = Rng::new(9).bytes(1 << 20);
+    let request = Request { command: WRITE, flags: FUA, offset: 1 << 20, length: 1 << 20 };
+    assert_eq!(client.call(request, &megabyte).unwrap().errno, 0);
+    expected[1 << 20..2 << 20].copy_from_slice(&megabyte);
+    client.zero(4 << 20, 3 << 20, 0);
+    expected[4 << 20..7 << 20].fill(0);
+    client.write((10 << 20) + 512, &[5; 1024]);
+    expected[(10 << 20) + 512..(10 << 20) + 1536].fill(5);
+    client.flush();
+    assert!(client.read(0, 8 << 20) == expected[..8 << 20], "a long read");
+    daemon.stop();
+    assert!(fs::read(&disk).unwrap() == expected);
+}
+
+fn refusal(scratch: &Scratch, origin: &str) -> String {
+    let spec = Spec::new(scratch, Path::new(origin), "write-back", "16M");
+    let mut command = Command::new(KICKCACHE);
+    command.args(spec.arguments()).env("KICKCACHE_STATE", state_dir()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    assert!(!spec.cache.exists(), "a refused start leaves a cache device behind");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn what_cannot_be_an_origin_is_told_in_a_sentence() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let (disk, odd) = (scratch.sparse("disk", MIB), scratch.sparse("odd", 5_000));
+    let uri = format!("nbd+unix:///?socket={}", scratch.path("origin.sock").display());
+    let expect = |origin: &str, part: &str| {
+        let told = refusal(&scratch, origin);
+        assert!(told.contains(part) && told.contains(origin), "{told}");
+    };
+    expect(&uri, "No such file or directory (os error 2); start its server");
+    expect("nbds://localhost/a", "asks for TLS");
+    expect("http://localhost/a", "is no origin");
+    expect("nbd://localhost:port/a", "write nbd://HOST:PORT/EXPORT");
+    {
+        let _server = Server::start(&scratch, &disk, &["-r"], &[]);
+        expect(&uri, "exports it read-only");
+    }
+    {
+        let _server = Server::start(&scratch, &odd, &[], &[]);
+        expect(&uri, "extend it to 8192 bytes");
+    }
+    let limits = ["blocksize-minimum=4096", "blocksize-preferred=4096", "blocksize-maximum=65536"];
+    let _server = Server::start(&scratch, &disk, &["--filter=blocksize-policy"], &limits);
+    expect(&uri, "blocks of at least 4096 bytes");
+}
+
+#[test]
+fn a_cache_device_is_drained_to_its_server_without_a_daemon() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.sparse("disk", 64 * MIB);
+    let server = Server::start(&scratch, &disk, &[], &[]);
+    let daemon = serve(&scratch, &server, "write-back", &[]);
+    let mut client = daemon.connect();
+    let versions: Vec<u64> = (1..=64).collect();
+    (0..)
+        .zip(&versions)
+        .for_each(|(block, version)| client.write(block * BLOCK as u64, &cell(block, *version)));
+    client.flush();
+    let spec = daemon.kill();
+    let arguments = ["drain".into(), VOLUME.into(), "--cache".into(), spec.cache.clone().into_os_string()];
+    let output = guarded(KICKCACHE, arguments.to_vec()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    check_disk(&disk, &versions);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains(server.uri().to_str().unwrap()), "{told}");
+}
