@@ -3,7 +3,7 @@
 //!
 //! The forms are those of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
@@ -123,14 +123,16 @@ fn decode(text: &str) -> Option<String> {
 
 fn encode(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~:@,+=".contains(&byte);
-    text.bytes().fold(String::new(), |mut out, byte| {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
         if is_plain(byte) {
-            out.push(char::from(byte))
+            out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"))
+            // A string takes everything.
+            let _ = write!(out, "%{byte:02X}");
         }
-        out
-    })
+    }
+    out
 }
 
 #[cfg(test)]

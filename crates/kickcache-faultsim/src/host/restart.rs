@@ -55,12 +55,14 @@ impl<E: Subject> Host<E> {
     /// later to the same place overtakes neither of them.
     pub(super) fn carry_out_late(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         let flight = self.take_flight(id)?;
-        if flight.is_repeated && flight.writes && self.random.chance(300) {
-            if let Some(data) = self.data_of(&flight.operation)? {
-                let origin = around.devices.get(flight.device);
-                let ticket = origin.write(flight.extent.start, data);
-                origin.complete_write(ticket, false);
-            }
+        if flight.is_repeated
+            && flight.writes
+            && self.random.chance(300)
+            && let Some(data) = self.data_of(&flight.operation)?
+        {
+            let origin = around.devices.get(flight.device);
+            let ticket = origin.write(flight.extent.start, data);
+            origin.complete_write(ticket, false);
         }
         self.put_flight(flight);
         Ok(())

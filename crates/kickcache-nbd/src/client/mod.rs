@@ -12,6 +12,7 @@ mod receiver;
 mod remote_export;
 mod sender;
 mod stream;
+mod zeroes;
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -26,6 +27,7 @@ pub use self::options::ConnectOptions;
 pub use self::receiver::{Receiver, Reply};
 pub use self::remote_export::RemoteExport;
 pub use self::sender::Sender;
+pub use self::zeroes::Zeroes;
 pub use super::reply::{NbdErrno, StatusExtent};
 
 use self::handshake::negotiate;
@@ -156,7 +158,12 @@ impl Client {
     /// If the connection or the request fails.
     pub fn write_zeroes(&mut self, offset: u64, length: u64) -> Result<(), ClientError> {
         let cookie = self.next_cookie();
-        self.sender.send_write_zeroes(cookie, offset, length, Fua::No, Unmap::Allow)?;
+        self.sender.send_write_zeroes(
+            cookie,
+            offset,
+            length,
+            Zeroes { fua: Fua::No, unmap: Unmap::Allow },
+        )?;
         self.receiver.expect(cookie).map(|_| ())
     }
 

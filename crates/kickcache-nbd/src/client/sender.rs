@@ -3,13 +3,12 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use kickcache_engine::request::Unmap;
-
 use super::error::ClientError;
 use super::fua::Fua;
 use super::pending::{Gathered, InFlight, Pending};
 use super::stream::{Stream, Wait};
-use crate::wire::{MAGIC_REQUEST, PAYLOAD_MAX, Put, cmd, cmd_flag};
+use super::zeroes::Zeroes;
+use crate::wire::{MAGIC_REQUEST, PAYLOAD_MAX, Put, cmd};
 
 /// Sends requests: `queue_*` only notes them, [`Sender::send`] and [`Sender::try_send`] write what is noted, and
 /// `send_*` does both. The caller chooses the cookies, unique among the requests in flight.
@@ -124,11 +123,9 @@ impl Sender {
         cookie: u64,
         offset: u64,
         length: u64,
-        fua: Fua,
-        unmap: Unmap,
+        zeroes: Zeroes,
     ) -> Result<(), ClientError> {
-        let no_hole = if unmap == Unmap::Forbid { cmd_flag::NO_HOLE } else { 0 };
-        self.queue(Header { flags: fua.flag() | no_hole, kind: cmd::WRITE_ZEROES, cookie, offset, length })
+        self.queue(Header { flags: zeroes.flags(), kind: cmd::WRITE_ZEROES, cookie, offset, length })
     }
 
     /// Queues a request to bring data into the server's cache.
@@ -192,10 +189,9 @@ impl Sender {
         cookie: u64,
         offset: u64,
         length: u64,
-        fua: Fua,
-        unmap: Unmap,
+        zeroes: Zeroes,
     ) -> Result<(), ClientError> {
-        self.queue_write_zeroes(cookie, offset, length, fua, unmap)?;
+        self.queue_write_zeroes(cookie, offset, length, zeroes)?;
         self.send()
     }
 

@@ -20,6 +20,8 @@ use crate::{need_kickcache, need_tools};
 /// Blocks that the tests write.
 const BLOCKS: u64 = 2_048;
 const BLOCK: usize = 4_096;
+const BLOCK_LENGTH: u32 = 4_096;
+const BLOCK_BYTES: u64 = 4_096;
 /// Writes are kept in a file of the server's own until they are flushed: it takes them along when it is killed.
 const FORGETFUL: [&str; 1] = ["--filter=cache"];
 
@@ -90,14 +92,14 @@ fn work(mut client: Client, stop: &AtomicBool, seed: u64) -> Vec<u64> {
     let mut version = 0;
     while !stop.load(Ordering::Relaxed) {
         let block = rng.below(BLOCKS);
-        let (offset, known) = (block * BLOCK as u64, &mut versions[usize::try_from(block).unwrap()]);
+        let (offset, known) = (block * BLOCK_BYTES, &mut versions[usize::try_from(block).unwrap()]);
         match rng.below(100) {
             0 => client.flush(),
             1..4 => {
-                client.zero(offset, BLOCK as u32, 0);
+                client.zero(offset, BLOCK_LENGTH, 0);
                 *known = 0;
             }
-            4..30 => assert!(client.read(offset, BLOCK as u32) == cell(block, *known), "block {block}"),
+            4..30 => assert!(client.read(offset, BLOCK_LENGTH) == cell(block, *known), "block {block}"),
             _ => {
                 version += 1;
                 client.write(offset, &cell(block, version));
@@ -112,7 +114,7 @@ fn check_disk(disk: &Path, versions: &[u64]) {
     let file = File::open(disk).unwrap();
     for (block, version) in (0..).zip(versions) {
         let mut found = vec![0; BLOCK];
-        file.read_exact_at(&mut found, block * BLOCK as u64).unwrap();
+        file.read_exact_at(&mut found, block * BLOCK_BYTES).unwrap();
         assert_eq!(cells::version(&found, block), Ok(*version), "block {block} of the origin");
     }
 }
@@ -177,7 +179,7 @@ fn wait_for(daemon: &Daemon, line: &str) {
 }
 
 fn read(client: &mut Client, block: u64) -> Result<Vec<u8>, u32> {
-    let request = Request { command: READ, flags: 0, offset: block * BLOCK as u64, length: BLOCK as u32 };
+    let request = Request { command: READ, flags: 0, offset: block * BLOCK_BYTES, length: BLOCK_LENGTH };
     let reply = client.call(request, &[]).unwrap();
     if reply.errno == 0 { Ok(reply.data) } else { Err(reply.errno) }
 }
@@ -199,7 +201,7 @@ fn an_outage_past_its_time_fails_what_needs_the_origin_and_nothing_else() {
     });
     let start = Instant::now();
     for version in 2.. {
-        assert!(beside.read(0, BLOCK as u32) == cell(0, version - 1));
+        assert!(beside.read(0, BLOCK_LENGTH) == cell(0, version - 1));
         let begin = Instant::now();
         beside.write(0, &cell(0, version));
         beside.flush();
@@ -262,7 +264,7 @@ fn a_server_that_comes_back_with_another_disk_is_not_used() {
     drop(server);
     let _server = Server::start(&scratch, &disk, &[], &[]);
     let mut expected = vec![0; BLOCK];
-    File::open(&disk).unwrap().read_exact_at(&mut expected, 5_000 * BLOCK as u64).unwrap();
+    File::open(&disk).unwrap().read_exact_at(&mut expected, 5_000 * BLOCK_BYTES).unwrap();
     assert_eq!(waiting.join().unwrap().1, Ok(expected));
     daemon.stop();
     assert!(fs::read(&other).unwrap().iter().all(|byte| *byte == 0), "the other disk was written to");
@@ -349,7 +351,7 @@ fn a_cache_device_is_drained_to_its_server_without_a_daemon() {
     let versions: Vec<u64> = (1..=64).collect();
     (0..)
         .zip(&versions)
-        .for_each(|(block, version)| client.write(block * BLOCK as u64, &cell(block, *version)));
+        .for_each(|(block, version)| client.write(block * BLOCK_BYTES, &cell(block, *version)));
     client.flush();
     let spec = daemon.kill();
     let arguments = ["drain".into(), VOLUME.into(), "--cache".into(), spec.cache.clone().into_os_string()];

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use kickcache_engine::request::Durability;
 use kickcache_nbd::PAYLOAD_MAX;
-use kickcache_nbd::client::{Client, ClientError, ConnectOptions, Fua, Receiver, RemoteExport, Sender};
+use kickcache_nbd::client::{
+    Client, ClientError, ConnectOptions, Fua, Receiver, RemoteExport, Sender, Zeroes,
+};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use super::job::{Job, Work};
@@ -100,11 +102,11 @@ impl Links {
                 }
                 Work::Flush => sender.queue_flush(cookie)?,
                 Work::Discard(extent) => {
-                    sender.queue_trim(cookie, extent.start + range.start, length, fua)?
+                    sender.queue_trim(cookie, extent.start + range.start, length, fua)?;
                 }
                 Work::WriteZeroes(extent, unmap) => {
-                    let unmap = *unmap;
-                    sender.queue_write_zeroes(cookie, extent.start + range.start, length, fua, unmap)?;
+                    let zeroes = Zeroes { fua, unmap: *unmap };
+                    sender.queue_write_zeroes(cookie, extent.start + range.start, length, zeroes)?;
                 }
             }
         }

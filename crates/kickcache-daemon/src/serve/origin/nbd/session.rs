@@ -140,7 +140,7 @@ impl Session {
                     job.data[start..start + reply.data.len()].copy_from_slice(reply.data);
                 }
                 Ok(()) => {}
-                Err(errno) => _ = job.error.get_or_insert(system_errno(errno)),
+                Err(errno) => _ = job.error.get_or_insert_with(|| system_errno(errno)),
             }
             if job.parts == 0 {
                 ended.push(part.job);

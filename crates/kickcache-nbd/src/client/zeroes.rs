@@ -1,0 +1,25 @@
+//! How zeroes are stored.
+
+use kickcache_engine::request::Unmap;
+
+use super::fua::Fua;
+use crate::wire::cmd_flag;
+
+/// How a write of zeroes is carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Zeroes {
+    /// Whether they must be durable before the reply.
+    pub fua: Fua,
+    /// Whether the server may give their space back.
+    pub unmap: Unmap,
+}
+
+impl Zeroes {
+    /// The flags of a request.
+    pub(super) fn flags(self) -> u16 {
+        match self.unmap {
+            Unmap::Allow => self.fua.flag(),
+            Unmap::Forbid => self.fua.flag() | cmd_flag::NO_HOLE,
+        }
+    }
+}
