@@ -19,6 +19,7 @@
 pub(crate) mod after;
 pub(crate) mod listener;
 pub(crate) mod nbd;
+pub(crate) mod ublk;
 pub(crate) mod vhost_user;
 pub(crate) mod watch_key;
 

@@ -1,0 +1,188 @@
+//! The kernel's structs and numbers of ublk (`linux/ublk_cmd.h`), written by hand.
+//!
+//! The commands carry their struct's size and direction, as those of ioctl do: kernels that are built without the older
+//! bare numbers know only these. The flag [`CMD_IOCTL_ENCODE`] says that a device takes them (Linux 6.4).
+
+/// A control command: 32 of the 80 bytes at the end of a submission on `/dev/ublk-control`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct ControlCommand {
+    pub(crate) device_id: u32,
+    /// [`NO_QUEUE`] if the command is not about one.
+    pub(crate) queue_id: u16,
+    /// Bytes at `address`.
+    pub(crate) length: u16,
+    /// A buffer of this process that the command reads or fills.
+    pub(crate) address: u64,
+    /// What the command takes in place: the pid for starting and for the end of a recovery, the sectors of a new size.
+    pub(crate) data: u64,
+    /// Bytes of the device's path before the buffer's content; for unprivileged devices only.
+    pub(crate) path_length: u16,
+    pub(crate) padding: u16,
+    pub(crate) reserved: u32,
+}
+
+/// What a device is, given when it is added and told by the kernel later.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct DeviceInfo {
+    pub(crate) queue_count: u16,
+    pub(crate) queue_depth: u16,
+    pub(crate) state: u16,
+    pub(crate) padding: u16,
+    /// Bytes of the largest request.
+    pub(crate) request_bytes_max: u32,
+    pub(crate) device_id: u32,
+    pub(crate) server_pid: i32,
+    pub(crate) padding_2: u32,
+    pub(crate) flags: u64,
+    /// Kept by the kernel for the server, which alone gives it a meaning.
+    pub(crate) server_flags: u64,
+    pub(crate) owner_uid: u32,
+    pub(crate) owner_gid: u32,
+    pub(crate) reserved: [u64; 2],
+}
+
+/// A request, in memory that the kernel shares, one a tag.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct IoDescription {
+    /// The operation in the lowest 8 bits, flags above.
+    pub(crate) operation_and_flags: u32,
+    pub(crate) sector_count: u32,
+    pub(crate) first_sector: u64,
+    /// The buffer that was given when the request was fetched.
+    pub(crate) address: u64,
+}
+
+/// Fetches a request, or answers one and fetches the next of its tag: 16 bytes at the end of a submission.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct IoCommand {
+    pub(crate) queue_id: u16,
+    pub(crate) tag: u16,
+    /// Bytes, or an errno below zero.
+    pub(crate) result: i32,
+    /// Where the kernel puts the data of a write, and takes that of a read.
+    pub(crate) address: u64,
+}
+
+/// Parameters of a device, set between adding and starting it.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Parameters {
+    /// Bytes of this struct.
+    pub(crate) length: u32,
+    /// Which of the parts below count.
+    pub(crate) types: u32,
+    pub(crate) basic: BasicParameters,
+    pub(crate) discard: DiscardParameters,
+    pub(crate) padding: u32,
+}
+
+/// Size, block sizes, what the device promises.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct BasicParameters {
+    pub(crate) attributes: u32,
+    pub(crate) logical_block_shift: u8,
+    pub(crate) physical_block_shift: u8,
+    pub(crate) io_optimal_shift: u8,
+    pub(crate) io_minimal_shift: u8,
+    pub(crate) sectors_max: u32,
+    pub(crate) chunk_sectors: u32,
+    pub(crate) device_sectors: u64,
+    pub(crate) virtual_boundary_mask: u64,
+}
+
+/// Limits of discards and of writes of zeroes.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct DiscardParameters {
+    /// Bytes.
+    pub(crate) alignment: u32,
+    /// Bytes.
+    pub(crate) granularity: u32,
+    pub(crate) discard_sectors_max: u32,
+    pub(crate) write_zeroes_sectors_max: u32,
+    pub(crate) segments_max: u16,
+    pub(crate) reserved: u16,
+}
+
+/// For a control command that is not about a queue.
+pub(crate) const NO_QUEUE: u16 = u16::MAX;
+
+const READS: u32 = 2;
+const READS_AND_WRITES: u32 = 3;
+
+/// A command as `_IOR` and `_IOWR` of the kernel make it, of the type `u`.
+const fn encoded(direction: u32, size: u32, number: u32) -> u32 {
+    direction << 30 | size << 16 | (b'u' as u32) << 8 | number
+}
+
+pub(crate) const GET_DEV_INFO2: u32 = encoded(READS, 32, 0x12);
+pub(crate) const GET_PARAMS: u32 = encoded(READS, 32, 0x09);
+pub(crate) const ADD_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x04);
+pub(crate) const DEL_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x05);
+pub(crate) const START_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x06);
+pub(crate) const STOP_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x07);
+pub(crate) const SET_PARAMS: u32 = encoded(READS_AND_WRITES, 32, 0x08);
+pub(crate) const START_USER_RECOVERY: u32 = encoded(READS_AND_WRITES, 32, 0x10);
+pub(crate) const END_USER_RECOVERY: u32 = encoded(READS_AND_WRITES, 32, 0x11);
+pub(crate) const UPDATE_SIZE: u32 = encoded(READS_AND_WRITES, 32, 0x15);
+pub(crate) const FETCH: u32 = encoded(READS_AND_WRITES, 16, 0x20);
+pub(crate) const COMMIT_AND_FETCH: u32 = encoded(READS_AND_WRITES, 16, 0x21);
+
+pub(crate) const USER_RECOVERY: u64 = 1 << 3;
+pub(crate) const USER_RECOVERY_REISSUE: u64 = 1 << 4;
+pub(crate) const CMD_IOCTL_ENCODE: u64 = 1 << 6;
+
+pub(crate) const TYPE_BASIC: u32 = 1;
+pub(crate) const TYPE_DISCARD: u32 = 1 << 1;
+
+pub(crate) const READ_ONLY: u32 = 1;
+pub(crate) const ROTATIONAL: u32 = 1 << 1;
+pub(crate) const VOLATILE_CACHE: u32 = 1 << 2;
+pub(crate) const FUA_ATTRIBUTE: u32 = 1 << 3;
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+
+    #[test]
+    fn structs_have_the_kernels_sizes() {
+        assert_eq!(size_of::<ControlCommand>(), 32);
+        assert_eq!(size_of::<DeviceInfo>(), 64);
+        assert_eq!(size_of::<IoDescription>(), 24);
+        assert_eq!(size_of::<IoCommand>(), 16);
+        assert_eq!(size_of::<BasicParameters>(), 32);
+        assert_eq!(size_of::<DiscardParameters>(), 20);
+        assert_eq!(size_of::<Parameters>(), 64);
+    }
+
+    #[test]
+    fn fields_stand_where_the_kernel_has_them() {
+        assert_eq!(offset_of!(ControlCommand, address), 8);
+        assert_eq!(offset_of!(ControlCommand, path_length), 24);
+        assert_eq!(offset_of!(DeviceInfo, request_bytes_max), 8);
+        assert_eq!(offset_of!(DeviceInfo, server_pid), 16);
+        assert_eq!(offset_of!(DeviceInfo, flags), 24);
+        assert_eq!(offset_of!(DeviceInfo, server_flags), 32);
+        assert_eq!(offset_of!(IoDescription, first_sector), 8);
+        assert_eq!(offset_of!(IoCommand, address), 8);
+        assert_eq!(offset_of!(Parameters, basic), 8);
+        assert_eq!(offset_of!(BasicParameters, device_sectors), 16);
+        assert_eq!(offset_of!(Parameters, discard), 40);
+    }
+
+    /// As a C program prints them that includes the kernel's header.
+    #[test]
+    fn commands_are_those_of_the_kernels_macros() {
+        assert_eq!(GET_DEV_INFO2, 0x8020_7512);
+        assert_eq!(ADD_DEV, 0xC020_7504);
+        assert_eq!(FETCH, 0xC010_7520);
+        assert_eq!(COMMIT_AND_FETCH, 0xC010_7521);
+    }
+}
