@@ -137,6 +137,9 @@ pub struct VolumeReport {
     /// The socket where a virtual machine finds it.
     #[serde(default)]
     pub vhost_user: Option<String>,
+    /// The block device of the host that the volume is.
+    #[serde(default)]
+    pub ublk: Option<String>,
     /// Its mode.
     pub mode: ModeWord,
     /// Bytes of the volume.
@@ -222,6 +225,8 @@ pub struct VolumeFacts {
     pub nbd: Vec<String>,
     /// The socket where a virtual machine finds it.
     pub vhost_user: Option<String>,
+    /// The block device of the host that the volume is.
+    pub ublk: Option<String>,
 }
 
 impl CacheReport {
@@ -265,6 +270,7 @@ impl VolumeReport {
             origin_silent_seconds: facts.trouble.silent_seconds,
             nbd: facts.nbd,
             vhost_user: facts.vhost_user,
+            ublk: facts.ublk,
             mode: status.mode.into(),
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,

@@ -72,6 +72,7 @@ fn report() -> Report {
         origin_silent_seconds: None,
         nbd: vec!["unix:/run/vm1.sock".into()],
         vhost_user: Some("/run/vm1.vhost".into()),
+        ublk: None,
         mode: ModeWord::WriteBack,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,

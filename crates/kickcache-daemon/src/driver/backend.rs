@@ -42,6 +42,15 @@ pub(crate) enum IoKind {
 // SAFETY: the memory named by an `Io` stays in place and is left alone until its event came back.
 unsafe impl Send for Io {}
 
+/// A command that the file of a device takes through the ring, and that may end long after. Memory that it names stays in place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceCommand {
+    pub(crate) fd: RawFd,
+    /// Which command of the device.
+    pub(crate) number: u32,
+    pub(crate) bytes: [u8; 16],
+}
+
 /// Which readiness of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
@@ -58,6 +67,8 @@ pub enum Interest {
 pub(crate) enum Event {
     /// An [`Io`] ended: bytes moved, or a negative errno.
     Io { token: u32, result: i32 },
+    /// A [`DeviceCommand`] ended.
+    Command { key: u64, result: i32 },
     /// A watched descriptor is ready. The watch is over, unless it is reported as signalled.
     Ready { key: u64, interest: Interest },
 }
@@ -78,6 +89,9 @@ pub(crate) trait Backend {
 
     /// Ends the watches of a key; to be called before the descriptor is closed. An event may still come.
     fn unwatch(&mut self, fd: BorrowedFd<'_>, key: u64);
+
+    /// Gives a device a command; it ends with [`Event::Command`]. Only io_uring can.
+    fn command(&mut self, key: u64, command: &DeviceCommand);
 
     /// Hands the kernel what was started, without waiting.
     fn submit(&mut self) -> io::Result<()>;

@@ -8,7 +8,9 @@ use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use crate::driver::adaptive_polling::{AdaptivePolling, LOOK_MAX};
-use crate::driver::backend::{Backend, Doorbells, Event, Interest, Io, IoKind, Target, WATCH_KEY_MAX, Way};
+use crate::driver::backend::{
+    Backend, DeviceCommand, Doorbells, Event, Interest, Io, IoKind, Target, WATCH_KEY_MAX, Way,
+};
 use crate::driver::workers::Workers;
 
 /// Entries of the submission queue; a full queue is handed over early.
@@ -19,11 +21,12 @@ const COMPLETIONS: u32 = 8192;
 /// By default there are four a processor for all devices together, and one that does not answer would soon have them.
 const KERNEL_WORKER_COUNT: u32 = 128;
 
-const TAG_SHIFT: u32 = 62;
+const TAG_SHIFT: u32 = 60;
 const TAG_IO: u64 = 0;
 const TAG_READABLE: u64 = 1;
 const TAG_WRITABLE: u64 = 2;
 const TAG_IGNORED: u64 = 3;
+const TAG_COMMAND: u64 = 4;
 /// The key under which the ring watches its own workers.
 const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 
@@ -177,6 +180,12 @@ impl Backend for Ring {
         }
     }
 
+    fn command(&mut self, key: u64, command: &DeviceCommand) {
+        assert!(key < WATCH_KEY_MAX);
+        let entry = opcode::UringCmd16::new(Fd(command.fd), command.number).cmd(command.bytes).build();
+        self.push(&entry.user_data((TAG_COMMAND << TAG_SHIFT) | key));
+    }
+
     fn submit(&mut self) -> io::Result<()> {
         let submission = self.ring.submission();
         if submission.is_empty() && !submission.taskrun() {
@@ -237,6 +246,7 @@ fn event(entry: &cqueue::Entry) -> Option<Event> {
             Some(Event::Ready { key, interest: Interest::Signalled })
         }
         TAG_READABLE => Some(Event::Ready { key, interest: Interest::Readable }),
+        TAG_COMMAND => Some(Event::Command { key, result: entry.result() }),
         TAG_WRITABLE => Some(Event::Ready { key, interest: Interest::Writable }),
         _ => None,
     }

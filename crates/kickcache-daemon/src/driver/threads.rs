@@ -9,7 +9,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use crate::driver::backend::{Backend, Doorbells, Event, Interest, Io, Target, WATCH_KEY_MAX, Way};
+use crate::driver::backend::{
+    Backend, DeviceCommand, Doorbells, Event, Interest, Io, Target, WATCH_KEY_MAX, Way,
+};
 use crate::driver::workers::Workers;
 
 /// Events taken from epoll at once.
@@ -23,6 +25,8 @@ pub(crate) struct Threads {
     epoll: OwnedFd,
     watches: HashMap<u64, Watch>,
     ready: Vec<epoll::Event>,
+    /// Commands of devices, which threads cannot give.
+    refused: Vec<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -40,7 +44,13 @@ impl Threads {
         let workers = Workers::new()?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, workers.wakeup(), EventData::new_u64(WORKERS_KEY), EventFlags::IN)?;
-        Ok(Threads { workers, epoll, watches: HashMap::new(), ready: Vec::with_capacity(EVENTS_MAX) })
+        Ok(Threads {
+            workers,
+            epoll,
+            watches: HashMap::new(),
+            ready: Vec::with_capacity(EVENTS_MAX),
+            refused: Vec::new(),
+        })
     }
 
     fn report(&mut self, event: epoll::Event, events: &mut Vec<Event>) {
@@ -100,6 +110,10 @@ impl Backend for Threads {
         if self.watches.remove(&key).is_some() {
             let _ = epoll::delete(&self.epoll, fd);
         }
+    }
+
+    fn command(&mut self, key: u64, _command: &DeviceCommand) {
+        self.refused.push(key);
     }
 
     fn submit(&mut self) -> io::Result<()> {

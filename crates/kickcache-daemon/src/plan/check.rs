@@ -277,7 +277,7 @@ fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
     if let Some(what) = name_fault(&name) {
         return Err(PlanError::Name { name, what });
     }
-    if volume.nbd_addresses().is_empty() && volume.vhost_user.is_none() {
+    if volume.nbd_addresses().is_empty() && volume.vhost_user.is_none() && volume.ublk.is_none() {
         return Err(PlanError::NoAddress(name));
     }
     let fits = check_fill_window(volume.fill_window_max).and_then(|()| check_guest_block(volume.guest_block));

@@ -10,6 +10,7 @@ pub mod nbd_uri;
 pub mod origin_claims;
 pub mod origin_source;
 pub mod origin_timeout;
+pub mod ublk_id;
 pub mod volume_spec;
 
 use crate::driver::io_engine::IoEngine;

@@ -18,6 +18,7 @@ use crate::plan::dirty_limit::DirtyLimit;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
+use crate::plan::ublk_id::{self, UblkId};
 use crate::words::{AdmissionWord, ModeWord};
 
 /// Whether dirty blocks of a volume may be lost that cannot be had, or not without writing over newer data.
@@ -75,7 +76,10 @@ pub struct VolumeSpec {
     /// The socket where a virtual machine finds it.
     #[serde(default)]
     pub vhost_user: Option<PathBuf>,
-    /// The logical block that the virtual machine is told.
+    /// Which block device of the host it is.
+    #[serde(default, deserialize_with = "ublk_id::deserialize")]
+    pub ublk: Option<UblkId>,
+    /// The logical block that the virtual machine, or the host, is told.
     #[serde(default = "guest_block")]
     pub guest_block: Size,
 }
@@ -98,16 +102,17 @@ impl VolumeSpec {
             dirty_loss: DirtyLoss::default(),
             nbd: None,
             vhost_user: None,
+            ublk: None,
             guest_block: guest_block(),
         }
     }
 
-    /// Where NBD is served: where it was said, or else below the runtime directory, unless the volume is a virtual machine's.
+    /// Where NBD is served: where it was said, or else below the runtime directory, unless the volume is a virtual machine's or a block device.
     pub fn nbd_addresses(&self) -> Vec<NbdAddress> {
-        match (&self.nbd, &self.vhost_user) {
-            (Some(addresses), _) => addresses.clone(),
-            (None, Some(_)) => Vec::new(),
-            (None, None) => vec![default_nbd(&self.name)],
+        match (&self.nbd, &self.vhost_user, self.ublk) {
+            (Some(addresses), _, _) => addresses.clone(),
+            (None, None, None) => vec![default_nbd(&self.name)],
+            (None, _, _) => Vec::new(),
         }
     }
 

@@ -74,6 +74,8 @@ pub struct ServedAt {
     pub nbd: Vec<String>,
     /// To a virtual machine: the path of a socket.
     pub vhost_user: Option<String>,
+    /// To the host: the path of a block device.
+    pub ublk: Option<String>,
 }
 
 /// How long the requests of a volume took.

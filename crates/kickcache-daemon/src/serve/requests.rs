@@ -5,6 +5,7 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
 use crate::serve::frontend::nbd::request::NbdRequest;
+use crate::serve::frontend::ublk::request::UblkRequest;
 use crate::serve::frontend::vhost_user::request::VhostUserRequest;
 
 /// A request in flight.
@@ -24,6 +25,7 @@ pub(crate) struct InFlight {
 pub(crate) enum Pending {
     Nbd(NbdRequest),
     VhostUser(VhostUserRequest),
+    Ublk(UblkRequest),
 }
 
 /// The requests in flight, by the number that the buffers gave them.

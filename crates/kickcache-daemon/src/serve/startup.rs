@@ -90,7 +90,7 @@ pub(crate) fn start(
         CacheService::LeftOut | CacheService::WrittenBackOnly => {}
     }
     event_loop.note_dirty(WhileServed::Yes);
-    event_loop.frontends = Frontends::open(addresses, &event_loop.core.volumes, config.exposure)?;
+    event_loop.frontends = Frontends::open(addresses, &mut event_loop.core, config.exposure)?;
     made.keep();
     Ok(event_loop)
 }

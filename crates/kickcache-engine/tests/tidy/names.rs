@@ -56,8 +56,12 @@ const PATHS: &str = "crates/kickcache-engine/src/path/";
 const PATHS_BELOW: [(&str, &str); 1] = [("read", "fill")];
 
 /// Where `unsafe` may stand.
-const UNSAFE_ROOMS: [&str; 3] =
-    ["crates/kickcache-daemon/src/driver/", "crates/kickcache-vhost-user/src/", "crates/kickcache/examples/"];
+const UNSAFE_ROOMS: [&str; 4] = [
+    "crates/kickcache-daemon/src/driver/",
+    "crates/kickcache-daemon/src/serve/frontend/ublk/",
+    "crates/kickcache-vhost-user/src/",
+    "crates/kickcache/examples/",
+];
 /// Where standard output may be written.
 const STDOUT_ROOMS: [&str; 8] = [
     "crates/kickcache/examples/",

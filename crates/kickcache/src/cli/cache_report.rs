@@ -36,6 +36,7 @@ fn volume_facts(
         id: info.id,
         nbd,
         vhost_user: served_at.vhost_user,
+        ublk: served_at.ublk,
         name: info.name,
         origin: info.origin,
         trouble: trouble(of_origin),

@@ -148,6 +148,9 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
         for address in volume.nbd_addresses() {
             text += &format!("volume {name}, {mode}: {}\n", address.uri(name));
         }
+        if volume.ublk.is_some() {
+            text += &format!("volume {name}, {mode}: a block device of this host, over ublk\n");
+        }
         if let Some(path) = &volume.vhost_user {
             text += &format!("volume {name}, {mode}: vhost-user on {}\n", path.display());
         }

@@ -15,6 +15,7 @@ use kickcache_daemon::plan::dirty_limit::DirtyLimit;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
+use kickcache_daemon::plan::ublk_id::UblkId;
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window, parse_guest_block};
@@ -56,7 +57,7 @@ real-time signals are written to the log and change nothing; SIGPIPE is ignored.
 const CAPABILITIES: &str = r#"{"type": "block", "features": ["read-only"]}"#;
 
 /// The flags that a configuration file replaces.
-const VOLUME_FLAGS: [&str; 14] = [
+const VOLUME_FLAGS: [&str; 15] = [
     "cache",
     "origin",
     "origin_timeout",
@@ -64,6 +65,7 @@ const VOLUME_FLAGS: [&str; 14] = [
     "mode",
     "nbd",
     "vhost_user",
+    "ublk",
     "guest_block",
     "size",
     "read_only",
@@ -104,8 +106,11 @@ pub(crate) struct ServeArgs {
     /// Socket where a virtual machine connects (vhost-user-blk); without --nbd there is no NBD then
     #[arg(long, value_name = "PATH", requires = "cache")]
     vhost_user: Option<PathBuf>,
+    /// Make the volume a block device of this host, /dev/ublkbN (Linux 6.1 or later with ublk_drv; root); N is chosen, or said
+    #[arg(long, value_name = "N", requires = "cache", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    ublk: Option<UblkId>,
     /// The logical block size that the virtual machine is told [default: 512]
-    #[arg(long, value_name = "SIZE", requires = "vhost_user", value_parser = parse_guest_block, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_guest_block, allow_hyphen_values = true)]
     guest_block: Option<Size>,
     /// Size of a cache file that must be made: a multiple of 4096 from 8M to 15T
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_cache_size, allow_hyphen_values = true)]
@@ -264,6 +269,7 @@ impl ServeArgs {
             access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
             nbd: Some(self.nbd.clone()).filter(|addresses| !addresses.is_empty()),
             vhost_user: self.vhost_user.clone(),
+            ublk: self.ublk,
             guest_block: self.guest_block.unwrap_or(default.guest_block),
             ..default
         };

@@ -8,7 +8,7 @@ mod queued;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use kickcache_engine::device::{
@@ -20,7 +20,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex, VolumeId};
 
 use self::notes::{NOTARY_KEY, Notes};
-use crate::driver::backend::{Backend, Doorbells, Event, Interest, NoDoorbells, Target, Way};
+use crate::driver::backend::{Backend, DeviceCommand, Doorbells, Event, Interest, NoDoorbells, Target, Way};
 use crate::driver::buffers::Buffers;
 use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
@@ -70,6 +70,7 @@ pub struct Driver {
     /// I/Os that ended and were not looked at: token, and bytes moved or a negative errno.
     events: VecDeque<(u32, i32)>,
     ready: VecDeque<(u64, Interest)>,
+    commands: VecDeque<(u64, i32)>,
     ended: VecDeque<Ended>,
     notes: Notes,
     /// Errors that nobody took yet.
@@ -133,6 +134,7 @@ impl Driver {
             fresh: Vec::new(),
             events: VecDeque::new(),
             ready: VecDeque::new(),
+            commands: VecDeque::new(),
             ended: VecDeque::new(),
             notes: Notes::default(),
             faults: Faults::default(),
@@ -272,6 +274,16 @@ impl Driver {
         self.ready.pop_front()
     }
 
+    /// The next command that ended, by its key: a result of the device's, or an errno below zero.
+    pub(crate) fn poll_command(&mut self) -> Option<(u64, i32)> {
+        self.commands.pop_front()
+    }
+
+    /// Gives a device a command of its own; its end comes out of [`Driver::poll_command`]. Memory that it names stays in place.
+    pub(crate) fn command(&mut self, key: u64, fd: BorrowedFd<'_>, number: u32, bytes: [u8; 16]) {
+        self.backend.command(key, &DeviceCommand { fd: fd.as_raw_fd(), number, bytes });
+    }
+
     /// Reports once, by [`Driver::poll_ready`], when a descriptor is ready.
     pub fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest) {
         self.backend.watch(fd, key, interest);
@@ -319,6 +331,7 @@ impl Driver {
         for event in self.fresh.drain(..) {
             match event {
                 Event::Io { token, result } => self.events.push_back((token, result)),
+                Event::Command { key, result } => self.commands.push_back((key, result)),
                 Event::Ready { key: NOTARY_KEY, .. } => has_notes = true,
                 Event::Ready { key, interest } => match queued::slot_of(key) {
                     Some(slot) => self.unwatched.push(slot),

@@ -164,6 +164,11 @@ impl<E: CacheEngine> EventLoop<E> {
                 None => self.take_controls(now),
             }
         }
+        while let Some((key, result)) = self.core.driver.poll_command() {
+            if let Some(key) = WatchKey::from_bits(key) {
+                self.frontends.on_command(&mut self.core, key, result);
+            }
+        }
         if self.core.engine.poll_timeout().is_some_and(|due| due <= now) {
             self.core.engine.handle_timeout(now);
         }

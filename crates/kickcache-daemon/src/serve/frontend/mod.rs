@@ -3,7 +3,7 @@
 //! A front end owns its listeners, its sessions, the memory that its clients share with it, and the state of their requests.
 //! What the loop knows of it is this port, and nothing else:
 //! * [`Frontends::watch`]: it watches its descriptors, under keys of its own ([`WatchKey`]), and [`Frontends::on_ready`] is told
-//!   when one is ready;
+//!   when one is ready; or gives commands to devices of its own ([`Frontends::on_command`]);
 //! * [`Frontends::take_requests`]: requests out, to the engine, by [`Core::begin`], with what is needed to answer them
 //!   ([`Pending`]);
 //! * [`Frontends::on_reply`]: replies in; [`Frontends::send`]: and on to the clients, when the engine has no more of them;
@@ -14,7 +14,7 @@
 //! A front end never names another one, nor the loop. Its state belongs to the thread of its loop; nothing here assumes that
 //! there is one loop only.
 //!
-//! To add one: a room beside [`nbd`] and [`vhost_user`], a field of [`Frontends`], a variant of [`Pending`] and of [`WatchKey`].
+//! To add one: a room beside [`nbd`], [`vhost_user`] and [`ublk`], a field of [`Frontends`], a variant of [`Pending`] and of [`WatchKey`].
 
 pub(crate) mod after;
 pub(crate) mod listener;
@@ -33,11 +33,12 @@ use crate::plan::address::NbdAddress;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::InheritedSockets;
 use crate::serve::control::ServedAt;
-use crate::serve::core::{Core, Volume};
+use crate::serve::core::Core;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
 use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::nbd::Nbd;
+use crate::serve::frontend::ublk::{Ublk, UblkPlace};
 use crate::serve::frontend::vhost_user::{GuestPlace, VhostUser};
 use crate::serve::frontend::watch_key::WatchKey;
 use crate::serve::requests::{InFlight, Pending};
@@ -47,21 +48,26 @@ use crate::serve::requests::{InFlight, Pending};
 pub(crate) struct Frontends {
     pub(crate) nbd: Nbd,
     pub(crate) vhost_user: VhostUser,
+    pub(crate) ublk: Ublk,
 }
 
 /// Where volumes are served, each with the volume's index.
 pub(crate) struct Addresses {
     nbd: Vec<(Place, usize)>,
     vhost_user: Vec<(GuestPlace, usize)>,
+    ublk: Vec<UblkPlace>,
 }
 
 impl Addresses {
     /// Those of the volumes, and of the first one also what the process was started with.
     pub(crate) fn of(volumes: &[VolumeSpec], inherited: InheritedSockets) -> Addresses {
-        let mut addresses = Addresses { nbd: Vec::new(), vhost_user: Vec::new() };
+        let mut addresses = Addresses { nbd: Vec::new(), vhost_user: Vec::new(), ublk: Vec::new() };
         for (index, volume) in volumes.iter().enumerate() {
             let nbd = volume.nbd_addresses().into_iter().map(Place::Address);
             addresses.nbd.extend(nbd.map(|place| (place, index)));
+            let block_bytes = volume.guest_block_bytes();
+            let ublk = volume.ublk.map(|id| UblkPlace { volume: index, id, block_bytes });
+            addresses.ublk.extend(ublk);
             let path = volume.vhost_user.clone().map(|path| Place::Address(NbdAddress::Unix(path)));
             addresses.vhost_user.extend(path.map(|place| (GuestPlace::of(volume, place), index)));
         }
@@ -75,14 +81,16 @@ impl Addresses {
 
 impl Frontends {
     /// Listens everywhere.
-    pub(crate) fn open(
+    pub(crate) fn open<E>(
         addresses: Addresses,
-        volumes: &[Volume],
+        core: &mut Core<E>,
         exposure: Exposure,
     ) -> Result<Frontends, ServeError> {
+        let volumes = &core.volumes;
         Ok(Frontends {
             nbd: Nbd::open(addresses.nbd, volumes, exposure)?,
             vhost_user: VhostUser::open(addresses.vhost_user, volumes)?,
+            ublk: Ublk::open(&addresses.ublk, core)?,
         })
     }
 
@@ -91,6 +99,7 @@ impl Frontends {
         ServedAt {
             nbd: self.nbd.addresses_of(volume).map(Into::into).collect(),
             vhost_user: self.vhost_user.address_of(volume).map(Into::into),
+            ublk: self.ublk.path_of(volume),
         }
     }
 
@@ -103,6 +112,7 @@ impl Frontends {
     pub(crate) fn watch<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.watch(core);
         self.vhost_user.watch(core);
+        self.ublk.watch(core);
     }
 
     /// A descriptor that was watched is ready.
@@ -110,12 +120,22 @@ impl Frontends {
         match key {
             WatchKey::Nbd(key) => self.nbd.on_ready(core, key, interest),
             WatchKey::VhostUser(key) => self.vhost_user.on_ready(core, key, interest),
+            WatchKey::Ublk(_) => {}
+        }
+    }
+
+    /// A command to a device of a front end's has ended.
+    pub(crate) fn on_command<E: CacheEngine>(&mut self, core: &mut Core<E>, key: WatchKey, result: i32) {
+        match key {
+            WatchKey::Ublk(key) => self.ublk.on_command(core, key, result),
+            WatchKey::Nbd(_) | WatchKey::VhostUser(_) => {}
         }
     }
 
     /// Takes the requests that wait in shared memory, or waited for memory of ours.
     pub(crate) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.vhost_user.take_requests(core);
+        self.ublk.take_requests(core);
         self.nbd.retry_stalled(core);
     }
 
@@ -124,6 +144,7 @@ impl Frontends {
         match entry.pending {
             Pending::Nbd(request) => self.nbd.on_reply(core, entry.volume, request, reply),
             Pending::VhostUser(request) => self.vhost_user.on_reply(core, request, reply),
+            Pending::Ublk(request) => self.ublk.on_reply(core, entry.operation, request, reply),
         }
     }
 
@@ -147,13 +168,16 @@ impl Frontends {
     /// The volume has another size; `volume` is its index.
     pub(crate) fn resize<E>(&mut self, core: &Core<E>, volume: usize) {
         self.nbd.resize(core);
-        self.vhost_user.resize(volume, core.volumes[volume].info.size);
+        let size = core.volumes[volume].info.size;
+        self.vhost_user.resize(volume, size);
+        self.ublk.resize(volume, size);
     }
 
     /// Takes no more clients, and no more requests of those there are.
     pub(crate) fn stop_listening<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.stop_listening(core);
         self.vhost_user.stop_listening(core);
+        self.ublk.stop_listening();
     }
 
     /// Whether completions should be taken in turns: clients that share memory with us see answers at once, and bring more
@@ -164,7 +188,7 @@ impl Frontends {
 
     /// Whether no request waits to go to the engine.
     pub(crate) fn is_idle(&self) -> bool {
-        self.vhost_user.is_idle()
+        self.vhost_user.is_idle() && self.ublk.is_idle()
     }
 
     /// Whether all clients have what they are owed.

@@ -1,6 +1,7 @@
 //! Which front end a watched descriptor belongs to, packed into the key of the watch.
 
 use crate::serve::frontend::nbd::key::NbdKey;
+use crate::serve::frontend::ublk::key::UblkKey;
 use crate::serve::frontend::vhost_user::key::PortKey;
 
 /// What became ready.
@@ -8,6 +9,7 @@ use crate::serve::frontend::vhost_user::key::PortKey;
 pub(crate) enum WatchKey {
     Nbd(NbdKey),
     VhostUser(PortKey),
+    Ublk(UblkKey),
 }
 
 /// Bits that a front end has for itself.
@@ -15,12 +17,14 @@ const OWN_BITS: u32 = 56;
 /// The front ends, above; 0 is the loop's own.
 const NBD: u64 = 1;
 const VHOST_USER: u64 = 2;
+const UBLK: u64 = 3;
 
 impl WatchKey {
     pub(crate) fn bits(self) -> u64 {
         match self {
             WatchKey::Nbd(key) => NBD << OWN_BITS | key.bits(),
             WatchKey::VhostUser(key) => VHOST_USER << OWN_BITS | key.bits(),
+            WatchKey::Ublk(key) => UBLK << OWN_BITS | key.bits(),
         }
     }
 
@@ -30,6 +34,7 @@ impl WatchKey {
         match bits >> OWN_BITS {
             NBD => Some(WatchKey::Nbd(NbdKey::from_bits(own))),
             VHOST_USER => Some(WatchKey::VhostUser(PortKey::from_bits(own))),
+            UBLK => Some(WatchKey::Ublk(UblkKey::from_bits(own))),
             _ => None,
         }
     }
@@ -48,6 +53,7 @@ mod tests {
             WatchKey::Nbd(NbdKey::Listener(0)),
             WatchKey::Nbd(NbdKey::Listener(u16::MAX)),
             WatchKey::Nbd(NbdKey::Client(connection)),
+            WatchKey::Ublk(UblkKey { device: u16::MAX, tag: u16::MAX }),
             WatchKey::VhostUser(PortKey { port: u16::MAX, part: Part::Kick(15), generation: u32::MAX }),
         ];
         for key in keys {

@@ -73,6 +73,7 @@ fn volume() -> VolumeReport {
         origin_silent_seconds: Some(11.0),
         nbd: vec!["nbd://localhost/b".into()],
         vhost_user: Some("/run/b".into()),
+        ublk: Some("/dev/ublkb0".into()),
         mode: ModeWord::WriteBack,
         size_bytes: 1,
         cached_bytes: 1,

@@ -26,6 +26,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         origin_silent_seconds: None,
         nbd: Vec::new(),
         vhost_user: None,
+        ublk: None,
         mode,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,

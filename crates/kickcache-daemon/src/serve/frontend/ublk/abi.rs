@@ -109,6 +109,39 @@ pub(crate) struct DiscardParameters {
     pub(crate) reserved: u16,
 }
 
+impl ControlCommand {
+    /// One about a device, with a buffer that it reads or fills.
+    pub(crate) fn with_buffer<T>(device_id: u32, buffer: *mut T) -> ControlCommand {
+        let length = u16::try_from(size_of::<T>()).expect("the structs are small");
+        let address = buffer.expose_provenance() as u64;
+        ControlCommand { device_id, queue_id: NO_QUEUE, length, address, ..ControlCommand::default() }
+    }
+
+    /// As it stands at the end of a submission.
+    pub(crate) fn bytes(&self) -> [u8; 80] {
+        let mut bytes = [0; 80];
+        bytes[..4].copy_from_slice(&self.device_id.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&self.queue_id.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&self.length.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&self.address.to_ne_bytes());
+        bytes[16..24].copy_from_slice(&self.data.to_ne_bytes());
+        bytes[24..26].copy_from_slice(&self.path_length.to_ne_bytes());
+        bytes
+    }
+}
+
+impl IoCommand {
+    /// As it stands at the end of a submission.
+    pub(crate) fn bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..2].copy_from_slice(&self.queue_id.to_ne_bytes());
+        bytes[2..4].copy_from_slice(&self.tag.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&self.result.to_ne_bytes());
+        bytes[8..].copy_from_slice(&self.address.to_ne_bytes());
+        bytes
+    }
+}
+
 /// For a control command that is not about a queue.
 pub(crate) const NO_QUEUE: u16 = u16::MAX;
 
@@ -120,7 +153,7 @@ const fn encoded(direction: u32, size: u32, number: u32) -> u32 {
     direction << 30 | size << 16 | (b'u' as u32) << 8 | number
 }
 
-pub(crate) const GET_DEV_INFO2: u32 = encoded(READS, 32, 0x12);
+pub(crate) const GET_DEV_INFO: u32 = encoded(READS, 32, 0x02);
 pub(crate) const GET_PARAMS: u32 = encoded(READS, 32, 0x09);
 pub(crate) const ADD_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x04);
 pub(crate) const DEL_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x05);
@@ -137,11 +170,13 @@ pub(crate) const USER_RECOVERY: u64 = 1 << 3;
 pub(crate) const USER_RECOVERY_REISSUE: u64 = 1 << 4;
 pub(crate) const CMD_IOCTL_ENCODE: u64 = 1 << 6;
 
+/// Bytes of [`Parameters`].
+pub(crate) const PARAMETERS_LENGTH: u32 = 64;
+
 pub(crate) const TYPE_BASIC: u32 = 1;
 pub(crate) const TYPE_DISCARD: u32 = 1 << 1;
 
 pub(crate) const READ_ONLY: u32 = 1;
-pub(crate) const ROTATIONAL: u32 = 1 << 1;
 pub(crate) const VOLATILE_CACHE: u32 = 1 << 2;
 pub(crate) const FUA_ATTRIBUTE: u32 = 1 << 3;
 
@@ -180,7 +215,7 @@ mod tests {
     /// As a C program prints them that includes the kernel's header.
     #[test]
     fn commands_are_those_of_the_kernels_macros() {
-        assert_eq!(GET_DEV_INFO2, 0x8020_7512);
+        assert_eq!(GET_DEV_INFO, 0x8020_7502);
         assert_eq!(ADD_DEV, 0xC020_7504);
         assert_eq!(FETCH, 0xC010_7520);
         assert_eq!(COMMIT_AND_FETCH, 0xC010_7521);

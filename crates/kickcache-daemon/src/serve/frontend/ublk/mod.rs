@@ -1,5 +1,268 @@
-//! Volumes as block devices of this host, by the kernel's ublk driver: what the kernel says, and what is said to it.
+//! Volumes as block devices of this host, by the kernel's ublk driver.
+//!
+//! A device's requests are fetched by commands on the driver's ring: the answer to a request is the command that fetches the next
+//! one of its tag. The data of writes comes with the request, that of reads goes with the answer. What makes, starts and
+//! deletes devices goes another way ([`control`]), and from a thread of its own while the loop serves.
+//!
+//! A device outlives its daemon: requests wait in the kernel until the next one takes it over, and those that were in flight
+//! are issued once more.
 
 pub(crate) mod abi;
+pub(crate) mod control;
+pub(crate) mod cookie;
 pub(crate) mod description;
+mod descriptions;
+mod device;
+pub(crate) mod in_use;
+pub(crate) mod key;
 pub(crate) mod parameters;
+pub(crate) mod request;
+
+use std::thread;
+
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::request::{Operation, Reply};
+
+use self::abi::{COMMIT_AND_FETCH, FETCH};
+use self::control::Control;
+use self::description::{extent, operation, result};
+use self::device::UblkDevice;
+use self::in_use::user_of;
+use self::key::UblkKey;
+use self::request::UblkRequest;
+use crate::driver::buffers::Bound;
+use crate::driver::io_engine::IoEngine;
+use crate::plan::ublk_id::UblkId;
+use crate::serve::complaints::NO_MEMORY;
+use crate::serve::core::{Asked, Core};
+use crate::serve::error::ServeError;
+use crate::serve::frontend::watch_key::WatchKey;
+use crate::serve::requests::Pending;
+
+/// Which device a volume is.
+pub(crate) struct UblkPlace {
+    /// The volume's index.
+    pub(crate) volume: usize,
+    pub(crate) id: UblkId,
+    /// Bytes of a logical block: 512 or 4096.
+    pub(crate) block_bytes: u32,
+}
+
+/// How this process came to a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Begun {
+    Added,
+    TakenOver,
+}
+
+/// The ublk front end.
+#[derive(Default)]
+pub(crate) struct Ublk {
+    devices: Vec<UblkDevice>,
+    /// Requests that wait for memory.
+    held: Vec<UblkKey>,
+    /// All tags were fetched once.
+    is_started: bool,
+    /// Nothing more is taken: the kernel keeps it for the next daemon.
+    is_closed: bool,
+}
+
+impl Ublk {
+    /// Makes the devices, or takes them over; they are started once the loop fetches requests.
+    pub(crate) fn open<E>(places: &[UblkPlace], core: &mut Core<E>) -> Result<Ublk, ServeError> {
+        let mut ublk = Ublk::default();
+        for place in places {
+            let volume = &core.volumes[place.volume];
+            let name = volume.info.name.clone();
+            let refuse =
+                |what: String| ServeError::Volume { name: name.clone(), what: format!("--ublk: {what}") };
+            if core.driver.io_engine() == IoEngine::Threads {
+                return Err(refuse(
+                    "ublk needs io_uring, and devices are driven by threads; say --io-engine io_uring".into(),
+                ));
+            }
+            let mut control = Control::open().map_err(refuse)?;
+            let allocator = &mut core.driver.buffers().allocator;
+            ublk.devices.push(UblkDevice::open(&mut control, place, volume, allocator).map_err(refuse)?);
+        }
+        Ok(ublk)
+    }
+
+    /// The block device that the volume of an index is.
+    pub(super) fn path_of(&self, volume: usize) -> Option<String> {
+        let device = self.devices.iter().find(|device| device.volume == volume)?;
+        Some(device.path().display().to_string())
+    }
+
+    /// Fetches requests of all tags, and has the devices started.
+    pub(super) fn watch<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        if std::mem::replace(&mut self.is_started, true) {
+            return;
+        }
+        for (index, device) in self.devices.iter().enumerate() {
+            let number = u16::try_from(index).expect("few volumes");
+            for tag in 0..device.depth {
+                let key = WatchKey::Ublk(UblkKey { device: number, tag });
+                core.driver.command(key.bits(), device.fd(), FETCH, device.command(tag, 0).bytes());
+            }
+            let name = core.volumes[device.volume].info.name.clone();
+            start_aside(device.id, device.begun, name);
+        }
+    }
+
+    /// A command has ended: the kernel has a request.
+    pub(super) fn on_command<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, ended: i32) {
+        match ended {
+            0 if !self.is_closed => self.begin_or_hold(core, key),
+            0 => {}
+            // The device is being deleted.
+            _ => tracing::debug!("tag {} of ublk device {} ended with {ended}", key.tag, key.device),
+        }
+    }
+
+    /// Takes what waited for memory.
+    pub(super) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        for key in std::mem::take(&mut self.held) {
+            self.begin_or_hold(core, key);
+        }
+    }
+
+    fn begin_or_hold<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey) {
+        let device = &mut self.devices[usize::from(key.device)];
+        let description = device.description(key.tag);
+        let volume = &core.volumes[device.volume].info;
+        let (operation, extent) = (operation(&description), extent(&description, volume.size));
+        let id = volume.id;
+        let (Some(operation), Some(extent)) = (operation, extent) else {
+            return self.answer(core, key, -libc::EIO);
+        };
+        let has_payload = matches!(operation, Operation::Read | Operation::Write(_));
+        let allocated = if has_payload {
+            core.driver.buffers().allocate(device.volume, extent, Bound::Kept)
+        } else {
+            Ok(Some(core.driver.buffers().allocate_empty()))
+        };
+        let request = match allocated {
+            Ok(Some(request)) => request,
+            Ok(None) => return self.held.push(key),
+            Err(error) => {
+                let line = format_args!("a request of {} bytes failed: no memory ({error})", extent.length);
+                core.complaints.say(core.now, NO_MEMORY, line);
+                return self.answer(core, key, -libc::ENOMEM);
+            }
+        };
+        if let Operation::Write(_) = operation {
+            let payload = core.driver.buffers().payload_mut(request);
+            let length = payload.len();
+            payload.copy_from_slice(device.bytes(key.tag, length));
+        }
+        let bytes = if has_payload { i32::try_from(extent.length).expect("at most 256 KiB") } else { 0 };
+        let pending = Pending::Ublk(UblkRequest { key, bytes });
+        core.begin(&Asked { id: request, volume: id, operation, extent }, pending);
+    }
+
+    pub(super) fn on_reply<E: CacheEngine>(
+        &mut self,
+        core: &mut Core<E>,
+        operation: Operation,
+        request: UblkRequest,
+        reply: &Reply,
+    ) {
+        let UblkRequest { key, bytes } = request;
+        if operation == Operation::Read && reply.result.is_ok() {
+            let payload = core.driver.buffers().payload(reply.id);
+            let device = &mut self.devices[usize::from(key.device)];
+            device.bytes(key.tag, payload.len()).copy_from_slice(payload);
+        }
+        core.driver.buffers().release(reply.id);
+        self.answer(core, key, result(bytes, reply.result));
+    }
+
+    /// Ends a request of the kernel's, and fetches the next one of its tag.
+    fn answer<E>(&mut self, core: &mut Core<E>, key: UblkKey, result: i32) {
+        let device = &self.devices[usize::from(key.device)];
+        let command = device.command(key.tag, result);
+        core.driver.command(WatchKey::Ublk(key).bits(), device.fd(), COMMIT_AND_FETCH, command.bytes());
+    }
+
+    /// Takes no more requests; the kernel keeps them.
+    pub(super) fn stop_listening(&mut self) {
+        self.is_closed = true;
+        // Not begun: the next daemon is given them again.
+        self.held.clear();
+    }
+
+    /// Whether no request waits to go to the engine.
+    pub(super) fn is_idle(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// A volume has another size.
+    pub(super) fn resize(&self, volume: usize, size: u64) {
+        for device in self.devices.iter().filter(|device| device.volume == volume) {
+            let (id, path) = (device.id, device.path());
+            aside(move || {
+                let path = path.display();
+                match Control::open().and_then(|mut control| {
+                    control.set_size(id, size / 512).map_err(|error| error.to_string())
+                }) {
+                    Ok(()) => tracing::info!("{path} has {size} bytes now"),
+                    Err(error) => tracing::warn!(
+                        "{path} keeps its size until it is removed and served again, as the kernel cannot change it ({error})"
+                    ),
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Ublk {
+    /// The ring is gone, and with it whoever served the devices: those that nobody uses are deleted, the others wait for the
+    /// next daemon.
+    fn drop(&mut self) {
+        for device in self.devices.drain(..) {
+            let (id, path) = (device.id, device.path());
+            drop(device);
+            let shown = path.display();
+            match user_of(&path) {
+                Some(user) => tracing::warn!(
+                    "{shown} stays, as {user} has it open; its requests wait until the volume is served again, or it is removed \
+                     (kickcache ublk remove {id})"
+                ),
+                None => match Control::open()
+                    .and_then(|mut control| control.remove(id).map_err(|e| e.to_string()))
+                {
+                    Ok(()) => tracing::info!("{shown} was removed"),
+                    Err(error) => tracing::warn!("{shown} cannot be removed: {error}"),
+                },
+            }
+        }
+    }
+}
+
+/// Has a device started, which takes as long as the loop needs to fetch its requests, and reads its partition table.
+fn start_aside(id: u32, begun: Begun, volume: String) {
+    aside(move || {
+        let started = Control::open().and_then(|mut control| {
+            let started = match begun {
+                Begun::Added => control.start(id),
+                Begun::TakenOver => control.end_recovery(id),
+            };
+            started.map_err(|error| error.to_string())
+        });
+        match (started, begun) {
+            (Ok(()), Begun::Added) => tracing::info!("/dev/ublkb{id} is {volume}"),
+            (Ok(()), Begun::TakenOver) => tracing::info!("/dev/ublkb{id} is {volume} again"),
+            (Err(error), _) => {
+                tracing::error!("/dev/ublkb{id}, which is to be {volume}, cannot be started: {error}")
+            }
+        }
+    });
+}
+
+fn aside(work: impl FnOnce() + Send + 'static) {
+    let spawned = thread::Builder::new().name("ublk-control".into()).spawn(work);
+    if let Err(error) = spawned {
+        tracing::error!("no thread for a command to the kernel's ublk driver: {error}");
+    }
+}

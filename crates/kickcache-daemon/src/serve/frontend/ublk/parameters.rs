@@ -1,14 +1,13 @@
 //! What a device promises: size, block sizes, FLUSH and FUA, discards.
 
 use crate::serve::frontend::ublk::abi::{
-    BasicParameters, DiscardParameters, FUA_ATTRIBUTE, Parameters, READ_ONLY, TYPE_BASIC, TYPE_DISCARD,
-    VOLATILE_CACHE,
+    BasicParameters, DiscardParameters, FUA_ATTRIBUTE, PARAMETERS_LENGTH, Parameters, READ_ONLY, TYPE_BASIC,
+    TYPE_DISCARD, VOLATILE_CACHE,
 };
 
 const SECTOR_SHIFT: u32 = 9;
 /// The engine's block.
 const BLOCK_SHIFT: u8 = 12;
-const LENGTH: u32 = 64;
 /// Sectors of a discard or of a write of zeroes: 1 GiB.
 const DISCARD_SECTORS_MAX: u32 = 1 << 21;
 
@@ -60,7 +59,7 @@ pub(crate) fn parameters(
         Writes::Refused => DiscardParameters::default(),
     };
     let discards = if writes == Writes::Allowed { TYPE_DISCARD } else { 0 };
-    Parameters { length: LENGTH, types: TYPE_BASIC | discards, basic, discard, padding: 0 }
+    Parameters { length: PARAMETERS_LENGTH, types: TYPE_BASIC | discards, basic, discard, padding: 0 }
 }
 
 #[cfg(test)]

@@ -1,0 +1,51 @@
+//! The memory in which the kernel describes the requests of a queue, one a tag.
+
+use std::fs::File;
+use std::io;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::abi::IoDescription;
+
+const PAGE: usize = 4096;
+
+/// The descriptions of a queue.
+pub(super) struct Descriptions {
+    base: NonNull<IoDescription>,
+    count: usize,
+}
+
+// SAFETY: the mapping belongs to its owner, who may be on any thread.
+unsafe impl Send for Descriptions {}
+
+impl Descriptions {
+    /// Maps those of queue 0 of a device.
+    pub(super) fn map(device: &File, depth: u16) -> io::Result<Descriptions> {
+        let count = usize::from(depth);
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let address =
+            unsafe { mmap(ptr::null_mut(), bytes(count), ProtFlags::READ, MapFlags::SHARED, device, 0)? };
+        let base = NonNull::new(address.cast()).ok_or_else(|| io::Error::other("mmap gave address zero"))?;
+        Ok(Descriptions { base, count })
+    }
+
+    /// That of a tag, once the kernel has ended the command that fetches it.
+    pub(super) fn get(&self, tag: u16) -> IoDescription {
+        let index = usize::from(tag);
+        assert!(index < self.count, "a tag of the queue");
+        // SAFETY: it lies in the mapping, and the kernel writes it before the command ends that fetches it, and not after.
+        unsafe { self.base.as_ptr().add(index).read_volatile() }
+    }
+}
+
+impl Drop for Descriptions {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map`, and nothing refers to it after its owner is gone.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes(self.count)) };
+    }
+}
+
+fn bytes(count: usize) -> usize {
+    (count * size_of::<IoDescription>()).next_multiple_of(PAGE)
+}
