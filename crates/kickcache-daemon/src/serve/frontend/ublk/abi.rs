@@ -157,6 +157,7 @@ pub(crate) const GET_DEV_INFO: u32 = encoded(READS, 32, 0x02);
 pub(crate) const GET_PARAMS: u32 = encoded(READS, 32, 0x09);
 pub(crate) const ADD_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x04);
 pub(crate) const DEL_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x05);
+pub(crate) const DEL_DEV_ASYNC: u32 = encoded(READS, 32, 0x14);
 pub(crate) const START_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x06);
 pub(crate) const STOP_DEV: u32 = encoded(READS_AND_WRITES, 32, 0x07);
 pub(crate) const SET_PARAMS: u32 = encoded(READS_AND_WRITES, 32, 0x08);

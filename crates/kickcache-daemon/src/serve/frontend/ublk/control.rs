@@ -150,6 +150,15 @@ impl Control {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }
 
+    /// As [`Control::remove`], and does not wait: this process has yet to let go of it.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP before Linux 6.7.
+    pub(crate) fn remove_later(&mut self, id: u32) -> io::Result<()> {
+        self.about(abi::STOP_DEV, id, 0)?;
+        self.about(abi::DEL_DEV_ASYNC, id, 0)
+    }
+
     /// Ends a device, with an error for what waits in it, and deletes it; waits until its server has let go of it.
     ///
     /// # Errors

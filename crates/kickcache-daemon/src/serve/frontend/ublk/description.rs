@@ -32,8 +32,11 @@ pub(crate) fn operation(description: &IoDescription) -> Option<Operation> {
     }
 }
 
-/// Where on the volume, in bytes, or `None` if it ends behind `size`.
+/// Where on the volume, in bytes, or `None` if it ends behind `size`. A flush has no place: the kernel says -1 there.
 pub(crate) fn extent(description: &IoDescription, size: u64) -> Option<ByteExtent> {
+    if description.operation_and_flags & OPERATION_MASK == FLUSH {
+        return Some(ByteExtent { start: 0, length: 0 });
+    }
     let start = description.first_sector.checked_mul(SECTOR_BYTES)?;
     let length = u64::from(description.sector_count) * SECTOR_BYTES;
     let end = start.checked_add(length)?;
@@ -84,6 +87,9 @@ mod tests {
         assert_eq!(at(8, 8), Some((4096, 4096)));
         assert_eq!(at(8, 9), None, "a sector behind the end");
         assert_eq!(at(u64::MAX, 1), None, "an offset that no number holds");
+        let flush =
+            IoDescription { operation_and_flags: 2, first_sector: u64::MAX, ..IoDescription::default() };
+        assert_eq!(extent(&flush, 8192), Some(ByteExtent { start: 0, length: 0 }));
     }
 
     #[test]

@@ -230,7 +230,7 @@ impl Drop for Ublk {
                      (kickcache ublk remove {id})"
                 ),
                 None => match Control::open()
-                    .and_then(|mut control| control.remove(id).map_err(|e| e.to_string()))
+                    .and_then(|mut control| control.remove_later(id).map_err(|e| e.to_string()))
                 {
                     Ok(()) => tracing::info!("{shown} was removed"),
                     Err(error) => tracing::warn!("{shown} cannot be removed: {error}"),
