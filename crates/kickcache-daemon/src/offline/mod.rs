@@ -16,6 +16,7 @@ pub mod older_copy;
 pub mod outdated;
 mod source;
 pub mod standing;
+pub mod ublk;
 
 pub use self::contents::{Contents, read};
 pub use self::error::{EXTENTS_SHOWN, OfflineError};

@@ -12,7 +12,7 @@ mod control;
 mod core;
 pub mod error;
 mod event_loop;
-mod frontend;
+pub(crate) mod frontend;
 pub mod known_origin;
 pub mod missed_device;
 mod note_queue;

@@ -22,6 +22,7 @@ use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
 use crate::serve::config::{ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener;
+use crate::serve::frontend::ublk::own_device;
 use crate::serve::known_origin::check_no_origin;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
@@ -62,6 +63,10 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
     }
     let origins = config.cache.volumes.iter().filter_map(|volume| volume.origin.path());
     let is_used = config.cache.service != CacheService::LeftOut;
+    own_device::check(&config.cache).map_err(|what| {
+        let with_ublk = config.cache.volumes.iter().find(|volume| volume.ublk.is_some());
+        ServeError::Volume { name: with_ublk.map(|volume| volume.name.clone()).unwrap_or_default(), what }
+    })?;
     check_distinct(is_used.then_some(config.cache.device.as_path()).into_iter().chain(origins))?;
     for (index, volume) in config.cache.volumes.iter().enumerate() {
         if config.cache.volumes[..index].iter().any(|other| other.name == volume.name) {

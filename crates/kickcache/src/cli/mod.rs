@@ -31,6 +31,7 @@ mod start;
 mod status;
 mod stop;
 mod table;
+mod ublk;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -79,6 +80,7 @@ enum Command {
     Check(check::CheckArgs),
     Dump(dump::DumpArgs),
     Detach(detach::DetachArgs),
+    Ublk(ublk::UblkArgs),
     Demo(demo::DemoArgs),
     Simulate(simulate::SimulateArgs),
     Completions(completions::CompletionsArgs),
@@ -99,6 +101,7 @@ impl Command {
             Command::Check(args) => args.run(out),
             Command::Dump(args) => args.run(out),
             Command::Detach(args) => args.run(out),
+            Command::Ublk(args) => args.run(out),
             Command::Demo(args) => args.run(out),
             Command::Simulate(args) => args.run(out),
             Command::Completions(args) => args.run(Cli::command(), out),

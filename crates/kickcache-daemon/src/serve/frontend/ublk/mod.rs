@@ -15,7 +15,9 @@ mod descriptions;
 mod device;
 pub(crate) mod in_use;
 pub(crate) mod key;
+pub(crate) mod own_device;
 pub(crate) mod parameters;
+mod process;
 pub(crate) mod request;
 
 use std::thread;
@@ -71,6 +73,9 @@ impl Ublk {
     /// Makes the devices, or takes them over; they are started once the loop fetches requests.
     pub(crate) fn open<E>(places: &[UblkPlace], core: &mut Core<E>) -> Result<Ublk, ServeError> {
         let mut ublk = Ublk::default();
+        if !places.is_empty() {
+            process::prepare();
+        }
         for place in places {
             let volume = &core.volumes[place.volume];
             let name = volume.info.name.clone();

@@ -1,0 +1,26 @@
+//! What a process owes that stands below a file system: it must not wait for memory that only its own device could free.
+
+use rustix::mm::{MlockAllFlags, mlockall};
+
+/// From `linux/prctl.h`.
+const PR_SET_IO_FLUSHER: libc::c_int = 57;
+
+/// Keeps the process's memory, as it comes into use, and tells the kernel what it is. Warns of what is not permitted.
+pub(super) fn prepare() {
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    if let Err(error) = mlockall(flags) {
+        tracing::warn!(
+            "memory cannot be locked ({error}): a host that is short of memory may wait for this daemon for ever; raise \
+             LimitMEMLOCK, or grant CAP_IPC_LOCK"
+        );
+    }
+    // SAFETY: this call changes a property of the process, and takes no pointers.
+    let refused = unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
+    if refused != 0 {
+        tracing::warn!(
+            "the kernel cannot be told that this process serves a block device ({}): a host that is short of memory may wait for \
+             it for ever; grant CAP_SYS_RESOURCE",
+            std::io::Error::last_os_error()
+        );
+    }
+}
