@@ -41,6 +41,7 @@ pub enum Bound {
 enum Slot {
     Free,
     Empty,
+    Lent { chunk: Chunk, length: usize },
     Payload { chunk: Chunk, shift: usize, length: usize, owner: usize },
 }
 
@@ -90,6 +91,24 @@ impl Buffers {
         Ok(Some(self.place(Slot::Payload { chunk, shift, length, owner })))
     }
 
+    /// A request in memory that somebody lends for as long as it is in use, from its first byte on: it must be that of a page
+    /// of the volume. It counts for no bound.
+    pub(crate) fn lend(&mut self, chunk: Chunk, length: usize) -> RequestId {
+        assert!(length <= chunk.length(), "a request larger than what is lent");
+        self.place(Slot::Lent { chunk, length })
+    }
+
+    /// Gives back what was lent for a request, which ends.
+    ///
+    /// # Panics
+    /// If nothing was.
+    pub(crate) fn take_back(&mut self, id: RequestId) -> Chunk {
+        let slot = std::mem::replace(&mut self.slots[index(id)], Slot::Free);
+        let Slot::Lent { chunk, .. } = slot else { panic!("request {id:?} has memory of its own") };
+        self.free.push(id.get());
+        chunk
+    }
+
     /// A request without memory.
     pub fn allocate_empty(&mut self) -> RequestId {
         self.place(Slot::Empty)
@@ -103,6 +122,7 @@ impl Buffers {
         let slot = std::mem::replace(&mut self.slots[index(id)], Slot::Free);
         match slot {
             Slot::Free => panic!("request {id:?} was released twice"),
+            Slot::Lent { .. } => panic!("what was lent for request {id:?} is to be given back"),
             Slot::Empty => {}
             Slot::Payload { chunk, length, owner, .. } => {
                 self.bytes -= length;
@@ -164,6 +184,7 @@ impl Buffers {
     fn whole(&self, id: RequestId) -> (*mut u8, usize) {
         match &self.slots[index(id)] {
             Slot::Payload { chunk, shift, length, .. } => (chunk.base().wrapping_add(*shift), *length),
+            Slot::Lent { chunk, length } => (chunk.base(), *length),
             Slot::Free => panic!("request {id:?} is not in use"),
             Slot::Empty => (std::ptr::NonNull::dangling().as_ptr(), 0),
         }
@@ -203,6 +224,24 @@ mod tests {
             buffers.release(id);
         }
         assert_eq!(buffers.bytes_in_use(), 0);
+    }
+
+    #[test]
+    fn what_is_lent_is_the_payload_and_comes_back() {
+        let mut buffers = Buffers::new(4096, 1, 1).unwrap();
+        let mut chunk = buffers.allocator.allocate(8192).unwrap();
+        chunk.bytes_mut(8192).fill(7);
+        let base = chunk.base();
+        let id = buffers.lend(chunk, 5000);
+        assert_eq!((buffers.payload(id).len(), buffers.payload(id)[4999]), (5000, 7));
+        assert_eq!(buffers.bytes_in_use(), 0);
+        assert!(
+            buffers.allocate(0, extent(0, 4096), Bound::Kept).unwrap().is_some(),
+            "it counts for no bound"
+        );
+        let chunk = buffers.take_back(id);
+        assert_eq!(chunk.base(), base);
+        buffers.allocator.release(chunk);
     }
 
     #[test]

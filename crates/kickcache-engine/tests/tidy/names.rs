@@ -4,7 +4,7 @@ use crate::source::{Source, source};
 use crate::workspace::expect_none;
 
 /// Who must not name whom: files below the first, the names, and why.
-const NEVERS: [(&str, &[&str], &str); 8] = [
+const NEVERS: [(&str, &[&str], &str); 9] = [
     ("crates/kickcache-engine/src/", &["std::"], "the engine names nothing above it"),
     (
         "crates/kickcache-engine/src/policy/",
@@ -30,17 +30,28 @@ const NEVERS: [(&str, &[&str], &str); 8] = [
     ),
     (
         "crates/kickcache-daemon/src/serve/event_loop/",
-        &["kickcache_nbd", "kickcache_vhost_user", "frontend::nbd", "frontend::vhost_user"],
+        &["kickcache_nbd", "kickcache_vhost_user", "frontend::nbd", "frontend::vhost_user", "frontend::ublk"],
         "the loop knows front ends by their port only",
     ),
     (
         "crates/kickcache-daemon/src/serve/frontend/nbd/",
-        &["kickcache_vhost_user", "frontend::vhost_user", "serve::event_loop"],
+        &["kickcache_vhost_user", "frontend::vhost_user", "frontend::ublk", "serve::event_loop"],
         "a front end names neither another one nor the loop",
     ),
     (
         "crates/kickcache-daemon/src/serve/frontend/vhost_user/",
-        &["kickcache_nbd", "frontend::nbd", "serve::event_loop"],
+        &["kickcache_nbd", "frontend::nbd", "frontend::ublk", "serve::event_loop"],
+        "a front end names neither another one nor the loop",
+    ),
+    (
+        "crates/kickcache-daemon/src/serve/frontend/ublk/",
+        &[
+            "kickcache_nbd",
+            "kickcache_vhost_user",
+            "frontend::nbd",
+            "frontend::vhost_user",
+            "serve::event_loop",
+        ],
         "a front end names neither another one nor the loop",
     ),
     (

@@ -118,6 +118,7 @@ impl ControlCommand {
     }
 
     /// As it stands at the end of a submission.
+    #[expect(clippy::host_endian_bytes, reason = "the kernel of this host reads them")]
     pub(crate) fn bytes(&self) -> [u8; 80] {
         let mut bytes = [0; 80];
         bytes[..4].copy_from_slice(&self.device_id.to_ne_bytes());
@@ -132,6 +133,7 @@ impl ControlCommand {
 
 impl IoCommand {
     /// As it stands at the end of a submission.
+    #[expect(clippy::host_endian_bytes, reason = "the kernel of this host reads them")]
     pub(crate) fn bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..2].copy_from_slice(&self.queue_id.to_ne_bytes());

@@ -34,8 +34,10 @@ impl Descriptions {
     pub(super) fn get(&self, tag: u16) -> IoDescription {
         let index = usize::from(tag);
         assert!(index < self.count, "a tag of the queue");
-        // SAFETY: it lies in the mapping, and the kernel writes it before the command ends that fetches it, and not after.
-        unsafe { self.base.as_ptr().add(index).read_volatile() }
+        // It lies in the mapping, as the index is below the count.
+        let place = self.base.as_ptr().wrapping_add(index);
+        // SAFETY: the kernel writes it before the command ends that fetches it, and not after.
+        unsafe { place.read_volatile() }
     }
 }
 

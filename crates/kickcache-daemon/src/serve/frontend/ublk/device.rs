@@ -13,7 +13,7 @@ use super::control::Control;
 use super::cookie::cookie;
 use super::descriptions::Descriptions;
 use super::parameters::{LogicalBlock, Writes, parameters};
-use super::{Begun, UblkPlace};
+use super::place::UblkPlace;
 use crate::driver::memory::{Allocator, Chunk};
 use crate::plan::ublk_id::UblkId;
 use crate::serve::core::Volume;
@@ -30,6 +30,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A device that is served.
 const LIVE: u16 = 1;
 
+/// How this process came to a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Begun {
+    Added,
+    TakenOver,
+}
+
 /// A device.
 pub(super) struct UblkDevice {
     /// The volume's index.
@@ -39,8 +46,9 @@ pub(super) struct UblkDevice {
     pub(super) depth: u16,
     file: File,
     descriptions: Descriptions,
-    /// By tag: the kernel puts the data of writes there, and takes that of reads.
-    memory: Vec<Chunk>,
+    /// By tag: the kernel puts the data of writes there, and takes that of reads. It is lent for most requests.
+    memory: Vec<Option<Chunk>>,
+    addresses: Vec<u64>,
 }
 
 impl UblkDevice {
@@ -74,9 +82,11 @@ impl UblkDevice {
             let descriptions =
                 Descriptions::map(&file, depth).map_err(failed("its descriptions cannot be mapped"))?;
             let chunks = (0..depth).map(|_| allocator.allocate(info.request_bytes_max as usize));
-            let memory =
+            let memory: Vec<Chunk> =
                 chunks.collect::<Result<_, _>>().map_err(failed("there is no memory for its requests"))?;
-            Ok(UblkDevice { volume: place.volume, id, begun, depth, file, descriptions, memory })
+            let addresses = memory.iter().map(|chunk| chunk.base().expose_provenance() as u64).collect();
+            let memory = memory.into_iter().map(Some).collect();
+            Ok(UblkDevice { volume: place.volume, id, begun, depth, file, descriptions, memory, addresses })
         })();
         if opened.is_err() && begun == Begun::Added {
             // Nobody has it open: it was never started.
@@ -99,15 +109,23 @@ impl UblkDevice {
         self.descriptions.get(tag)
     }
 
-    /// The bytes of a tag's request, while it is ours.
+    /// The memory of a tag, for as long as its request is ours.
+    pub(super) fn lend(&mut self, tag: u16) -> Chunk {
+        self.memory[usize::from(tag)].take().expect("a tag has one request at a time")
+    }
+
+    pub(super) fn give_back(&mut self, tag: u16, chunk: Chunk) {
+        self.memory[usize::from(tag)] = Some(chunk);
+    }
+
+    /// The bytes of a tag's request, while it is ours and not lent.
     pub(super) fn bytes(&mut self, tag: u16, length: usize) -> &mut [u8] {
-        self.memory[usize::from(tag)].bytes_mut(length)
+        self.memory[usize::from(tag)].as_mut().expect("it is not lent").bytes_mut(length)
     }
 
     /// What is said to the kernel about a tag.
     pub(super) fn command(&self, tag: u16, result: i32) -> IoCommand {
-        let address = self.memory[usize::from(tag)].base().expose_provenance() as u64;
-        IoCommand { queue_id: 0, tag, result, address }
+        IoCommand { queue_id: 0, tag, result, address: self.addresses[usize::from(tag)] }
     }
 }
 

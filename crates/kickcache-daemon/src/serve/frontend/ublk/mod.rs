@@ -17,6 +17,7 @@ pub(crate) mod in_use;
 pub(crate) mod key;
 pub(crate) mod own_device;
 pub(crate) mod parameters;
+pub(crate) mod place;
 mod process;
 pub(crate) mod request;
 
@@ -24,38 +25,23 @@ use std::thread;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Operation, Reply};
+use kickcache_engine::units::BLOCK_SIZE;
 
 use self::abi::{COMMIT_AND_FETCH, FETCH};
 use self::control::Control;
 use self::description::{extent, operation, result};
-use self::device::UblkDevice;
+use self::device::{Begun, UblkDevice};
 use self::in_use::user_of;
 use self::key::UblkKey;
-use self::request::UblkRequest;
+use self::place::UblkPlace;
+use self::request::{UblkMemory, UblkRequest};
 use crate::driver::buffers::Bound;
 use crate::driver::io_engine::IoEngine;
-use crate::plan::ublk_id::UblkId;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::watch_key::WatchKey;
 use crate::serve::requests::Pending;
-
-/// Which device a volume is.
-pub(crate) struct UblkPlace {
-    /// The volume's index.
-    pub(crate) volume: usize,
-    pub(crate) id: UblkId,
-    /// Bytes of a logical block: 512 or 4096.
-    pub(crate) block_bytes: u32,
-}
-
-/// How this process came to a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Begun {
-    Added,
-    TakenOver,
-}
 
 /// The ublk front end.
 #[derive(Default)]
@@ -142,7 +128,12 @@ impl Ublk {
             return self.answer(core, key, -libc::EIO);
         };
         let has_payload = matches!(operation, Operation::Read | Operation::Write(_));
-        let allocated = if has_payload {
+        // Devices are read and written directly where memory lies as the volume does; else there is a copy.
+        let is_lent = has_payload && extent.start.is_multiple_of(BLOCK_SIZE);
+        let allocated = if is_lent {
+            let length = usize::try_from(extent.length).expect("at most 256 KiB");
+            Ok(Some(core.driver.buffers().lend(device.lend(key.tag), length)))
+        } else if has_payload {
             core.driver.buffers().allocate(device.volume, extent, Bound::Kept)
         } else {
             Ok(Some(core.driver.buffers().allocate_empty()))
@@ -156,13 +147,14 @@ impl Ublk {
                 return self.answer(core, key, -libc::ENOMEM);
             }
         };
-        if let Operation::Write(_) = operation {
+        if let (Operation::Write(_), false) = (operation, is_lent) {
             let payload = core.driver.buffers().payload_mut(request);
             let length = payload.len();
             payload.copy_from_slice(device.bytes(key.tag, length));
         }
+        let memory = if is_lent { UblkMemory::Tag } else { UblkMemory::Own };
         let bytes = if has_payload { i32::try_from(extent.length).expect("at most 256 KiB") } else { 0 };
-        let pending = Pending::Ublk(UblkRequest { key, bytes });
+        let pending = Pending::Ublk(UblkRequest { key, bytes, memory });
         core.begin(&Asked { id: request, volume: id, operation, extent }, pending);
     }
 
@@ -173,13 +165,18 @@ impl Ublk {
         request: UblkRequest,
         reply: &Reply,
     ) {
-        let UblkRequest { key, bytes } = request;
-        if operation == Operation::Read && reply.result.is_ok() {
-            let payload = core.driver.buffers().payload(reply.id);
-            let device = &mut self.devices[usize::from(key.device)];
-            device.bytes(key.tag, payload.len()).copy_from_slice(payload);
+        let UblkRequest { key, bytes, memory } = request;
+        let device = &mut self.devices[usize::from(key.device)];
+        match memory {
+            UblkMemory::Tag => device.give_back(key.tag, core.driver.buffers().take_back(reply.id)),
+            UblkMemory::Own => {
+                if operation == Operation::Read && reply.result.is_ok() {
+                    let payload = core.driver.buffers().payload(reply.id);
+                    device.bytes(key.tag, payload.len()).copy_from_slice(payload);
+                }
+                core.driver.buffers().release(reply.id);
+            }
         }
-        core.driver.buffers().release(reply.id);
         self.answer(core, key, result(bytes, reply.result));
     }
 
@@ -259,7 +256,7 @@ fn start_aside(id: u32, begun: Begun, volume: String) {
             (Ok(()), Begun::Added) => tracing::info!("/dev/ublkb{id} is {volume}"),
             (Ok(()), Begun::TakenOver) => tracing::info!("/dev/ublkb{id} is {volume} again"),
             (Err(error), _) => {
-                tracing::error!("/dev/ublkb{id}, which is to be {volume}, cannot be started: {error}")
+                tracing::error!("/dev/ublkb{id}, which is to be {volume}, cannot be started: {error}");
             }
         }
     });

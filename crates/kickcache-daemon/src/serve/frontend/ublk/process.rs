@@ -2,8 +2,8 @@
 
 use rustix::mm::{MlockAllFlags, mlockall};
 
-/// From `linux/prctl.h`.
-const PR_SET_IO_FLUSHER: libc::c_int = 57;
+/// Number 57 of `linux/prctl.h`: the process takes part in I/O, and allocations of the kernel for it must not wait for I/O.
+const PR_SET_PART_OF_IO: libc::c_int = 57;
 
 /// Keeps the process's memory, as it comes into use, and tells the kernel what it is. Warns of what is not permitted.
 pub(super) fn prepare() {
@@ -15,7 +15,7 @@ pub(super) fn prepare() {
         );
     }
     // SAFETY: this call changes a property of the process, and takes no pointers.
-    let refused = unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
+    let refused = unsafe { libc::prctl(PR_SET_PART_OF_IO, 1, 0, 0, 0) };
     if refused != 0 {
         tracing::warn!(
             "the kernel cannot be told that this process serves a block device ({}): a host that is short of memory may wait for \

@@ -9,4 +9,14 @@ pub(crate) struct UblkRequest {
     pub(crate) key: UblkKey,
     /// What the kernel is told if it ends well.
     pub(crate) bytes: i32,
+    pub(crate) memory: UblkMemory,
+}
+
+/// Where the bytes of a request are in the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UblkMemory {
+    /// Where the kernel has them.
+    Tag,
+    /// In memory of their own, that lies to the volume as devices need it; they are copied.
+    Own,
 }
