@@ -117,6 +117,8 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "fill-window-max = '2M'"),
         with("", "guest-block = '1k'"),
         with("", "origin-timeout = '0s'"),
+        with("", "ublk = 64"),
+        with("", "ublk = 'yes'"),
         two("name = 'a'\norigin = 'nbds://store/a'", VOLUME),
         two("name = 'a'\norigin = 'nbd://store/x'", "name = 'b'\norigin = 'nbd://store:10809/x'"),
         with("", "nbd = 'unix:/x'"),
@@ -165,7 +167,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: duplicate key
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-limit`, `read-only`, `origin-no-flush`, `nbd`, `vhost-user`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-limit`, `read-only`, `origin-no-flush`, `nbd`, `vhost-user`, `ublk`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
@@ -173,6 +175,8 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: volume `v`: a fill window of 2097152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a guest's block of 1024 bytes is not possible; write 512 or 4096
         k.toml, line 7: `0s` is no time to wait; write 1s to 24h, such as 30s, 2m or 1h
+        k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device; 
+        k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device; 
         k.toml, line 5: `nbds://store/a` asks for TLS, which origins do not have here; use nbd:// through a tunnel (ssh -L, stunnel), or a unix socket
         k.toml: nbd://store:10809/x is named twice, as the origin of `a` and as the origin of `b`; each device can have one part only
         k.toml, line 7: invalid type: string "unix:/x", expected a sequence
