@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::serve::frontend::ublk::abi::DeviceInfo;
 use crate::serve::frontend::ublk::control::Control;
 use crate::serve::frontend::ublk::cookie::is_ours;
-use crate::serve::frontend::ublk::in_use::user_of;
+pub use crate::serve::frontend::ublk::in_use::user_of;
 
 /// The numbers that devices have.
 const IDS: std::ops::Range<u32> = 0..64;

@@ -1,10 +1,13 @@
 //! `kickcache stop`: ends a daemon cleanly.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use kickcache_daemon::control::client::ClientError;
 use kickcache_daemon::control::report::Report;
+use kickcache_daemon::offline::ublk::user_of;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
@@ -13,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache stop                        come back when everything acknowledged is durable
   kickcache stop --no-wait
+  kickcache stop --remove               only if no block device of the host that a volume is (serve --ublk) would stay
 
 Dirty blocks stay dirty on the cache device; drain first to detach an origin.";
 
@@ -28,6 +32,9 @@ pub(crate) struct StopArgs {
     /// Come back at once
     #[arg(long)]
     no_wait: bool,
+    /// Refuse while somebody uses a block device that a volume is (serve --ublk): a stop would leave it, and its requests wait
+    #[arg(long)]
+    remove: bool,
     #[command(flatten)]
     control: ControlOption,
 }
@@ -35,6 +42,9 @@ pub(crate) struct StopArgs {
 impl StopArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
+        if self.remove {
+            refuse_used(&client.status()?)?;
+        }
         client.stop()?;
         if self.no_wait {
             return Ok(writeln!(out, "stopping")?);
@@ -54,6 +64,20 @@ impl StopArgs {
             std::thread::sleep(ASK_EVERY);
         }
     }
+}
+
+/// Refuses while a block device would stay.
+fn refuse_used(report: &Report) -> Result<(), Failure> {
+    let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
+    for device in volumes.filter_map(|volume| volume.ublk.as_deref()) {
+        if let Some(user) = user_of(Path::new(device)) {
+            return Err(anyhow!(
+                "{device} is used by {user}; unmount it first, or stop without --remove, which leaves it to the next start"
+            )
+            .into());
+        }
+    }
+    Ok(())
 }
 
 /// Says on standard error what the stop waits for. That nobody reads it is no reason to wait no longer.

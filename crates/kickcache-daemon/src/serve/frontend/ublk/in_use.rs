@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// What uses a block device, in words, or `None`: a mounted file system, swap, a device on top of it, or a process that has
 /// it open. Nothing is asked of the device itself.
-pub(crate) fn user_of(device: &Path) -> Option<String> {
+pub fn user_of(device: &Path) -> Option<String> {
     let number = fs::metadata(device).ok()?.rdev();
     let name = device.file_name()?.to_string_lossy().into_owned();
     mounted(number).or_else(|| swap(device)).or_else(|| holder(&name)).or_else(|| opener(number))
