@@ -40,10 +40,11 @@ impl Job {
     pub(super) fn new(token: u64, request: QueuedRequest<'_>) -> Job {
         let (work, durability) = match request {
             QueuedRequest::Read(extent) => (Work::Read(extent), Durability::Volatile),
-            QueuedRequest::Write { offset, pieces, durability } => (
-                Work::Write { offset, data: pieces.iter().flat_map(|piece| piece.iter().copied()).collect() },
-                durability,
-            ),
+            QueuedRequest::Write { offset, pieces, durability } => {
+                let mut data = Vec::with_capacity(pieces.iter().map(|piece| piece.len()).sum());
+                pieces.iter().for_each(|piece| data.extend_from_slice(piece));
+                (Work::Write { offset, data }, durability)
+            }
             QueuedRequest::Flush => (Work::Flush, Durability::Volatile),
             // What the server forgets of it would come back over what was read of it since.
             QueuedRequest::Discard(extent) => (Work::Discard(extent), Durability::Durable),
