@@ -136,6 +136,8 @@ mod planted {
         FlushOutlivesRestart,
         /// What has no copy in the log may be lost by a remote origin after it ended.
         WriteWithoutCopyVolatile,
+        /// A read takes what a restarted origin had not flushed from a fill that was under way.
+        FillOutlivesRestart,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

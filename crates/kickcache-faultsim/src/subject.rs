@@ -19,6 +19,9 @@ pub trait Subject: CacheEngine + Sized {
     /// Whether requests go on while the device of another volume is in trouble.
     const KEEPS_NEIGHBOURS: bool;
 
+    /// Whether it outlives origins that lose what they had not flushed.
+    const OUTLIVES_RESTARTS: bool;
+
     /// Formats a cache device for volumes of these sizes.
     ///
     /// # Errors
@@ -52,6 +55,7 @@ pub trait Subject: CacheEngine + Sized {
 
 impl Subject for Engine {
     const KEEPS_NEIGHBOURS: bool = true;
+    const OUTLIVES_RESTARTS: bool = true;
 
     fn format(cache: &mut SimulatedDevice, uuid: [u8; 16], origin_sizes: &[u64]) -> Result<(), String> {
         let mut superblock = Superblock::new(uuid, cache.size()).map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::cache::slots::SlotState;
-use crate::config::FILL_WINDOW_MAX;
+use crate::config::{FILL_WINDOW_MAX, OriginKind};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
 use crate::ids::{FillSlot, RequestSlot};
 use crate::inflight::fills::{BlockSet, Fill, FillWaiter};
@@ -55,7 +55,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot, part: ByteExtent, main
         }
     }
     for (offset, block) in blocks_of(chosen).enumerate() {
-        if state.cache.state_of(BlockKey::new(volume, block)) == Some(SlotState::Dirty) {
+        if is_newer_in_log(state, BlockKey::new(volume, block)) {
             fill.stale.insert(offset);
         }
     }
@@ -63,6 +63,18 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot, part: ByteExtent, main
     state.volume_mut(volume).counters.prefetched_blocks += prefetched as u64;
     submit(state, fill);
     true
+}
+
+/// Whether the log has something of a block that the origin lacks, or may lack before it is read: a remote one that restarts loses
+/// what it has not flushed.
+fn is_newer_in_log(state: &State, key: BlockKey) -> bool {
+    match state.cache.state_of(key) {
+        Some(SlotState::Dirty) => true,
+        Some(SlotState::Unflushed) => {
+            state.volume(key.volume()).settings.origin == OriginKind::Remote && !mutant!(FillOutlivesRestart)
+        }
+        Some(SlotState::Clean | SlotState::Dead) | None => false,
+    }
 }
 
 /// The extent that a miss reads.

@@ -184,8 +184,11 @@ impl<E: Subject> Host<E> {
                 Ok(Some(data))
             }
             DeviceOperation::WriteZeroes { extent, .. } => Ok(Some(zeroes(extent))),
-            // Devices zero what is discarded, or do nothing.
-            DeviceOperation::Discard { extent, .. } => Ok(self.random.chance(500).then(|| zeroes(extent))),
+            // Devices zero what is discarded, or do nothing. Behind a server that may restart, what nothing is done to can be what
+            // it forgets later: undefined is all that a discard promises, and nothing could be told from it.
+            DeviceOperation::Discard { extent, .. } => {
+                Ok((self.is_remote || self.random.chance(500)).then(|| zeroes(extent)))
+            }
             DeviceOperation::Read { .. }
             | DeviceOperation::ReadMetadata { .. }
             | DeviceOperation::Flush { .. }

@@ -195,7 +195,7 @@ impl Simulation {
         }
     }
 
-    fn start_clients(&mut self, requests: u64) {
+    fn start_clients<E: Subject>(&mut self, requests: u64) {
         self.budget = requests;
         for client in 0..self.clients.len() {
             if !self.served[usize::from(self.clients[client].volume().get())] {
@@ -204,7 +204,8 @@ impl Simulation {
             let at = self.now.plus(self.clients[client].pause());
             self.queue.push(at, Event::Client(client));
         }
-        let served: Vec<_> = (0..self.served.len()).filter(|number| self.served[*number]).collect();
+        let restarts = |number: &usize| E::OUTLIVES_RESTARTS && self.served[*number];
+        let served: Vec<_> = (0..self.served.len()).filter(restarts).collect();
         served.into_iter().for_each(|number| self.schedule_restart(volume_id(number)));
         if self.plan.mode_changes || self.plan.drains {
             self.queue.push(self.now.plus(Duration::from_millis(5)), Event::Operator);
@@ -216,7 +217,7 @@ impl Simulation {
         if self.plan.ends.aim != Aim::Anything && self.random.chance(AIMED_PERMILLE) {
             return self.work_and_crash_aiming(host, crash, requests);
         }
-        self.start_clients(requests);
+        self.start_clients::<E>(requests);
         self.run(&mut host, None, |life, _| life.budget == 0)?;
         let events = self.random.below(200);
         self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
@@ -230,7 +231,7 @@ impl Simulation {
         crash: Crash,
         requests: u64,
     ) -> Result<(), String> {
-        self.start_clients(self.plan.requests);
+        self.start_clients::<E>(self.plan.requests);
         if matches!(self.plan.ends.aim, Aim::Records | Aim::Forgotten)
             || self.plan.ends.aim == Aim::Marks && self.random.chance(500)
         {
@@ -246,7 +247,7 @@ impl Simulation {
     }
 
     fn work_and_stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
-        self.start_clients(self.plan.requests);
+        self.start_clients::<E>(self.plan.requests);
         self.run(&mut host, None, |life, _| life.budget == 0)?;
         if self.random.chance(700) {
             self.finish_requests(&mut host)?;
@@ -340,7 +341,7 @@ impl Simulation {
             self.summary.kills += 1;
             self.oracle.crash(Crash::Kill);
         }
-        if self.plan.restart_after.is_some() && self.random.chance(500) {
+        if E::OUTLIVES_RESTARTS && self.plan.restart_after.is_some() && self.random.chance(500) {
             let unit = self.plan.atomic_unit;
             self.devices.origins.iter_mut().for_each(|origin| _ = origin.cut_power(unit, &mut self.random));
         }
@@ -358,7 +359,7 @@ impl Simulation {
         self.served.fill(true);
         let mut host = self.start::<E>()?;
         self.verify(&mut host, None)?;
-        self.start_clients(self.plan.requests);
+        self.start_clients::<E>(self.plan.requests);
         self.run(&mut host, None, |life, _| life.budget == 0)?;
         self.finish_requests(&mut host)?;
         self.faulty = false;
