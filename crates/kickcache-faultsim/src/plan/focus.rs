@@ -290,6 +290,29 @@ pub(super) fn restart_origins(plan: &mut Plan, random: &mut Random) {
     plan.weights.flush = random.within(0, 10);
     (plan.requests, plan.lives) = (random.within(50, 600), random.within(1, 6));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 400, 1_000);
+    if random.chance(500) {
+        read_a_patchwork(plan, random);
+    }
+}
+
+/// Few blocks, some of them discarded, some just written back: a fill that is under way when the origin restarts has them all.
+fn read_a_patchwork(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        volume.mode = Mode::WriteBack;
+        (volume.admission, volume.sequential_cutoff) = (Admission::Always, None);
+        volume.fill_window_max = BLOCK_SIZE << 4;
+        volume.dirty_low = 1;
+        volume.idle_after = Duration::from_millis(1);
+    }
+    plan.mode_changes = false;
+    plan.settings.origin_flush_after = Duration::from_millis(2_000);
+    plan.restart_after = Some(Duration::from_micros(random.within(5_000, 60_000)));
+    plan.origin_latency.base = Duration::from_micros(random.within(2_000, 15_000));
+    (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 64, 32 << 10);
+    plan.shape.sequential_permille = 0;
+    (plan.weights.read, plan.weights.write, plan.weights.discard) = (100, 60, 30);
+    (plan.weights.flush, plan.weights.zeroes) = (0, 0);
+    plan.clients = plan.clients.max(4);
 }
 
 fn random_share(random: &mut Random, most: u64) -> u16 {
