@@ -1,18 +1,17 @@
 //! What serves: a cached disk for NBD clients and virtual machines, and the tools for a cache device that nobody serves.
 //!
 //! Rooms:
-//! * [`plan`]: what shall be served, and its checks; [`config`] reads it from a file; [`words`] are the words that people
-//!   write for modes and the like.
-//! * [`serve`]: the event loop with the engine, the sockets of clients and guests, and the notes of what went past a cache.
+//! * [`plan`]: what to serve, and its checks; [`config`] reads it from a file; [`words`] are the names of modes and the like.
+//! * [`serve`]: the event loop with the engine, the front ends, the origins, and the checks before a volume is served.
 //! * [`driver`]: devices, aligned memory, checksums, io_uring and its stand-in; all `unsafe` of this crate.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
-//! * [`state`]: what is noted outside of cache devices.
-//! * [`offline`]: reads, verifies, drains and changes a cache device that nobody serves.
-//! * [`shell_command`]: commands that messages tell somebody to type.
-//! * [`signals`], [`wakeup`], [`places`], [`extents`]: small things that several rooms need.
+//! * [`state`]: the state directory: records of origins and cache devices.
+//! * [`offline`]: tools for a cache device that nobody serves: read, verify, drain, change.
+//! * [`shell_command`]: commands that messages tell the user to type.
+//! * [`signals`], [`wakeup`], [`places`], [`extents`]: helpers of several rooms.
 //!
-//! Invariants: one thread owns an engine, its devices and the sockets of its clients, so that no lock stands in the way of
-//! a hit. Nothing here knows models, simulations or the command line. No error of a device becomes success, and no log
+//! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock.
+//! Nothing here knows models, simulations or the command line. No error of a device becomes success, and no log
 //! line can stop or end the loop.
 //!
 //! Start with `serve/event_loop/mod.rs`; what the cache itself does is `kickcache_engine`.

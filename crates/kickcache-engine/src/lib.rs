@@ -1,7 +1,19 @@
 //! The cache of kickcache as a state machine: requests and completions go in, submissions and replies come out.
 //!
-//! No I/O, no clock, no threads, no random source and no payload bytes live here. Start reading at
-//! [`engine::Engine`]; the words are those of `docs/format.md` and `ARCHITECTURE.md`.
+//! Rooms:
+//! * `units`, `ids`, [`time`], [`config`], [`error`], [`request`], [`device`], [`stats`]: the floor, and the types that cross
+//!   the boundary.
+//! * [`format`]: the on-disk format.
+//! * `cache`: the cache metadata (index, slots, segments), changed only together.
+//! * `policy`: decides; `path`: does, a journey a file or folder.
+//! * `log`, `journal`, `order`: what is written to the cache device, and what of it is durable.
+//! * `inflight`: requests, submissions, fills and writebacks under way.
+//! * [`engine`]: the dispatcher; [`cache_engine`]: the trait that drivers and simulators use.
+//!
+//! Invariants: no I/O, no clock, no threads, no random numbers, no payload bytes, no floats, no `unsafe`. The invariants of
+//! the cache itself (I-1 and so on) are in `ARCHITECTURE.md`, the layout of a cache device in `docs/format.md`.
+//!
+//! Start with [`engine::Engine`], then `state`, then `path/read`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

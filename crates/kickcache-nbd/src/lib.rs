@@ -1,8 +1,15 @@
-//! NBD: the server's side of a connection without any I/O, and a small client.
+//! The NBD protocol: the server's side of a connection without any I/O, and a small client.
 //!
-//! The serve loop feeds a [`Session`] with the bytes of a connection and carries out the [`Command`]s it gives back;
-//! the session knows the protocol, the loop knows sockets, buffers, deadlines and limits on what is in flight.
-//! The protocol is described in <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>.
+//! Rooms:
+//! * [`session`]: a connection; bytes go in, [`Command`]s and replies come out. The owner has the socket, buffers, deadlines
+//!   and limits on what is in flight.
+//! * `handshake`, `option`, `export`: the negotiation; `transmission`, `command`, `reply`: requests and their replies.
+//! * `wire`: the numbers of the protocol, and big-endian integers.
+//! * [`client`]: a blocking client, for remote origins, tools and tests.
+//!
+//! Invariants: the server's side does no I/O and reads no clock. No bytes of a peer cause a panic (`fuzz/` has targets).
+//!
+//! Start with [`Session`]. The protocol: <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>.
 
 pub mod client;
 mod command;

@@ -1,8 +1,14 @@
-//! A report: runs side by side in one HTML page that needs nothing else, neither network nor program.
+//! A report: runs side by side in one self-contained HTML page. It needs no network and no program.
 //!
-//! The charts are drawn here as SVG, each in a wide and a narrow form, so that the page is right on a desk, on a phone,
-//! on paper and without JavaScript; a few lines of script add what a pointer can ask for. The figures
-//! of the runs are in the page too, as JSON.
+//! Rooms:
+//! * `page`, `html`: the frame of every page, and text and data inside HTML.
+//! * `summary`, `overview`, `facts`, `repeated`, `curves`: the sections of a page.
+//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form.
+//!
+//! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds what a pointer can ask for.
+//! All figures of the runs are in the page as JSON, too.
+//!
+//! Start with [`Report`] (runs to be compared) or [`Collection`] (many runs).
 
 mod charts;
 mod curves;

@@ -5,6 +5,16 @@
 //! requests and results into used descriptors. It does no I/O of its own and never names the driver; whoever owns it
 //! watches the descriptors.
 //!
+//! Rooms:
+//! * `device`, `front_end`: the device, and what a front end asks of it; `message`, `socket`, `features`, `config_space`: the
+//!   protocol.
+//! * `vring`, `chain`, `request`: a queue, its descriptor chains, and the requests in them.
+//! * `inflight`: the record of requests in flight that survives the daemon.
+//! * `memory`, `guard`: the guest's memory, and faults in it.
+//!
+//! Invariants: no guest and no front end causes a panic, or reaches memory other than its own. `unsafe` is in `guard` only.
+//! Start with [`Device`].
+//!
 //! Decisions:
 //!
 //! - **Payload is copied once, between guest memory and memory of the daemon.** A guest may change its memory at any
@@ -15,10 +25,9 @@
 //! - **Everything in guest memory is read once**, into values of the daemon, and checked there.
 //! - **A chain whose status byte can be found is answered with an error, whatever else is wrong with it; a queue that
 //!   breaks the rules of its ring is stopped.** Other queues and volumes go on.
-//! - **Requests in flight are written down in memory that the front end keeps** ([`inflight`]): a daemon that was
+//! - **Requests in flight are written down in memory that the front end keeps** (`inflight`): a daemon that was
 //!   killed finishes them when it is back.
-//!
-//! - **Memory whose file is cut short behind the daemon's back takes the disk from its guest alone** ([`guard`]). A guest
+//! - **Memory whose file is cut short behind the daemon's back takes the disk from its guest alone** (`guard`). A guest
 //!   cannot do that, its front end can. What was copied from such memory is zeroes that nobody wrote: the mark is looked
 //!   at after each copy, before anything is made of it.
 
