@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModeWord {
-    /// Writes reach cache and origin before they are acknowledged
+    /// Writes are acknowledged when cache device and origin have them
     #[default]
     #[value(alias = "wt", alias = "writethrough")]
     #[serde(alias = "wt", alias = "writethrough")]
     WriteThrough,
-    /// Writes are acknowledged from the cache and copied to the origin later
+    /// Writes are acknowledged when the cache device has them, and written back later
     #[value(alias = "wb", alias = "writeback")]
     #[serde(alias = "wb", alias = "writeback")]
     WriteBack,
-    /// Writes go to the origin alone; reads are cached
+    /// Writes go to the origin only; reads are cached
     #[value(alias = "wa", alias = "writearound")]
     #[serde(alias = "wa", alias = "writearound")]
     WriteAround,
-    /// Nothing new is cached; what is cached is still served
+    /// Nothing new is cached; cached blocks are still served
     Bypass,
 }
 
@@ -62,12 +62,12 @@ impl From<Mode> for ModeWord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdmissionWord {
-    /// Everything, but under pressure only blocks that were asked for before
+    /// All misses; under pressure only blocks that were requested before
     #[default]
     Pressure,
-    /// Everything, always
+    /// All misses
     Always,
-    /// Only blocks that were asked for before: fewer writes to the cache device
+    /// Only blocks that were requested before: fewer writes to the cache device
     SecondTouch,
 }
 

@@ -61,12 +61,12 @@ pub enum Mode {
 /// Which reads that miss are promoted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Admission {
-    /// Everything; but under pressure, and where newcomers earn next to no hits, only blocks that were asked for before.
+    /// All misses; but under pressure, and where new blocks earn next to no hits, only blocks that were requested before.
     #[default]
     Pressure,
     /// Everything, always.
     Always,
-    /// Only blocks that were asked for before: halves the writes to the cache device.
+    /// Only blocks that were requested before: halves the writes to the cache device.
     SecondTouch,
 }
 

@@ -26,14 +26,14 @@ Examples:
   kickcache check /dev/nvme0n1p4 --json | jq '.findings.volumes[] | select(.lost != [])'
 
 Exit codes:
-  0  everything is as it was written, or was repaired
-  1  it could not be checked; standard error says why
+  0  nothing is damaged, or the damage was repaired
+  1  the check failed; the message on standard error says why
   2  an argument is wrong
-  4  something is damaged that --repair mends; nothing is lost
-  5  dirty blocks are damaged: their data is lost; the list says which extents of which volume
-  6  a journal block or a batch header is damaged: blocks may be older than what was written last; also if --repair has
-     just gone on with what is left
-  7  nothing of the above, but the cache device is out of service, or an older copy: no daemon uses it";
+  4  damage that --repair mends; nothing is lost
+  5  dirty blocks are damaged: their data is lost; the list names the extents of each volume
+  6  a journal block or a batch header is damaged: blocks may be older than what was written last
+     (also after --repair has used what is left of the log)
+  7  no damage, but no daemon uses the cache device: it is out of service, or an older copy";
 
 /// Extents that are listed for people; --json has them all.
 const EXTENTS_SHOWN: usize = 16;
@@ -42,24 +42,24 @@ const BLOCK: u64 = 4096;
 const WENT_ON: &str = "repaired with what was left of the log: the dirty blocks above may be older than what was written last, and a \
                        drain writes them to the origin";
 
-/// Verify every block on a cache device, and say exactly what is damaged
+/// Verify every block on a cache device, and list what is damaged
 ///
-/// Reads the superblock, the journal and all data that is cached, and compares each block with its checksum. Only reads,
-/// unless --repair is given. A cache device that a daemon serves is refused.
+/// Reads the superblock, the journal and all cached data, and compares each block with its checksum. Writes nothing
+/// without --repair. Refused while a daemon serves the cache device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CheckArgs {
     /// File or block device
     cache: PathBuf,
-    /// Drop damaged clean blocks, which the origin has, and write a damaged copy of the superblock again
+    /// Drop damaged clean blocks, which the origin has, and rewrite a damaged copy of the superblock
     ///
     /// Dirty blocks are never dropped, damaged or not.
     #[arg(long)]
     repair: bool,
-    /// With --repair: go on with what is left of a log that is damaged
+    /// With --repair: use what is left of a damaged log
     ///
-    /// Every block that is found counts, and what was dirty is dirty. Nobody knows what was written over, trimmed or written
-    /// back since: such blocks come back, and a drain writes them to the origin. `detach --lose-dirty` leaves them out.
+    /// Every block that is found counts, and what was dirty is dirty. Blocks that were overwritten, discarded or written
+    /// back since may return with older data, and a drain writes them to the origin. `detach --lose-dirty` drops them.
     #[arg(long, requires = "repair")]
     accept_older: bool,
     /// Print JSON

@@ -16,26 +16,26 @@ Examples:
 
 /// Show what a cache is worth, on a simulated slow disk, in under 90 seconds
 ///
-/// Needs nothing but this program: the slow disk is a model that answers in real time, the fast one a temporary file.
+/// Needs nothing but this program. The slow disk is a model that answers in real time; the fast one is a temporary file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
-    /// Let fio make the load instead of the built-in generator
+    /// Load by fio instead of the built-in generator
     #[arg(long)]
     fio: bool,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Seconds of each of the three runs with a cache; the two without take two thirds of it
+    /// Seconds of each of the three runs with a cache; the two runs without take two thirds of it
     #[arg(long, value_name = "N", default_value_t = SECONDS, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Where to put the temporary files, on a fast disk (about 600 MiB) [default: $TMPDIR or /var/tmp]
+    /// Directory for temporary files, on a fast disk (about 600 MiB) [default: $TMPDIR or /var/tmp]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Seed of the load and of the simulated disk
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write a report too, an HTML page that needs nothing else
+    /// Write a report, too: one self-contained HTML page
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -25,8 +25,8 @@ const EXTENTS_SHOWN: usize = 16;
 
 /// Remove a volume and its blocks from a cache device
 ///
-/// The origin is not touched: afterwards it is a disk like any other, and the cache device has room for another volume.
-/// Refused while the volume has dirty blocks that its origin may lack, and while a daemon serves the cache device.
+/// The origin is not touched. Refused while the volume has dirty blocks that its origin may lack, and while a daemon serves
+/// the cache device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DetachArgs {
@@ -34,7 +34,7 @@ pub(crate) struct DetachArgs {
     cache: PathBuf,
     /// Name of the volume
     volume: String,
-    /// Remove it although the origin lacks blocks; they are lost
+    /// Lose the dirty blocks of the volume
     #[arg(long)]
     lose_dirty: bool,
     #[command(flatten)]

@@ -20,12 +20,12 @@ use crate::cli::status::show_damage;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache drain vm1                   tell the daemon to begin, and come back at once
-  kickcache drain vm1 --wait            come back when the origin has everything, flushed
+  kickcache drain vm1                   start the drain and return at once
+  kickcache drain vm1 --wait            return when the origin has everything, flushed
   kickcache drain --cache /var/cache/vm1.img
-                                        no daemon runs: write everything back here and now
+                                        without a daemon
   kickcache drain vm1 --cache /dev/nvme0n1p4 --origin /dev/sdc --origin-moved
-                                        the same, for an origin that has another name today";
+                                        the same, with an origin that has another path";
 
 /// How often the daemon is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(200);
@@ -34,12 +34,12 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Write all dirty blocks of a volume back to its origin
 ///
-/// Asks the daemon that serves the volume; with --cache it does the work itself, for a cache device that nobody serves,
-/// and comes back when the origin has everything, flushed.
+/// Asks the daemon that serves the volume. With --cache it writes back by itself, from a cache device that nobody serves,
+/// and returns when the origin has everything, flushed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DrainArgs {
-    /// Name of the volume; with --cache it may be left out if there is only one
+    /// Name of the volume; optional with --cache, if there is only one
     #[arg(required_unless_present = "cache")]
     volume: Option<String>,
     /// Wait until nothing is dirty and the origin has flushed
@@ -48,21 +48,23 @@ pub(crate) struct DrainArgs {
     /// Cache device that nobody serves
     #[arg(long, value_name = "PATH")]
     cache: Option<PathBuf>,
-    /// Origin of the volume [default: where it was when it was served last]
+    /// Origin of the volume [default: the one that the cache device knows]
     #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
     origin: Option<OriginSource>,
-    /// Say that the origin is the one that the cache device knows, under another path
+    /// The origin has another path, and is the one that the cache device knows
     #[arg(long, requires = "origin")]
     origin_moved: bool,
-    /// Accept an origin that is a kickcache cache device
+    /// Accept an origin that carries a kickcache cache device
     #[arg(long, requires = "origin")]
     force_origin: bool,
-    /// Say that an origin that cannot be flushed will do: what is written back may be lost when its power fails
+    /// Accept an origin that cannot be flushed: a power failure may lose what is written back
     #[arg(long, requires = "origin")]
     origin_no_flush: bool,
-    /// Write back what a cache device holds that is out of service, or was not there when the origin was served last, although
-    /// the origin may have newer data there, or of which nobody noted how it was served. Unless the device is out of service or
-    /// an older copy, the volume is removed from it afterwards (as `detach` does): its clean blocks may be older than the origin
+    /// Write back although the origin may have newer data
+    ///
+    /// For a cache device that is out of service, is an older copy, has no record in the state directory, or without which
+    /// the origin was served since. In the last two cases the volume is detached afterwards: its clean blocks may be
+    /// older than the origin.
     #[arg(long, requires = "cache")]
     accept_older: bool,
     #[command(flatten)]

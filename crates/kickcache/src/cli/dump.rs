@@ -15,8 +15,9 @@ Examples:
 
 /// Print the superblocks, journal, summaries and batch headers of a cache device as JSON
 ///
-/// Shows what stands there, without data and without recovery: `inspect` shows what it comes to. A journal block, and a
-/// segment, is one line of the document. A cache device that a daemon serves is refused.
+/// Prints the structures as they are on the device, without data and without recovery (`inspect` shows the state after
+/// recovery). A journal block is one line of the document, and so is a segment. Refused while a daemon serves the cache
+/// device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DumpArgs {

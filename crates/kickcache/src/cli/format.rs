@@ -21,22 +21,22 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache format /var/cache/kickcache.img --size 20G
   kickcache format /dev/nvme0n1p4
-  kickcache format /dev/nvme0n1p4 --force       even if there is something on it";
+  kickcache format /dev/nvme0n1p4 --force       even if it holds data";
 
 /// Make a cache device: an empty cache on a file or a block device
 ///
-/// `serve` formats new and empty cache files itself. Whatever holds data is refused unless --force is given; then the
-/// cache that was there is lost, dirty blocks included. A cache device that went out of service is formatted without it, if no
-/// blocks are on it alone.
+/// `serve` formats new, empty and blank cache files by itself. A file or device that holds data is refused without --force;
+/// with it, a cache that was there is lost, dirty blocks included. A cache device that is out of service needs no --force, if
+/// no blocks are on it alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FormatArgs {
     /// File or block device
     cache: PathBuf,
-    /// Size of the file, if it must be made: a multiple of 4096 from 8M to 15T
+    /// Size of a new file: a multiple of 4096 from 8M to 15T
     #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
-    /// Format it even if it holds data; the data is lost
+    /// Format even if it holds data; the data is lost
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -26,9 +26,9 @@ Examples:
 /// Extents that are listed for people; --json has them all.
 const EXTENTS_SHOWN: usize = 8;
 
-/// Show what is on a cache device: superblock, segments, volumes, and what is dirty
+/// Show a cache device: superblock, segments, volumes, dirty blocks
 ///
-/// Only reads. A cache device that a daemon serves is refused; `status` shows that one.
+/// Writes nothing. Refused while a daemon serves the cache device: use `status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {

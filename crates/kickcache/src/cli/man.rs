@@ -12,11 +12,11 @@ Examples:
   kickcache man | man -l -
   kickcache man --dir /usr/local/share/man/man1";
 
-/// Print the man page, or write one for every command into a folder
+/// Print the man page, or write one for each command into a directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ManArgs {
-    /// Folder that gets kickcache.1, kickcache-serve.1 and so on
+    /// Directory for kickcache.1, kickcache-serve.1 and so on
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

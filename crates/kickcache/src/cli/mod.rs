@@ -42,24 +42,25 @@ use crate::cli::exit::{Exit, Failure};
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache demo                        what a cache is worth, shown on a simulated slow disk
+  kickcache demo                        show what a cache is worth, on a simulated slow disk
   kickcache serve --cache /var/cache/vm1.img --size 20G --origin /dev/sdb --name vm1 \\
                   --nbd unix:/run/kickcache/vm1.sock
-  kickcache status --watch              what every volume does, again every 2 seconds
-  kickcache drain vm1 --wait            until the origin has everything
+  kickcache status --watch              show all volumes, every 2 seconds
+  kickcache drain vm1 --wait            write all dirty blocks back to the origin
 
 Exit codes:
-  0  it worked
-  1  it failed; standard error says why
-  2  an argument, or something in the configuration file, is wrong (a file that cannot be read is 1)
+  0  success
+  1  failure; the message on standard error says why
+  2  an argument or a key of the configuration file is wrong (a file that cannot be read is 1)
   3  no daemon answers at the control socket
-  4, 5, 6  `check` found damage; its help says which
+  4, 5, 6  `check` found damage: see `kickcache check --help`
   7  `check` found a cache device that no daemon uses: out of service, or an older copy";
 
 /// A user-space block cache for Linux: a small fast device in front of a big slow one.
 ///
 /// kickcache puts a fast file or block device (the cache device) in front of a slow one (the origin) and serves the
-/// result as a disk over NBD and vhost-user. The origin stays as it would be without a cache; once drained it can be detached.
+/// result, a volume, as a disk over NBD, over vhost-user or as a block device of this host. The origin keeps the contents
+/// that it would have without a cache. A drained volume can be detached at any time.
 #[derive(Debug, Parser)]
 #[command(name = "kickcache", version, max_term_width = 100, after_help = EXAMPLES, arg_required_else_help = true)]
 struct Cli {

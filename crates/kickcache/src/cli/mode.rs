@@ -11,9 +11,9 @@ use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache mode vm1                    which one it has
+  kickcache mode vm1                    print the mode
   kickcache mode vm1 write-back
-  kickcache mode vm1 write-through      new writes at once; what is dirty is written back as well";
+  kickcache mode vm1 write-through      new writes at once; dirty blocks are written back";
 
 /// Show or change the mode of a volume while it is served
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ Examples:
 pub(crate) struct ModeArgs {
     /// Name of the volume
     volume: String,
-    /// Its new mode; without one, the mode that it has is printed
+    /// New mode; without it, the current mode is printed
     #[arg(value_enum)]
     mode: Option<ModeWord>,
     #[command(flatten)]

@@ -13,9 +13,8 @@ use kickcache_units::Size;
 pub(crate) struct ControlOption {
     /// Control socket of the daemon
     ///
-    /// Without it: $XDG_RUNTIME_DIR/kickcache/control.sock, or /run/kickcache/control.sock if that variable is not
-    /// set; commands that ask a daemon look at the second if there is nothing at the first. Daemons that run side by
-    /// side need one each.
+    /// Default: $XDG_RUNTIME_DIR/kickcache/control.sock, or /run/kickcache/control.sock if that variable is not set.
+    /// Commands try the second where the first does not exist. Each daemon needs a socket of its own.
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }
@@ -36,13 +35,13 @@ impl ControlOption {
     }
 }
 
-/// Where it is noted what must be known when a cache device is missing.
+/// The state directory: what must be known when a cache device is missing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StateOption {
-    /// Directory for notes on which cache device each origin has, and what may be dirty there
+    /// State directory: records which cache device each origin has, and whether it may be dirty there
     ///
-    /// Without it: $KICKCACHE_STATE, or /var/lib/kickcache for root, or $XDG_STATE_HOME/kickcache, or
-    /// ~/.local/state/kickcache.
+    /// Default: $KICKCACHE_STATE; else /var/lib/kickcache for root, $XDG_STATE_HOME/kickcache or
+    /// ~/.local/state/kickcache for other users.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }

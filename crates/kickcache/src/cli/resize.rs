@@ -13,10 +13,10 @@ Examples:
   lvextend -L +10G vg/vm1 && kickcache resize vm1
   truncate -s 20G /srv/vm1.raw && kickcache resize vm1";
 
-/// Make a volume as large as its origin, which was extended
+/// Extend a volume to the size of its origin
 ///
-/// A virtual machine on vhost-user is told at once, NBD clients see the new size when they connect. A volume cannot
-/// shrink. An origin that was extended while nobody served it: `kickcache serve --origin-grown`.
+/// A virtual machine on vhost-user sees the new size at once, NBD clients when they connect. A volume cannot shrink. If the
+/// origin was extended while nobody served it: `kickcache serve --origin-grown`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ResizeArgs {

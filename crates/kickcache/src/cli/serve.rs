@@ -35,22 +35,26 @@ Examples:
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --vhost-user /run/kickcache/vm1.vhost
   kickcache serve --config /etc/kickcache.toml
 
-A configuration file has several volumes; its keys are the names of the flags:
+Configuration file, for several volumes; the keys are the names of the flags:
   control = \"/run/kickcache/control.sock\"
   [[cache]]
   device = \"/dev/nvme0n1p4\"
-  size = \"100G\"                         # only for a new file
+  size = \"100G\"                         # for a new file only
   [[cache.volume]]
   name = \"vm1\"
   origin = \"/dev/sdb\"
   mode = \"write-back\"
   nbd = [\"unix:/run/kickcache/vm1.sock\"]
 
-A virtual machine's memory must be shared: see docs/virtual-machines.md.
-SIGTERM, SIGINT, SIGQUIT and SIGXCPU stop the daemon cleanly, as `kickcache stop` does; a second one
-ends a stop that waits for a device that does not answer, once the log has named it (after 10 s).
-SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR, SIGXFSZ and the
-real-time signals are written to the log and change nothing; SIGPIPE is ignored.";
+Virtual machines: the machine's memory must be shared (docs/virtual-machines.md).
+When something is missing, moved, older or damaged: docs/recovery.md.
+
+Signals:
+  SIGTERM, SIGINT, SIGQUIT, SIGXCPU  stop cleanly, as `kickcache stop`. If a device does not answer,
+     the log names it after 10 s; a second signal then ends the daemon without waiting for it
+  SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR, SIGXFSZ and the
+     real-time signals  written to the log, no effect
+  SIGPIPE  ignored";
 
 /// What QEMU's vhost-user specification calls the capabilities of a block backend. `blk-file` is not among them: a
 /// volume has two devices.
@@ -75,118 +79,117 @@ const VOLUME_FLAGS: [&str; 15] = [
     "admission",
 ];
 
-/// Serve volumes: put a cache device in front of an origin, as a disk over NBD or for a virtual machine
+/// Serve volumes: an origin with a cache device in front of it, as a disk
 ///
-/// A new or empty cache file is formatted, and nothing else ever is. The origin keeps its contents as they are.
+/// A cache file that is new, empty or blank is formatted; nothing else is. The origin keeps its contents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("what").required(true).args(["cache", "config", "print_capabilities"]))]
 pub(crate) struct ServeArgs {
     /// Cache device: a file or block device on fast storage
     #[arg(long, requires = "origin")]
     cache: Option<PathBuf>,
-    /// Origin: the file or block device to be cached, or an export of an NBD server
+    /// Origin: a file or block device, or an export of an NBD server
     ///
-    /// nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH; see docs/remote-origins.md.
+    /// URIs: nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH (docs/remote-origins.md).
     #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
     origin: Option<OriginSource>,
-    /// Requests wait this long for an NBD server that is away, then they fail: 1s to 24h [default: 2m]
+    /// How long requests wait for a lost NBD server before they fail: 1s to 24h [default: 2m]
     #[arg(long, value_name = "TIME", requires = "cache", allow_hyphen_values = true)]
     origin_timeout: Option<OriginTimeout>,
-    /// Name of the volume, which NBD clients ask for [default: the file name of the origin, or the name of its export]
+    /// Name of the volume, and of its NBD export [default: the file name or export name of the origin]
     #[arg(long, requires = "cache")]
     name: Option<String>,
     /// When writes are acknowledged, and what is cached [default: write-through]
     #[arg(long, value_enum, requires = "cache")]
     mode: Option<ModeWord>,
-    /// Where NBD clients connect: unix:PATH or tcp:HOST:PORT; may be given several times
+    /// NBD address: unix:PATH or tcp:HOST:PORT; may be given several times
     ///
-    /// Without it: unix:$XDG_RUNTIME_DIR/kickcache/NAME.nbd.sock, or below /run/kickcache.
+    /// Default: unix:$XDG_RUNTIME_DIR/kickcache/NAME.nbd.sock, or /run/kickcache/NAME.nbd.sock if that variable is not set.
     #[arg(long, value_name = "ADDRESS", requires = "cache", value_parser = AddressParser)]
     nbd: Vec<NbdAddress>,
-    /// Socket where a virtual machine connects (vhost-user-blk); without --nbd there is no NBD then
+    /// vhost-user-blk socket for a virtual machine; there is no NBD socket unless --nbd is given, too
     #[arg(long, value_name = "PATH", requires = "cache")]
     vhost_user: Option<PathBuf>,
-    /// Make the volume a block device of this host, /dev/ublkbN (Linux 6.1 or later with ublk_drv; root); N is chosen, or said
+    /// Block device of this host, /dev/ublkbN [default N: a free one]; Linux 6.1 or later with ublk_drv, root
     #[arg(long, value_name = "N", requires = "cache", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     ublk: Option<UblkId>,
-    /// The logical block size that the virtual machine is told [default: 512]
+    /// Logical block size of the virtual machine's disk and of the block device: 512 or 4096 [default: 512]
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_guest_block, allow_hyphen_values = true)]
     guest_block: Option<Size>,
-    /// Size of a cache file that must be made: a multiple of 4096 from 8M to 15T
+    /// Size of a new cache file: a multiple of 4096 from 8M to 15T
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
-    /// Refuse writes of clients
+    /// Read-only volume: refuse writes
     #[arg(long, requires = "cache")]
     read_only: bool,
-    /// Sequential streams longer than this are not cached; `off` caches them too [default: 4M]
+    /// Sequential streams longer than this are not cached; `off`: all are cached [default: 4M]
     #[arg(long, value_name = "SIZE", requires = "cache", allow_hyphen_values = true)]
     sequential_cutoff: Option<Cutoff>,
-    /// The most that one miss brings in: a power of two from 4K to 1M [default: 1M]
+    /// Largest fill window, the amount that a miss reads: a power of two from 4K to 1M [default: 1M]
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_fill_window, allow_hyphen_values = true)]
     fill_window_max: Option<Size>,
-    /// Writes go through to the origin while more than this of the cache device is dirty: 1% to 90% [default: 70%]
+    /// Dirty part of the cache device above which writes go through to the origin: 1% to 90% [default: 70%]
     #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
     dirty_limit: Option<DirtyLimit>,
-    /// Which misses are cached [default: pressure]
+    /// Admission: which misses are cached [default: pressure]
     #[arg(long, value_enum, requires = "cache")]
     admission: Option<AdmissionWord>,
-    /// Print what this vhost-user backend can do, as JSON for management layers, and end
+    /// Print the capabilities of this vhost-user backend as JSON, for management layers, and exit
     #[arg(long, exclusive = true)]
     print_capabilities: bool,
-    /// Several volumes from a TOML file, instead of the flags above
+    /// Configuration file (TOML), instead of the flags above
     #[arg(long, value_name = "FILE", conflicts_with_all = VOLUME_FLAGS)]
     config: Option<PathBuf>,
-    /// How devices are read and written [default: auto, or what the file says]
+    /// I/O interface for devices [default: auto, or that of the configuration file]
     #[arg(long, value_enum)]
     io_engine: Option<IoEngine>,
     #[command(flatten)]
     control: ControlOption,
-    /// Say that the origin is the one that the cache device knows, under another path
+    /// The origin has another path, and is the one that the cache device knows
     ///
-    /// With several volumes say which: --origin-moved=vm1
+    /// With several volumes: --origin-moved=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_moved: Vec<String>,
-    /// Say that somebody wrote to the origin while it was detached: drops its clean blocks, refuses if any is dirty
+    /// The origin was written while it was detached: drop its clean blocks; refused if any is dirty
     ///
-    /// With several volumes say which: --origin-changed=vm1
+    /// With several volumes: --origin-changed=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_changed: Vec<String>,
-    /// Say that the origin was extended while nobody served it; while it is served, it is `kickcache resize`
+    /// The origin was extended while nobody served it (while it is served: `kickcache resize`)
     ///
-    /// With several volumes say which: --origin-grown=vm1
+    /// With several volumes: --origin-grown=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_grown: Vec<String>,
-    /// Accept an origin that is a kickcache cache device, which is lost then
+    /// Accept an origin that carries a kickcache cache device; writes destroy that
     ///
-    /// With several volumes say which: --force-origin=vm1
+    /// With several volumes: --force-origin=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     force_origin: Vec<String>,
-    /// Say that an origin that cannot be flushed will do: what it was given last may be lost when its power fails
+    /// Accept an origin that cannot be flushed: a power failure may lose its last writes
     ///
-    /// Even what a client flushed may be lost then, without a word. With several volumes say which:
-    /// --origin-no-flush=vm1
+    /// That includes writes that a client has flushed. With several volumes: --origin-no-flush=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_no_flush: Vec<String>,
-    /// Serve the origins alone, as when the cache device is gone for good; volumes with dirty blocks are not served
+    /// Serve the origins without the cache device; volumes with dirty blocks there are refused
     ///
-    /// What the cache device holds of these volumes is dropped: it would be old. With several cache devices say which:
+    /// What the cache device holds of these volumes is dropped: it gets stale. With several cache devices:
     /// --without-cache=/dev/nvme0n1p4
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     without_cache: Vec<OsString>,
-    /// Lose the dirty blocks of a volume, on a cache device that is left out or out of service, that nobody can read, or that
-    /// was not there when the origin was served last
+    /// Lose the dirty blocks of a volume
     ///
-    /// With several volumes say which: --lose-dirty=vm1
+    /// Applies to a cache device that is left out, out of service or unreadable, or without which the origin was served
+    /// since. With several volumes: --lose-dirty=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     lose_dirty: Vec<String>,
-    /// Go on with a new or another cache device, where the origin's own may hold dirty blocks: they are lost
+    /// Use a new or another cache device; dirty blocks on the one before are lost
     ///
-    /// With several cache devices say which one is new: --new-cache=/dev/nvme0n1p4
+    /// With several cache devices: --new-cache=/dev/nvme0n1p4
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     new_cache: Vec<OsString>,
     #[command(flatten)]
     state: StateOption,
-    /// Offer NBD to other machines although it has neither encryption nor a password
+    /// Accept NBD addresses that other machines reach; NBD has neither encryption nor a password
     #[arg(long)]
     insecure_tcp: bool,
 }

@@ -14,9 +14,9 @@ use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache stop                        come back when everything acknowledged is durable
+  kickcache stop                        return when everything acknowledged is durable
   kickcache stop --no-wait
-  kickcache stop --remove               only if no block device of the host that a volume is (serve --ublk) would stay
+  kickcache stop --remove               only if no block device (serve --ublk) is in use
 
 Dirty blocks stay dirty on the cache device; drain first to detach an origin.";
 
@@ -29,10 +29,12 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StopArgs {
-    /// Come back at once
+    /// Return at once
     #[arg(long)]
     no_wait: bool,
-    /// Refuse while somebody uses a block device that a volume is (serve --ublk): a stop would leave it, and its requests wait
+    /// Refuse while a block device of a volume (serve --ublk) is in use
+    ///
+    /// Without it such a device stays, and its requests wait for the next daemon.
     #[arg(long)]
     remove: bool,
     #[command(flatten)]

@@ -35,6 +35,7 @@ fn help_is_what_was_reviewed() {
         "check",
         "dump",
         "detach",
+        "ublk",
         "demo",
         "simulate",
         "completions",

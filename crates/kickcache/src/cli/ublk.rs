@@ -12,10 +12,10 @@ use crate::cli::table::{Align, Cell, Colour, Table};
 const EXAMPLES: &str = "\
 Examples:
   kickcache ublk list
-  kickcache ublk remove 0               a device whose daemon is gone for good
-  kickcache ublk remove 0 --force       the same, although a file system is mounted on it: its I/O fails";
+  kickcache ublk remove 0               delete a device whose daemon does not return
+  kickcache ublk remove 0 --force       delete it even if it is mounted: its I/O fails";
 
-/// List and remove the block devices that volumes are (serve --ublk), with or without a daemon
+/// List and remove block devices of volumes (serve --ublk), with or without a daemon
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UblkArgs {
@@ -27,15 +27,15 @@ pub(crate) struct UblkArgs {
 enum UblkCommand {
     /// Show all ublk devices of this host
     List {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Delete a device whose daemon is gone; one that is served is deleted when its daemon stops
+    /// Delete a device that has no daemon; a device that is served is deleted when its daemon stops
     Remove {
         /// Its number: N of /dev/ublkbN
         id: u32,
-        /// Although somebody uses it: what waits in it fails
+        /// Delete it even if it is in use: its waiting requests fail
         #[arg(long)]
         force: bool,
     },

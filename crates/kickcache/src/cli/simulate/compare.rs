@@ -33,9 +33,9 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   kickcache simulate run --job mail.fio
   kickcache simulate run --job mail.fio --cache bcache --size 20G --device cloud-slow --cache-device cloud-fast-20g
-  kickcache simulate run --trace vm.csv.xz                  a trace at its recorded times
+  kickcache simulate run --trace vm.csv.xz                  a trace, with its timing
   kickcache simulate run --trace vm.csv.xz --speed 2        twice as fast
-  kickcache simulate run --trace vm.csv.xz --depth 32       as fast as it goes, 32 accesses in flight";
+  kickcache simulate run --trace vm.csv.xz --depth 32       as fast as possible, 32 accesses in flight";
 
 /// What both commands need.
 #[derive(Debug, clap::Args)]
@@ -48,19 +48,19 @@ struct Setup {
     /// The cache device
     #[arg(long, value_name = "NAME|FILE", default_value = "article-ssd")]
     cache_device: String,
-    /// Seed of everything that is drawn at random
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Runs of each, with seeds one after the other; the table shows the middle one and the spread
+    /// Runs of each, with successive seeds; the table shows the median and the spread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
-    /// Simulations at the same time [default: one for each processor]
+    /// Simulations in parallel [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
     /// Print the results as JSON, with histograms and series
     #[arg(long)]
     json: bool,
-    /// Write a report too, an HTML page with charts that needs nothing else
+    /// Write a report, too: one self-contained HTML page with charts
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

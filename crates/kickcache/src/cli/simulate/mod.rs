@@ -33,11 +33,11 @@ use crate::cli::exit::Failure;
 const EXAMPLES: &str = "\
 Examples:
   kickcache simulate compare --job mail.fio             a fio job file on several caches
-  kickcache simulate compare --trace vm.csv.xz          recorded accesses, at their times
-  kickcache simulate trace vm.csv.xz                    how often caches of several sizes hit
-  kickcache simulate published -o report.html           the published rows, modelled, and kickcache
+  kickcache simulate compare --trace vm.csv.xz          a recorded trace, with its timing
+  kickcache simulate trace vm.csv.xz                    hit ratios of caches of several sizes
+  kickcache simulate published -o report.html           published figures, modelled and kickcache's
   kickcache simulate published --only bcache            only rows whose name contains a word
-  kickcache simulate --calibrate /dev/sdb > disk.toml   describe a disk of yours";
+  kickcache simulate --calibrate /dev/sdb > disk.toml   measure and describe a disk";
 
 /// Simulate caches on virtual devices, in virtual time
 ///
@@ -46,7 +46,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct SimulateArgs {
-    /// Measure a device with a few seconds of reads by fio, and print a device file that describes it
+    /// Measure a device with about 10 s of reads by fio, and print a device file that describes it
     #[arg(long, value_name = "DEVICE|FILE")]
     calibrate: Option<PathBuf>,
     #[command(subcommand)]

@@ -32,10 +32,10 @@ pub(crate) struct PublishedArgs {
     /// Only the rows whose name contains this
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
-    /// Seed of everything that is drawn at random
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Simulations at the same time [default: one for each processor]
+    /// Simulations in parallel [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
     /// Print the rows as JSON
@@ -44,7 +44,7 @@ pub(crate) struct PublishedArgs {
     /// Print the rows as tables for a Markdown document
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
-    /// Write a report too, an HTML page with charts that needs nothing else
+    /// Write a report, too: one self-contained HTML page with charts
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

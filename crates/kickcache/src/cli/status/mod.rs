@@ -24,23 +24,24 @@ use crate::cli::table::Colour;
 const EXAMPLES: &str = "\
 Examples:
   kickcache status
-  kickcache status --watch 5            again every 5 seconds, with rates
+  kickcache status --watch 5            repeat every 5 seconds, with rates of these
   kickcache status --json | jq '.caches[].volumes[] | {name, dirty_bytes}'
 
-HITS is the hit ratio: 4 KiB blocks that reads found in the cache, of all that they asked for,
-since the daemon started, or with --watch since the last sample. Rates are of the last 30 to 60
-seconds, or since the last sample. `instead of` is the mean of the reads that the origin was asked
-for. What does not fit into the terminal (or $COLUMNS) is left out. With --json --watch there is
-one line of JSON a sample. docs/status.md explains every number.";
+Columns (docs/status.md explains every number):
+  HITS       hit ratio of reads, in blocks of 4 KiB; since the start of the daemon
+  READS/S    and other rates: over the last 30 to 60 seconds
+With --watch, both are since the last sample. `instead of` is the mean time of reads that went to
+the origin. Columns that do not fit into the terminal (or $COLUMNS) are left out. --json --watch
+prints one line of JSON a sample.";
 
-/// Show what a daemon serves and how it does
+/// Show the volumes of a daemon: modes, hit ratios, rates, errors
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Show it again and again, every SECONDS [default: 2]
+    /// Repeat every SECONDS [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_seconds)]
     watch: Option<Duration>,
     #[command(flatten)]
