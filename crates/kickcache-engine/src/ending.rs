@@ -65,7 +65,7 @@ impl Engine {
     /// Whether nothing is in flight but what stopping itself asks for.
     fn is_quiet(&self) -> bool {
         let state = &self.state;
-        let no_origin_work = state.volume_ids().all(|volume| state.volume(volume).queue.is_empty());
+        let no_origin_work = state.volumes.ids().all(|volume| state.volumes.get(volume).queue.is_empty());
         let nothing_to_do = state.outbox.is_empty() && state.agenda.is_empty() && state.checkpoint.is_none();
         state.requests.is_empty() && state.submissions.is_empty() && no_origin_work && nothing_to_do
     }
@@ -74,9 +74,9 @@ impl Engine {
     fn flush_origins(&mut self) -> bool {
         let state = &mut self.state;
         let unsettled: Vec<VolumeId> =
-            state.volume_ids().filter(|volume| state.volume(*volume).flush.is_unsettled()).collect();
+            state.volumes.ids().filter(|volume| state.volumes.get(*volume).flush.is_unsettled()).collect();
         for volume in &unsettled {
-            state.volume_mut(*volume).flush.want();
+            state.volumes.get_mut(*volume).flush.want();
         }
         flush::submit_due(state);
         !unsettled.is_empty()

@@ -69,7 +69,7 @@ impl Engine {
         let mut state = State::new(now, superblock, settings);
         for wanted in volumes {
             let size = check_settings(superblock, wanted)?;
-            state.add_volume(Volume::new(*wanted, size, Offload::new(settings.origin_offload), now));
+            state.volumes.add(Volume::new(*wanted, size, Offload::new(settings.origin_offload), now));
         }
         recover::begin(&mut state);
         Ok(Engine { state, ending: Ending::No, arrived: Vec::new(), is_stirred: true })
@@ -95,7 +95,7 @@ impl Engine {
     pub fn handle_request(&mut self, now: Instant, request: Request<'_>) {
         assert!(self.state.recovery.is_none(), "requests wait until recovery is over");
         self.state.now = now;
-        let volume = self.state.volume_mut(request.volume);
+        let volume = self.state.volumes.get_mut(request.volume);
         volume.last_request = now;
         count_request(volume, &request);
         let is_inside =
@@ -272,7 +272,7 @@ impl Engine {
             DurableWaiter::Checkpoint => checkpoint::on_durable(state),
             DurableWaiter::Writeback => {
                 state.writeback_waits = false;
-                state.agenda.extend(state.volume_ids().map(Task::Writeback));
+                state.agenda.extend(state.volumes.ids().map(Task::Writeback));
             }
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
@@ -320,7 +320,7 @@ impl Engine {
         self.state.now = now;
         self.is_stirred = true;
         if self.state.recovery.is_none() {
-            self.state.agenda.extend(self.state.volume_ids().map(Task::Writeback));
+            self.state.agenda.extend(self.state.volumes.ids().map(Task::Writeback));
             self.state.agenda.extend([Task::Reclaim, Task::Mark]);
             self.state.probe_if_due();
         }
@@ -355,8 +355,8 @@ impl Engine {
             state.write_due_batches();
             state.write_full_records();
             flush::submit_due(state);
-            for volume in state.volume_ids() {
-                while let Some((operation, purpose)) = state.volume_mut(volume).queue.take_startable() {
+            for volume in state.volumes.ids() {
+                while let Some((operation, purpose)) = state.volumes.get_mut(volume).queue.take_startable() {
                     state.submit(purpose, operation);
                 }
             }
@@ -382,8 +382,8 @@ impl Engine {
         let after = state.settings.origin_flush_after;
         let mut first = earlier(state.log.poll_timeout(), reclaim::poll_timeout(state));
         first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));
-        for volume in state.volume_ids() {
-            let flush = state.volume(volume).flush.due().map(|since| since.plus(after));
+        for volume in state.volumes.ids() {
+            let flush = state.volumes.get(volume).flush.due().map(|since| since.plus(after));
             first = earlier(first, earlier(flush, writeback::poll_timeout(state, volume)));
         }
         first
@@ -393,7 +393,7 @@ impl Engine {
     pub fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
         self.state.now = now;
         self.is_stirred = true;
-        let found = self.state.volume_mut(volume);
+        let found = self.state.volumes.get_mut(volume);
         let leaves_write_back = found.settings.mode == Mode::WriteBack && mode != Mode::WriteBack;
         found.settings.mode = mode;
         if leaves_write_back {
@@ -406,7 +406,7 @@ impl Engine {
     /// # Panics
     /// If the volume would shrink, or end within a block.
     pub fn grow_volume(&mut self, volume: VolumeId, size: u64) {
-        let found = self.state.volume_mut(volume);
+        let found = self.state.volumes.get_mut(volume);
         assert!(size >= found.size && size.is_multiple_of(BLOCK_SIZE), "a volume cannot shrink");
         found.size = size;
     }
@@ -425,7 +425,7 @@ impl Engine {
     pub fn drain(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;
-        self.state.volume_mut(volume).draining = true;
+        self.state.volumes.get_mut(volume).draining = true;
         self.state.agenda.push_back(Task::Writeback(volume));
         self.run_agenda();
     }

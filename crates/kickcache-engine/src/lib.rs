@@ -60,4 +60,5 @@ pub mod units;
 mod unreadable;
 mod view;
 mod volume;
+mod volumes;
 mod watermark;

@@ -20,24 +20,24 @@ impl State {
 
     /// Whether the origin is to serve a hit of so many bytes.
     pub(crate) fn is_offloaded(&self, volume: VolumeId, bytes: u64) -> bool {
-        self.volume(volume).offload.choose(self.now, Kind::Read, bytes) == Source::Origin
+        self.volumes.get(volume).offload.choose(self.now, Kind::Read, bytes) == Source::Origin
     }
 
     /// Whether a long write is done sooner at the origin than in the log.
     pub(crate) fn is_origin_sooner(&self, volume: VolumeId, bytes: u64) -> bool {
         bytes >= LONG_WRITE
-            && self.volume(volume).offload.choose(self.now, Kind::Write, bytes) == Source::Origin
+            && self.volumes.get(volume).offload.choose(self.now, Kind::Write, bytes) == Source::Origin
     }
 
     /// Whether the cache device is to take nothing that a read of so many bytes missed.
     pub(crate) fn is_cache_behind(&self, volume: VolumeId, bytes: u64) -> bool {
-        self.volume(volume).offload.is_cache_behind(self.now, bytes)
+        self.volumes.get(volume).offload.is_cache_behind(self.now, bytes)
     }
 
     /// The cache device begins to read blocks; gives when that is, by its own time.
     pub(crate) fn begin_metered_hit(&mut self, volume: VolumeId, count: u32) -> Instant {
         let clock = self.clock();
-        self.volume_mut(volume).offload.begin(clock, u64::from(count) * BLOCK_SIZE);
+        self.volumes.get_mut(volume).offload.begin(clock, u64::from(count) * BLOCK_SIZE);
         clock.device
     }
 
@@ -45,7 +45,7 @@ impl State {
     #[inline]
     pub(crate) fn end_metered_hit(&mut self, volume: VolumeId, begun: Instant, count: u32) {
         let clock = self.clock();
-        let found = self.volume_mut(volume);
+        let found = self.volumes.get_mut(volume);
         if found.offload.end(clock, (Kind::Read, begun), u64::from(count) * BLOCK_SIZE) {
             found.offload.look(clock.now, served(&found.counters));
         }
@@ -54,13 +54,13 @@ impl State {
     /// The origin is asked for an extent; its end is told by [`State::end_metered_read`].
     pub(crate) fn begin_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.now;
-        self.volume_mut(volume).offload.begin_origin_read(now, extent);
+        self.volumes.get_mut(volume).offload.begin_origin_read(now, extent);
     }
 
     /// It answered.
     pub(crate) fn end_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.now;
-        self.volume_mut(volume).offload.origin.end_read(now, extent);
+        self.volumes.get_mut(volume).offload.origin.end_read(now, extent);
     }
 
     /// A write sets out on its route.
@@ -79,7 +79,7 @@ impl State {
             return;
         }
         writing.metered = Some(Metered { source, begun: clock.device });
-        let offload = &mut self.volume_mut(volume).offload;
+        let offload = &mut self.volumes.get_mut(volume).offload;
         match source {
             Source::Cache => offload.begin(clock, bytes),
             Source::Origin => offload.begin_origin_write(clock.now, bytes),
@@ -94,7 +94,7 @@ impl State {
         let writing = pending.writing();
         let bytes = writing.extent.length;
         let Some(Metered { source, begun }) = writing.metered.take() else { return };
-        let found = self.volume_mut(volume);
+        let found = self.volumes.get_mut(volume);
         match source {
             Source::Origin => found.offload.origin.load.end(clock.now, bytes),
             Source::Cache => {

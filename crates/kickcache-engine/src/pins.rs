@@ -31,7 +31,7 @@ impl State {
     /// A block that the origin holds waits for the origin's flush.
     pub(crate) fn await_flush(&mut self, key: BlockKey, location: Location) {
         let (now, copy) = (self.now, self.cache.copy_at(key, location));
-        self.volume_mut(key.volume()).flush.add(copy, now);
+        self.volumes.get_mut(key.volume()).flush.add(copy, now);
     }
 
     /// A place, if what stands there must stay until what supersedes it landed.

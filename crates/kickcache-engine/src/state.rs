@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use crate::cache::Cache;
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::config::{EngineSettings, VOLUME_COUNT_MAX};
+use crate::config::EngineSettings;
 use crate::device::{DeviceOperation, Memory, Submission};
 use crate::format::journal::Fact;
 use crate::format::summary::Summary;
@@ -18,7 +18,6 @@ use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::fills::Fills;
 use crate::inflight::jobs::{Checkpoint, Reclaim, WaitingDiscard};
 use crate::inflight::marking::Marking;
-use crate::inflight::origin::{Access, AccessRequest, Priority};
 use crate::inflight::pulse::Pulses;
 use crate::inflight::purpose::Purpose;
 use crate::inflight::recovery::Recovery;
@@ -37,7 +36,7 @@ use crate::stats::{CacheCounters, CacheHealth};
 use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, ByteExtent, Location, Sequence, VolumeId, VolumeSet};
-use crate::volume::Volume;
+use crate::volumes::Volumes;
 
 /// Whose block is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,11 +82,7 @@ pub(crate) struct State {
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) marking: Marking,
-    volumes: [Option<Box<Volume>>; VOLUME_COUNT_MAX],
-    /// The volumes of the cache device, served or not.
-    pub(crate) known: VolumeSet,
-    /// Which of them are served.
-    served: VolumeSet,
+    pub(crate) volumes: Volumes,
     /// Writes that wait for a segment, in order.
     pub(crate) space_waiters: VecDeque<RequestSlot>,
     /// Requests that wait for pages, journal room or a write lock.
@@ -131,7 +126,7 @@ impl State {
             journal: Journal::new(uuid, geometry, 0, 0),
             order: Order::new(Sequence::new(1), 0),
             pool: Pool::new(settings.pool_pages, known),
-            known,
+            volumes: Volumes::new(known),
             retention: Retention::new(geometry.capacity_blocks()),
             requests: Requests::new(),
             submissions: Submissions::new(),
@@ -143,8 +138,6 @@ impl State {
             checkpoint: None,
             recovery: None,
             marking: Marking::default(),
-            volumes: [const { None }; VOLUME_COUNT_MAX],
-            served: VolumeSet::default(),
             space_waiters: VecDeque::new(),
             stalled: VecDeque::new(),
             write_locks: Vec::new(),
@@ -164,37 +157,9 @@ impl State {
         }
     }
 
-    pub(crate) fn add_volume(&mut self, volume: Volume) {
-        self.served.insert(volume.id);
-        let at = usize::from(volume.id.get());
-        self.volumes[at] = Some(Box::new(volume));
-    }
-
-    /// A volume that is served.
-    ///
-    /// # Panics
-    /// If it is not: requests are checked when they arrive.
-    pub(crate) fn volume(&self, volume: VolumeId) -> &Volume {
-        self.find_volume(volume).expect("the volume is served")
-    }
-
-    /// As [`State::volume`].
-    pub(crate) fn volume_mut(&mut self, volume: VolumeId) -> &mut Volume {
-        self.volumes[usize::from(volume.get())].as_deref_mut().expect("the volume is served")
-    }
-
     /// What recovery knows so far.
     pub(crate) fn recovering(&mut self) -> &mut Recovery {
         self.recovery.as_deref_mut().expect("recovery is under way")
-    }
-
-    pub(crate) fn find_volume(&self, volume: VolumeId) -> Option<&Volume> {
-        self.volumes.get(usize::from(volume.get()))?.as_deref()
-    }
-
-    /// The volumes that are served, ascending.
-    pub(crate) fn volume_ids(&self) -> impl Iterator<Item = VolumeId> + use<> {
-        self.served.iter()
     }
 
     pub(crate) fn is_out_of_service(&self) -> bool {
@@ -233,7 +198,7 @@ impl State {
         let pending = self.requests.remove(slot);
         let result = pending.error.map_or(Ok(()), Err);
         if result.is_err() {
-            self.volume_mut(pending.volume).counters.failed_requests += 1;
+            self.volumes.get_mut(pending.volume).counters.failed_requests += 1;
         }
         self.replies.push_back(Reply { id: pending.id, result, read_from: pending.read_from });
     }
@@ -293,7 +258,7 @@ impl State {
     fn note_unused(&mut self, key: BlockKey, location: Location) {
         let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
         if self.cache.slots().is_prefetched(location)
-            && let Some(volume) = self.volumes[usize::from(key.volume().get())].as_deref_mut()
+            && let Some(volume) = self.volumes.find_mut(key.volume())
         {
             volume.window.on_useless(written, self.retention.capacity());
         }
@@ -361,16 +326,9 @@ impl State {
         }
     }
 
-    /// Takes a place among the accesses to an origin for a client.
-    pub(crate) fn enqueue(&mut self, volume: VolumeId, extent: ByteExtent, access: Access) -> Ticket {
-        let volume = self.volume_mut(volume);
-        volume.foreground_total += 1;
-        volume.queue.enqueue(AccessRequest { extent, access, priority: Priority::Foreground })
-    }
-
     /// An access to an origin ended: others may have their turn.
     pub(crate) fn release_ticket(&mut self, volume: VolumeId, ticket: Ticket) {
-        self.volume_mut(volume).queue.release(ticket);
+        self.volumes.get_mut(volume).queue.release(ticket);
         self.agenda.push_back(Task::Writeback(volume));
     }
 
@@ -430,8 +388,8 @@ impl State {
         }
         self.health = CacheHealth::OutOfService;
         self.begin_marking();
-        for volume in self.volume_ids() {
-            let found = self.volume_mut(volume);
+        for volume in self.volumes.ids() {
+            let found = self.volumes.get_mut(volume);
             found.draining = true;
             found.flush.want();
             self.agenda.push_back(Task::Writeback(volume));

@@ -40,7 +40,7 @@ impl State {
             DeviceOperation::WriteZeroes { device, extent, .. } => self.count_write(*device, extent.length),
             DeviceOperation::Flush { device: Device::Cache } => self.counters.flushes += 1,
             DeviceOperation::Flush { device: Device::Origin(volume) } => {
-                self.volume_mut(*volume).counters.origin_flushes += 1;
+                self.volumes.get_mut(*volume).counters.origin_flushes += 1;
             }
             DeviceOperation::Discard { .. }
             | DeviceOperation::NoteOutOfService { .. }
@@ -56,7 +56,7 @@ impl State {
                 self.counters.read_bytes += bytes;
             }
             Device::Origin(volume) => {
-                let counters = &mut self.volume_mut(volume).counters;
+                let counters = &mut self.volumes.get_mut(volume).counters;
                 counters.origin_reads += 1;
                 counters.origin_read_bytes += bytes;
             }
@@ -70,7 +70,7 @@ impl State {
                 self.counters.write_bytes += bytes;
             }
             Device::Origin(volume) => {
-                let counters = &mut self.volume_mut(volume).counters;
+                let counters = &mut self.volumes.get_mut(volume).counters;
                 counters.origin_writes += 1;
                 counters.origin_write_bytes += bytes;
             }

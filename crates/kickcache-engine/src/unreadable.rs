@@ -32,7 +32,7 @@ impl State {
         }
         self.unreadable.answered = now;
         if self.unreadable.failing.take().is_some() {
-            self.agenda.extend(self.volume_ids().map(Task::Writeback));
+            self.agenda.extend(self.volumes.ids().map(Task::Writeback));
             self.agenda.push_back(Task::Reclaim);
         }
     }
@@ -170,8 +170,8 @@ impl State {
         if self.unreadable.damaged.len() < DAMAGED_NAMED_MAX {
             self.unreadable.damaged.insert(key);
         }
-        if self.find_volume(key.volume()).is_some() {
-            self.volume_mut(key.volume()).counters.damaged_blocks += 1;
+        if self.volumes.find(key.volume()).is_some() {
+            self.volumes.get_mut(key.volume()).counters.damaged_blocks += 1;
         }
     }
 

@@ -31,13 +31,13 @@ impl Engine {
             probation_target: state.retention.target(),
             memory_bytes: state.cache.memory_bytes() + state.retention.memory_bytes(),
             counters: state.counters,
-            volumes: state.volume_ids().map(|volume| self.volume_status(volume)).collect(),
+            volumes: state.volumes.ids().map(|volume| self.volume_status(volume)).collect(),
             damaged: self.damaged_blocks(),
         }
     }
 
     fn volume_status(&self, volume: VolumeId) -> VolumeStatus {
-        let found = self.state.volume(volume);
+        let found = self.state.volumes.get(volume);
         let blocks = self.state.cache.volume(volume);
         VolumeStatus {
             volume,

@@ -1,7 +1,8 @@
 //! What the engine keeps for each volume that it serves.
 
 use crate::config::{OriginKind, VolumeSettings};
-use crate::inflight::origin::OriginQueue;
+use crate::ids::Ticket;
+use crate::inflight::origin::{Access, AccessRequest, OriginQueue, Priority};
 use crate::inflight::origin_flush::OriginFlush;
 use crate::inflight::writebacks::Sweep;
 use crate::policy::admission::Gate;
@@ -13,7 +14,7 @@ use crate::policy::window::FillWindow;
 use crate::request::Durability;
 use crate::stats::VolumeCounters;
 use crate::time::Instant;
-use crate::units::VolumeId;
+use crate::units::{ByteExtent, VolumeId};
 
 /// A volume that is served.
 #[derive(Debug)]
@@ -48,6 +49,12 @@ impl Volume {
     /// What reads asked for so far.
     pub(crate) const fn asked(&self) -> Asked {
         Asked { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
+    }
+
+    /// Takes a place among the accesses to the origin for a client.
+    pub(crate) fn enqueue(&mut self, extent: ByteExtent, access: Access) -> Ticket {
+        self.foreground_total += 1;
+        self.queue.enqueue(AccessRequest { extent, access, priority: Priority::Foreground })
     }
 
     /// How durable what has no copy in the log must be when the origin ends it: nobody could write it once more.

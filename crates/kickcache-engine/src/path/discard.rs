@@ -50,7 +50,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let part = ByteExtent { start, length };
     let forgotten = if is_empty { Vec::new() } else { forget(state, volume, part) };
     state.fills.invalidate(volume, part);
-    let access = state.enqueue(volume, part, Access::Write);
+    let access = state.volumes.get_mut(volume).enqueue(part, Access::Write);
     let (next, ticket) = cursor(state, slot);
     *next = part.end();
     *ticket = Some(access);
@@ -82,7 +82,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
     let WaitingDiscard { operation, forgotten, .. } = state.discards.swap_remove(at);
     let volume = state.requests.get(slot).volume;
     if result.is_ok() {
-        state.volume_mut(volume).queue.set_ready(ticket, operation, Purpose::Discard { request: slot });
+        state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::Discard { request: slot });
         return;
     }
     forgotten.into_iter().for_each(|(key, location)| state.bring_back(key, location));
@@ -97,7 +97,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     let ticket = cursor(state, slot).1.take().expect("the part holds its place");
     state.release_ticket(volume, ticket);
     let now = state.now;
-    state.volume_mut(volume).flush.on_client_write(now);
+    state.volumes.get_mut(volume).flush.on_client_write(now);
     let result = match result {
         Ok(()) | Err(DeviceError::Unsupported) => Ok(()),
         Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace) => Err(Errno::Io),

@@ -60,7 +60,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot, part: ByteExtent, main
         }
     }
     let prefetched = blocks_of(chosen).len() - blocks_of(part).len();
-    state.volume_mut(volume).counters.prefetched_blocks += prefetched as u64;
+    state.volumes.get_mut(volume).counters.prefetched_blocks += prefetched as u64;
     submit(state, fill);
     true
 }
@@ -71,7 +71,8 @@ fn is_newer_in_log(state: &State, key: BlockKey) -> bool {
     match state.cache.state_of(key) {
         Some(SlotState::Dirty) => true,
         Some(SlotState::Unflushed) => {
-            state.volume(key.volume()).settings.origin == OriginKind::Remote && !mutant!(FillOutlivesRestart)
+            state.volumes.get(key.volume()).settings.origin == OriginKind::Remote
+                && !mutant!(FillOutlivesRestart)
         }
         Some(SlotState::Clean | SlotState::Dead) | None => false,
     }
@@ -80,7 +81,7 @@ fn is_newer_in_log(state: &State, key: BlockKey) -> bool {
 /// The extent that a miss reads.
 fn choose_window(state: &State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
     let whole = part.widened_to_blocks();
-    let found = state.volume(volume);
+    let found = state.volumes.get(volume);
     let (bytes, size) = (found.window.bytes(), found.size);
     if whole.length >= bytes {
         return whole;
@@ -102,7 +103,7 @@ fn new(
     state.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let volume = state.requests.get(slot).volume;
-    let ticket = state.enqueue(volume, extent, Access::Read);
+    let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Read);
     let pending = state.requests.get(slot);
     let wants_data = !matches!(pending.operation, Operation::Promote);
     let mut fill = Fill {
@@ -133,7 +134,7 @@ fn submit(state: &mut State, fill: Fill) {
         checksums: if fill.promote { Checksums::Compute } else { Checksums::Skip },
     };
     let slot = state.fills.insert(fill);
-    state.volume_mut(volume).queue.set_ready(ticket, operation, Purpose::Fill { fill: slot });
+    state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::Fill { fill: slot });
 }
 
 /// The origin's answer.
@@ -172,7 +173,7 @@ fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
 
 /// Puts blocks into the log that the cache does not hold; the others' pages are given back.
 fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
-    let is_unsettled = state.volume(fill.volume).flush.is_unsettled();
+    let is_unsettled = state.volumes.get(fill.volume).flush.is_unsettled();
     let slot_state = if is_unsettled { SlotState::Unflushed } else { SlotState::Clean };
     let is_too_much = is_unsettled && state.is_log_overdrawn(fill.volume);
     if fill.promote {
@@ -217,13 +218,13 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
         if !fill.wanted.contains(offset) {
             state.cache.set_prefetched(location);
         }
-        state.volume_mut(fill.volume).counters.promoted_blocks += 1;
+        state.volumes.get_mut(fill.volume).counters.promoted_blocks += 1;
     }
 }
 
 /// The origin could not read the extent; where it was wider than asked for, the waiters try without the rest.
 fn fail(state: &mut State, fill: &Fill) {
-    state.volume_mut(fill.volume).counters.origin_errors += 1;
+    state.volumes.get_mut(fill.volume).counters.origin_errors += 1;
     fill.pages.iter().for_each(|page| state.pool.release(*page));
     for waiter in &fill.waiters {
         if waiter.extent.widened_to_blocks() == fill.extent || !waiter.wants_data {

@@ -30,13 +30,13 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         state.add_pending(slot);
         state.order.wait(Need::NextFlush, DurableWaiter::Flush(slot));
     }
-    if state.volume_mut(volume).flush.take_unreported() {
+    if state.volumes.get_mut(volume).flush.take_unreported() {
         // Nobody waited for the flush that failed: what clients wrote before it may not be there.
         state.requests.get_mut(slot).error = Some(Errno::Io);
     }
-    if state.volume(volume).flush.concerns_clients() {
+    if state.volumes.get(volume).flush.concerns_clients() {
         state.add_pending(slot);
-        state.volume_mut(volume).flush.wait(slot);
+        state.volumes.get_mut(volume).flush.wait(slot);
     }
     state.end_pending(slot);
 }
@@ -46,8 +46,8 @@ pub(crate) fn submit_due(state: &mut State) {
     if state.order.begin_flush() {
         state.submit(Purpose::CacheFlush, DeviceOperation::Flush { device: Device::Cache });
     }
-    for volume in state.volume_ids() {
-        if state.volume(volume).flush.may_begin() {
+    for volume in state.volumes.ids() {
+        if state.volumes.get(volume).flush.may_begin() {
             submit_due_of(state, volume);
         }
     }
@@ -61,7 +61,7 @@ fn submit_due_of(state: &mut State, volume: VolumeId) {
     let capacity = usize::try_from(state.retention.capacity()).unwrap_or(usize::MAX);
     let gathered_max = UNFLUSHED_BLOCKS_MAX.min(capacity / UNFLUSHED_PART);
     let is_drained = state.cache.volume(volume).dirty == 0;
-    let found = state.volume_mut(volume);
+    let found = state.volumes.get_mut(volume);
     let is_old = found.flush.due().is_some_and(|since| now >= since.plus(after));
     let is_full = found.flush.gathered() >= gathered_max;
     if is_old || is_full || (found.draining && is_drained) {
@@ -90,7 +90,7 @@ fn end_unflushed(state: &mut State, copy: BlockCopy, state_now: SlotState) {
 /// The flush of an origin came back: what it covers is clean (I-3).
 pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
     let now = state.now;
-    let found = state.volume_mut(volume);
+    let found = state.volumes.get_mut(volume);
     let (waiters, blocks) = match result {
         Ok(()) => found.flush.end(),
         Err(_) => found.flush.fail(now),
@@ -110,7 +110,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     }
     let counts = *state.cache.volume(volume);
     if counts.not_clean() == 0 {
-        let found = state.volume_mut(volume);
+        let found = state.volumes.get_mut(volume);
         found.draining = false;
         let covered = found.flush.covered();
         if result.is_ok() {
@@ -123,10 +123,10 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
 
 /// The server behind an origin went away, and may have lost what it had not flushed: those blocks are dirty again.
 pub(crate) fn on_origin_restart(state: &mut State, volume: VolumeId) {
-    let blocks = state.volume_mut(volume).flush.restart();
+    let blocks = state.volumes.get_mut(volume).flush.restart();
     if mutant!(RestartForgotten) {
         let now = state.now;
-        blocks.into_iter().for_each(|copy| state.volume_mut(volume).flush.add(copy, now));
+        blocks.into_iter().for_each(|copy| state.volumes.get_mut(volume).flush.add(copy, now));
         return;
     }
     for copy in blocks {

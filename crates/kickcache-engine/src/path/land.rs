@@ -111,7 +111,7 @@ fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Locat
     };
     let Some(place) = state.append(key, block) else { return false };
     state.cache.set_hits(place, hits);
-    if slot_state == SlotState::Unflushed && state.find_volume(key.volume()).is_some() {
+    if slot_state == SlotState::Unflushed && state.volumes.find(key.volume()).is_some() {
         state.await_flush(key, place);
     }
     true

@@ -146,7 +146,7 @@ impl State {
             return;
         }
         let now = self.now;
-        let flush = &mut self.volume_mut(volume).flush;
+        let flush = &mut self.volumes.get_mut(volume).flush;
         flush.on_write(now);
         flush.want();
     }

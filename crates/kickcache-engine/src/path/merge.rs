@@ -74,7 +74,7 @@ fn read_cached(state: &mut State, slot: RequestSlot, key: BlockKey, location: Lo
 
 fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
     let volume = key.volume();
-    let ticket = state.enqueue(volume, block_extent(key.block()), Access::Read);
+    let ticket = state.volumes.get_mut(volume).enqueue(block_extent(key.block()), Access::Read);
     let operation = DeviceOperation::Read {
         device: Device::Origin(volume),
         offset: key.block().byte_offset(),
@@ -82,7 +82,7 @@ fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: P
         checksums: Checksums::Skip,
     };
     let purpose = Purpose::MergeOrigin { request: slot, block: key.block(), page, ticket };
-    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+    state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
 /// The rest came from the cache device.
@@ -103,12 +103,12 @@ pub(crate) fn on_cached(
     } else if !is_current {
         read_rest(state, slot, key, page);
     } else if state.cache.slots().state(location) == SlotState::Clean {
-        state.volume_mut(key.volume()).counters.healed_blocks += 1;
+        state.volumes.get_mut(key.volume()).counters.healed_blocks += 1;
         state.forget(key);
         read_rest(state, slot, key, page);
     } else if state.cache.slots().state(location) == SlotState::Unflushed {
         // The origin has it, but only its flush makes that certain: the entry stays until then.
-        state.volume_mut(key.volume()).counters.healed_blocks += 1;
+        state.volumes.get_mut(key.volume()).counters.healed_blocks += 1;
         read_from_origin(state, slot, key, page);
     } else {
         if read.is_some() {
@@ -131,7 +131,7 @@ pub(crate) fn on_origin(
     let volume = state.requests.get(slot).volume;
     state.release_ticket(volume, ticket);
     if result.is_err() {
-        state.volume_mut(volume).counters.origin_errors += 1;
+        state.volumes.get_mut(volume).counters.origin_errors += 1;
         give_up(state, slot, page);
         return;
     }

@@ -36,7 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What the pace of a volume is at the moment.
 pub(crate) fn choose(state: &State, volume: VolumeId) -> Choice {
-    let found = state.volume(volume);
+    let found = state.volumes.get(volume);
     if state.now < found.backoff_until {
         return Choice::RestUntil(found.backoff_until);
     }
@@ -72,7 +72,7 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
         if state.writebacks.count_for(volume) >= depth || !start_one(state, volume) {
             return;
         }
-        let found = state.volume_mut(volume);
+        let found = state.volumes.get_mut(volume);
         let total = found.foreground_total;
         found.pacing.on_start(total);
     }
@@ -96,7 +96,7 @@ fn start_one(state: &mut State, volume: VolumeId) -> bool {
     let extent =
         ByteExtent { start: first.key.block().byte_offset(), length: blocks.len() as u64 * BLOCK_SIZE };
     let request = AccessRequest { extent, access: Access::Write, priority: Priority::Background };
-    let ticket = state.volume_mut(volume).queue.enqueue(request);
+    let ticket = state.volumes.get_mut(volume).queue.enqueue(request);
     let pages = pages.to_vec();
     let slot = state.writebacks.insert(Writeback {
         volume,
@@ -113,7 +113,7 @@ fn start_one(state: &mut State, volume: VolumeId) -> bool {
 
 /// The next block of the sweep that is still dirty.
 fn next_dirty(state: &mut State, volume: VolumeId) -> Option<BlockCopy> {
-    while let Some(copy) = state.volume_mut(volume).sweep.pop() {
+    while let Some(copy) = state.volumes.get_mut(volume).sweep.pop() {
         if is_ripe(state, copy) {
             return Some(copy);
         }
@@ -200,15 +200,15 @@ fn gather(state: &mut State, volume: VolumeId) {
         state.log.close_all();
         state.agenda.push_back(crate::task::Task::Barrier(DurableWaiter::Writeback));
     }
-    state.volume_mut(volume).sweep.fill(found);
+    state.volumes.get_mut(volume).sweep.fill(found);
 }
 
 /// What stands in the log did not become durable: writeback rests before it asks again.
 pub(crate) fn on_not_durable(state: &mut State) {
     state.writeback_waits = false;
     let until = state.now.plus(WRITEBACK_BACKOFF);
-    for volume in state.volume_ids() {
-        state.volume_mut(volume).backoff_until = until;
+    for volume in state.volumes.ids() {
+        state.volumes.get_mut(volume).backoff_until = until;
     }
 }
 
@@ -281,7 +281,7 @@ pub(crate) fn on_read(
         if read.is_some() {
             on_damaged(state, *copy);
         } else if !on_unreadable(state, *copy, count) {
-            state.volume_mut(copy.key.volume()).backoff_until = state.now.plus(WRITEBACK_BACKOFF);
+            state.volumes.get_mut(copy.key.volume()).backoff_until = state.now.plus(WRITEBACK_BACKOFF);
         }
     }
     state.unpin(blocks[0].location);
@@ -298,13 +298,13 @@ pub(crate) fn on_read(
     let (offset, pieces) = (writeback.extent.start, Pieces::Many(page_pieces(&writeback.pages)));
     let durability = if state.is_out_of_service() {
         // Nobody knows whether the copy can be read a second time.
-        state.volume(volume).durability_without_copy(Durability::Volatile)
+        state.volumes.get(volume).durability_without_copy(Durability::Volatile)
     } else {
         Durability::Volatile
     };
     let operation = DeviceOperation::Write { device: Device::Origin(volume), offset, pieces, durability };
     let purpose = Purpose::WritebackWrite { writeback: slot };
-    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose);
+    state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
 /// A block, alone or with others, could not be read. `false` if that cannot be remembered.
@@ -340,7 +340,7 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
     let writeback = state.writebacks.get_mut(slot);
     let (volume, blocks) = (writeback.volume, writeback.blocks.clone());
     let now = state.now;
-    let found = state.volume_mut(volume);
+    let found = state.volumes.get_mut(volume);
     if result.is_err() {
         found.flush.on_write(now);
         found.counters.origin_errors += 1;

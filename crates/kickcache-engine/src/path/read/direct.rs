@@ -18,7 +18,7 @@ pub(super) fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExte
 #[inline(never)]
 pub(super) fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     let volume = state.requests.get(slot).volume;
-    state.volume_mut(volume).counters.offloaded_blocks += extent.length / BLOCK_SIZE;
+    state.volumes.get_mut(volume).counters.offloaded_blocks += extent.length / BLOCK_SIZE;
     read_into_request(state, slot, extent, |ticket| Purpose::Shared {
         request: slot,
         part: (ticket, extent),
@@ -38,12 +38,12 @@ fn read_into_request(
     state.begin_metered_read(volume, extent);
     let memory = lookup::payload(state, slot, extent.start);
     let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
-    let ticket = state.enqueue(volume, extent, Access::Read);
+    let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Read);
     let operation = DeviceOperation::Read {
         device: Device::Origin(volume),
         offset: extent.start,
         pieces: Pieces::One(Piece { memory, length }),
         checksums: Checksums::Skip,
     };
-    state.volume_mut(volume).queue.set_ready(ticket, operation, purpose(ticket));
+    state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose(ticket));
 }

@@ -104,11 +104,11 @@ fn heal(
         }
         SlotState::Unflushed | SlotState::Dirty => {
             // The origin has it, but only its flush makes that certain: the entry stays until then.
-            state.volume_mut(key.volume()).counters.healed_blocks += 1;
+            state.volumes.get_mut(key.volume()).counters.healed_blocks += 1;
             miss::read_origin(state, slot, part, miss::Keep::Nothing);
         }
         SlotState::Clean | SlotState::Dead => {
-            state.volume_mut(key.volume()).counters.healed_blocks += 1;
+            state.volumes.get_mut(key.volume()).counters.healed_blocks += 1;
             state.forget(key);
             serve::serve(state, slot, part);
         }
@@ -126,7 +126,7 @@ pub(crate) fn on_shared(
     state.release_ticket(volume, ticket);
     state.end_metered_read(volume, extent);
     if result.is_err() {
-        let found = state.volume_mut(volume);
+        let found = state.volumes.get_mut(volume);
         found.counters.origin_errors += 1;
         found.offload.origin.on_error(now);
         serve::serve(state, slot, extent);
@@ -145,7 +145,7 @@ pub(crate) fn on_direct(
     state.release_ticket(volume, ticket);
     state.end_metered_read(volume, extent);
     if result.is_err() {
-        state.volume_mut(volume).counters.origin_errors += 1;
+        state.volumes.get_mut(volume).counters.origin_errors += 1;
     }
     state.end_pending_with(slot, result.map(|_| ()).map_err(|_| Errno::Io));
 }

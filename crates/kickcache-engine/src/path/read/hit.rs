@@ -51,7 +51,7 @@ pub(super) fn serve_hit(
 
 /// Whether the origin is to serve blocks that stand together from `location` on: only what it has, flushed.
 fn is_shared(state: &State, key: BlockKey, location: Location, run: ByteExtent) -> bool {
-    let volume = state.volume(key.volume());
+    let volume = state.volumes.get(key.volume());
     if !state.is_offloaded(key.volume(), run.length) || run.end() > volume.size {
         return false;
     }
@@ -64,7 +64,7 @@ fn touch(state: &mut State, volume: VolumeId, location: Location) {
     if touch.is_candidate {
         state.reclaim.shift.on_old_hit(volume);
     }
-    let volume = state.volume_mut(volume);
+    let volume = state.volumes.get_mut(volume);
     volume.counters.hit_blocks += 1;
     if touch.is_first_of_prefetched {
         volume.counters.prefetch_hit_blocks += 1;

@@ -49,13 +49,13 @@ pub(super) fn serve_miss(state: &mut State, slot: RequestSlot, volume: VolumeId,
     let limit = end.unwrap_or_else(|| first.plus(FILL_BLOCKS_MAX)).byte_offset();
     let part = ByteExtent { start: rest.start, length: limit.min(rest.end()) - rest.start };
     let count = blocks_of(part).len() as u64;
-    let counters = &mut state.volume_mut(volume).counters;
+    let counters = &mut state.volumes.get_mut(volume).counters;
     counters.miss_blocks += count;
     let is_promote = matches!(state.requests.get(slot).operation, Operation::Promote);
     let wish = if is_promote { Wish::Promote } else { Wish::Read };
     let keep = choose(state, volume, part, wish);
     if keep == Keep::Nothing {
-        state.volume_mut(volume).counters.bypass_blocks += count;
+        state.volumes.get_mut(volume).counters.bypass_blocks += count;
     }
     if keep == Keep::Nothing && is_promote {
         return part.end();
@@ -82,7 +82,7 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
     fill.waiters.push(FillWaiter { request: slot, extent, wants_data });
     state.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
-    let counters = &mut state.volume_mut(volume).counters;
+    let counters = &mut state.volumes.get_mut(volume).counters;
     counters.miss_blocks += blocks;
     counters.shared_blocks += blocks;
     Some(end)
@@ -100,7 +100,7 @@ enum Wish {
 fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> Keep {
     let is_asked_for = wish == Wish::Promote;
     let is_behind = !is_asked_for && state.is_cache_behind(volume, part.length);
-    let found = state.volume_mut(volume);
+    let found = state.volumes.get_mut(volume);
     let settings = found.settings;
     let stream = found.read_streams.observe(part);
     let is_stream = !is_asked_for && settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
@@ -117,7 +117,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
         }
     }
     note_miss(state, volume, part, noted);
-    match state.volume(volume).gate.choose(settings.admission, state.pressure(), noted) {
+    match state.volumes.get(volume).gate.choose(settings.admission, state.pressure(), noted) {
         Choice::Promote => Keep::Promote { main },
         Choice::Remember => {
             blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
@@ -162,7 +162,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
 
 /// Lets the policies know what was asked for and is not there.
 fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Option<Noted>) {
-    let found = state.volume(volume);
+    let found = state.volumes.get(volume);
     let bytes = found.window.bytes();
     let block = BlockIndex::containing(part.start).get();
     let is_cached = |distance: u64| {
@@ -177,7 +177,7 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
         newest: state.order.newest(),
     };
     let capacity = state.retention.capacity();
-    let found = state.volume_mut(volume);
+    let found = state.volumes.get_mut(volume);
     let asked = found.asked();
     found.gate.on_miss(noted, asked, capacity);
     if let Some(before) = found.window.on_miss(missed) {

@@ -58,7 +58,7 @@ pub(crate) fn go_on(state: &mut State) {
     }
     if ahead >= low + EMPTYING_MAX.min(low) {
         state.reclaim.active = false;
-        state.volume_ids().for_each(|volume| state.volume_mut(volume).writeback_wanted = false);
+        state.volumes.ids().for_each(|volume| state.volumes.get_mut(volume).writeback_wanted = false);
     }
     let is_wanted = !state.is_ending || !state.space_waiters.is_empty();
     if state.reclaim.rest_until.is_some_and(|until| state.now >= until) {
@@ -166,8 +166,8 @@ fn note_left(state: &mut State, location: Location) {
     let (volume, was_used) = (slots.key(location).volume(), slots.hits(location) > 0);
     let written = state.cache.segments().get(state.cache.segment_of(location)).last_sequence;
     let capacity = state.retention.capacity();
-    if state.find_volume(volume).is_some() {
-        let found = state.volume_mut(volume);
+    if state.volumes.find(volume).is_some() {
+        let found = state.volumes.get_mut(volume);
         let asked = found.asked();
         found.gate.on_left_probation(Newcomer { was_used, written }, asked, capacity);
     }

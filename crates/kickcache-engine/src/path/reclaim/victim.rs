@@ -57,12 +57,12 @@ impl State {
     /// that is not served.
     fn taking(&self) -> VolumeSet {
         let is_taking = |volume: &VolumeId| {
-            let found = self.volume(*volume);
+            let found = self.volumes.get(*volume);
             let since = || self.pulses.silent_since(Device::Origin(*volume));
             let is_silent = || since().is_some_and(|since| self.now >= since.plus(SILENT_MIN));
             self.now >= found.backoff_until && !is_silent()
         };
-        self.volume_ids().filter(is_taking).collect()
+        self.volumes.ids().filter(is_taking).collect()
     }
 
     /// The segments that are next in line need the origin first.
@@ -74,8 +74,8 @@ impl State {
             .map(|location| self.cache.slots().key(location).volume());
         let mut holds = [false; VOLUME_COUNT_MAX];
         not_clean.for_each(|volume| holds[usize::from(volume.get())] = true);
-        for volume in self.volume_ids().filter(|volume| holds[usize::from(volume.get())]) {
-            let found = self.volume_mut(volume);
+        for volume in self.volumes.ids().filter(|volume| holds[usize::from(volume.get())]) {
+            let found = self.volumes.get_mut(volume);
             found.writeback_wanted = true;
             found.flush.want();
             self.agenda.push_back(Task::Writeback(volume));
@@ -84,13 +84,13 @@ impl State {
 }
 
 fn work_so_far(state: &State) -> Work {
-    let counters = state.volume_ids().map(|volume| state.volume(volume).counters);
+    let counters = state.volumes.ids().map(|volume| state.volumes.get(volume).counters);
     let admitted = counters.map(|each| each.promoted_blocks + each.logged_blocks).sum();
     Work { copied: state.counters.reinserted_blocks, admitted }
 }
 
 fn asked_so_far(state: &State) -> Asked {
-    state.volume_ids().map(|volume| state.volume(volume).asked()).fold(Asked::default(), Asked::plus)
+    state.volumes.ids().map(|volume| state.volumes.get(volume).asked()).fold(Asked::default(), Asked::plus)
 }
 
 /// A segment that had time to show that somebody uses it, and did not.
@@ -123,7 +123,7 @@ fn begin_shift(state: &mut State) {
 }
 
 fn asked_of(state: &State, volume: VolumeId) -> Option<Asked> {
-    state.find_volume(volume).map(Volume::asked)
+    state.volumes.find(volume).map(Volume::asked)
 }
 
 /// Whether most of a segment is a volume's.

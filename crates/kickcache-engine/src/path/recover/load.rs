@@ -43,7 +43,7 @@ pub(crate) fn load_segment(state: &mut State, summary: &Summary) {
 
 /// Whether a volume may have such a block: bytes of a stranger could name any.
 pub(crate) fn is_possible(state: &State, key: BlockKey) -> bool {
-    let served = state.find_volume(key.volume());
+    let served = state.volumes.find(key.volume());
     usize::from(key.volume().get()) < VOLUME_COUNT_MAX
         && served.is_none_or(|volume| key.block().byte_offset() < volume.size)
 }

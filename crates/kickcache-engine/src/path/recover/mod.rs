@@ -407,10 +407,10 @@ fn finish(state: &mut State) {
     for summary in recovery.unsealed {
         seal(state, &summary);
     }
-    for volume in state.volume_ids() {
+    for volume in state.volumes.ids() {
         // A dead process may have left acknowledged writes in the origin's volatile memory.
         let now = state.now;
-        let flush = &mut state.volume_mut(volume).flush;
+        let flush = &mut state.volumes.get_mut(volume).flush;
         flush.on_client_write(now);
         flush.want();
     }

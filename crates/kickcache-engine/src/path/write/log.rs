@@ -69,7 +69,7 @@ fn on_appended(state: &mut State, slot: RequestSlot) {
     let writing = pending.writing();
     if writing.is_through_log() {
         let extent = writing.extent.widened_to_blocks();
-        let place = state.enqueue(volume, extent, Access::Write);
+        let place = state.volumes.get_mut(volume).enqueue(extent, Access::Write);
         if let WritePhase::Logging { ticket, .. } = &mut state.requests.get_mut(slot).writing().phase {
             *ticket = Some(place);
         }
@@ -118,7 +118,7 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
         state.cache.enter_sweep(location);
     }
     let copy = state.cache.copy_at(key, location);
-    state.volume_mut(key.volume()).counters.logged_blocks += 1;
+    state.volumes.get_mut(key.volume()).counters.logged_blocks += 1;
     state.requests.get_mut(slot).writing().written.push(Written { copy, if_refused });
     true
 }

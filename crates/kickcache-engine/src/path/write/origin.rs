@@ -18,10 +18,10 @@ pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let extent = pending.writing().extent;
-    state.volume_mut(volume).counters.bypass_blocks += blocks_of(extent).len() as u64;
+    state.volumes.get_mut(volume).counters.bypass_blocks += blocks_of(extent).len() as u64;
     forget_all(state, slot, extent);
     state.fills.invalidate(volume, extent);
-    let ticket = state.enqueue(volume, extent, Access::Write);
+    let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Write);
     let phase = WritePhase::AtOrigin { route: Route::Around, ticket };
     state.requests.get_mut(slot).writing().phase = phase;
     state.add_pending(slot);
@@ -50,7 +50,7 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     state.fills.invalidate(volume, extent);
     // Dirty blocks are forgotten when the origin has the write; until then nothing else brings them there.
     lock::lock(state, slot);
-    let ticket = state.enqueue(volume, extent, Access::Write);
+    let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Write);
     let phase = WritePhase::AtOrigin { route: Route::Through, ticket };
     state.requests.get_mut(slot).writing().phase = phase;
     state.add_pending(slot);
@@ -77,7 +77,7 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let extent = if is_whole { writing.extent.widened_to_blocks() } else { writing.extent };
     let device = Device::Origin(volume);
     let asked = writing.durability;
-    let durability = state.volume(volume).durability_without_copy(asked);
+    let durability = state.volumes.get(volume).durability_without_copy(asked);
     let writing = state.requests.get_mut(slot).writing();
     let operation = if writing.source == Source::Zeroes && writing.merged.is_empty() {
         DeviceOperation::WriteZeroes { device, extent, unmap: writing.unmap, durability }
@@ -85,7 +85,7 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
         let pieces = pieces_of(writing, extent, (id, start));
         DeviceOperation::Write { device, offset: extent.start, pieces, durability }
     };
-    state.volume_mut(volume).queue.set_ready(ticket, operation, Purpose::RequestWrite { request: slot });
+    state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::RequestWrite { request: slot });
 }
 
 /// The memory of an extent: merged pages where blocks are partial, the payload between them.
@@ -110,7 +110,7 @@ fn pieces_of(writing: &Writing, extent: ByteExtent, payload: (crate::request::Re
 /// The origin's part came back.
 pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
     let (now, volume) = (state.now, state.requests.get(slot).volume);
-    let found = state.volume_mut(volume);
+    let found = state.volumes.get_mut(volume);
     match result {
         Ok(()) => found.flush.on_client_write(now),
         Err(_) => {

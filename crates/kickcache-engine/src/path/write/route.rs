@@ -24,7 +24,7 @@ impl State {
         if self.prefers_around(slot) && is_aligned(self.part(slot)) && !self.must_be_logged(slot) {
             return Route::Around;
         }
-        let settings = self.volume(volume).settings;
+        let settings = self.volumes.get(volume).settings;
         let is_at_limit = self.dirty_share(volume) >= u64::from(settings.dirty_limit);
         if settings.mode == Mode::WriteBack && !is_at_limit {
             return Route::Log;
@@ -60,7 +60,7 @@ impl State {
         let volume = pending.volume;
         let writing = pending.writing();
         let (extent, source) = (writing.extent, writing.source);
-        let found = self.volume_mut(volume);
+        let found = self.volumes.get_mut(volume);
         let settings = found.settings;
         let stream = if source == Source::Payload { found.write_streams.observe(extent) } else { 0 };
         let is_stream = settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
@@ -96,7 +96,7 @@ impl State {
         let keys: Vec<BlockKey> = self.keys(slot).collect();
         let stays = self.is_not_clean(keys[0]);
         let volume = self.requests.get(slot).volume;
-        let mode = self.volume(volume).settings.mode;
+        let mode = self.volumes.get(volume).settings.mode;
         let length = keys.iter().take_while(|key| self.is_not_clean(**key) == stays).count();
         if let Some(next) = keys.get(length) {
             let extent = &mut self.requests.get_mut(slot).writing().extent;
@@ -114,7 +114,7 @@ impl State {
         let volume = self.requests.get(slot).volume;
         let blocks = *self.cache.volume(volume);
         if blocks.unflushed > 0 && blocks.unflushed * UNFLUSHED_PART >= blocks.not_clean() {
-            self.volume_mut(volume).flush.want();
+            self.volumes.get_mut(volume).flush.want();
         }
     }
 }

@@ -1,0 +1,64 @@
+//! The volumes of the cache device, and which of them are served.
+
+use alloc::boxed::Box;
+
+use crate::config::VOLUME_COUNT_MAX;
+use crate::units::{VolumeId, VolumeSet};
+use crate::volume::Volume;
+
+/// The volumes of the cache device.
+#[derive(Debug)]
+pub(crate) struct Volumes {
+    table: [Option<Box<Volume>>; VOLUME_COUNT_MAX],
+    /// All of them, served or not.
+    known: VolumeSet,
+    /// Those that are served.
+    served: VolumeSet,
+}
+
+impl Volumes {
+    /// None of them is served yet.
+    pub(crate) fn new(known: VolumeSet) -> Volumes {
+        Volumes { table: [const { None }; VOLUME_COUNT_MAX], known, served: VolumeSet::default() }
+    }
+
+    /// From here on a volume is served.
+    pub(crate) fn add(&mut self, volume: Volume) {
+        self.served.insert(volume.id);
+        let at = usize::from(volume.id.get());
+        self.table[at] = Some(Box::new(volume));
+    }
+
+    /// All of the cache device, served or not.
+    pub(crate) fn known(&self) -> VolumeSet {
+        self.known
+    }
+
+    /// Those that are served, ascending.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = VolumeId> + use<> {
+        self.served.iter()
+    }
+
+    /// A volume that is served.
+    ///
+    /// # Panics
+    /// If it is not: requests are checked when they arrive.
+    pub(crate) fn get(&self, volume: VolumeId) -> &Volume {
+        self.find(volume).expect("the volume is served")
+    }
+
+    /// As [`Volumes::get`].
+    pub(crate) fn get_mut(&mut self, volume: VolumeId) -> &mut Volume {
+        self.table[usize::from(volume.get())].as_deref_mut().expect("the volume is served")
+    }
+
+    /// A volume, if it is served.
+    pub(crate) fn find(&self, volume: VolumeId) -> Option<&Volume> {
+        self.table.get(usize::from(volume.get()))?.as_deref()
+    }
+
+    /// As [`Volumes::find`].
+    pub(crate) fn find_mut(&mut self, volume: VolumeId) -> Option<&mut Volume> {
+        self.table.get_mut(usize::from(volume.get()))?.as_deref_mut()
+    }
+}
