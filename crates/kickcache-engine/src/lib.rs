@@ -61,4 +61,5 @@ mod unreadable;
 mod view;
 mod volume;
 mod volumes;
+mod waiters;
 mod watermark;

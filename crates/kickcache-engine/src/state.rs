@@ -37,6 +37,7 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, ByteExtent, Location, Sequence, VolumeId, VolumeSet};
 use crate::volumes::Volumes;
+use crate::waiters::Waiters;
 
 /// Whose block is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,12 +84,7 @@ pub(crate) struct State {
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) marking: Marking,
     pub(crate) volumes: Volumes,
-    /// Writes that wait for a segment, in order.
-    pub(crate) space_waiters: VecDeque<RequestSlot>,
-    /// Requests that wait for pages, journal room or a write lock.
-    pub(crate) stalled: VecDeque<RequestSlot>,
-    /// Extents in which partial blocks are being completed: other writes wait.
-    pub(crate) write_locks: Vec<(RequestSlot, VolumeId, ByteExtent)>,
+    pub(crate) waiters: Waiters,
     pub(crate) agenda: VecDeque<Task>,
     pub(crate) outbox: VecDeque<Submission>,
     pub(crate) replies: VecDeque<Reply>,
@@ -138,9 +134,7 @@ impl State {
             checkpoint: None,
             recovery: None,
             marking: Marking::default(),
-            space_waiters: VecDeque::new(),
-            stalled: VecDeque::new(),
-            write_locks: Vec::new(),
+            waiters: Waiters::default(),
             agenda: VecDeque::new(),
             outbox: VecDeque::new(),
             replies: VecDeque::new(),
@@ -358,27 +352,20 @@ impl State {
         sequence.is_some_and(|sequence| self.order.is_durable(sequence))
     }
 
-    /// Whether a write holds back others to an extent.
-    pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
-        self.write_locks.iter().any(|lock| lock.1 == volume && lock.2.overlaps(extent))
-    }
-
     /// Whether a change of an extent must wait: a write holds it, or the journal has no room for its records.
     pub(crate) fn must_stall(&self, volume: VolumeId, extent: ByteExtent) -> bool {
-        self.is_locked(volume, extent) || (!self.journal.has_room() && !self.is_out_of_service())
+        self.waiters.is_locked(volume, extent) || (!self.journal.has_room() && !self.is_out_of_service())
     }
 
     /// The request begins again when something changed; a checkpoint makes room in the journal.
     pub(crate) fn stall(&mut self, slot: RequestSlot) {
-        self.stalled.push_back(slot);
+        self.waiters.stall(slot);
         self.agenda.push_back(Task::Checkpoint);
     }
 
     /// Requests that wait for pages, journal room or a lock try again.
     pub(crate) fn wake_stalled(&mut self) {
-        while let Some(slot) = self.stalled.pop_front() {
-            self.agenda.push_back(Task::Begin(slot));
-        }
+        self.agenda.extend(self.waiters.take_stalled().map(Task::Begin));
     }
 
     /// The cache device cannot be trusted with anything new. What it alone holds goes to the origins.

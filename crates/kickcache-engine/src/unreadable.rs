@@ -40,7 +40,7 @@ impl State {
     /// Asks a cache device that reads nothing for its superblock, if it is time.
     pub(crate) fn probe_if_due(&mut self) {
         let now = self.now;
-        let is_wanted = !self.is_ending || !self.space_waiters.is_empty();
+        let is_wanted = !self.is_ending || self.waiters.want_room();
         if let Some(failing) = &mut self.unreadable.failing
             && now >= failing.probe_at
         {
@@ -73,7 +73,7 @@ impl State {
 
     /// When [`State::probe_if_due`] must be called.
     pub(crate) fn probe_timeout(&self) -> Option<Instant> {
-        let is_wanted = !self.is_ending || !self.space_waiters.is_empty();
+        let is_wanted = !self.is_ending || self.waiters.want_room();
         self.unreadable.rest_until().filter(|_| is_wanted)
     }
 

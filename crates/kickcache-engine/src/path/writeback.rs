@@ -64,7 +64,7 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> Choice {
 
 /// Starts as many writebacks as the pace allows.
 pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
-    if state.is_ending && state.space_waiters.is_empty() {
+    if state.is_ending && !state.waiters.want_room() {
         return;
     }
     loop {
@@ -138,7 +138,7 @@ fn is_ripe(state: &State, copy: BlockCopy) -> bool {
 /// Whether a write of the block is on its way past a cache out of service: in service, a lock is a write that waits for
 /// the room which writeback makes.
 fn is_being_replaced(state: &State, key: BlockKey) -> bool {
-    state.is_out_of_service() && state.is_locked(key.volume(), block_extent(key.block()))
+    state.is_out_of_service() && state.waiters.is_locked(key.volume(), block_extent(key.block()))
 }
 
 /// The blocks behind the first one that go along: dirty ones, and short stretches of clean ones between them.

@@ -24,7 +24,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get(slot);
     let (volume, extent) = (pending.volume, pending.extent);
     if extent != extent.widened_to_blocks() && state.pool.free_for(volume) < PARTIAL_PAGES {
-        state.stalled.push_back(slot);
+        state.waiters.stall(slot);
         return;
     }
     state.add_pending(slot);
@@ -44,7 +44,7 @@ pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
         return;
     }
     if pages == 0 {
-        state.stalled.push_back(slot);
+        state.waiters.stall(slot);
         return;
     }
     let room = BlockIndex::containing(*next).plus(pages).byte_offset() - *next;

@@ -60,7 +60,7 @@ pub(crate) fn go_on(state: &mut State) {
         state.reclaim.active = false;
         state.volumes.ids().for_each(|volume| state.volumes.get_mut(volume).writeback_wanted = false);
     }
-    let is_wanted = !state.is_ending || !state.space_waiters.is_empty();
+    let is_wanted = !state.is_ending || state.waiters.want_room();
     if state.reclaim.rest_until.is_some_and(|until| state.now >= until) {
         state.reclaim.rest_until = None;
     }
@@ -73,7 +73,7 @@ pub(crate) fn go_on(state: &mut State) {
         {}
         finish_emptied(state);
     }
-    if !state.space_waiters.is_empty()
+    if state.waiters.want_room()
         && supply(state) <= RESERVED_SEGMENTS
         && (is_ruined(state) || state.is_unreadable())
     {
@@ -89,7 +89,7 @@ pub(crate) fn go_on(state: &mut State) {
 fn note_starved(state: &mut State) {
     let now = state.now;
     let starved = &mut state.reclaim.starved_since;
-    if state.space_waiters.is_empty() {
+    if !state.waiters.want_room() {
         *starved = None;
     } else {
         starved.get_or_insert(now);
@@ -104,7 +104,7 @@ fn supply(state: &State) -> usize {
 /// Segments that will be empty before long. Once nothing else gives room, those do not count that wait for room
 /// themselves: for their blocks, or for a write in its turn that holds them.
 fn being_emptied(state: &State) -> usize {
-    if state.segments_coming() > RESERVED_SEGMENTS || state.space_waiters.is_empty() {
+    if state.segments_coming() > RESERVED_SEGMENTS || !state.waiters.want_room() {
         return state.reclaim.emptying.len();
     }
     let has_room = state.log.room(Queue::Main) > 0;
@@ -410,7 +410,7 @@ fn is_ruined(state: &State) -> bool {
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     let force_at = state.reclaim.starved_since.map(|since| since.plus(STARVED_MAX));
     let force_at = force_at.filter(|at| *at > state.now);
-    let is_wanted = state.reclaim.active || !state.space_waiters.is_empty();
+    let is_wanted = state.reclaim.active || state.waiters.want_room();
     let retry_at = state.unreadable.retry_at(state.now).filter(|_| is_wanted);
     earlier(earlier(state.reclaim.rest_until, retry_at), force_at).filter(|_| !state.is_out_of_service())
 }

@@ -50,7 +50,7 @@ impl State {
 
     /// Whether clients wait for room and no segment is on its way to them.
     pub(crate) fn is_starved(&self) -> bool {
-        !self.space_waiters.is_empty() && self.segments_coming() <= RESERVED_SEGMENTS
+        self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
     }
 
     /// The volumes whose origins take what is written back: not those that refused it a moment ago, or are silent, and none

@@ -2,22 +2,18 @@
 
 use crate::ids::RequestSlot;
 use crate::state::State;
+use crate::waiters::WriteLock;
 
 /// Holds other writes to the extent back: partial blocks are being completed, or the write waits for room.
 pub(super) fn lock(state: &mut State, slot: RequestSlot) {
-    if state.write_locks.iter().any(|lock| lock.0 == slot) {
-        return;
-    }
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let extent = pending.writing().extent.widened_to_blocks();
-    state.write_locks.push((slot, volume, extent));
+    state.waiters.lock(WriteLock { holder: slot, volume, extent });
 }
 
 pub(super) fn unlock(state: &mut State, slot: RequestSlot) {
-    let before = state.write_locks.len();
-    state.write_locks.retain(|lock| lock.0 != slot);
-    if state.write_locks.len() != before {
+    if state.waiters.unlock(slot) {
         state.wake_stalled();
     }
 }

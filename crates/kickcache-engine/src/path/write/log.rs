@@ -28,25 +28,25 @@ fn may_resurface(state: &State, key: BlockKey) -> bool {
 
 /// Appends the blocks of a write, or queues it behind others that wait for room.
 pub(super) fn append(state: &mut State, slot: RequestSlot) {
-    let is_turn = state.space_waiters.is_empty();
+    let is_turn = !state.waiters.want_room();
     if state.is_out_of_service() {
         give_up_log(state, slot);
     } else if is_turn && append_blocks(state, slot) {
         on_appended(state, slot);
     } else {
-        state.space_waiters.push_back(slot);
+        state.waiters.wait_for_room(slot);
         lock::lock(state, slot);
     }
 }
 
 /// Writes that wait for room in the log go on, in order.
 pub(crate) fn go_on_appending(state: &mut State) {
-    while let Some(slot) = state.space_waiters.front().copied() {
+    while let Some(slot) = state.waiters.first_for_room() {
         if state.is_out_of_service() {
-            state.space_waiters.pop_front();
+            state.waiters.end_first_for_room();
             give_up_log(state, slot);
         } else if append_blocks(state, slot) {
-            state.space_waiters.pop_front();
+            state.waiters.end_first_for_room();
             on_appended(state, slot);
         } else {
             return;

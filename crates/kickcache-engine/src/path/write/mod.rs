@@ -61,9 +61,9 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
 /// stopped. None of them is woken before: two that want memory would wake each other for ever.
 pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
     state.requests.get_mut(slot).writing().phase = WritePhase::Arrived;
-    state.write_locks.retain(|lock| lock.0 != slot);
+    state.waiters.unlock(slot);
     state.end_metered(slot);
-    state.stalled.push_back(slot);
+    state.waiters.stall(slot);
 }
 
 /// Bytes of a write that the log takes together: all of its blocks keep their segments until the last has room.

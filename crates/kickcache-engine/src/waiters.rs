@@ -1,0 +1,114 @@
+//! Requests that wait for something that other requests have: room in the log, pages, an extent.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::ids::RequestSlot;
+use crate::units::{ByteExtent, VolumeId};
+
+/// An extent in which a write completes partial blocks, or for which it waits for room: other writes to it wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WriteLock {
+    pub(crate) holder: RequestSlot,
+    pub(crate) volume: VolumeId,
+    pub(crate) extent: ByteExtent,
+}
+
+/// Requests that wait for what others have.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    /// Writes that wait for a segment, in order.
+    for_room: VecDeque<RequestSlot>,
+    /// Requests that wait for pages, journal room or a lock.
+    stalled: VecDeque<RequestSlot>,
+    locks: Vec<WriteLock>,
+}
+
+impl Waiters {
+    /// A write waits for room in the log, behind those that do already.
+    pub(crate) fn wait_for_room(&mut self, slot: RequestSlot) {
+        self.for_room.push_back(slot);
+    }
+
+    /// Whether writes wait for room in the log.
+    pub(crate) fn want_room(&self) -> bool {
+        !self.for_room.is_empty()
+    }
+
+    /// The write whose turn it is when there is room.
+    pub(crate) fn first_for_room(&self) -> Option<RequestSlot> {
+        self.for_room.front().copied()
+    }
+
+    /// The first one waits for room no more.
+    pub(crate) fn end_first_for_room(&mut self) {
+        self.for_room.pop_front();
+    }
+
+    /// A request begins again when pages, room in the journal or a lock are free.
+    pub(crate) fn stall(&mut self, slot: RequestSlot) {
+        self.stalled.push_back(slot);
+    }
+
+    /// Those that are to begin again, in order.
+    pub(crate) fn take_stalled(&mut self) -> impl Iterator<Item = RequestSlot> {
+        self.stalled.drain(..)
+    }
+
+    /// Holds other writes to an extent back; a write has one lock.
+    pub(crate) fn lock(&mut self, lock: WriteLock) {
+        if !self.locks.iter().any(|other| other.holder == lock.holder) {
+            self.locks.push(lock);
+        }
+    }
+
+    /// Gives a write's lock back, and tells whether it had one.
+    pub(crate) fn unlock(&mut self, holder: RequestSlot) -> bool {
+        let before = self.locks.len();
+        self.locks.retain(|lock| lock.holder != holder);
+        self.locks.len() != before
+    }
+
+    /// Whether a write holds back others to an extent.
+    pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
+        self.locks.iter().any(|lock| lock.volume == volume && lock.extent.overlaps(extent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_holds_its_extent_of_its_volume_until_it_is_given_back() {
+        let mut waiters = Waiters::default();
+        let (volume, other) = (VolumeId::new(0), VolumeId::new(1));
+        let extent = |start| ByteExtent { start, length: 4096 };
+        let holder = RequestSlot(7);
+        waiters.lock(WriteLock { holder, volume, extent: extent(8192) });
+        waiters.lock(WriteLock { holder, volume, extent: extent(0) });
+        let locked = |waiters: &Waiters| {
+            [(volume, 8191), (volume, 12287), (volume, 12288), (volume, 0), (other, 8192)]
+                .map(|(volume, start)| waiters.is_locked(volume, extent(start)))
+        };
+        assert_eq!(locked(&waiters), [true, true, false, false, false], "a write has one lock, its first");
+        assert_eq!((waiters.unlock(RequestSlot(8)), waiters.unlock(holder)), (false, true));
+        assert_eq!((locked(&waiters), waiters.unlock(holder)), ([false; 5], false));
+    }
+
+    #[test]
+    fn those_that_wait_have_their_turns_in_the_order_in_which_they_came() {
+        let mut waiters = Waiters::default();
+        for slot in [RequestSlot(3), RequestSlot(1)] {
+            waiters.wait_for_room(slot);
+            waiters.stall(slot);
+        }
+        assert_eq!(waiters.take_stalled().collect::<Vec<_>>(), [RequestSlot(3), RequestSlot(1)]);
+        assert_eq!(waiters.take_stalled().count(), 0);
+        assert_eq!(waiters.first_for_room(), Some(RequestSlot(3)));
+        waiters.end_first_for_room();
+        assert_eq!((waiters.first_for_room(), waiters.want_room()), (Some(RequestSlot(1)), true));
+        waiters.end_first_for_room();
+        assert!(!waiters.want_room());
+    }
+}
