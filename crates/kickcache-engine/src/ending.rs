@@ -40,12 +40,12 @@ impl Engine {
         let flushes = self.ending == Ending::Draining && self.flush_origins();
         self.ending = match self.ending {
             Ending::Draining if flushes => Ending::FlushingOrigins,
-            Ending::Draining | Ending::FlushingOrigins if !self.state.is_out_of_service() => {
+            Ending::Draining | Ending::FlushingOrigins if !self.state.device.is_out_of_service() => {
                 land::end_segments(&mut self.state);
                 self.state.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
                 Ending::SummingUp
             }
-            Ending::SummingUp if !self.state.is_out_of_service() => {
+            Ending::SummingUp if !self.state.device.is_out_of_service() => {
                 checkpoint::begin_last(&mut self.state);
                 Ending::Checkpointing
             }
@@ -66,7 +66,8 @@ impl Engine {
     fn is_quiet(&self) -> bool {
         let state = &self.state;
         let no_origin_work = state.volumes.ids().all(|volume| state.volumes.get(volume).queue.is_empty());
-        let nothing_to_do = state.outbox.is_empty() && state.agenda.is_empty() && state.checkpoint.is_none();
+        let nothing_to_do =
+            state.outbox.is_empty() && state.agenda.is_empty() && state.device.checkpoint.is_none();
         state.requests.is_empty() && state.submissions.is_empty() && no_origin_work && nothing_to_do
     }
 

@@ -271,7 +271,7 @@ impl Engine {
             DurableWaiter::Opening(segments) => reclaim::on_opened(state, &segments),
             DurableWaiter::Checkpoint => checkpoint::on_durable(state),
             DurableWaiter::Writeback => {
-                state.writeback_waits = false;
+                state.writebacks.wait_for_flush = false;
                 state.agenda.extend(state.volumes.ids().map(Task::Writeback));
             }
             DurableWaiter::Nobody => {}
@@ -380,7 +380,7 @@ impl Engine {
             return None;
         }
         let after = state.settings.origin_flush_after;
-        let mut first = earlier(state.log.poll_timeout(), reclaim::poll_timeout(state));
+        let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
         first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));
         for volume in state.volumes.ids() {
             let flush = state.volumes.get(volume).flush.due().map(|since| since.plus(after));

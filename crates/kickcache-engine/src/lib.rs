@@ -24,8 +24,10 @@ extern crate alloc;
 #[macro_use]
 pub mod mutants;
 
+mod append;
 pub mod blank_device;
 mod cache;
+mod cache_device;
 pub mod cache_engine;
 pub mod config;
 pub mod device;

@@ -47,7 +47,7 @@ impl State {
     /// A superseded copy was lost before it landed: what superseded it holds the one before, if there is one. Gives the
     /// batch that must land in the place of the lost one.
     pub(crate) fn pass_on_older(&mut self, lost: Location, older: Option<Location>) -> Option<BatchSlot> {
-        let heir = self.log.pass_on(lost, older)?;
+        let heir = self.device.log.pass_on(lost, older)?;
         older.into_iter().for_each(|older| self.pin(older));
         self.unpin(lost);
         Some(heir)

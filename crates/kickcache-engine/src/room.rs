@@ -20,13 +20,13 @@ impl State {
     /// Whether the log takes another block that reclaim need not carry: the last segments, and the head that it carries
     /// blocks to when these are all that is left, are reclaim's.
     pub(crate) fn has_spare_room(&self, queue: Queue) -> bool {
-        let has_more = self.log.ready_count() > RESERVED_SEGMENTS || mutant!(ReclaimsRoomTaken);
-        has_more || queue == Queue::Probation && self.log.room(queue) > 0
+        let has_more = self.device.log.ready_count() > RESERVED_SEGMENTS || mutant!(ReclaimsRoomTaken);
+        has_more || queue == Queue::Probation && self.device.log.room(queue) > 0
     }
 
     /// How hard it is to make room in the log.
     pub(crate) fn pressure(&self) -> Pressure {
-        if self.log.ready_count() <= RESERVED_SEGMENTS { Pressure::High } else { Pressure::None }
+        if self.device.log.ready_count() <= RESERVED_SEGMENTS { Pressure::High } else { Pressure::None }
     }
 
     /// Blocks of the log that a volume may fill with what its origin lacks or has not flushed: what is left of the largest

@@ -38,7 +38,7 @@ impl State {
                 self.count_write(Device::Cache, bytes.len() as u64 + data);
             }
             DeviceOperation::WriteZeroes { device, extent, .. } => self.count_write(*device, extent.length),
-            DeviceOperation::Flush { device: Device::Cache } => self.counters.flushes += 1,
+            DeviceOperation::Flush { device: Device::Cache } => self.device.counters.flushes += 1,
             DeviceOperation::Flush { device: Device::Origin(volume) } => {
                 self.volumes.get_mut(*volume).counters.origin_flushes += 1;
             }
@@ -52,8 +52,8 @@ impl State {
     fn count_read(&mut self, device: Device, bytes: u64) {
         match device {
             Device::Cache => {
-                self.counters.reads += 1;
-                self.counters.read_bytes += bytes;
+                self.device.counters.reads += 1;
+                self.device.counters.read_bytes += bytes;
             }
             Device::Origin(volume) => {
                 let counters = &mut self.volumes.get_mut(volume).counters;
@@ -66,8 +66,8 @@ impl State {
     fn count_write(&mut self, device: Device, bytes: u64) {
         match device {
             Device::Cache => {
-                self.counters.writes += 1;
-                self.counters.write_bytes += bytes;
+                self.device.counters.writes += 1;
+                self.device.counters.write_bytes += bytes;
             }
             Device::Origin(volume) => {
                 let counters = &mut self.volumes.get_mut(volume).counters;

@@ -105,7 +105,7 @@ impl Engine {
 
     /// The numbers of the journal blocks that recovery needs, and of the next one to be written.
     pub fn journal_span(&self) -> Range<u64> {
-        self.state.journal.span()
+        self.state.device.journal.span()
     }
 
     /// Demotes a clean block: reads of it go to the origin from here on.
@@ -115,7 +115,7 @@ impl Engine {
         match self.state.cache.state_of(key) {
             None | Some(SlotState::Dead) => Demotion::Absent,
             Some(SlotState::Dirty | SlotState::Unflushed) => Demotion::Dirty,
-            Some(SlotState::Clean) if !self.state.journal.has_room() => {
+            Some(SlotState::Clean) if !self.state.device.journal.has_room() => {
                 self.state.agenda.push_back(Task::Checkpoint);
                 Demotion::Wait
             }
@@ -140,14 +140,15 @@ impl Engine {
         for key in keys {
             self.state.cache.remove(key);
         }
-        self.state.record(Fact::Dropped(volume));
-        self.state.newest_gone = self.state.order.newest();
+        self.state.device.record(Fact::Dropped(volume));
+        self.state.device.note_gone();
         self.state.agenda.push_back(Task::Reclaim);
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
     }
 
     /// Whether everything that was recorded is durable, or never will be.
     pub fn is_settled(&self) -> bool {
-        self.state.order.is_durable(self.state.order.newest()) || self.state.is_out_of_service()
+        self.state.device.order.is_durable(self.state.device.order.newest())
+            || self.state.device.is_out_of_service()
     }
 }

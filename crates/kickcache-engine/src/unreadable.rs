@@ -64,7 +64,7 @@ impl State {
 
     /// It answered.
     pub(crate) fn on_probed(&mut self, result: Result<(), DeviceError>) {
-        self.counters.errors += u64::from(result.is_err());
+        self.device.counters.errors += u64::from(result.is_err());
         self.unreadable.is_probing = false;
         if result.is_ok() {
             self.note_cache_read(result);

@@ -20,7 +20,7 @@ impl Engine {
             + segments.count_in(SegmentState::Ready)
             + segments.count_in(SegmentState::Opening);
         Status {
-            health: state.health,
+            health: state.device.health,
             record: self.record(),
             segments: u64::from(geometry.segment_count),
             free_segments: free,
@@ -30,7 +30,7 @@ impl Engine {
             main_blocks: segments.live_blocks(Queue::Main),
             probation_target: state.retention.target(),
             memory_bytes: state.cache.memory_bytes() + state.retention.memory_bytes(),
-            counters: state.counters,
+            counters: state.device.counters,
             volumes: state.volumes.ids().map(|volume| self.volume_status(volume)).collect(),
             damaged: self.damaged_blocks(),
         }
@@ -56,12 +56,12 @@ impl Engine {
 
     /// How the cache device is doing, without the work of [`Engine::status`].
     pub fn health(&self) -> CacheHealth {
-        self.state.health
+        self.state.device.health
     }
 
     /// Where it is on record that the cache device is out of service; `None` while it is in service.
     pub fn record(&self) -> Option<Record> {
-        self.state.is_out_of_service().then(|| self.state.marking.record())
+        self.state.device.is_out_of_service().then(|| self.state.marking.record())
     }
 
     /// Whether the newest data of a block is in the cache, at any place of the log.
@@ -71,7 +71,7 @@ impl Engine {
 
     /// Whether the cache device is used no longer, after too many errors or by order.
     pub fn is_out_of_service(&self) -> bool {
-        self.state.is_out_of_service()
+        self.state.device.is_out_of_service()
     }
 
     /// The blocks of a volume whose newest data the origin does not have, or has not flushed, ascending. Walks the

@@ -45,6 +45,8 @@ pub(crate) struct Reclaim {
     pub(crate) rest_until: Option<Instant>,
     /// Since when clients have waited for room.
     pub(crate) starved_since: Option<Instant>,
+    /// No segment below this one is free.
+    pub(crate) first_free: u32,
     /// Reclaim goes on until the upper mark is reached.
     pub(crate) active: bool,
     /// Segments of main that must show that they are used.

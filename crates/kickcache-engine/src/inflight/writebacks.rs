@@ -25,11 +25,13 @@ pub(crate) struct Writeback {
 #[derive(Debug)]
 pub(crate) struct Writebacks {
     table: Slab<Writeback>,
+    /// A flush of the cache device is on its way that the next ones wait for.
+    pub(crate) wait_for_flush: bool,
 }
 
 impl Writebacks {
     pub(crate) const fn new() -> Writebacks {
-        Writebacks { table: Slab::new() }
+        Writebacks { table: Slab::new(), wait_for_flush: false }
     }
 
     pub(crate) fn insert(&mut self, writeback: Writeback) -> WritebackSlot {

@@ -23,7 +23,10 @@ const GROUP: u32 = 32;
 
 /// Begins a checkpoint if it is time for one.
 pub(crate) fn begin(state: &mut State) {
-    if state.checkpoint.is_some() || state.is_out_of_service() || !state.journal.wants_checkpoint() {
+    if state.device.checkpoint.is_some()
+        || state.device.is_out_of_service()
+        || !state.device.journal.wants_checkpoint()
+    {
         return;
     }
     start(state, Position::Between);
@@ -31,16 +34,16 @@ pub(crate) fn begin(state: &mut State) {
 
 /// Begins the checkpoint of an engine that writes no more batches: segments in line for use hold nothing.
 pub(crate) fn begin_last(state: &mut State) {
-    if state.checkpoint.is_none() && !state.is_out_of_service() {
+    if state.device.checkpoint.is_none() && !state.device.is_out_of_service() {
         start(state, Position::Last);
     }
 }
 
 fn start(state: &mut State, position: Position) {
-    state.checkpoint = Some(Checkpoint {
+    state.device.checkpoint = Some(Checkpoint {
         position,
-        start: state.order.newest(),
-        ring: state.journal.next(),
+        start: state.device.order.newest(),
+        ring: state.device.journal.next(),
         next: 0,
         snapped: Vec::new(),
         writes_in_flight: 0,
@@ -53,7 +56,7 @@ fn start(state: &mut State, position: Position) {
 /// Takes the next group of chunks; they are written once what they say is durable.
 fn snap(state: &mut State) {
     let geometry = *state.cache.geometry();
-    let Some(checkpoint) = &state.checkpoint else { return };
+    let Some(checkpoint) = &state.device.checkpoint else { return };
     let first = checkpoint.next;
     let last = chunk_count(&geometry).min(first + GROUP);
     let each = segments_per_chunk(&geometry);
@@ -65,7 +68,7 @@ fn snap(state: &mut State) {
             (number, images.collect())
         })
         .collect();
-    if let Some(checkpoint) = &mut state.checkpoint {
+    if let Some(checkpoint) = &mut state.device.checkpoint {
         checkpoint.next = last;
         checkpoint.snapped = chunks;
         checkpoint.is_outdated = false;
@@ -88,9 +91,10 @@ fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentIma
             (SegmentKind::Free, geometry.batch_blocks())
         }
         SegmentState::Opening | SegmentState::Ready => (SegmentKind::InUse, 0),
-        SegmentState::Open => {
-            (SegmentKind::InUse, state.log.position_of(segment).unwrap_or_else(|| geometry.batch_blocks()))
-        }
+        SegmentState::Open => (
+            SegmentKind::InUse,
+            state.device.log.position_of(segment).unwrap_or_else(|| geometry.batch_blocks()),
+        ),
         SegmentState::Sealing | SegmentState::Sealed | SegmentState::Reclaiming => {
             (SegmentKind::InUse, geometry.batch_blocks())
         }
@@ -115,12 +119,12 @@ fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentIma
 
 /// What the chunks say is durable, or the last chunks are.
 pub(crate) fn on_durable(state: &mut State) {
-    let Some(checkpoint) = &mut state.checkpoint else { return };
+    let Some(checkpoint) = &mut state.device.checkpoint else { return };
     if checkpoint.finishing {
         let ring = checkpoint.ring;
-        state.checkpoint = None;
-        state.journal.forget_before(ring);
-        state.counters.checkpoints += 1;
+        state.device.checkpoint = None;
+        state.device.journal.forget_before(ring);
+        state.device.counters.checkpoints += 1;
         state.wake_stalled();
         state.agenda.push_back(Task::Reclaim);
         return;
@@ -133,18 +137,18 @@ pub(crate) fn on_durable(state: &mut State) {
     let start = checkpoint.start;
     let count = chunk_count(state.cache.geometry());
     let (begun, snapped) = (Some(checkpoint.ring), core::mem::take(&mut checkpoint.snapped));
-    let durable = state.durable();
+    let durable = state.device.durable();
     for (number, segments) in snapped {
         let chunk = Chunk { start, number, count, begun, segments };
-        let write = state.journal.take_chunk(chunk, durable);
-        state.order.begin_journal_block(write.number);
+        let write = state.device.journal.take_chunk(chunk, durable);
+        state.device.order.begin_journal_block(write.number);
         let operation = DeviceOperation::WriteMetadata {
             offset: write.offset,
             bytes: write.bytes.into_boxed_slice(),
             pieces: Vec::new(),
             durability: Durability::Volatile,
         };
-        if let Some(checkpoint) = &mut state.checkpoint {
+        if let Some(checkpoint) = &mut state.device.checkpoint {
             checkpoint.writes_in_flight += 1;
         }
         state.submit(Purpose::Checkpoint { block: write.number }, operation);
@@ -153,24 +157,24 @@ pub(crate) fn on_durable(state: &mut State) {
 
 /// The checkpoint cannot be finished; the older one still counts.
 pub(crate) fn on_not_durable(state: &mut State) {
-    state.checkpoint = None;
+    state.device.checkpoint = None;
 }
 
 /// A chunk came back.
 pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), DeviceError>) {
-    state.order.end_journal_block(block, result);
-    state.order.land_unnumbered();
+    state.device.order.end_journal_block(block, result);
+    state.device.order.land_unnumbered();
     if result.is_err() {
-        state.counters.errors += 1;
+        state.device.counters.errors += 1;
         state.take_out_of_service();
     }
-    if state.is_out_of_service() {
+    if state.device.is_out_of_service() {
         // No flush will make it whole.
-        state.checkpoint = None;
+        state.device.checkpoint = None;
         return;
     }
     let count = chunk_count(state.cache.geometry());
-    let Some(checkpoint) = &mut state.checkpoint else { return };
+    let Some(checkpoint) = &mut state.device.checkpoint else { return };
     checkpoint.writes_in_flight -= 1;
     if checkpoint.writes_in_flight > 0 {
         return;
@@ -180,5 +184,5 @@ pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), Devic
         return;
     }
     checkpoint.finishing = true;
-    state.order.wait(Need::NextFlush, DurableWaiter::Checkpoint);
+    state.device.order.wait(Need::NextFlush, DurableWaiter::Checkpoint);
 }

@@ -38,7 +38,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
         state.stall(slot);
         return;
     }
-    let is_unmarked = state.is_out_of_service() && !state.marking.is_recorded();
+    let is_unmarked = state.device.is_out_of_service() && !state.marking.is_recorded();
     if is_unmarked && !mutant!(OutOfServiceUnmarked) {
         // What is forgotten now, a restart must not bring back.
         state.add_pending(slot);

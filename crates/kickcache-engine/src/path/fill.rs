@@ -6,6 +6,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::append::{Claim, NewBlock};
 use crate::cache::slots::SlotState;
 use crate::config::{FILL_WINDOW_MAX, OriginKind};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
@@ -18,7 +19,7 @@ use crate::log::Entry;
 use crate::pool::{Share, page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::{Durability, Errno, Operation, ReadFrom};
-use crate::state::{Claim, NewBlock, State};
+use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Checksum, PageIndex, VolumeId};
 
@@ -178,15 +179,15 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
     let is_too_much = is_unsettled && state.is_log_overdrawn(fill.volume);
     if fill.promote {
         let count = u32::try_from(fill.pages.len()).expect("at most 256 blocks");
-        state.log.keep_together(Queue::Probation, count);
-        state.log.keep_together(Queue::Main, count);
+        state.device.log.keep_together(Queue::Probation, count);
+        state.device.log.keep_together(Queue::Main, count);
     }
     for (offset, block) in blocks_of(fill.extent).enumerate() {
         let key = BlockKey::new(fill.volume, block);
         let page = fill.pages[offset];
         let queue = if fill.main.contains(offset) { Queue::Main } else { Queue::Probation };
         let is_wanted = fill.promote && !fill.stale.contains(offset) && state.cache.find(key).is_none();
-        let has_room = state.has_spare_room(queue) && !state.is_out_of_service();
+        let has_room = state.has_spare_room(queue) && !state.device.is_out_of_service();
         if !is_wanted || is_too_much || !has_room {
             state.pool.release(page);
             continue;

@@ -21,14 +21,14 @@ const UNFLUSHED_PART: usize = 16;
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     state.add_pending(slot);
-    if state.is_out_of_service() {
+    if state.device.is_out_of_service() {
         if state.cache.volume(volume).dirty > 0 {
             // Acknowledged data stands only where nothing can be made durable any more.
             state.requests.get_mut(slot).error = Some(Errno::Io);
         }
-    } else if !state.order.is_flushed() && !mutant!(FlushSkipsCacheDevice) {
+    } else if !state.device.order.is_flushed() && !mutant!(FlushSkipsCacheDevice) {
         state.add_pending(slot);
-        state.order.wait(Need::NextFlush, DurableWaiter::Flush(slot));
+        state.device.order.wait(Need::NextFlush, DurableWaiter::Flush(slot));
     }
     if state.volumes.get_mut(volume).flush.take_unreported() {
         // Nobody waited for the flush that failed: what clients wrote before it may not be there.
@@ -43,7 +43,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
 
 /// Submits the flushes that are due.
 pub(crate) fn submit_due(state: &mut State) {
-    if state.order.begin_flush() {
+    if state.device.order.begin_flush() {
         state.submit(Purpose::CacheFlush, DeviceOperation::Flush { device: Device::Cache });
     }
     for volume in state.volumes.ids() {
@@ -57,7 +57,7 @@ pub(crate) fn submit_due(state: &mut State) {
 #[inline(never)]
 fn submit_due_of(state: &mut State, volume: VolumeId) {
     let (now, after) = (state.now, state.settings.origin_flush_after);
-    let is_out = state.is_out_of_service();
+    let is_out = state.device.is_out_of_service();
     let capacity = usize::try_from(state.retention.capacity()).unwrap_or(usize::MAX);
     let gathered_max = UNFLUSHED_BLOCKS_MAX.min(capacity / UNFLUSHED_PART);
     let is_drained = state.cache.volume(volume).dirty == 0;
@@ -82,8 +82,8 @@ fn end_unflushed(state: &mut State, copy: BlockCopy, state_now: SlotState) {
         return;
     }
     state.cache.set_state(location, state_now);
-    if state_now == SlotState::Clean && state.journal.has_room() {
-        state.record(Fact::Clean(key));
+    if state_now == SlotState::Clean && state.device.journal.has_room() {
+        state.device.record(Fact::Clean(key));
     }
 }
 

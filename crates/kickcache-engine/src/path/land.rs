@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
+use crate::append::{Claim, NewBlock};
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::config::CACHE_WRITE_ERRORS_MAX;
 use crate::device::{DeviceError, DeviceOperation};
 use crate::format::summary::Summary;
 use crate::ids::{BatchSlot, RequestSlot};
@@ -12,20 +12,20 @@ use crate::inflight::purpose::Purpose;
 use crate::inflight::requests::Stage;
 use crate::log::{Batch, Entry};
 use crate::request::Durability;
-use crate::state::{Claim, NewBlock, State};
+use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, Location, PageIndex, SegmentIndex, Sequence};
 
 /// A batch came back.
 pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), DeviceError>) {
     let batch = match result {
-        Ok(()) => state.log.land(slot),
-        Err(_) => state.log.fail(slot),
+        Ok(()) => state.device.log.land(slot),
+        Err(_) => state.device.log.fail(slot),
     };
     let sequence = batch.sequence.expect("a written batch has a sequence number");
     match result {
-        Ok(()) => state.order.land(sequence),
-        Err(_) => state.order.fail_batch(sequence),
+        Ok(()) => state.device.order.land(sequence),
+        Err(_) => state.device.order.fail_batch(sequence),
     }
     let passed_on = if result.is_err() { on_failed(state, &batch) } else { Vec::new() };
     state.release_older(&batch);
@@ -42,12 +42,8 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
 /// The segment takes no more; what the batch held is appended again elsewhere. Past a limit the cache takes nothing
 /// new, and the origin must have it.
 fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
-    state.counters.errors += 1;
-    state.write_errors += 1;
-    if let Some(checkpoint) = &mut state.checkpoint {
-        checkpoint.is_outdated = true;
-    }
-    if state.write_errors >= CACHE_WRITE_ERRORS_MAX {
+    state.device.note_failed_batch();
+    if state.device.fails_too_often() {
         state.take_out_of_service();
     }
     let first = state.cache.geometry().first_location(batch.segment).plus(batch.start + 1);
@@ -87,10 +83,10 @@ struct Heirs {
 fn wait_again(state: &mut State, waiter: RequestSlot, batch: &Batch, heirs: &Heirs) {
     let mut must_start_again = heirs.is_lost;
     for heir in &heirs.batches {
-        must_start_again |= !state.log.wait_for(*heir, waiter, batch.durability);
+        must_start_again |= !state.device.log.wait_for(*heir, waiter, batch.durability);
         state.add_pending(waiter);
     }
-    let count = state.log.attach(waiter);
+    let count = state.device.log.attach(waiter);
     (0..count).for_each(|_| state.add_pending(waiter));
     if let (true, Stage::Write(writing)) = (must_start_again, &mut state.requests.get_mut(waiter).stage) {
         writing.note_part();
@@ -98,7 +94,7 @@ fn wait_again(state: &mut State, waiter: RequestSlot, batch: &Batch, heirs: &Hei
 }
 
 fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Location) -> bool {
-    let Some(key) = entry.key.filter(|_| !state.is_out_of_service()) else { return false };
+    let Some(key) = entry.key.filter(|_| !state.device.is_out_of_service()) else { return false };
     let slots = state.cache.slots();
     let (hits, slot_state) = (slots.hits(location), slots.state(location));
     let block = NewBlock {
@@ -128,11 +124,11 @@ fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
 
 /// Takes the segments that are full and written from the log; their summaries wait for the next flush.
 fn finish_segments(state: &mut State) {
-    while let Some(finished) = state.log.take_finished() {
+    while let Some(finished) = state.device.log.take_finished() {
         match finished {
             Ok(summary) => {
                 state.cache.segment_mut(summary.segment).state = SegmentState::Sealing;
-                state.unsummed.push(summary);
+                state.device.add_summary(summary);
             }
             Err(segment) => state.cache.segment_mut(segment).state = SegmentState::Retired,
         }
@@ -141,30 +137,20 @@ fn finish_segments(state: &mut State) {
 
 /// Ends the open segments, as nothing more will be written: their summaries follow when their batches are durable.
 pub(crate) fn end_segments(state: &mut State) {
-    state.log.close_segments();
+    state.device.log.close_segments();
     finish_segments(state);
     write_summaries(state);
 }
 
-/// Writes the summaries of segments whose batches are durable: recovery trusts a summary without looking at the data,
-/// so that it must not outlive a batch that a power cut took.
+/// Writes the summaries of segments whose batches are durable.
 fn write_summaries(state: &mut State) {
-    if state.is_out_of_service() {
-        return;
-    }
-    let is_ripe = |state: &State, summary: &Summary| {
-        let newest = state.cache.segments().get(summary.segment).last_sequence;
-        state.order.is_durable(newest) || mutant!(SummaryBeforeFlush)
-    };
-    let (ripe, left): (Vec<_>, Vec<_>) =
-        core::mem::take(&mut state.unsummed).into_iter().partition(|summary| is_ripe(state, summary));
-    state.unsummed = left;
+    let ripe = state.device.take_durable_summaries(state.cache.segments());
     ripe.into_iter().for_each(|summary| write_summary(state, summary));
 }
 
 fn write_summary(state: &mut State, mut summary: Summary) {
     let segment = summary.segment;
-    summary.durable = state.durable();
+    summary.durable = state.device.durable();
     let geometry = *state.cache.geometry();
     let at = geometry.first_location(segment).plus(geometry.batch_blocks());
     let operation = DeviceOperation::WriteMetadata {
@@ -178,8 +164,8 @@ fn write_summary(state: &mut State, mut summary: Summary) {
 
 /// A summary came back. Without it recovery reads the whole segment, so that an error only costs time.
 pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
-    state.counters.errors += u64::from(result.is_err());
-    state.order.land_unnumbered();
+    state.device.counters.errors += u64::from(result.is_err());
+    state.device.order.land_unnumbered();
     state.cache.seal(segment);
     state.agenda.push_back(Task::Reclaim);
 }
@@ -191,10 +177,8 @@ pub(crate) fn on_journal(
     sequences: &[Sequence],
     result: Result<(), DeviceError>,
 ) {
-    state.order.end_journal_block(block, result);
-    sequences.iter().for_each(|sequence| state.order.land(*sequence));
+    state.device.end_records(block, sequences, result);
     if result.is_err() {
-        state.counters.errors += 1;
         state.take_out_of_service();
     }
 }
@@ -203,13 +187,13 @@ pub(crate) fn on_journal(
 /// what was lost: the cache takes nothing new.
 pub(crate) fn on_cache_flush(state: &mut State, result: Result<(), DeviceError>) {
     if result.is_ok() {
-        let served = state.order.end_flush();
+        let served = state.device.order.end_flush();
         state.agenda.extend(served.into_iter().map(Task::Durable));
         write_summaries(state);
         return;
     }
-    state.counters.errors += 1;
-    let failed = state.order.fail_flush();
+    state.device.counters.errors += 1;
+    let failed = state.device.order.fail_flush();
     state.agenda.extend(failed.into_iter().map(Task::NotDurable));
     state.take_out_of_service();
 }

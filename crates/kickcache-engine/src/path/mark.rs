@@ -59,7 +59,7 @@ fn write_marks(state: &mut State, incomplete: VolumeSet) {
         let mark = ServiceMark::OutOfService { incomplete };
         let operation = DeviceOperation::WriteMetadata {
             offset,
-            bytes: mark.encode(state.uuid).into_boxed_slice(),
+            bytes: mark.encode(state.device.uuid).into_boxed_slice(),
             pieces: Vec::new(),
             durability: Durability::Durable,
         };
@@ -101,7 +101,7 @@ fn release(state: &mut State) {
 
 /// A mark was written, or not.
 pub(crate) fn on_written(state: &mut State, copy: u8, result: Result<(), DeviceError>) {
-    state.counters.errors += u64::from(result.is_err());
+    state.device.counters.errors += u64::from(result.is_err());
     state.marking.copies[usize::from(copy)].end(result);
     go_on(state);
 }

@@ -35,7 +35,7 @@ fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageInde
     let is_usable = |location: &Location| {
         let is_origin_current = state.cache.slots().state(*location) == SlotState::Clean
             || state.is_on_its_way(key.volume(), *location);
-        !(state.is_out_of_service() && is_origin_current)
+        !(state.device.is_out_of_service() && is_origin_current)
     };
     match found.filter(is_usable) {
         Some(location) if state.cache.slots().is_damaged(location) => give_up(state, slot, page),
@@ -97,7 +97,7 @@ pub(crate) fn on_cached(
     let is_right = read == Some(state.cache.slots().checksum(location));
     let is_current = state.cache.is_current(key, location);
     state.unpin(location);
-    state.counters.errors += u64::from(result.is_err());
+    state.device.counters.errors += u64::from(result.is_err());
     if is_right {
         overlay(state, slot, key.block(), page);
     } else if !is_current {

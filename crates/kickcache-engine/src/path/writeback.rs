@@ -138,7 +138,7 @@ fn is_ripe(state: &State, copy: BlockCopy) -> bool {
 /// Whether a write of the block is on its way past a cache out of service: in service, a lock is a write that waits for
 /// the room which writeback makes.
 fn is_being_replaced(state: &State, key: BlockKey) -> bool {
-    state.is_out_of_service() && state.waiters.is_locked(key.volume(), block_extent(key.block()))
+    state.device.is_out_of_service() && state.waiters.is_locked(key.volume(), block_extent(key.block()))
 }
 
 /// The blocks behind the first one that go along: dirty ones, and short stretches of clean ones between them.
@@ -174,7 +174,7 @@ fn merge_neighbours(state: &mut State, volume: VolumeId, first: BlockCopy) -> Ve
 /// the clean copy standing until the origin has them.
 fn may_fill_gap(state: &State, location: Location) -> bool {
     let is_clean = state.cache.slots().state(location) == SlotState::Clean;
-    is_clean && state.is_durable(location) && !state.is_out_of_service()
+    is_clean && state.is_durable(location) && !state.device.is_out_of_service()
 }
 
 /// Collects dirty blocks for the next sweep: from the segments that reclaim will come to first.
@@ -195,9 +195,9 @@ fn gather(state: &mut State, volume: VolumeId) {
             }
         }
     }
-    if found.is_empty() && waits_for_flush && !state.writeback_waits {
-        state.writeback_waits = true;
-        state.log.close_all();
+    if found.is_empty() && waits_for_flush && !state.writebacks.wait_for_flush {
+        state.writebacks.wait_for_flush = true;
+        state.device.log.close_all();
         state.agenda.push_back(crate::task::Task::Barrier(DurableWaiter::Writeback));
     }
     state.volumes.get_mut(volume).sweep.fill(found);
@@ -205,7 +205,7 @@ fn gather(state: &mut State, volume: VolumeId) {
 
 /// What stands in the log did not become durable: writeback rests before it asks again.
 pub(crate) fn on_not_durable(state: &mut State) {
-    state.writeback_waits = false;
+    state.writebacks.wait_for_flush = false;
     let until = state.now.plus(WRITEBACK_BACKOFF);
     for volume in state.volumes.ids() {
         state.volumes.get_mut(volume).backoff_until = until;
@@ -269,7 +269,7 @@ pub(crate) fn on_read(
     result: Result<Data<'_>, DeviceError>,
 ) {
     let (first, count) = (run.0 as usize, run.1 as usize);
-    state.counters.errors += u64::from(result.is_err());
+    state.device.counters.errors += u64::from(result.is_err());
     let blocks = state.writebacks.get_mut(slot).blocks[first..first + count].to_vec();
     for (offset, copy) in blocks.iter().enumerate() {
         let read = result.ok().and_then(|data| data.checksums.get(offset).copied());
@@ -296,7 +296,7 @@ pub(crate) fn on_read(
     }
     let (volume, ticket) = (writeback.volume, writeback.ticket);
     let (offset, pieces) = (writeback.extent.start, Pieces::Many(page_pieces(&writeback.pages)));
-    let durability = if state.is_out_of_service() {
+    let durability = if state.device.is_out_of_service() {
         // Nobody knows whether the copy can be read a second time.
         state.volumes.get(volume).durability_without_copy(Durability::Volatile)
     } else {
@@ -355,7 +355,7 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
         if state.cache.is_alive(copy) && state.cache.slots().state(location) == SlotState::Dirty {
             if mutant!(CleanBeforeOriginFlush) {
                 state.cache.set_state(location, SlotState::Clean);
-                state.record(Fact::Clean(key));
+                state.device.record(Fact::Clean(key));
                 continue;
             }
             state.cache.set_state(location, SlotState::Unflushed);

@@ -19,7 +19,7 @@ pub(crate) fn on_hit(
 ) {
     let (first, location, count) = run;
     if result.is_err() {
-        state.counters.errors += 1;
+        state.device.counters.errors += 1;
     }
     for offset in 0..count {
         let place = location.plus(offset);
@@ -49,7 +49,7 @@ pub(crate) fn on_hit_part(
 ) {
     let (key, location, page, part) = block;
     if result.is_err() {
-        state.counters.errors += 1;
+        state.device.counters.errors += 1;
     }
     let read = result.ok().and_then(|data| data.checksums.first().copied());
     if read == Some(state.cache.slots().checksum(location)) {

@@ -104,7 +104,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     let settings = found.settings;
     let stream = found.read_streams.observe(part);
     let is_stream = !is_asked_for && settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
-    if is_stream || is_behind || settings.mode == Mode::Bypass || state.is_out_of_service() {
+    if is_stream || is_behind || settings.mode == Mode::Bypass || state.device.is_out_of_service() {
         return Keep::Nothing;
     }
     let mut main = BlockSet::default();
@@ -174,7 +174,7 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
         is_near: is_cached(1),
         is_crowded: is_cached(FAR),
         hits: found.counters.hit_blocks,
-        newest: state.order.newest(),
+        newest: state.device.order.newest(),
     };
     let capacity = state.retention.capacity();
     let found = state.volumes.get_mut(volume);

@@ -8,6 +8,7 @@ mod victim;
 
 use alloc::vec::Vec;
 
+use crate::append::{Claim, NewBlock};
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::RESERVED_SEGMENTS;
@@ -23,7 +24,7 @@ use crate::policy::retention::{Judgement, Reason};
 use crate::pool::{page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::Durability;
-use crate::state::{Claim, NewBlock, State};
+use crate::state::State;
 use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{Generation, Location, PageIndex, SegmentIndex};
@@ -43,7 +44,7 @@ fn ready_low(state: &State) -> usize {
 
 /// Keeps segments ready, and lets those go on that wait for one.
 pub(crate) fn go_on(state: &mut State) {
-    if state.is_out_of_service() {
+    if state.device.is_out_of_service() {
         return;
     }
     finish_emptied(state);
@@ -68,7 +69,7 @@ pub(crate) fn go_on(state: &mut State) {
     if state.reclaim.active && is_wanted && !rests {
         while supply(state) < low + EMPTYING_MAX.min(low)
             && being_emptied(state) < EMPTYING_MAX
-            && state.journal.has_room()
+            && state.device.journal.has_room()
             && empty_next(state)
         {}
         finish_emptied(state);
@@ -79,7 +80,7 @@ pub(crate) fn go_on(state: &mut State) {
     {
         state.take_out_of_service();
     }
-    if state.journal.wants_checkpoint() {
+    if state.device.journal.wants_checkpoint() {
         state.agenda.push_back(Task::Checkpoint);
     }
     open_emptied(state);
@@ -107,7 +108,7 @@ fn being_emptied(state: &State) -> usize {
     if state.segments_coming() > RESERVED_SEGMENTS || !state.waiters.want_room() {
         return state.reclaim.emptying.len();
     }
-    let has_room = state.log.room(Queue::Main) > 0;
+    let has_room = state.device.log.room(Queue::Main) > 0;
     let live = |each: &Emptying| state.cache.segments().get(each.segment).live > 0;
     let will_end =
         |each: &&Emptying| is_done(state, each) || each.reads_in_flight > 0 || has_room && live(each);
@@ -124,13 +125,13 @@ fn empty_next(state: &mut State) -> bool {
 /// Puts segments that were never used in line.
 fn open_free(state: &mut State) {
     let wanted = (ready_low(state) + FRESH_AHEAD).saturating_sub(supply(state));
-    let free: Vec<SegmentIndex> = (state.first_free..state.cache.segments().count())
+    let free: Vec<SegmentIndex> = (state.reclaim.first_free..state.cache.segments().count())
         .map(SegmentIndex::new)
         .filter(|segment| state.cache.segments().get(*segment).state == SegmentState::Free)
         .take(wanted)
         .collect();
     for segment in free {
-        state.first_free = segment.get() + 1;
+        state.reclaim.first_free = segment.get() + 1;
         state.reclaim.emptied.push(segment);
     }
 }
@@ -139,7 +140,7 @@ fn open_free(state: &mut State) {
 fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);
-    state.counters.reclaimed_segments += 1;
+    state.device.counters.reclaimed_segments += 1;
     state.reclaim.emptying.push(Emptying { segment, reason, reads_in_flight: 0, has_failed: false });
     let limit = state.retention.carried_max(reason, state.cache.geometry().batch_blocks()) as usize;
     let live: Vec<Location> = state.cache.live_in(segment).collect();
@@ -177,7 +178,7 @@ fn demote(state: &mut State, queue: Queue, location: Location) {
     let key = state.cache.slots().key(location);
     state.retention.on_left(key, queue);
     state.forget(key);
-    state.counters.demoted_blocks += 1;
+    state.device.counters.demoted_blocks += 1;
 }
 
 /// Reads blocks that stay, stretch by stretch; what there is no memory for is forgotten if it may be.
@@ -216,7 +217,7 @@ pub(crate) fn on_read(
     pages: &[PageIndex],
     result: Result<Data<'_>, DeviceError>,
 ) {
-    state.counters.errors += u64::from(result.is_err());
+    state.device.counters.errors += u64::from(result.is_err());
     for (offset, page) in (0..).zip(pages) {
         let location = first.plus(offset);
         let read = result.ok().and_then(|data| data.checksums.get(offset as usize).copied());
@@ -274,7 +275,7 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let Some(place) = state.append(key, block) else { return false };
     state.follow_copy(before, place);
     state.cache.set_hits(place, hits);
-    state.counters.reinserted_blocks += 1;
+    state.device.counters.reinserted_blocks += 1;
     true
 }
 
@@ -340,7 +341,7 @@ fn take_emptying(state: &mut State, holds: impl Fn(&State, &Emptying) -> bool) -
 
 /// Whether a block can be appended to a head at once.
 fn has_room(state: &State, queue: Queue) -> bool {
-    state.log.room(queue) > 0 || state.log.ready_count() > 0
+    state.device.log.room(queue) > 0 || state.device.log.ready_count() > 0
 }
 
 fn retry(state: &mut State, location: Location) {
@@ -412,18 +413,19 @@ pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     let force_at = force_at.filter(|at| *at > state.now);
     let is_wanted = state.reclaim.active || state.waiters.want_room();
     let retry_at = state.unreadable.retry_at(state.now).filter(|_| is_wanted);
-    earlier(earlier(state.reclaim.rest_until, retry_at), force_at).filter(|_| !state.is_out_of_service())
+    earlier(earlier(state.reclaim.rest_until, retry_at), force_at)
+        .filter(|_| !state.device.is_out_of_service())
 }
 
 /// Waits until what took the place of the blocks of empty segments is durable: were the record of an opening to survive
 /// a power cut that their copies do not, nothing would be left. The records wait for room in the journal: crashes in a
 /// row, each after a few openings, would fill it before a checkpoint ends.
 fn open_emptied(state: &mut State) {
-    let has_more = state.log.ready_count() > RESERVED_SEGMENTS + 1;
+    let has_more = state.device.log.ready_count() > RESERVED_SEGMENTS + 1;
     if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && has_more {
         return;
     }
-    if !state.journal.has_room() {
+    if !state.device.journal.has_room() {
         state.agenda.push_back(Task::Checkpoint);
         return;
     }
@@ -431,20 +433,20 @@ fn open_emptied(state: &mut State) {
     state.reclaim.opening += segments.len();
     segments.iter().for_each(|segment| state.cache.check_empty(*segment));
     if mutant!(OpenedBeforeCopiesAreDurable) {
-        return on_emptied(state, segments, state.write_errors);
+        return on_emptied(state, segments, state.device.failed_batches());
     }
     await_copies(state, segments);
 }
 
 fn await_copies(state: &mut State, segments: Vec<SegmentIndex>) {
-    let failed_batches = state.write_errors;
+    let failed_batches = state.device.failed_batches();
     state.agenda.push_back(Task::Barrier(DurableWaiter::Emptied { segments, failed_batches }));
 }
 
 /// Puts the opening of empty segments on record. A batch that failed meanwhile may have held a copy, which is on its way
 /// once more.
 pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_batches: u32) {
-    if state.write_errors != failed_batches {
+    if state.device.failed_batches() != failed_batches {
         await_copies(state, segments);
         return;
     }
@@ -453,7 +455,7 @@ pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_
         found.state = SegmentState::Opening;
         found.generation = Generation::new(found.generation.get() + 1);
         let generation = found.generation;
-        state.record(Fact::Opened(*segment, generation));
+        state.device.record(Fact::Opened(*segment, generation));
     }
     if mutant!(ReuseBeforeOpenedIsDurable) {
         state.agenda.push_back(Task::Durable(DurableWaiter::Opening(segments)));
@@ -469,7 +471,7 @@ pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
         let found = state.cache.segment_mut(*segment);
         found.state = SegmentState::Ready;
         let generation = found.generation;
-        state.log.add_ready(*segment, generation);
+        state.device.log.add_ready(*segment, generation);
     }
     if !mutant!(SpaceWaitersForgotten) {
         state.agenda.push_back(Task::Append);

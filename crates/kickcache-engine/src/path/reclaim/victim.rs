@@ -45,7 +45,7 @@ impl State {
 
     /// Segments that heads can take, now or once their opening is durable.
     pub(crate) fn segments_coming(&self) -> usize {
-        self.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len()
+        self.device.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len()
     }
 
     /// Whether clients wait for room and no segment is on its way to them.
@@ -86,7 +86,7 @@ impl State {
 fn work_so_far(state: &State) -> Work {
     let counters = state.volumes.ids().map(|volume| state.volumes.get(volume).counters);
     let admitted = counters.map(|each| each.promoted_blocks + each.logged_blocks).sum();
-    Work { copied: state.counters.reinserted_blocks, admitted }
+    Work { copied: state.device.counters.reinserted_blocks, admitted }
 }
 
 fn asked_so_far(state: &State) -> Asked {
@@ -205,7 +205,7 @@ fn keep(state: &mut State, segment: SegmentIndex) {
     }
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.cache.seal(segment);
-    state.counters.kept_segments += 1;
+    state.device.counters.kept_segments += 1;
 }
 
 /// The segment with the fewest blocks that are not clean, when clients have waited for long: they are carried on, so that
@@ -230,8 +230,8 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
 
 /// Blocks that can be carried on now, beside those that will be: at worst each has a header of its own.
 fn carry_room(state: &State) -> u32 {
-    let ready = u32::try_from(state.log.ready_count()).expect("segments have 32 bits");
-    let room = state.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);
+    let ready = u32::try_from(state.device.log.ready_count()).expect("segments have 32 bits");
+    let room = state.device.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);
     let not_clean = |each: &Emptying| state.cache.segments().get(each.segment).not_clean;
     (room / 2).saturating_sub(state.reclaim.emptying.iter().map(not_clean).sum())
 }

@@ -57,8 +57,8 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
         let first = state.cache.geometry().first_location(segment);
         state.unpin(first);
         // Without the summary the next recovery reads the whole segment, so that an error only costs time.
-        state.counters.errors += u64::from(result.is_err());
-        state.order.land_unnumbered();
+        state.device.counters.errors += u64::from(result.is_err());
+        state.device.order.land_unnumbered();
         return;
     }
     state.recovering().reads_in_flight -= 1;
@@ -170,7 +170,7 @@ fn read_journal(state: &mut State) {
 
 fn on_journal(state: &mut State, extent: ByteExtent, bytes: &[u8], unreadable: &BTreeSet<u32>) {
     let geometry = *state.cache.geometry();
-    let uuid = state.uuid;
+    let uuid = state.device.uuid;
     let first = (extent.start - geometry.journal().start) / BLOCK_SIZE;
     let unreadable = unreadable.iter().map(|number| first + u64::from(*number));
     state.recovering().journal.unreadable.extend(unreadable);
@@ -234,7 +234,7 @@ fn read_segments(state: &mut State) {
 
 fn on_summary(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     let geometry = *state.cache.geometry();
-    let uuid = state.uuid;
+    let uuid = state.device.uuid;
     let recovery = state.recovering();
     let generation = recovery.images[segment.get() as usize].as_ref().map(|image| image.generation);
     let summary = Summary::decode(bytes, &geometry).filter(|summary| {
@@ -267,7 +267,7 @@ fn batches_of(state: &State, segment: SegmentIndex) -> ByteExtent {
 /// A segment without a summary: its batches speak for themselves, each block under its own checksum.
 fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &BTreeSet<u32>) {
     let geometry = *state.cache.geometry();
-    let uuid = state.uuid;
+    let uuid = state.device.uuid;
     let recovery = state.recovering();
     let Some(image) = &recovery.images[segment.get() as usize] else { return };
     let generation = image.generation;
@@ -323,7 +323,7 @@ fn read_first_blocks(state: &mut State) -> bool {
 /// The first block of a segment. An opening is on record before the first batch is written: where the record is lost and a
 /// log will do of which a part has rotted, all that stands there counts.
 fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
-    let (uuid, geometry) = (state.uuid, *state.cache.geometry());
+    let (uuid, geometry) = (state.device.uuid, *state.cache.geometry());
     let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
     let recovery = state.recovering();
     let Some(header) = BatchHeader::decode(bytes) else { return };
@@ -394,8 +394,8 @@ fn finish(state: &mut State) {
     let geometry = *state.cache.geometry();
     let next = recovery.next_block();
     let tail = if recovery.fits_ring(&geometry) { recovery.span.tail } else { next };
-    state.journal = Journal::new(state.uuid, geometry, next, tail);
-    state.order = Order::new(Sequence::new(recovery.newest.get() + 1), next);
+    state.device.journal = Journal::new(state.device.uuid, geometry, next, tail);
+    state.device.order = Order::new(Sequence::new(recovery.newest.get() + 1), next);
     let mut sealed = recovery.sealed;
     sealed.sort_unstable();
     for (_, segment) in sealed {

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::append::{Claim, NewBlock};
 use crate::cache::slots::SlotState;
 use crate::config::BATCH_BLOCKS_MAX;
 use crate::device::Memory;
@@ -13,7 +14,7 @@ use crate::path::write::{finish, lock, origin};
 use crate::pool::{Pool, page_memory};
 use crate::queue::Queue;
 use crate::request::Durability;
-use crate::state::{Claim, NewBlock, State};
+use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, Checksum, Location};
 
@@ -22,14 +23,14 @@ const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
 
 /// Whether an older copy of a block could come back after a power cut.
 fn may_resurface(state: &State, key: BlockKey) -> bool {
-    (!state.order.is_durable(state.newest_gone) && !mutant!(GoneResurfaces))
+    (!state.device.order.is_durable(state.device.newest_gone()) && !mutant!(GoneResurfaces))
         || state.cache.find(key).is_some()
 }
 
 /// Appends the blocks of a write, or queues it behind others that wait for room.
 pub(super) fn append(state: &mut State, slot: RequestSlot) {
     let is_turn = !state.waiters.want_room();
-    if state.is_out_of_service() {
+    if state.device.is_out_of_service() {
         give_up_log(state, slot);
     } else if is_turn && append_blocks(state, slot) {
         on_appended(state, slot);
@@ -42,7 +43,7 @@ pub(super) fn append(state: &mut State, slot: RequestSlot) {
 /// Writes that wait for room in the log go on, in order.
 pub(crate) fn go_on_appending(state: &mut State) {
     while let Some(slot) = state.waiters.first_for_room() {
-        if state.is_out_of_service() {
+        if state.device.is_out_of_service() {
             state.waiters.end_first_for_room();
             give_up_log(state, slot);
         } else if append_blocks(state, slot) {
@@ -87,7 +88,7 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
         // Which head each block goes to shows only when it is looked up, once.
         let count = u32::try_from(blocks_of(extent).len()).expect("requests have at most 32 MiB");
         for queue in Queue::ALL {
-            state.log.keep_together(queue, count.min(BATCH_BLOCKS_MAX));
+            state.device.log.keep_together(queue, count.min(BATCH_BLOCKS_MAX));
         }
     }
     blocks_of(extent).skip(done).all(|block| append_block(state, slot, BlockKey::new(volume, block)))
@@ -200,7 +201,7 @@ fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
         let found = state.cache.find(key).filter(|location| !is_own(location));
         found.is_some_and(|location| state.cache.slots().state(location) == SlotState::Dirty)
     };
-    state.is_out_of_service() && !keys.any(is_others)
+    state.device.is_out_of_service() && !keys.any(is_others)
 }
 
 /// The log took only a part: the write begins once more, so that what stands around its partial blocks is read again,

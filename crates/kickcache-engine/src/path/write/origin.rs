@@ -127,7 +127,7 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
     let volume = pending.volume;
     let (route, ticket) = pending.writing().at_origin();
     state.through_writes -= u32::from(route == Route::LogThrough);
-    if route == Route::LogThrough && result.is_err() && !state.is_out_of_service() {
+    if route == Route::LogThrough && result.is_err() && !state.device.is_out_of_service() {
         state.requests.get_mut(slot).error = result.err();
         undo::begin_undoing(state, slot, ticket);
         return;

@@ -17,7 +17,7 @@ impl State {
     /// Chooses the route of the part of a write that is under way, and cuts it short where the log has no room for more of
     /// its volume: there only blocks that are in the log anyway stay in it.
     pub(crate) fn choose_route(&mut self, slot: RequestSlot) -> Route {
-        if self.is_out_of_service() {
+        if self.device.is_out_of_service() {
             return Route::Through;
         }
         let volume = self.requests.get(slot).volume;

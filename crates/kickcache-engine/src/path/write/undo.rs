@@ -21,7 +21,7 @@ pub(super) fn begin_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket
 /// Forgets what a refused write put into the log; the client is told when that is durable. The write keeps its place
 /// until then: what is read behind it and cached must not be taken for what it wrote, should the records be lost.
 pub(super) fn undo(state: &mut State, slot: RequestSlot) {
-    if !state.journal.has_room() && !state.is_out_of_service() {
+    if state.device.is_journal_full() {
         state.stall(slot);
         return;
     }

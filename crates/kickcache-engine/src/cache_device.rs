@@ -1,0 +1,235 @@
+//! The cache device as it is written: the log, the journal, the order of both and how far it is durable; and whether it is in
+//! service.
+
+use alloc::vec::Vec;
+
+use crate::cache::segments::Segments;
+use crate::config::{CACHE_WRITE_ERRORS_MAX, EngineSettings};
+use crate::device::{DeviceError, DeviceOperation};
+use crate::format::durable::Durable;
+use crate::format::journal::{Fact, Record};
+use crate::format::summary::Summary;
+use crate::format::superblock::Superblock;
+use crate::inflight::jobs::Checkpoint;
+use crate::inflight::purpose::Purpose;
+use crate::journal::Journal;
+use crate::log::Log;
+use crate::order::Order;
+use crate::request::Durability;
+use crate::stats::{CacheCounters, CacheHealth};
+use crate::units::Sequence;
+
+/// The cache device as it is written.
+#[derive(Debug)]
+pub(crate) struct CacheDevice {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) log: Log,
+    pub(crate) journal: Journal,
+    pub(crate) order: Order,
+    pub(crate) checkpoint: Option<Checkpoint>,
+    /// Of segments that are full, and whose batches are not all durable.
+    summaries: Vec<Summary>,
+    /// The newest record that says a block is *gone*.
+    newest_gone: Sequence,
+    /// Batches that failed.
+    failed_batches: u32,
+    pub(crate) health: CacheHealth,
+    pub(crate) counters: CacheCounters,
+}
+
+impl CacheDevice {
+    pub(crate) fn new(superblock: &Superblock, settings: &EngineSettings) -> CacheDevice {
+        let (uuid, geometry) = (superblock.uuid, superblock.geometry);
+        CacheDevice {
+            uuid,
+            log: Log::new(uuid, geometry, settings.fill_linger),
+            journal: Journal::new(uuid, geometry, 0, 0),
+            order: Order::new(Sequence::new(1), 0),
+            checkpoint: None,
+            summaries: Vec::new(),
+            newest_gone: Sequence::new(0),
+            failed_batches: 0,
+            health: CacheHealth::Good,
+            counters: CacheCounters::default(),
+        }
+    }
+
+    pub(crate) fn is_out_of_service(&self) -> bool {
+        self.health == CacheHealth::OutOfService
+    }
+
+    /// What is known to be durable by now, for what is written next.
+    pub(crate) fn durable(&self) -> Durable {
+        let mut journal = self.order.durable_blocks();
+        journal.end = journal.end.min(self.journal.kept_end());
+        Durable { batches: self.order.durable_range(), journal }
+    }
+
+    /// Whether what makes records must wait for a checkpoint.
+    pub(crate) fn is_journal_full(&self) -> bool {
+        !self.journal.has_room() && !self.is_out_of_service()
+    }
+
+    /// Puts a fact into the journal.
+    pub(crate) fn record(&mut self, fact: Fact) {
+        if self.is_out_of_service() {
+            return;
+        }
+        let sequence = self.order.assign();
+        self.counters.journal_records += 1;
+        self.journal.add(Record { sequence, fact });
+    }
+
+    /// The next block of records as a write, if at least so many have gathered.
+    pub(crate) fn take_records(&mut self, least: usize) -> Option<(Purpose, DeviceOperation)> {
+        if self.journal.gathered() < least || self.is_out_of_service() {
+            return None;
+        }
+        let (write, sequences) = self.journal.take_records(self.durable());
+        self.order.begin_journal_block(write.number);
+        let operation = DeviceOperation::WriteMetadata {
+            offset: write.offset,
+            bytes: write.bytes.into_boxed_slice(),
+            pieces: Vec::new(),
+            durability: Durability::Volatile,
+        };
+        Some((Purpose::Journal { block: write.number, sequences }, operation))
+    }
+
+    /// A journal block came back, and the records in it.
+    pub(crate) fn end_records(
+        &mut self,
+        block: u64,
+        sequences: &[Sequence],
+        result: Result<(), DeviceError>,
+    ) {
+        self.order.end_journal_block(block, result);
+        sequences.iter().for_each(|sequence| self.order.land(*sequence));
+        self.counters.errors += u64::from(result.is_err());
+    }
+
+    /// Something was forgotten: the newest number is that of its record, if it has one.
+    pub(crate) fn note_gone(&mut self) {
+        self.newest_gone = self.order.newest();
+    }
+
+    /// The newest record that says a block is *gone*.
+    pub(crate) fn newest_gone(&self) -> Sequence {
+        self.newest_gone
+    }
+
+    /// A batch failed. A checkpoint whose chunks were snapped before takes them anew.
+    pub(crate) fn note_failed_batch(&mut self) {
+        self.counters.errors += 1;
+        self.failed_batches += 1;
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.is_outdated = true;
+        }
+    }
+
+    /// Batches that failed.
+    pub(crate) fn failed_batches(&self) -> u32 {
+        self.failed_batches
+    }
+
+    /// Whether so many batches failed that it is to take nothing new.
+    pub(crate) fn fails_too_often(&self) -> bool {
+        self.failed_batches >= CACHE_WRITE_ERRORS_MAX
+    }
+
+    /// A segment is full: its summary is written when its batches are durable.
+    pub(crate) fn add_summary(&mut self, summary: Summary) {
+        self.summaries.push(summary);
+    }
+
+    /// Takes the summaries of segments whose batches are durable: recovery trusts a summary without looking at the data, so
+    /// that it must not outlive a batch that a power cut took.
+    pub(crate) fn take_durable_summaries(&mut self, segments: &Segments) -> Vec<Summary> {
+        if self.is_out_of_service() {
+            return Vec::new();
+        }
+        let is_ripe = |summary: &Summary| {
+            let newest = segments.get(summary.segment).last_sequence;
+            self.order.is_durable(newest) || mutant!(SummaryBeforeFlush)
+        };
+        let (ripe, left): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut self.summaries).into_iter().partition(is_ripe);
+        self.summaries = left;
+        ripe
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cache;
+    use crate::format::journal::RECORD_COUNT_MAX;
+    use crate::order::{DurableWaiter, Need};
+    use crate::queue::Queue;
+    use crate::units::{Generation, SegmentIndex, VolumeId};
+
+    fn device() -> (CacheDevice, Superblock) {
+        let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
+        (CacheDevice::new(&superblock, &EngineSettings::default()), superblock)
+    }
+
+    fn flush(device: &mut CacheDevice) {
+        device.order.wait(Need::NextFlush, DurableWaiter::Nobody);
+        assert!(device.order.begin_flush());
+        device.order.end_flush();
+    }
+
+    #[test]
+    fn records_leave_when_enough_have_gathered_and_a_device_out_of_service_takes_none() {
+        let (mut device, _) = device();
+        (0..=RECORD_COUNT_MAX).for_each(|_| device.record(Fact::Dropped(VolumeId::new(0))));
+        let taken = device.take_records(RECORD_COUNT_MAX);
+        assert!(
+            matches!(taken, Some((Purpose::Journal { block: 0, sequences }, _)) if sequences.len() == RECORD_COUNT_MAX)
+        );
+        assert!(device.take_records(RECORD_COUNT_MAX).is_none(), "one is left, which is no full block");
+        device.health = CacheHealth::OutOfService;
+        device.record(Fact::Dropped(VolumeId::new(0)));
+        assert!(device.take_records(1).is_none());
+        assert_eq!(device.counters.journal_records, RECORD_COUNT_MAX as u64 + 1);
+    }
+
+    #[test]
+    fn a_summary_waits_until_the_batches_of_its_segment_are_durable() {
+        let (mut device, superblock) = device();
+        let mut cache = Cache::new(superblock.geometry);
+        let segment = SegmentIndex::new(3);
+        let batch = device.order.assign_batch();
+        cache.segment_mut(segment).last_sequence = batch;
+        let (uuid, generation) = (device.uuid, Generation::new(1));
+        let (queue, durable) = (Queue::Main, Durable::NOTHING);
+        device.add_summary(Summary { uuid, segment, generation, queue, durable, entries: Vec::new() });
+        device.order.land(batch);
+        assert!(device.take_durable_summaries(cache.segments()).is_empty(), "no flush covers the batch");
+        flush(&mut device);
+        let taken = device.take_durable_summaries(cache.segments());
+        assert_eq!(taken.iter().map(|summary| summary.segment).collect::<Vec<_>>(), [segment]);
+        assert!(device.take_durable_summaries(cache.segments()).is_empty(), "each is written once");
+    }
+
+    #[test]
+    fn a_checkpoint_under_way_is_outdated_by_a_batch_that_failed() {
+        use crate::inflight::jobs::Position;
+        let (mut device, _) = device();
+        device.checkpoint = Some(Checkpoint {
+            position: Position::Between,
+            start: Sequence::new(1),
+            ring: 0,
+            next: 0,
+            snapped: Vec::new(),
+            writes_in_flight: 0,
+            finishing: false,
+            is_outdated: false,
+        });
+        device.note_failed_batch();
+        assert!(device.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_outdated));
+        assert!(!device.fails_too_often(), "one error is none");
+        (1..CACHE_WRITE_ERRORS_MAX).for_each(|_| device.note_failed_batch());
+        assert!(device.fails_too_often());
+    }
+}
