@@ -170,7 +170,7 @@ impl SimulatedDevice {
         pending.ended = Some(flushes);
         pending.durable |= durable;
         if durable {
-            self.settle();
+            self.make_durable();
         }
     }
 
@@ -183,7 +183,7 @@ impl SimulatedDevice {
     /// Ends a flush well.
     pub fn complete_flush(&mut self, ticket: FlushTicket) {
         self.flushed = self.flushed.max(ticket.0);
-        self.settle();
+        self.make_durable();
     }
 
     /// Ends a flush badly: the writes it covered can be lost whatever later flushes say.
@@ -219,12 +219,12 @@ impl SimulatedDevice {
     }
 
     /// Makes everything durable as reads see it.
-    pub fn settle_all(&mut self) {
+    pub fn make_all_durable(&mut self) {
         self.pending.clear();
         self.durable.clone_from(&self.current);
     }
 
-    fn settle(&mut self) {
+    fn make_durable(&mut self) {
         while self.pending.front().is_some_and(|pending| is_durable(pending, self.flushed)) {
             let pending = self.pending.pop_front().expect("there is a front");
             store(&mut self.durable, &pending, 0, pending.data.length);

@@ -12,7 +12,7 @@ use crate::payload::{Payload, copy};
 
 /// What an operation in flight does with memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum MemoryAccess {
     /// The device reads it.
     Source,
     /// The device fills it.
@@ -42,7 +42,7 @@ struct Use {
     submission: u64,
     start: usize,
     end: usize,
-    access: Access,
+    access: MemoryAccess,
 }
 
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ impl DriverMemory {
     ///
     /// # Errors
     /// If a piece lies outside of memory, or is in use in a way that does not go together with this one.
-    pub fn guard(&mut self, submission: u64, pieces: &[Piece], access: Access) -> Result<(), String> {
+    pub fn guard(&mut self, submission: u64, pieces: &[Piece], access: MemoryAccess) -> Result<(), String> {
         for piece in pieces {
             let stretch = self.stretch(piece)?;
             self.check_free(&stretch, access)?;
@@ -127,25 +127,25 @@ impl DriverMemory {
         Ok(())
     }
 
-    fn take(&mut self, submission: u64, stretch: &Stretch, access: Access) {
+    fn take(&mut self, submission: u64, stretch: &Stretch, access: MemoryAccess) {
         if let Some(owned) = stretch.owner.and_then(|id| self.requests.get_mut(&id)) {
             owned.uses.push(Use { submission, start: stretch.start, end: stretch.end, access });
             return;
         }
         for page in &mut self.pages[DriverMemory::pages_of(stretch)] {
             *page = match (access, *page) {
-                (Access::Target, _) => PageUse::Target,
-                (Access::Source, PageUse::Source(count)) => PageUse::Source(count + 1),
-                (Access::Source, PageUse::Free | PageUse::Target) => PageUse::Source(1),
+                (MemoryAccess::Target, _) => PageUse::Target,
+                (MemoryAccess::Source, PageUse::Source(count)) => PageUse::Source(count + 1),
+                (MemoryAccess::Source, PageUse::Free | PageUse::Target) => PageUse::Source(1),
             };
         }
     }
 
-    fn check_free(&self, stretch: &Stretch, access: Access) -> Result<(), String> {
+    fn check_free(&self, stretch: &Stretch, access: MemoryAccess) -> Result<(), String> {
         let busy = |user: &str| Err(format!("{access:?} {stretch:?} is in use by {user}"));
         if let Some(owned) = stretch.owner.and_then(|id| self.requests.get(&id)) {
             let clashes = |used: &&Use| {
-                let is_shared = access == Access::Source && used.access == Access::Source;
+                let is_shared = access == MemoryAccess::Source && used.access == MemoryAccess::Source;
                 !is_shared && used.start < stretch.end && stretch.start < used.end
             };
             return match owned.uses.iter().find(clashes) {
@@ -155,7 +155,7 @@ impl DriverMemory {
         }
         let clashes = |page: &PageUse| match page {
             PageUse::Free => false,
-            PageUse::Source(_) => access == Access::Target,
+            PageUse::Source(_) => access == MemoryAccess::Target,
             PageUse::Target => true,
         };
         match self.pages[DriverMemory::pages_of(stretch)].iter().find(|page| clashes(page)) {
@@ -273,9 +273,9 @@ impl DriverMemory {
     /// If a piece lies outside of memory or is in use.
     pub fn copy(&mut self, from: Memory, to: Memory, length: u32) -> Result<(), String> {
         let source = self.stretch(&Piece { memory: from, length })?;
-        self.check_free(&source, Access::Source)?;
+        self.check_free(&source, MemoryAccess::Source)?;
         let target = self.stretch(&Piece { memory: to, length })?;
-        self.check_free(&target, Access::Target)?;
+        self.check_free(&target, MemoryAccess::Target)?;
         let blocks = self.blocks(&source)[DriverMemory::pages_of(&source)].to_vec();
         let skip = source.start % BLOCK_BYTES;
         copy((&blocks, skip), (self.blocks_mut(&target), target.start), size(length));
@@ -288,7 +288,7 @@ impl DriverMemory {
     /// If the piece lies outside of memory or is in use.
     pub fn zero(&mut self, to: Memory, length: u32) -> Result<(), String> {
         let target = self.stretch(&Piece { memory: to, length })?;
-        self.check_free(&target, Access::Target)?;
+        self.check_free(&target, MemoryAccess::Target)?;
         self.lay(&target, &Block::Zeroes);
         Ok(())
     }

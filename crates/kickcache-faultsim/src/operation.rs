@@ -7,7 +7,7 @@ use kickcache_engine::format::mark::MARK_OFFSETS;
 use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
-use crate::memory::Access;
+use crate::memory::MemoryAccess;
 use crate::plan::aim::Aim;
 
 /// A number for the kind of an operation.
@@ -79,11 +79,11 @@ pub(crate) fn device_and_flush(operation: &DeviceOperation) -> (Device, bool) {
 }
 
 /// The memory that an operation uses while it is in flight, and how.
-pub(crate) fn memory_of(operation: &DeviceOperation) -> Option<(&[Piece], Access)> {
+pub(crate) fn memory_of(operation: &DeviceOperation) -> Option<(&[Piece], MemoryAccess)> {
     match operation {
-        DeviceOperation::Read { pieces, .. } => Some((pieces.as_slice(), Access::Target)),
-        DeviceOperation::Write { pieces, .. } => Some((pieces.as_slice(), Access::Source)),
-        DeviceOperation::WriteMetadata { pieces, .. } => Some((pieces, Access::Source)),
+        DeviceOperation::Read { pieces, .. } => Some((pieces.as_slice(), MemoryAccess::Target)),
+        DeviceOperation::Write { pieces, .. } => Some((pieces.as_slice(), MemoryAccess::Source)),
+        DeviceOperation::WriteMetadata { pieces, .. } => Some((pieces, MemoryAccess::Source)),
         DeviceOperation::ReadMetadata { .. }
         | DeviceOperation::Flush { .. }
         | DeviceOperation::Discard { .. }

@@ -18,7 +18,7 @@ use super::wire::{
 
 /// What the next bytes of the client must be.
 #[derive(Debug)]
-enum Stage {
+enum HandshakePhase {
     ClientFlags,
     OptionHeader,
     OptionData(PartialOption),
@@ -45,7 +45,7 @@ pub(super) enum Progress {
 #[derive(Debug)]
 pub(super) struct Handshake {
     exports: Arc<[ExportInfo]>,
-    stage: Stage,
+    stage: HandshakePhase,
     fixed_newstyle: bool,
     no_zeroes: bool,
     form: HeaderForm,
@@ -61,7 +61,7 @@ impl Handshake {
         output.put_u16(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
         Handshake {
             exports,
-            stage: Stage::ClientFlags,
+            stage: HandshakePhase::ClientFlags,
             fixed_newstyle: false,
             no_zeroes: false,
             form: HeaderForm::Simple,
@@ -72,16 +72,16 @@ impl Handshake {
 
     /// Takes one step: returns the number of bytes consumed and how it goes on.
     pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> (usize, Progress) {
-        match mem::replace(&mut self.stage, Stage::OptionHeader) {
-            Stage::ClientFlags => self.decode_client_flags(input),
-            Stage::OptionHeader => self.decode_option_header(input),
-            Stage::OptionData(partial) => self.decode_option_data(partial, input, output),
+        match mem::replace(&mut self.stage, HandshakePhase::OptionHeader) {
+            HandshakePhase::ClientFlags => self.decode_client_flags(input),
+            HandshakePhase::OptionHeader => self.decode_option_header(input),
+            HandshakePhase::OptionData(partial) => self.decode_option_data(partial, input, output),
         }
     }
 
     fn decode_client_flags(&mut self, input: &[u8]) -> (usize, Progress) {
         let Some(flags) = Reader::new(input).u32() else {
-            self.stage = Stage::ClientFlags;
+            self.stage = HandshakePhase::ClientFlags;
             return (0, Progress::NeedMore);
         };
         let fixed = u32::from(FLAG_FIXED_NEWSTYLE);
@@ -103,7 +103,7 @@ impl Handshake {
             return (OPTION_HEADER_BYTES, Progress::Close(reason));
         }
         let length = usize::try_from(length).expect("checked against OPTION_DATA_MAX");
-        self.stage = Stage::OptionData(PartialOption { option, length, gathered: Vec::new() });
+        self.stage = HandshakePhase::OptionData(PartialOption { option, length, gathered: Vec::new() });
         (OPTION_HEADER_BYTES, Progress::Continue)
     }
 
@@ -131,7 +131,7 @@ impl Handshake {
         let missing = partial.length.saturating_sub(partial.gathered.len());
         let Some((data, _)) = input.split_at_checked(missing) else {
             partial.gathered.extend_from_slice(input);
-            self.stage = Stage::OptionData(partial);
+            self.stage = HandshakePhase::OptionData(partial);
             return (input.len(), Progress::NeedMore);
         };
         if output.len() > OUTPUT_MAX {

@@ -28,7 +28,7 @@ pub(super) struct Vring {
     call: Option<OwnedFd>,
     err: Option<OwnedFd>,
     pub(super) enabled: bool,
-    stage: Stage,
+    stage: QueuePhase,
     /// Counts starts: an answer to a request of an earlier life has nobody to go to.
     pub(super) life: u32,
     taken: Vec<bool>,
@@ -44,7 +44,7 @@ pub(super) struct Vring {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum QueuePhase {
     /// Not started, or stopped by the front end.
     Stopped,
     Started,
@@ -64,7 +64,7 @@ impl Vring {
             call: None,
             err: None,
             enabled: false,
-            stage: Stage::Stopped,
+            stage: QueuePhase::Stopped,
             life: 0,
             taken: Vec::new(),
             in_flight: 0,
@@ -135,12 +135,12 @@ impl Vring {
     }
 
     pub(super) fn is_started(&self) -> bool {
-        self.stage != Stage::Stopped
+        self.stage != QueuePhase::Stopped
     }
 
     /// Whether chains may be taken from it.
     pub(super) fn is_running(&self) -> bool {
-        self.stage == Stage::Started && self.enabled
+        self.stage == QueuePhase::Started && self.enabled
     }
 
     /// Whether it may start: the front end said where it is and how it kicks.
@@ -178,21 +178,21 @@ impl Vring {
         self.taken = vec![false; usize::from(self.queue.size())];
         self.in_flight = 0;
         self.life = self.life.wrapping_add(1);
-        (self.stage, self.armed, self.used_changed) = (Stage::Started, false, true);
+        (self.stage, self.armed, self.used_changed) = (QueuePhase::Started, false, true);
         Ok(())
     }
 
     /// Takes no more; `true` when nothing is in flight.
     pub(super) fn wind_down(&mut self) -> bool {
-        if self.stage == Stage::Started {
-            self.stage = Stage::Stopping;
+        if self.stage == QueuePhase::Started {
+            self.stage = QueuePhase::Stopping;
         }
         self.in_flight == 0
     }
 
     /// Ends its life, and says up to where its ring was taken.
     pub(super) fn stop(&mut self) -> u16 {
-        self.stage = Stage::Stopped;
+        self.stage = QueuePhase::Stopped;
         self.call = None;
         self.queue.set_ready(false);
         let untaken = u16::try_from(self.again.len()).unwrap_or(0);
@@ -306,10 +306,10 @@ impl Vring {
 
     /// Stops taking chains for good, and tells the front end if it wants to know; `false` if it was stopped before.
     pub(super) fn fail(&mut self) -> bool {
-        if !matches!(self.stage, Stage::Started | Stage::Stopping) {
+        if !matches!(self.stage, QueuePhase::Started | QueuePhase::Stopping) {
             return false;
         }
-        self.stage = Stage::Broken;
+        self.stage = QueuePhase::Broken;
         self.again.clear();
         self.err.as_ref().inspect(|err| ring(err));
         true

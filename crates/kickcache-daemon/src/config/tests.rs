@@ -6,7 +6,7 @@ use std::path::Path;
 use expect_test::expect;
 
 use super::parse;
-use crate::driver::device::Access;
+use crate::driver::device::AccessMode;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cutoff::Cutoff;
 use crate::words::{AdmissionWord, ModeWord};
@@ -48,7 +48,7 @@ fn every_key_is_read() {
     assert_eq!(plan.caches[0].size.unwrap().bytes(), 100 << 30);
     let vm1 = &plan.caches[0].volumes[0];
     assert_eq!((vm1.mode, vm1.admission), (ModeWord::WriteBack, AdmissionWord::SecondTouch));
-    assert_eq!((vm1.sequential_cutoff, vm1.access), (Cutoff::Off, Access::ReadOnly));
+    assert_eq!((vm1.sequential_cutoff, vm1.access), (Cutoff::Off, AccessMode::ReadOnly));
     assert_eq!(vm1.fill_window_max.bytes(), 64 << 10);
     assert_eq!(vm1.nbd_addresses().len(), 2);
 }

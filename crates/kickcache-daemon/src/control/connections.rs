@@ -25,7 +25,7 @@ pub(super) struct Connections {
 pub(super) struct Connection {
     number: u64,
     stream: UnixStream,
-    stage: Stage,
+    stage: ExchangePhase,
     active: Instant,
     input: Vec<u8>,
     /// Nothing more comes.
@@ -36,7 +36,7 @@ pub(super) struct Connection {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum ExchangePhase {
     /// A request comes, or will.
     Reading,
     /// Somebody works on its request.
@@ -53,14 +53,14 @@ enum Then {
 }
 
 /// A request and the connection that it came from.
-pub(super) struct Job {
+pub(super) struct ControlRequest {
     pub(super) number: u64,
     pub(super) request: Request,
 }
 
 impl Connections {
     /// Takes a new connection in; gives its first request if that is there already.
-    pub(super) fn insert(&mut self, stream: UnixStream, now: Instant) -> Option<Job> {
+    pub(super) fn insert(&mut self, stream: UnixStream, now: Instant) -> Option<ControlRequest> {
         stream.set_nonblocking(true).ok()?;
         if self.open.len() >= CONNECTION_COUNT_MAX {
             self.close_longest_idle();
@@ -69,7 +69,7 @@ impl Connections {
         self.open.push(Connection {
             number: self.number,
             stream,
-            stage: Stage::Reading,
+            stage: ExchangePhase::Reading,
             active: now,
             input: Vec::new(),
             ended: false,
@@ -81,7 +81,8 @@ impl Connections {
 
     /// Closes the one that was silent for longest; those that wait for an answer are not silent.
     pub(super) fn close_longest_idle(&mut self) {
-        let idle = self.open.iter().enumerate().filter(|(_, connection)| connection.stage != Stage::Waiting);
+        let idle =
+            self.open.iter().enumerate().filter(|(_, connection)| connection.stage != ExchangePhase::Waiting);
         if let Some((index, _)) = idle.min_by_key(|(_, connection)| connection.active) {
             self.open.swap_remove(index);
         }
@@ -91,47 +92,56 @@ impl Connections {
     pub(super) fn watches(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, PollFlags)> {
         self.open.iter().filter_map(|connection| {
             let flags = match connection.stage {
-                Stage::Reading => PollFlags::IN,
-                Stage::Writing => PollFlags::OUT,
-                Stage::Waiting | Stage::Closed => return None,
+                ExchangePhase::Reading => PollFlags::IN,
+                ExchangePhase::Writing => PollFlags::OUT,
+                ExchangePhase::Waiting | ExchangePhase::Closed => return None,
             };
             Some((connection.number, connection.stream.as_fd(), flags))
         })
     }
 
     /// A watched connection is ready; gives a request if one is complete.
-    pub(super) fn handle_ready(&mut self, number: u64, now: Instant) -> Option<Job> {
+    pub(super) fn handle_ready(&mut self, number: u64, now: Instant) -> Option<ControlRequest> {
         let connection = self.find(number)?;
         match connection.stage {
-            Stage::Reading => connection.receive(now),
-            Stage::Writing => connection.send(now),
-            Stage::Waiting | Stage::Closed => None,
+            ExchangePhase::Reading => connection.receive(now),
+            ExchangePhase::Writing => connection.send(now),
+            ExchangePhase::Waiting | ExchangePhase::Closed => None,
         }
     }
 
     /// A request was worked on; gives the next one of the same connection if that is there already.
-    pub(super) fn handle_reply(&mut self, number: u64, reply: &Reply, now: Instant) -> Option<Job> {
+    pub(super) fn handle_reply(
+        &mut self,
+        number: u64,
+        reply: &Reply,
+        now: Instant,
+    ) -> Option<ControlRequest> {
         self.find(number)?.reply(reply, Then::GoOn, now)
     }
 
     /// Forgets those that are closed, or silent for too long.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.open.retain(|connection| match connection.stage {
-            Stage::Reading | Stage::Writing => now.duration_since(connection.active) < IDLE_MAX,
-            Stage::Waiting => true,
-            Stage::Closed => false,
+            ExchangePhase::Reading | ExchangePhase::Writing => {
+                now.duration_since(connection.active) < IDLE_MAX
+            }
+            ExchangePhase::Waiting => true,
+            ExchangePhase::Closed => false,
         });
     }
 
     /// When the next one was silent for too long.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let timed = self.open.iter().filter(|connection| connection.stage != Stage::Waiting);
+        let timed = self.open.iter().filter(|connection| connection.stage != ExchangePhase::Waiting);
         timed.map(|connection| connection.active + IDLE_MAX).min()
     }
 
     /// Whether a request is worked on, or a reply is not sent.
     pub(super) fn owes(&self) -> bool {
-        self.open.iter().any(|connection| matches!(connection.stage, Stage::Waiting | Stage::Writing))
+        self.open
+            .iter()
+            .any(|connection| matches!(connection.stage, ExchangePhase::Waiting | ExchangePhase::Writing))
     }
 
     fn find(&mut self, number: u64) -> Option<&mut Connection> {
@@ -140,7 +150,7 @@ impl Connections {
 }
 
 impl Connection {
-    fn receive(&mut self, now: Instant) -> Option<Job> {
+    fn receive(&mut self, now: Instant) -> Option<ControlRequest> {
         let mut bytes = [0; 4096];
         match self.stream.read(&mut bytes) {
             Ok(0) => self.ended = true,
@@ -150,7 +160,7 @@ impl Connection {
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(_) => {
-                self.stage = Stage::Closed;
+                self.stage = ExchangePhase::Closed;
                 return None;
             }
         }
@@ -158,21 +168,21 @@ impl Connection {
     }
 
     /// Takes a request off the front of what came.
-    fn next_request(&mut self, now: Instant) -> Option<Job> {
+    fn next_request(&mut self, now: Instant) -> Option<ControlRequest> {
         let end = self.input.iter().position(|byte| *byte == b'\n');
         let too_long = u64::try_from(self.input.len()).is_ok_and(|length| length >= REQUEST_LINE_MAX);
         if end.is_none() && !too_long && !self.ended {
-            self.stage = Stage::Reading;
+            self.stage = ExchangePhase::Reading;
             return None;
         }
         let line: Vec<u8> = self.input.drain(..end.map_or(self.input.len(), |end| end + 1)).collect();
         match read_line::<Request>(&mut line.as_slice(), REQUEST_LINE_MAX) {
             Ok(Some(request)) => {
-                self.stage = Stage::Waiting;
-                Some(Job { number: self.number, request })
+                self.stage = ExchangePhase::Waiting;
+                Some(ControlRequest { number: self.number, request })
             }
             Ok(None) => {
-                self.stage = Stage::Closed;
+                self.stage = ExchangePhase::Closed;
                 None
             }
             Err(error) => {
@@ -182,18 +192,18 @@ impl Connection {
         }
     }
 
-    fn reply(&mut self, reply: &Reply, then: Then, now: Instant) -> Option<Job> {
+    fn reply(&mut self, reply: &Reply, then: Then, now: Instant) -> Option<ControlRequest> {
         self.then = then;
         self.output.clear();
         if write_line(&mut self.output, reply).is_err() {
-            self.stage = Stage::Closed;
+            self.stage = ExchangePhase::Closed;
             return None;
         }
         self.send(now)
     }
 
-    fn send(&mut self, now: Instant) -> Option<Job> {
-        self.stage = Stage::Writing;
+    fn send(&mut self, now: Instant) -> Option<ControlRequest> {
+        self.stage = ExchangePhase::Writing;
         while !self.output.is_empty() {
             match self.stream.write(&self.output) {
                 Ok(count) if count > 0 => {
@@ -203,7 +213,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(_) | Err(_) => {
-                    self.stage = Stage::Closed;
+                    self.stage = ExchangePhase::Closed;
                     return None;
                 }
             }
@@ -211,7 +221,7 @@ impl Connection {
         match self.then {
             Then::GoOn => self.next_request(now),
             Then::Close => {
-                self.stage = Stage::Closed;
+                self.stage = ExchangePhase::Closed;
                 None
             }
         }

@@ -14,7 +14,7 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::control::ControlTarget;
-use crate::control::connections::{Connections, Job};
+use crate::control::connections::{Connections, ControlRequest};
 use crate::control::workers::Workers;
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::shell_command::ShellCommand;
@@ -254,7 +254,7 @@ impl Acceptor {
         }
     }
 
-    fn begin(&mut self, job: Option<Job>) {
+    fn begin(&mut self, job: Option<ControlRequest>) {
         if let Some(job) = job {
             self.workers.begin(job);
         }

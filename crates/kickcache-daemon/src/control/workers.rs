@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::control::ControlTarget;
-use crate::control::connections::Job;
+use crate::control::connections::ControlRequest;
 use crate::control::wire::{Reply, Request};
 use crate::jobs::Jobs;
 use crate::wakeup::Wakeup;
@@ -20,7 +20,7 @@ pub(super) struct Workers {
 
 struct Shared {
     target: Arc<dyn ControlTarget>,
-    jobs: Jobs<Job>,
+    jobs: Jobs<ControlRequest>,
     replies: Mutex<Vec<(u64, Reply)>>,
     /// Rung when a reply is there, or the end has come.
     wakeup: Arc<Wakeup>,
@@ -39,7 +39,7 @@ impl Workers {
     }
 
     /// Has a request carried out.
-    pub(super) fn begin(&mut self, job: Job) {
+    pub(super) fn begin(&mut self, job: ControlRequest) {
         if self.shared.jobs.push(job) && self.threads < WORKER_COUNT_MAX {
             let shared = Arc::clone(&self.shared);
             let started =

@@ -20,7 +20,7 @@ use crate::driver::checksum::checksum;
 use crate::extents::{Extent, extents};
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::Metadata;
-use crate::offline::source::{ReadBlocks, Source};
+use crate::offline::offline_device::{OfflineDevice, ReadBlocks};
 
 /// Journal blocks read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
@@ -119,7 +119,7 @@ pub struct VolumeFindings {
 /// # Errors
 /// If it cannot be read, is in use, or is no cache device.
 pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings, OfflineError> {
-    let source = Source::open(path)?;
+    let source = OfflineDevice::open(path)?;
     let superblocks = check_superblocks(&source)?;
     let (metadata, rotted) = read_metadata(source, path)?;
     let mut check = Check::new(&metadata, rotted);
@@ -140,11 +140,11 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
 }
 
 /// The metadata, of what is left of the log if a part of it has rotted or cannot be read, and which part.
-fn read_metadata(source: Source, path: &Path) -> Result<(Metadata, Option<String>), OfflineError> {
+fn read_metadata(source: OfflineDevice, path: &Path) -> Result<(Metadata, Option<String>), OfflineError> {
     match Metadata::read(source) {
         Err(OfflineError::Content {
             source: Error::Rotted { what } | Error::Unreadable { what }, ..
-        }) => Ok((Metadata::read_rotted(Source::open(path)?, RottedLog::Accepted)?, Some(what))),
+        }) => Ok((Metadata::read_rotted(OfflineDevice::open(path)?, RottedLog::Accepted)?, Some(what))),
         metadata => Ok((metadata?, None)),
     }
 }
@@ -154,7 +154,7 @@ fn segment_step(geometry: &Geometry) -> usize {
 }
 
 /// What each copy is worth beside the one that counts.
-fn check_superblocks(source: &Source) -> Result<[String; 2], OfflineError> {
+fn check_superblocks(source: &OfflineDevice) -> Result<[String; 2], OfflineError> {
     let copies = source.superblock_copies()?;
     let decode = |copy: &Vec<u8>| Superblock::decode([copy, copy], source.size());
     let decoded = [decode(&copies[0]), decode(&copies[1])];

@@ -9,7 +9,7 @@ use kickcache_engine::units::{ByteExtent, VolumeId};
 use crate::extents::extents;
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::Metadata;
-use crate::offline::source::Source;
+use crate::offline::offline_device::OfflineDevice;
 
 /// What is on a cache device.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct Contents {
 /// # Errors
 /// If it cannot be read, is in use, or is no cache device.
 pub fn read(path: &Path) -> Result<Contents, OfflineError> {
-    let metadata = Metadata::read(Source::open(path)?)?;
+    let metadata = Metadata::read(OfflineDevice::open(path)?)?;
     let engine = metadata.engine();
     let superblock = metadata.superblock().clone();
     let volumes = superblock.volumes.iter().map(|volume| volume.id);

@@ -15,7 +15,7 @@ use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockKey, ByteExtent, Seg
 use serde_json::{Value, json};
 
 use crate::offline::error::OfflineError;
-use crate::offline::source::{ReadBlocks, Source};
+use crate::offline::offline_device::{OfflineDevice, ReadBlocks};
 
 /// Journal blocks read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
@@ -36,7 +36,7 @@ pub enum DumpError {
 /// # Errors
 /// If the device has no valid superblock, is in use or cannot be read, or the dump cannot be written.
 pub fn dump(path: &Path, out: &mut dyn Write) -> Result<(), DumpError> {
-    let source = Source::open(path)?;
+    let source = OfflineDevice::open(path)?;
     let copies = source.superblock_copies()?;
     let superblock = Superblock::decode([&copies[0], &copies[1]], source.size())
         .map_err(|error| OfflineError::Content { path: path.into(), source: error })?;
@@ -93,7 +93,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn journal(source: &Source, superblock: &Superblock, out: &mut dyn Write) -> Result<(), DumpError> {
+fn journal(source: &OfflineDevice, superblock: &Superblock, out: &mut dyn Write) -> Result<(), DumpError> {
     let journal = superblock.geometry.journal();
     let (mut at, mut index) = (0, 0);
     while at < journal.length {
@@ -175,7 +175,7 @@ fn queue_word(queue: Queue) -> &'static str {
     }
 }
 
-fn segments(source: &Source, superblock: &Superblock, out: &mut dyn Write) -> Result<(), DumpError> {
+fn segments(source: &OfflineDevice, superblock: &Superblock, out: &mut dyn Write) -> Result<(), DumpError> {
     let geometry = superblock.geometry;
     let mut index = 0;
     for segment in (0..geometry.segment_count).map(SegmentIndex::new) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::offline::metadata::superblock;
-use crate::offline::source::Source;
+use crate::offline::offline_device::OfflineDevice;
 use crate::plan::origin_source::OriginSource;
 use crate::serve::config::StatePlace;
 use crate::state::{OriginRecord, uuid_text};
@@ -32,7 +32,7 @@ impl KnownVolumes {
     /// Those of the cache device at a path.
     pub fn of(path: &Path, touch: Touch, state: &StatePlace) -> KnownVolumes {
         let found = match touch {
-            Touch::Allowed => Source::open(path).and_then(|source| superblock(&source)).ok(),
+            Touch::Allowed => OfflineDevice::open(path).and_then(|source| superblock(&source)).ok(),
             Touch::Forbidden => None,
         };
         let whole = std::path::absolute(path).ok();

@@ -8,8 +8,8 @@ use crate::offline::change::{DirtyBlocks, detach};
 use crate::offline::contents::{Contents, read};
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::superblock;
+use crate::offline::offline_device::OfflineDevice;
 use crate::offline::outdated::{Need, need};
-use crate::offline::source::Source;
 use crate::serve::config::StatePlace;
 use crate::serve::missed_device::lose_dirty;
 use crate::state::uuid_text;
@@ -86,7 +86,7 @@ pub fn needed(
 
 /// The uuid of a cache device, if it can be read.
 pub fn uuid_of(path: &Path) -> Option<String> {
-    superblock(&Source::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
+    superblock(&OfflineDevice::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
 }
 
 /// Nobody knows what a device holds of any volume.

@@ -13,24 +13,27 @@ use kickcache_engine::units::ByteExtent;
 use kickcache_units::show_bytes;
 
 use crate::offline::error::OfflineError;
-use crate::offline::source::Source;
+use crate::offline::offline_device::OfflineDevice;
 use crate::serve::cache_device::signature;
 
 /// A recovered engine above a device that is only read.
 pub(crate) struct Metadata {
-    source: Source,
+    source: OfflineDevice,
     superblock: Superblock,
     engine: Engine,
 }
 
 impl Metadata {
     /// Lets an engine recover; what it wants to write is acknowledged and dropped.
-    pub(crate) fn read(source: Source) -> Result<Metadata, OfflineError> {
+    pub(crate) fn read(source: OfflineDevice) -> Result<Metadata, OfflineError> {
         Metadata::read_rotted(source, RottedLog::Refused)
     }
 
     /// The same with what is left of a log that may have rotted.
-    pub(crate) fn read_rotted(source: Source, rotted_log: RottedLog) -> Result<Metadata, OfflineError> {
+    pub(crate) fn read_rotted(
+        source: OfflineDevice,
+        rotted_log: RottedLog,
+    ) -> Result<Metadata, OfflineError> {
         let refuse = |error| OfflineError::Content { path: source.path().into(), source: error };
         let superblock = superblock(&source)?;
         let engine = recover(&superblock, rotted_log, |extent| source.read(extent)).map_err(refuse)?;
@@ -38,7 +41,7 @@ impl Metadata {
         Ok(Metadata { source, superblock, engine })
     }
 
-    pub(crate) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &OfflineDevice {
         &self.source
     }
 
@@ -52,7 +55,7 @@ impl Metadata {
 }
 
 /// The superblock of a device.
-pub(super) fn superblock(source: &Source) -> Result<Superblock, OfflineError> {
+pub(super) fn superblock(source: &OfflineDevice) -> Result<Superblock, OfflineError> {
     let [first, second] = source.superblock_copies()?;
     match Superblock::decode([&first, &second], source.size()) {
         Ok(superblock) => Ok(superblock),
@@ -62,7 +65,7 @@ pub(super) fn superblock(source: &Source) -> Result<Superblock, OfflineError> {
 }
 
 /// Says what a device is that is none of ours.
-fn foreign(source: &Source) -> Result<OfflineError, OfflineError> {
+fn foreign(source: &OfflineDevice) -> Result<OfflineError, OfflineError> {
     let (path, size) = (source.path().to_path_buf(), source.size());
     if size >= DEVICE_SIZE_MIN && source.is_blank().unwrap_or(false) {
         return Ok(OfflineError::Blank(path));

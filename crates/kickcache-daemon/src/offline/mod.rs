@@ -12,9 +12,9 @@ pub mod error;
 pub mod known;
 pub mod leave;
 mod metadata;
+mod offline_device;
 pub mod older_copy;
 pub mod outdated;
-mod source;
 pub mod standing;
 pub mod ublk;
 

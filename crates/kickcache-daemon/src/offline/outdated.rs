@@ -8,7 +8,7 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use crate::extents::{extents, show_extents};
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::metadata::{Metadata, superblock};
-use crate::offline::source::Source;
+use crate::offline::offline_device::OfflineDevice;
 use crate::plan::cache_spec::Replacement;
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
@@ -81,7 +81,7 @@ pub fn outdated(
     replacement: Replacement,
 ) -> Result<Vec<Outdated>, OfflineError> {
     // What cannot be read, or is in use, is refused by those who open it.
-    let looked = Source::open(path).and_then(|source| Ok((superblock(&source)?, source)));
+    let looked = OfflineDevice::open(path).and_then(|source| Ok((superblock(&source)?, source)));
     let Ok((superblock, source)) = looked else { return Ok(Vec::new()) };
     let uuid = uuid_text(superblock.uuid);
     let since = |asked: &Asked<'_>| {

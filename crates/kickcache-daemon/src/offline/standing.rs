@@ -10,7 +10,7 @@ use kickcache_engine::units::{ByteExtent, VolumeId};
 use crate::extents::extents;
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::{Metadata, superblock};
-use crate::offline::source::Source;
+use crate::offline::offline_device::OfflineDevice;
 use crate::serve::cache_device::CacheDevice;
 use crate::serve::cache_device::marks::{of_known, of_reads, together, write_marks};
 use crate::serve::config::StatePlace;
@@ -49,7 +49,7 @@ pub fn out_of_service(
     state: &StatePlace,
     origins: &[String],
 ) -> Result<Option<Standing>, OfflineError> {
-    let looked = Source::open(path).and_then(|source| Ok((superblock(&source)?, source)));
+    let looked = OfflineDevice::open(path).and_then(|source| Ok((superblock(&source)?, source)));
     match looked {
         Ok((superblock, source)) => Ok(of_readable(source, &superblock, state)?),
         Err(OfflineError::Io { .. } | OfflineError::Content { .. }) => Ok(of_origins(state, origins)?),
@@ -59,7 +59,7 @@ pub fn out_of_service(
 }
 
 fn of_readable(
-    source: Source,
+    source: OfflineDevice,
     superblock: &Superblock,
     state: &StatePlace,
 ) -> Result<Option<Standing>, StateError> {
@@ -88,7 +88,7 @@ fn of_readable(
     Ok(Some(Standing { cache, incomplete: incomplete.collect(), doubt: noted.doubt }))
 }
 
-fn mark(source: &Source, superblock: &Superblock) -> io::Result<ServiceMark> {
+fn mark(source: &OfflineDevice, superblock: &Superblock) -> io::Result<ServiceMark> {
     let length = u64::try_from(MARK_BYTES).expect("a block");
     of_reads(MARK_OFFSETS.map(|start| source.read(ByteExtent { start, length })), superblock)
 }

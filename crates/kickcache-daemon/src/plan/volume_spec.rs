@@ -10,7 +10,7 @@ use kickcache_units::Size;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
-use crate::driver::device::Access;
+use crate::driver::device::AccessMode;
 use crate::plan::address::NbdAddress;
 use crate::plan::cutoff::Cutoff;
 use crate::plan::default_paths::default_nbd;
@@ -63,7 +63,7 @@ pub struct VolumeSpec {
     pub idle_after: Duration,
     /// Whether clients may write; if not, the origin is opened read-only.
     #[serde(default, rename = "read-only", deserialize_with = "access")]
-    pub access: Access,
+    pub access: AccessMode,
     /// What the user says about the origin.
     #[serde(default, rename = "origin-no-flush", deserialize_with = "claims")]
     pub claims: OriginClaims,
@@ -97,7 +97,7 @@ impl VolumeSpec {
             fill_window_max: fill_window_max(),
             dirty_limit: DirtyLimit::default(),
             idle_after: idle_after(),
-            access: Access::default(),
+            access: AccessMode::default(),
             claims: OriginClaims::default(),
             dirty_loss: DirtyLoss::default(),
             nbd: None,
@@ -167,9 +167,9 @@ fn origin_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OriginTi
     String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
-fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Access, D::Error> {
+fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AccessMode, D::Error> {
     let is_read_only = bool::deserialize(deserializer)?;
-    Ok(if is_read_only { Access::ReadOnly } else { Access::ReadWrite })
+    Ok(if is_read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite })
 }
 
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OriginClaims, D::Error> {

@@ -28,7 +28,7 @@ pub(crate) struct Core<E> {
     pub(crate) volumes: Vec<Volume>,
     pub(crate) limits: Limits,
     pub(crate) requests: Requests,
-    pub(crate) stage: Stage,
+    pub(crate) stage: LoopPhase,
     pub(crate) complaints: Complaints,
     pub(crate) times: Times,
     /// When connections are accepted again.
@@ -45,7 +45,7 @@ pub(crate) struct Volume {
 
 /// How far the end is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stage {
+pub(crate) enum LoopPhase {
     /// Serving.
     Serving,
     /// Requests in flight come to their end.
@@ -81,7 +81,7 @@ impl<E: CacheEngine> Core<E> {
             volumes,
             limits,
             requests: Requests::default(),
-            stage: Stage::Serving,
+            stage: LoopPhase::Serving,
             complaints: Complaints::default(),
             times: Times::default(),
             accept_again: None,
@@ -91,7 +91,7 @@ impl<E: CacheEngine> Core<E> {
 
     /// Whether new requests are taken.
     pub(crate) fn is_serving(&self) -> bool {
-        self.stage == Stage::Serving
+        self.stage == LoopPhase::Serving
     }
 
     /// Begins a turn: the time is asked for once.

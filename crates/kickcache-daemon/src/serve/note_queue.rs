@@ -13,12 +13,12 @@ use crate::wakeup::Wakeup;
 /// The notes that are to be kept.
 pub(crate) struct NoteQueue {
     background: Background<()>,
-    waiting: VecDeque<Settled>,
+    waiting: VecDeque<DirtyState>,
     is_busy: bool,
 }
 
 /// What a volume really has: dirty blocks, or none.
-pub(crate) struct Settled {
+pub(crate) struct DirtyState {
     pub(crate) volume: VolumeId,
     pub(crate) has_dirty: bool,
 }
@@ -35,9 +35,9 @@ impl NoteQueue {
         !self.is_busy && self.waiting.is_empty()
     }
 
-    /// Notes whether a volume has dirty blocks, as [`Notes::settle`].
-    pub(crate) fn settle(&mut self, notes: &Arc<Notes>, settled: Settled) {
-        self.waiting.push_back(settled);
+    /// Notes whether a volume has dirty blocks, as [`Notes::record_dirty`].
+    pub(crate) fn record_dirty(&mut self, notes: &Arc<Notes>, state: DirtyState) {
+        self.waiting.push_back(state);
         self.go_on(notes);
     }
 
@@ -47,9 +47,9 @@ impl NoteQueue {
             self.is_busy = false;
         }
         while !self.is_busy {
-            let Some(Settled { volume, has_dirty }) = self.waiting.pop_front() else { return };
+            let Some(DirtyState { volume, has_dirty }) = self.waiting.pop_front() else { return };
             let kept = Arc::clone(notes);
-            match self.background.begin(move || kept.settle(volume, has_dirty)) {
+            match self.background.begin(move || kept.record_dirty(volume, has_dirty)) {
                 Ok(()) => self.is_busy = true,
                 Err(error) => {
                     tracing::warn!("what is dirty is not noted: no thread can be started ({error})");

@@ -9,7 +9,7 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{VolumeId, VolumeSet};
 
-use crate::driver::device::Access;
+use crate::driver::device::AccessMode;
 use crate::driver::notary::KeepNote;
 use crate::plan::cache_spec::Replacement;
 use crate::serve::config::StatePlace;
@@ -50,7 +50,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) name: &'a str,
     pub(crate) identity: &'a str,
     pub(crate) mode: Mode,
-    pub(crate) access: Access,
+    pub(crate) access: AccessMode,
     pub(crate) holdings: Holdings,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Holdings {
 impl Candidate<'_> {
     /// Whether the origin may come to lack what was acknowledged.
     fn writes_back(&self) -> bool {
-        self.mode == Mode::WriteBack && self.access == Access::ReadWrite
+        self.mode == Mode::WriteBack && self.access == AccessMode::ReadWrite
     }
 }
 
@@ -287,7 +287,7 @@ impl Notes {
     }
 
     /// Notes what a volume really has: dirty blocks, or none and no way to get any.
-    pub(crate) fn settle(&self, id: VolumeId, has_dirty: bool) {
+    pub(crate) fn record_dirty(&self, id: VolumeId, has_dirty: bool) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.id == id) else { return };
@@ -366,7 +366,7 @@ mod tests {
             store.keep_cache(&cache).unwrap();
             store.keep_origin(&OriginRecord::new("file:/o", "v", &cache, may_be_dirty)).unwrap();
         }
-        let (mode, access) = (Mode::WriteThrough, Access::ReadWrite);
+        let (mode, access) = (Mode::WriteThrough, AccessMode::ReadWrite);
         let volume = Candidate { name: "v", identity: "file:/o", mode, access, holdings };
         Notes::begin(&place, (&superblock(starts), Path::new("/c")), &[(VolumeId::new(0), volume)]).unwrap();
         let record = store.origin("file:/o").unwrap().unwrap();
@@ -392,7 +392,7 @@ mod tests {
         let directory = folder.path().join("state");
         let place = StatePlace::Directory(directory.clone());
         let superblock = Superblock::new([7; 16], 8 << 20).unwrap();
-        let (mode, access) = (Mode::WriteThrough, Access::ReadWrite);
+        let (mode, access) = (Mode::WriteThrough, AccessMode::ReadWrite);
         let holdings = Holdings::Nothing;
         let volume = Candidate { name: "v", identity: "file:/o", mode, access, holdings };
         let id = VolumeId::new(0);
@@ -400,7 +400,7 @@ mod tests {
         let kept = folder.path().join("kept");
         std::fs::rename(&directory, &kept).unwrap();
         std::fs::write(&directory, "no directory").unwrap();
-        notes.settle(id, true);
+        notes.record_dirty(id, true);
         assert!(notes.expect_dirty("v").is_err());
         std::fs::remove_file(&directory).unwrap();
         std::fs::rename(&kept, &directory).unwrap();

@@ -11,7 +11,7 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::VolumeSet;
 use tracing::subscriber::NoSubscriber;
 
-use crate::driver::device::{Access, BlockFile, ZeroSpeed, check_different, check_distinct};
+use crate::driver::device::{AccessMode, BlockFile, ZeroSpeed, check_different, check_distinct};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::plan::cache_spec::{CacheService, CacheSpec};
@@ -38,7 +38,7 @@ pub(crate) struct OpenVolume {
     pub(crate) size: u64,
     pub(crate) identity: String,
     pub(crate) settings: VolumeSettings,
-    pub(crate) access: Access,
+    pub(crate) access: AccessMode,
     pub(crate) claims: OriginClaims,
     pub(crate) zeroes: ZeroSpeed,
 }

@@ -12,7 +12,7 @@ use kickcache_engine::time::earlier;
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
-use crate::driver::device::Access;
+use crate::driver::device::AccessMode;
 use crate::driver::executor::{Driver, DriverSettings, Medium};
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheService;
@@ -204,7 +204,7 @@ fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {
             id,
             size: volume.size,
             origin: volume.identity,
-            read_only: volume.access == Access::ReadOnly,
+            read_only: volume.access == AccessMode::ReadOnly,
         };
         (Volume { info, zeroes: volume.zeroes }, (Device::Origin(id), volume.origin.into_medium()))
     });

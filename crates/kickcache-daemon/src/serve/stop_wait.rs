@@ -10,12 +10,12 @@ const TELL_EVERY: Duration = Duration::from_millis(10_000);
 pub(crate) struct StopWait {
     /// When the log says what it waits for.
     tell: Option<Instant>,
-    patience: Patience,
+    state: WaitState,
 }
 
 /// Whether it waits for as long as it takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Patience {
+enum WaitState {
     /// It does, and nobody was told for whom.
     #[default]
     Untold,
@@ -42,20 +42,20 @@ impl StopWait {
             return false;
         }
         self.tell = Some(now.plus(TELL_EVERY));
-        self.patience = Patience::Told;
+        self.state = WaitState::Told;
         true
     }
 
     /// Ends the wait if the log has said for whom it is; gives whether it is over.
     pub(crate) fn end(&mut self) -> bool {
-        if self.patience == Patience::Told {
-            self.patience = Patience::Ended;
+        if self.state == WaitState::Told {
+            self.state = WaitState::Ended;
         }
         self.is_ended()
     }
 
     /// Whether nobody is waited for any more.
     pub(crate) fn is_ended(&self) -> bool {
-        self.patience == Patience::Ended
+        self.state == WaitState::Ended
     }
 }

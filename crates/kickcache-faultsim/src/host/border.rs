@@ -6,7 +6,7 @@ use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use crate::host::claim::Claim;
 use crate::host::in_flight::InFlight;
 use crate::host::{Devices, Host};
-use crate::memory::Access;
+use crate::memory::MemoryAccess;
 use crate::operation::memory_of;
 use crate::subject::Subject;
 
@@ -18,7 +18,7 @@ impl<E: Subject> Host<E> {
         self.claim(flight);
         if let Some((pieces, access)) = memory_of(&flight.operation) {
             self.memory.guard(flight.id, pieces, access)?;
-            if access == Access::Target {
+            if access == MemoryAccess::Target {
                 self.memory.scramble(pieces)?;
             }
         }

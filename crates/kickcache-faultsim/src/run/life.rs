@@ -289,7 +289,7 @@ impl Simulation {
     pub(super) fn format_another<E: Subject>(&mut self) -> Result<(), String> {
         self.summary.replaced_caches += 1;
         self.devices.noted = None;
-        self.devices.cache.settle_all();
+        self.devices.cache.make_all_durable();
         self.devices.cache.mend();
         self.has_rotted_journal = false;
         self.format::<E>()

@@ -210,7 +210,7 @@ impl Simulation {
         let settings = EngineSettings { service, ..self.plan.settings };
         if self.plan.restart_after.is_some() {
             // What an origin was given by the life before may be lost until it is flushed, as every start does.
-            self.devices.origins.iter_mut().for_each(SimulatedDevice::settle_all);
+            self.devices.origins.iter_mut().for_each(SimulatedDevice::make_all_durable);
         }
         let engine = E::open(self.now, &self.devices.cache, settings, &volumes)?;
         Ok(self.begin_life(engine))

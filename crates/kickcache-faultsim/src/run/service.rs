@@ -27,7 +27,7 @@ impl Simulation {
         self.summary.lives_after_service += 1;
         for number in 0..self.volumes.len() {
             if incomplete.contains(volume_id(number)) {
-                self.settle_incomplete::<E>(volume_id(number))?;
+                self.resolve_incomplete::<E>(volume_id(number))?;
             }
         }
         if self.random.chance(FORMAT_PERMILLE) {
@@ -63,7 +63,7 @@ impl Simulation {
     }
 
     /// What a volume has on the cache device alone is lost, or written over what its origin has.
-    fn settle_incomplete<E: Subject>(&mut self, volume: VolumeId) -> Result<(), String> {
+    fn resolve_incomplete<E: Subject>(&mut self, volume: VolumeId) -> Result<(), String> {
         self.summary.incomplete_volumes += 1;
         let settings = self.volumes[usize::from(volume.get())];
         let mut host = self.open_in_spite::<E>(settings)?;
@@ -71,7 +71,7 @@ impl Simulation {
             // Nobody can say what it holds.
             self.oracle.distrust(volume);
             self.kill_host(host);
-            return self.note_settled::<E>(volume);
+            return self.note_resolved::<E>(volume);
         }
         let extent = |block: BlockIndex| ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE };
         let dirty: Vec<ByteExtent> = host.engine.dirty_blocks(volume).into_iter().map(extent).collect();
@@ -91,7 +91,7 @@ impl Simulation {
         }
         self.kill_host(host);
         dirty.into_iter().for_each(|extent| self.oracle.loosen(volume, extent));
-        self.note_settled::<E>(volume)
+        self.note_resolved::<E>(volume)
     }
 
     /// Reads the log of a device that is out of service, as a tool does.
@@ -110,7 +110,7 @@ impl Simulation {
     }
 
     /// Puts on record that a volume no longer needs the cache device.
-    fn note_settled<E: Subject>(&mut self, volume: VolumeId) -> Result<(), String> {
+    fn note_resolved<E: Subject>(&mut self, volume: VolumeId) -> Result<(), String> {
         let Some(mut incomplete) = self.out_of_service::<E>()? else { return Ok(()) };
         incomplete.remove(volume);
         self.devices.noted = Some(incomplete);

@@ -3,7 +3,7 @@
 pub mod bare;
 pub mod bcache;
 mod block_state;
-pub mod choice;
+pub mod cache_kind;
 pub mod dm_cache;
 pub mod lru;
 pub mod optimal;

@@ -7,7 +7,7 @@ use crate::cache_model::bare::Bare;
 use crate::cache_model::bcache::{Bcache, BcacheShape};
 use crate::device_model::device_file::built_in;
 use crate::published::load::{Order, Sweep, SweepShape};
-use crate::replay::bench::{Course, run, settle};
+use crate::replay::bench::{Course, run, run_idle};
 use crate::replay::cache_model::CacheModel;
 use crate::replay::devices::Devices;
 use crate::replay::real_engine::Kickcache;
@@ -181,7 +181,7 @@ impl CloudCache {
             };
             let result = run(course, &mut row.load(), model.as_mut(), &mut devices, &mut |_| ());
             let end = at.plus(Duration::from_nanos(result.nanos));
-            at = settle(model.as_mut(), &mut devices, end, PAUSE);
+            at = run_idle(model.as_mut(), &mut devices, end, PAUSE);
             results.push(result);
         }
         results

@@ -14,7 +14,7 @@ use crate::device_model::disk::parameters::DiskParameters;
 use crate::device_model::mirror::Mirror;
 use crate::device_model::ssd::{Ssd, SsdParameters};
 use crate::published::load::{Order, Sweep, SweepShape, ZipfReads};
-use crate::replay::bench::{Course, Progress, run, settle};
+use crate::replay::bench::{Course, Progress, run, run_idle};
 use crate::replay::cache_model::CacheModel;
 use crate::replay::devices::Devices;
 use crate::replay::real_engine::Kickcache;
@@ -186,7 +186,7 @@ impl Scene {
         }
         let mut devices = Devices::cached(ssd(seed), self.disks.start(seed + 1));
         let idle = Duration::from_millis(120_000);
-        let at = settle(&mut cache, &mut devices, Instant::ZERO, idle);
+        let at = run_idle(&mut cache, &mut devices, Instant::ZERO, idle);
         let at = lay_out(&mut cache, &mut devices, at, self.data_gib * GIB);
         // The same devices: what the cache still does in the background is in flight there.
         Ready { model: Box::new(cache), at, devices }
@@ -227,7 +227,7 @@ fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, bytes
     let course = Course { start: at, length, cost: COST, steady: None, ..Course::default() };
     let result = run(course, &mut Sweep::new(shape), cache, devices, &mut |_| ());
     let at = at.plus(Duration::from_nanos(result.nanos));
-    settle(cache, devices, at, Duration::from_millis(2_000))
+    run_idle(cache, devices, at, Duration::from_millis(2_000))
 }
 
 /// Fills a cache with the blocks of files that are read a lot and then deleted; gives when that is over.
@@ -241,8 +241,8 @@ pub fn fill_with_stale_data(cache: &mut dyn CacheModel, cache_bytes: u64, start:
     let mut course = Course { start: Instant::ZERO, length, cost, steady: None, ..Course::default() };
     let result = run(course, &mut Sweep::new(shape), cache, &mut devices, &mut |_| ());
     let pause = Duration::from_millis(2_000);
-    course.start = settle(cache, &mut devices, Instant::from_nanos(result.nanos), pause);
+    course.start = run_idle(cache, &mut devices, Instant::from_nanos(result.nanos), pause);
     let mut reads = ZipfReads::new(2, start, bytes / 2, seed + 7, STALE_READS * bytes / 4096);
     let result = run(course, &mut reads, cache, &mut devices, &mut |_| ());
-    settle(cache, &mut devices, course.start.plus(Duration::from_nanos(result.nanos)), pause)
+    run_idle(cache, &mut devices, course.start.plus(Duration::from_nanos(result.nanos)), pause)
 }

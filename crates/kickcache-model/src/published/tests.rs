@@ -11,7 +11,7 @@ use crate::published::load::{Order, Sweep, SweepShape, ZipfReads};
 use crate::published::rows::rows;
 use crate::published::scene::{Cache, Disks, Scene, Start, fill_with_stale_data};
 use crate::published::steady;
-use crate::replay::bench::{Course, run, settle};
+use crate::replay::bench::{Course, run, run_idle};
 use crate::replay::devices::Devices;
 use crate::replay::real_engine::Kickcache;
 use crate::result::RunResult;
@@ -61,7 +61,7 @@ fn read_twice(cache: &mut Kickcache, start: u64, bytes: u64) -> Instant {
         let course =
             Course { start: at, length, cost: Duration::from_micros(5), steady: None, ..Course::default() };
         let result = run(course, &mut Sweep::new(shape), cache, &mut devices, &mut |_| ());
-        settle(cache, &mut devices, at.plus(Duration::from_nanos(result.nanos)), pause)
+        run_idle(cache, &mut devices, at.plus(Duration::from_nanos(result.nanos)), pause)
     })
 }
 

@@ -122,7 +122,12 @@ pub fn run(
 }
 
 /// Lets a cache model finish what it does on its own, for so long; gives when that was over.
-pub fn settle(model: &mut dyn CacheModel, devices: &mut Devices, from: Instant, length: Duration) -> Instant {
+pub fn run_idle(
+    model: &mut dyn CacheModel,
+    devices: &mut Devices,
+    from: Instant,
+    length: Duration,
+) -> Instant {
     let end = from.plus(length);
     let mut now = from;
     while let Some(at) = earlier(devices.next_event(), model.poll_timeout()) {

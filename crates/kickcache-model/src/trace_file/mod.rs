@@ -30,10 +30,10 @@ const HEAD: u64 = 64 << 10;
 /// The records of one trace, in the order of the file. Reading ends after an error of the file.
 pub struct TraceFile {
     format: Format,
-    source: Source,
+    source: TraceInput,
 }
 
-enum Source {
+enum TraceInput {
     Text(Lines, Box<dyn LineParser>),
     Binary(Blktrace),
     Ended,
@@ -67,8 +67,8 @@ impl TraceFile {
         let action = detect::action(format, &head);
         let whole = Box::new(Cursor::new(head).chain(plain));
         let source = match format::parser(format, action) {
-            Some(parser) => Source::Text(Lines::new(whole), parser),
-            None => Source::Binary(Blktrace::new(whole, action)),
+            Some(parser) => TraceInput::Text(Lines::new(whole), parser),
+            None => TraceInput::Binary(Blktrace::new(whole, action)),
         };
         Ok(TraceFile { format, source })
     }
@@ -90,12 +90,12 @@ impl Iterator for TraceFile {
 
     fn next(&mut self) -> Option<Result<Record, TraceError>> {
         let next = match &mut self.source {
-            Source::Text(lines, parser) => next_of_text(lines, parser.as_mut()),
-            Source::Binary(trace) => trace.next(),
-            Source::Ended => None,
+            TraceInput::Text(lines, parser) => next_of_text(lines, parser.as_mut()),
+            TraceInput::Binary(trace) => trace.next(),
+            TraceInput::Ended => None,
         };
         if matches!(next, None | Some(Err(TraceError::Io(_)))) {
-            self.source = Source::Ended;
+            self.source = TraceInput::Ended;
         }
         next
     }

@@ -179,12 +179,12 @@ struct Daemon {
     state: Option<PathBuf>,
     /// Whether a signal asked for a stop.
     is_signalled: AtomicBool,
-    stage: Mutex<Stage>,
+    stage: Mutex<StartPhase>,
     changed: Condvar,
 }
 
 #[derive(Clone)]
-enum Stage {
+enum StartPhase {
     Starting,
     /// Told to stop before it had started.
     Unwanted,
@@ -198,29 +198,29 @@ impl Daemon {
             io_engine,
             state,
             is_signalled: AtomicBool::new(false),
-            stage: Mutex::new(Stage::Starting),
+            stage: Mutex::new(StartPhase::Starting),
             changed: Condvar::new(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Stage> {
+    fn lock(&self) -> MutexGuard<'_, StartPhase> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn started(&self, started: Started) {
         let mut stage = self.lock();
-        if matches!(*stage, Stage::Unwanted) {
+        if matches!(*stage, StartPhase::Unwanted) {
             started.servers.iter().for_each(|served| served.handle.stop());
         }
-        *stage = Stage::Serving(started);
+        *stage = StartPhase::Serving(started);
         self.changed.notify_all();
     }
 
     fn begin_stop(&self) {
         let mut stage = self.lock();
         match &*stage {
-            Stage::Serving(started) => started.servers.iter().for_each(|served| served.handle.stop()),
-            Stage::Starting | Stage::Unwanted => *stage = Stage::Unwanted,
+            StartPhase::Serving(started) => started.servers.iter().for_each(|served| served.handle.stop()),
+            StartPhase::Starting | StartPhase::Unwanted => *stage = StartPhase::Unwanted,
         }
     }
 
@@ -229,19 +229,19 @@ impl Daemon {
         if !self.is_signalled.swap(true, Ordering::AcqRel) {
             return self.begin_stop();
         }
-        if let Stage::Serving(started) = &*self.lock() {
+        if let StartPhase::Serving(started) = &*self.lock() {
             started.servers.iter().for_each(|served| served.handle.insist());
         }
     }
 
     /// What is served; waits for it a while if it is starting.
     fn served(&self) -> Result<Started, ControlError> {
-        let is_starting = |stage: &mut Stage| !matches!(stage, Stage::Serving(_));
+        let is_starting = |stage: &mut StartPhase| !matches!(stage, StartPhase::Serving(_));
         let waited = self.changed.wait_timeout_while(self.lock(), START_MAX, is_starting);
         let (stage, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match &*stage {
-            Stage::Serving(started) => Ok(started.clone()),
-            Stage::Starting | Stage::Unwanted => {
+            StartPhase::Serving(started) => Ok(started.clone()),
+            StartPhase::Starting | StartPhase::Unwanted => {
                 Err(ControlError::Refused("the daemon is still starting; ask again later".into()))
             }
         }
@@ -316,7 +316,7 @@ mod tests {
     fn a_daemon_told_to_stop_while_it_starts_remembers() {
         let daemon = Daemon::new(IoEngine::Auto, None);
         daemon.stop().unwrap();
-        assert!(matches!(*daemon.lock(), Stage::Unwanted));
+        assert!(matches!(*daemon.lock(), StartPhase::Unwanted));
     }
 
     #[test]

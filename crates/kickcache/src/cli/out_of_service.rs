@@ -18,7 +18,7 @@ use crate::cli::unserved::leave_unserved;
 
 /// Leaves a cache device that is out of service, or that the user wants left out. Of the first, volumes whose dirty blocks
 /// are on it alone are taken from the plan, unless these may be lost.
-pub(super) fn settle(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
+pub(super) fn decide_service(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
     if let Some(copy) = older_copy_at(&cache.device, state) {
         refuse_copy(cache, &copy);
         if cache.volumes.is_empty() {

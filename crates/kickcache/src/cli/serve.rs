@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
-use kickcache_daemon::driver::device::Access;
+use kickcache_daemon::driver::device::AccessMode;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::plan::address::{AddressError, NbdAddress};
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
@@ -269,7 +269,7 @@ impl ServeArgs {
             sequential_cutoff: self.sequential_cutoff.unwrap_or(default.sequential_cutoff),
             fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
             dirty_limit: self.dirty_limit.unwrap_or(default.dirty_limit),
-            access: if self.read_only { Access::ReadOnly } else { Access::ReadWrite },
+            access: if self.read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite },
             nbd: Some(self.nbd.clone()).filter(|addresses| !addresses.is_empty()),
             vhost_user: self.vhost_user.clone(),
             ublk: self.ublk,

@@ -13,7 +13,7 @@ use kickcache_daemon::serve::prepare::{check_origin, rehearse};
 use kickcache_daemon::serve::server::{Server, ServerHandle};
 
 use crate::cli::options::state_place;
-use crate::cli::out_of_service::settle;
+use crate::cli::out_of_service::decide_service;
 use crate::cli::refusal::Refusals;
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::unserved::tell_unserved;
@@ -89,7 +89,7 @@ pub(super) fn start_servers(
     plan.caches.iter_mut().try_for_each(|cache| check_origins(cache, &refusals))?;
     unserved.extend(tell_unserved(&mut plan)?);
     for cache in &mut plan.caches {
-        settle(cache, &state).or_else(|error| refusals.leave_all(cache, error))?;
+        decide_service(cache, &state).or_else(|error| refusals.leave_all(cache, error))?;
     }
     unserved.extend(tell_unserved(&mut plan)?);
     // What is wrong with the second cache device is found before the first one is formatted.

@@ -2,7 +2,7 @@
 
 /// What a device is opened for, and what clients may do with a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Access {
+pub enum AccessMode {
     /// Reading; others may have it open too.
     ReadOnly,
     /// Reading and writing; nobody else may have it open.

@@ -18,7 +18,7 @@ use kickcache_engine::units::SECTOR_SIZE;
 
 pub use self::error::OpenError;
 use self::error::open_error;
-pub use self::kind::{Access, Direct, Emptiness, Flush, Kind, ZeroSpeed};
+pub use self::kind::{AccessMode, Direct, Emptiness, Flush, Kind, ZeroSpeed};
 use self::storage::Storage;
 pub use self::storage::check_distinct;
 pub(crate) use self::storage::lock_below_shared;
@@ -35,7 +35,7 @@ pub struct BlockFile {
     file: File,
     path: PathBuf,
     kind: Kind,
-    access: Access,
+    access: AccessMode,
     size: u64,
     exact_size: u64,
     direct: Direct,
@@ -53,11 +53,11 @@ impl BlockFile {
     ///
     /// # Errors
     /// [`OpenError`] as its sentences say.
-    pub fn open(path: &Path, access: Access, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
+    pub fn open(path: &Path, access: AccessMode, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
         let metadata = std::fs::metadata(path).map_err(|source| open_error(path, source))?;
         let kind = kind(path, &metadata)?;
         let (file, direct, below) = open_patiently(path, access, kind)?;
-        if access == Access::ReadWrite && kind == Kind::Block && ioctl::is_protected(&file) {
+        if access == AccessMode::ReadWrite && kind == Kind::Block && ioctl::is_protected(&file) {
             return Err(OpenError::Protected { path: path.into() });
         }
         let bytes = size(&file, kind).map_err(|source| open_error(path, source))?;
@@ -116,7 +116,7 @@ impl BlockFile {
     }
 
     /// What it was opened for.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> AccessMode {
         self.access
     }
 
@@ -224,7 +224,11 @@ fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
 
 /// Opens and locks. A device that is busy is tried again for a while: the kernel closes the files of an io_uring
 /// shortly after the process that used it has ended.
-fn open_patiently(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct, Vec<File>), OpenError> {
+fn open_patiently(
+    path: &Path,
+    access: AccessMode,
+    kind: Kind,
+) -> Result<(File, Direct, Vec<File>), OpenError> {
     let until = Instant::now() + BUSY_PATIENCE;
     loop {
         let opened = open_direct(path, access, kind).and_then(|(file, direct)| {
@@ -239,8 +243,8 @@ fn open_patiently(path: &Path, access: Access, kind: Kind) -> Result<(File, Dire
     }
 }
 
-fn open_direct(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct), OpenError> {
-    let exclusive = if kind == Kind::Block && access == Access::ReadWrite { libc::O_EXCL } else { 0 };
+fn open_direct(path: &Path, access: AccessMode, kind: Kind) -> Result<(File, Direct), OpenError> {
+    let exclusive = if kind == Kind::Block && access == AccessMode::ReadWrite { libc::O_EXCL } else { 0 };
     match open_with(path, access, libc::O_DIRECT | exclusive) {
         Ok(file) if ioctl::direct_alignment(&file, kind) <= SECTOR_SIZE => return Ok((file, Direct::Yes)),
         Ok(_) => tracing::warn!(
@@ -257,26 +261,26 @@ fn open_direct(path: &Path, access: Access, kind: Kind) -> Result<(File, Direct)
     Ok((file, Direct::No))
 }
 
-fn open_with(path: &Path, access: Access, flags: i32) -> io::Result<File> {
-    let write = access == Access::ReadWrite;
+fn open_with(path: &Path, access: AccessMode, flags: i32) -> io::Result<File> {
+    let write = access == AccessMode::ReadWrite;
     OpenOptions::new().read(true).write(write).custom_flags(flags | libc::O_CLOEXEC).open(path)
 }
 
-fn refused(path: &Path, access: Access, source: io::Error) -> OpenError {
+fn refused(path: &Path, access: AccessMode, source: io::Error) -> OpenError {
     let path = path.into();
     match source.raw_os_error() {
         Some(libc::EBUSY) => OpenError::Busy { path, detail: "it is mounted or opened exclusively" },
-        Some(libc::EACCES | libc::EPERM | libc::EROFS) if access == Access::ReadWrite => {
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) if access == AccessMode::ReadWrite => {
             OpenError::ReadOnly { path, source }
         }
         _ => OpenError::Open { path, source },
     }
 }
 
-fn lock(file: &File, path: &Path, access: Access) -> Result<(), OpenError> {
+fn lock(file: &File, path: &Path, access: AccessMode) -> Result<(), OpenError> {
     let lock = match access {
-        Access::ReadWrite => file.try_lock(),
-        Access::ReadOnly => file.try_lock_shared(),
+        AccessMode::ReadWrite => file.try_lock(),
+        AccessMode::ReadOnly => file.try_lock_shared(),
     };
     match lock {
         Ok(()) => Ok(()),
@@ -298,9 +302,9 @@ fn size(file: &File, kind: Kind) -> io::Result<u64> {
     }
 }
 
-fn zero_speed(file: &File, kind: Kind, access: Access, size: u64) -> ZeroSpeed {
+fn zero_speed(file: &File, kind: Kind, access: AccessMode, size: u64) -> ZeroSpeed {
     let fast = match kind {
-        Kind::File => access == Access::ReadWrite && ioctl::can_punch(file, size),
+        Kind::File => access == AccessMode::ReadWrite && ioctl::can_punch(file, size),
         Kind::Block => queue_limit(file, "write_zeroes_max_bytes").is_some_and(|limit| limit > 0),
     };
     if fast { ZeroSpeed::Fast } else { ZeroSpeed::Slow }

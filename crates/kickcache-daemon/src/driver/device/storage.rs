@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::driver::device::error::{OpenError, open_error};
-use crate::driver::device::kind::Access;
+use crate::driver::device::kind::AccessMode;
 
 /// Loop devices upon loop devices that are looked through.
 const DEPTH_MAX: usize = 8;
@@ -96,7 +96,7 @@ fn below(metadata: &Metadata) -> Option<Layer> {
 ///
 /// # Errors
 /// [`OpenError::Busy`] if somebody else has it.
-pub(super) fn lock_below(file: &File, path: &Path, access: Access) -> Result<Vec<File>, OpenError> {
+pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result<Vec<File>, OpenError> {
     let metadata = file.metadata().map_err(|source| open_error(path, source))?;
     let mut locks = Vec::new();
     for layer in layers(&metadata) {
@@ -110,8 +110,8 @@ pub(super) fn lock_below(file: &File, path: &Path, access: Access) -> Result<Vec
             break;
         };
         let locked = match access {
-            Access::ReadWrite if layer.is_whole => below.try_lock(),
-            Access::ReadWrite | Access::ReadOnly => below.try_lock_shared(),
+            AccessMode::ReadWrite if layer.is_whole => below.try_lock(),
+            AccessMode::ReadWrite | AccessMode::ReadOnly => below.try_lock_shared(),
         };
         if matches!(locked, Err(TryLockError::WouldBlock)) {
             let detail = "it holds a lock on the file that it lies on";
@@ -124,7 +124,7 @@ pub(super) fn lock_below(file: &File, path: &Path, access: Access) -> Result<Vec
 
 /// As [`lock_below`], of one that is only read.
 pub(crate) fn lock_below_shared(file: &File, path: &Path) -> Result<Vec<File>, OpenError> {
-    lock_below(file, path, Access::ReadOnly)
+    lock_below(file, path, AccessMode::ReadOnly)
 }
 
 /// Refuses two names of one device, before any is opened: links, and loop devices with their files. What does not exist is

@@ -4,7 +4,7 @@ use std::process::Command;
 use super::*;
 
 fn refusal(path: &Path) -> String {
-    BlockFile::open(path, Access::ReadWrite, Emptiness::Refused).unwrap_err().to_string()
+    BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused).unwrap_err().to_string()
 }
 
 fn file(directory: &tempfile::TempDir, name: &str) -> PathBuf {
@@ -21,7 +21,7 @@ fn directory() -> tempfile::TempDir {
 fn a_file_has_whole_sectors_and_an_identity() {
     let directory = directory();
     let path = file(&directory, "a");
-    let device = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+    let device = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     assert_eq!(device.size(), 10_000 / 512 * 512);
     assert_eq!(device.kind(), Kind::File);
     let canonical = std::fs::canonicalize(&path).unwrap();
@@ -55,12 +55,12 @@ fn what_is_no_device_is_refused_by_its_name() {
 fn a_second_opening_is_refused() {
     let directory = directory();
     let path = file(&directory, "a");
-    let first = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+    let first = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     assert!(refusal(&path).contains("in use"), "{}", refusal(&path));
-    assert!(BlockFile::open(&path, Access::ReadOnly, Emptiness::Refused).is_err());
+    assert!(BlockFile::open(&path, AccessMode::ReadOnly, Emptiness::Refused).is_err());
     drop(first);
-    let reader = BlockFile::open(&path, Access::ReadOnly, Emptiness::Refused).unwrap();
-    let other = BlockFile::open(&path, Access::ReadOnly, Emptiness::Refused).unwrap();
+    let reader = BlockFile::open(&path, AccessMode::ReadOnly, Emptiness::Refused).unwrap();
+    let other = BlockFile::open(&path, AccessMode::ReadOnly, Emptiness::Refused).unwrap();
     assert!(same_device(&reader, &other));
 }
 
@@ -80,7 +80,7 @@ fn a_lock_of_another_process_counts() {
     assert!(refusal(&path).contains("in use by another process"));
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+    BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn links_to_one_file_are_the_same_device() {
     let (first, second) = (file(&directory, "a"), file(&directory, "b"));
     let link = directory.path().join("link");
     std::fs::hard_link(&first, &link).unwrap();
-    let open = |path: &Path| BlockFile::open(path, Access::ReadOnly, Emptiness::Refused).unwrap();
+    let open = |path: &Path| BlockFile::open(path, AccessMode::ReadOnly, Emptiness::Refused).unwrap();
     assert!(same_device(&open(&first), &open(&link)));
     assert!(check_different(&open(&first), &open(&second)).is_ok());
     let found = check_different(&open(&first), &open(&link)).unwrap_err().to_string();
@@ -119,15 +119,15 @@ fn a_loop_device_is_the_same_as_its_file() {
     let device = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
     let other = loop_device(&["-f"], &path);
     let half = loop_device(&["-f", "-o", "524288"], &path);
-    let open = |path: &Path| BlockFile::open(path, Access::ReadOnly, Emptiness::Refused).unwrap();
+    let open = |path: &Path| BlockFile::open(path, AccessMode::ReadOnly, Emptiness::Refused).unwrap();
     let (block, image, part) = (open(&device), open(&path), open(&half));
     let facts = (block.size(), block.kind(), same_device(&block, &image), same_device(&block, &part));
     drop((block, image, part));
     let distinct = check_distinct([device.as_path(), other.as_path()]);
-    let block = BlockFile::open(&device, Access::ReadWrite, Emptiness::Refused).unwrap();
+    let block = BlockFile::open(&device, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     let again = [&device, &path, &other, &half].map(|path| refusal(path));
     drop(block);
-    let image = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+    let image = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     let below = [&device, &half].map(|path| refusal(path));
     drop(image);
     for device in [&device, &other, &half] {
@@ -148,7 +148,8 @@ fn parts_of_a_file_are_devices_of_their_own() {
     }
     let first = loop_device(&["-f", "--sizelimit", "524288"], &path);
     let second = loop_device(&["-f", "-o", "524288"], &path);
-    let opened = [&first, &second].map(|path| BlockFile::open(path, Access::ReadWrite, Emptiness::Refused));
+    let opened =
+        [&first, &second].map(|path| BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused));
     let whole = refusal(&path);
     let distinct = check_distinct([first.as_path(), second.as_path()]);
     let are_open = opened.iter().all(Result::is_ok);

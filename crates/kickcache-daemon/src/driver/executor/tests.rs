@@ -8,7 +8,7 @@ use super::*;
 use crate::driver::backend::IoKind;
 use crate::driver::buffers::Bound;
 use crate::driver::clock::Clock;
-use crate::driver::device::{Access, Emptiness};
+use crate::driver::device::{AccessMode, Emptiness};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::queued_device::{QueuedEnd, QueuedRequest};
 use crate::wakeup::Wakeup;
@@ -78,7 +78,7 @@ impl Fixture {
 }
 
 fn open(path: &Path, io_engine: IoEngine) -> Driver {
-    let file = BlockFile::open(path, Access::ReadWrite, Emptiness::Refused).unwrap();
+    let file = BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     let media = vec![(ORIGIN, Medium::File(file))];
     Driver::open(DriverSettings { io_engine, request_bytes_max: 16 << 20, pool_pages: 64, media }).unwrap()
 }
@@ -184,7 +184,7 @@ fn metadata_goes_out_with_its_payload_and_comes_back() {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = directory.path().join("cache");
         std::fs::write(&path, pattern(SIZE)).unwrap();
-        let file = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+        let file = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
         let media = vec![(Device::Cache, Medium::File(file))];
         let settings = DriverSettings { io_engine, request_bytes_max: 1 << 20, pool_pages: 4, media };
         fixture.driver = Driver::open(settings).unwrap();

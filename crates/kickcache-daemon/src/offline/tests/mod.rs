@@ -13,7 +13,7 @@ use super::change::repair;
 use super::check::{Findings, Verdict, check};
 use super::*;
 use crate::offline::metadata::Metadata;
-use crate::offline::source::Source;
+use crate::offline::offline_device::OfflineDevice;
 use crate::serve::config::StatePlace;
 
 /// Turns one bit over and gives the old byte.
@@ -116,8 +116,8 @@ fn look(path: &Path) -> Findings {
     when_free(|| check(path, &mut |_, _| {})).unwrap()
 }
 
-fn open(path: &Path) -> Source {
-    when_free(|| Source::open(path)).unwrap()
+fn open(path: &Path) -> OfflineDevice {
+    when_free(|| OfflineDevice::open(path)).unwrap()
 }
 
 fn sentence_of(error: OfflineError, path: &Path) -> String {

@@ -7,7 +7,7 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::format::version::FORMAT_VERSION;
 use kickcache_engine::units::VolumeId;
 
-use crate::driver::device::{Access, BlockFile, Emptiness};
+use crate::driver::device::{AccessMode, BlockFile, Emptiness};
 use crate::serve::cache_device::attach::{OriginFacts, attach};
 use crate::serve::cache_device::marks::read_marks;
 use crate::serve::cache_device::superblocks::{decode, read_copies, store_superblock};
@@ -46,7 +46,7 @@ impl CacheDevice {
     /// # Errors
     /// If it cannot be opened, is in use, or is no cache device.
     pub fn existing(path: &Path) -> Result<CacheDevice, ServeError> {
-        let file = BlockFile::open(path, Access::ReadWrite, Emptiness::Refused)?;
+        let file = BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused)?;
         let copies = read_copies(&file)?;
         let superblock =
             decode(&copies, &file).map_err(|source| ServeError::Engine { path: path.into(), source })?;

@@ -13,7 +13,7 @@ use kickcache_engine::units::VolumeSet;
 use kickcache_units::show_bytes;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use crate::driver::device::{Access, BlockFile, Emptiness, Kind, OpenError};
+use crate::driver::device::{AccessMode, BlockFile, Emptiness, Kind, OpenError};
 use crate::places;
 use crate::serve::cache_device::device::CacheDevice;
 use crate::serve::cache_device::io::{cache_io, read};
@@ -253,7 +253,7 @@ fn open(path: &Path) -> Result<BlockFile, ServeError> {
 }
 
 fn open_device(path: &Path) -> Result<BlockFile, ServeError> {
-    Ok(BlockFile::open(path, Access::ReadWrite, Emptiness::Refused)?)
+    Ok(BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused)?)
 }
 
 fn check_size(file: &BlockFile) -> Result<(), ServeError> {

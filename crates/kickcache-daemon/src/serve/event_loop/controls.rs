@@ -11,7 +11,7 @@ use kickcache_engine::units::VolumeId;
 use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
 use crate::serve::control::{Activities, Control, ServerStatus};
-use crate::serve::core::{Stage, Volume};
+use crate::serve::core::{LoopPhase, Volume};
 use crate::serve::error::ServeError;
 use crate::words::ModeWord;
 
@@ -86,7 +86,7 @@ impl<E: CacheEngine> EventLoop<E> {
             cache: self.cache.clone(),
             engine: self.core.engine.status(),
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
-            awaited: (self.core.stage != Stage::Serving).then(|| self.awaited(now)),
+            awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
             connections: self.frontends.connection_count(),
             served_at: (0..self.core.volumes.len()).map(|index| self.frontends.served_at(index)).collect(),
         }

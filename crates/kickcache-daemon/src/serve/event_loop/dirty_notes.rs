@@ -4,7 +4,7 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::Mode;
 
 use super::EventLoop;
-use crate::serve::note_queue::Settled;
+use crate::serve::note_queue::DirtyState;
 
 /// Whether clients may write from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,9 +28,10 @@ impl<E: CacheEngine> EventLoop<E> {
                 continue;
             }
             match while_served {
-                WhileServed::Yes => notes.settle(volume.volume, false),
+                WhileServed::Yes => notes.record_dirty(volume.volume, false),
                 WhileServed::No => {
-                    self.note_queue.settle(notes, Settled { volume: volume.volume, has_dirty: false });
+                    self.note_queue
+                        .record_dirty(notes, DirtyState { volume: volume.volume, has_dirty: false });
                 }
             }
         }

@@ -5,18 +5,18 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::time::Instant;
 
 use super::EventLoop;
-use crate::serve::core::{Stage, engine_span};
+use crate::serve::core::{LoopPhase, engine_span};
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::dirty_notes::WhileServed;
 use crate::serve::event_loop::troubles::seconds;
 
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn begin_stop(&mut self, now: Instant, why: &str) {
-        if self.core.stage != Stage::Serving {
+        if self.core.stage != LoopPhase::Serving {
             return tracing::info!("the server is stopping already");
         }
         tracing::info!("the server stops, because {why}");
-        self.core.stage = Stage::Finishing;
+        self.core.stage = LoopPhase::Finishing;
         self.stop_wait.begin(now);
         self.frontends.stop_listening(&mut self.core);
         self.core.accept_again = None;
@@ -25,16 +25,16 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Goes towards the end; `true` when it is reached.
     pub(super) fn advance_stage(&mut self, now: Instant) -> bool {
         let is_done = self.core.requests.is_empty() && self.frontends.is_idle() && !self.resizes.is_storing();
-        if self.core.stage == Stage::Finishing && is_done {
+        if self.core.stage == LoopPhase::Finishing && is_done {
             self.core.engine.stop(now);
-            self.core.stage = Stage::Stopping;
+            self.core.stage = LoopPhase::Stopping;
             self.pump(now);
         }
-        if self.core.stage == Stage::Stopping && self.core.engine.phase() == Phase::Stopped {
-            self.core.stage = Stage::Goodbye(now.plus(engine_span(self.core.limits.goodbye_max)));
+        if self.core.stage == LoopPhase::Stopping && self.core.engine.phase() == Phase::Stopped {
+            self.core.stage = LoopPhase::Goodbye(now.plus(engine_span(self.core.limits.goodbye_max)));
             self.note_dirty(WhileServed::No);
         }
-        let Stage::Goodbye(until) = self.core.stage else { return false };
+        let LoopPhase::Goodbye(until) = self.core.stage else { return false };
         if until > now && !self.frontends.is_quiet() || !self.note_queue.is_empty() {
             return false;
         }

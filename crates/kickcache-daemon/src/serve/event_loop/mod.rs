@@ -23,7 +23,7 @@ use kickcache_engine::units::{BlockIndex, VolumeId};
 
 use crate::driver::Interest;
 use crate::serve::control::Control;
-use crate::serve::core::{Core, Stage};
+use crate::serve::core::{Core, LoopPhase};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::Frontends;
 use crate::serve::frontend::after::After;
@@ -189,8 +189,8 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let goodbye = match self.core.stage {
-            Stage::Goodbye(until) if until > self.core.now => Some(until),
-            Stage::Goodbye(_) | Stage::Serving | Stage::Finishing | Stage::Stopping => None,
+            LoopPhase::Goodbye(until) if until > self.core.now => Some(until),
+            LoopPhase::Goodbye(_) | LoopPhase::Serving | LoopPhase::Finishing | LoopPhase::Stopping => None,
         };
         let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
         let late = self.resizes.poll_timeout();

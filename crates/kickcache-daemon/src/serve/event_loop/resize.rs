@@ -12,7 +12,7 @@ use kickcache_engine::units::VolumeId;
 use super::EventLoop;
 use crate::driver::device::BlockFile;
 use crate::serve::control::{Growth, Resized};
-use crate::serve::core::Stage;
+use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::resizes::{Answer, Outcome, Overdue, Step};
 
@@ -33,7 +33,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn origin_to_look_at(&self, name: &str) -> Result<(VolumeId, Arc<BlockFile>), ServeError> {
         let id = self.volume_id(name)?;
         let refuse = |what: &str| ServeError::Volume { name: name.into(), what: what.into() };
-        if self.core.stage != Stage::Serving {
+        if self.core.stage != LoopPhase::Serving {
             return Err(refuse("the server is stopping; resize it after the next start (--origin-grown)"));
         }
         if self.resizes.has(id) {
@@ -89,7 +89,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn store_size(&mut self, id: VolumeId, size: u64) -> Result<(), ServeError> {
-        if self.core.stage != Stage::Serving {
+        if self.core.stage != LoopPhase::Serving {
             return Err(ServeError::Stopped);
         }
         // What was written meanwhile is of other volumes.

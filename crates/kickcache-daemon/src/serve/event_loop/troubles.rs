@@ -26,7 +26,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn note_fault(&self, fault: &Fault) {
         let (Some(notes), Device::Origin(volume)) = (&self.notes, fault.device) else { return };
         if ["write", "write-zeroes", "flush"].contains(&fault.operation) {
-            notes.settle(volume, true);
+            notes.record_dirty(volume, true);
         }
     }
 

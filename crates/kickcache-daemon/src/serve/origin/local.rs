@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kickcache_engine::units::BLOCK_SIZE;
 
-use crate::driver::device::{Access, BlockFile, Emptiness, OpenError};
+use crate::driver::device::{AccessMode, BlockFile, Emptiness, OpenError};
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::error::ServeError;
 
@@ -15,7 +15,7 @@ use crate::serve::error::ServeError;
 pub(super) fn open(
     volume: &str,
     path: &Path,
-    access: Access,
+    access: AccessMode,
     claims: OriginClaims,
 ) -> Result<BlockFile, ServeError> {
     let mut file = open_file(volume, path, access)?;
@@ -41,7 +41,7 @@ fn see_to_flush(name: &str, origin: &mut BlockFile, claims: OriginClaims) -> Res
     }
 }
 
-fn open_file(name: &str, path: &Path, access: Access) -> Result<BlockFile, ServeError> {
+fn open_file(name: &str, path: &Path, access: AccessMode) -> Result<BlockFile, ServeError> {
     let opened = BlockFile::open(path, access, Emptiness::Refused);
     let odd = match &opened {
         Ok(file) => Some(file.exact_size()).filter(|size| !size.is_multiple_of(BLOCK_SIZE)),

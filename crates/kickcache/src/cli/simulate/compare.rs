@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::time::Instant;
-use kickcache_model::cache_model::choice::Choice;
+use kickcache_model::cache_model::cache_kind::CacheKind;
 use kickcache_model::device_model::device_file::{DeviceFile, built_in, built_in_names};
 use kickcache_model::replay::bench::{Course, run};
 use kickcache_model::replay::devices::Devices;
@@ -74,7 +74,7 @@ pub(crate) struct RunArgs {
     /// The cache: none, kickcache, kickcache-write-back, dm-cache, dm-cache-write-back, dm-cache-4.11,
     /// dm-cache-4.12-rc1, bcache, bcache-no-cutoff, lru
     #[arg(long, value_name = "NAME", default_value = "kickcache-write-back")]
-    cache: Choice,
+    cache: CacheKind,
     /// Size of the cache
     #[arg(long, value_name = "SIZE", default_value = "4G", allow_hyphen_values = true)]
     size: Size,
@@ -93,7 +93,7 @@ pub(crate) struct CompareArgs {
         value_delimiter = ',',
         default_value = "none,kickcache-write-back,dm-cache-write-back,bcache"
     )]
-    cache: Vec<Choice>,
+    cache: Vec<CacheKind>,
     /// Sizes of the cache
     #[arg(
         long,
@@ -120,14 +120,14 @@ impl CompareArgs {
 /// A cache that is simulated in a size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct SizedCache {
-    choice: Choice,
+    choice: CacheKind,
     size: Size,
 }
 
 /// One run to be made.
 #[derive(Clone)]
 struct Plan {
-    choice: Choice,
+    choice: CacheKind,
     size: Size,
     seed: u64,
     load: Load,
@@ -136,7 +136,7 @@ struct Plan {
 }
 
 impl Setup {
-    fn compare(&self, choices: &[Choice], sizes: &[Size], out: &mut dyn Write) -> Result<(), Failure> {
+    fn compare(&self, choices: &[CacheKind], sizes: &[Size], out: &mut dyn Write) -> Result<(), Failure> {
         let (origin, cache) = (find_device(&self.device)?, find_device(&self.cache_device)?);
         let load = self.load.look(self.seed)?;
         let names = SetupNames {
@@ -190,7 +190,7 @@ impl Setup {
         let per_kind = usize::try_from(self.repeat).unwrap_or(1);
         let kinds = plans.chunks(per_kind).zip(results.chunks(per_kind));
         let kind = |(plans, runs): (&[Plan], &'a [RunResult])| {
-            let size = (plans[0].choice != Choice::None).then_some(plans[0].size);
+            let size = (plans[0].choice != CacheKind::None).then_some(plans[0].size);
             ComparedRuns { cache: plans[0].choice, size, runs }
         };
         kinds.map(kind).collect()
@@ -198,10 +198,10 @@ impl Setup {
 }
 
 /// Each cache of each size once; without a cache its size says nothing.
-fn sized_caches(choices: &[Choice], sizes: &[Size]) -> Vec<SizedCache> {
+fn sized_caches(choices: &[CacheKind], sizes: &[Size]) -> Vec<SizedCache> {
     let mut caches: Vec<SizedCache> = Vec::new();
     for choice in choices {
-        let sizes = if *choice == Choice::None { &sizes[..1] } else { sizes };
+        let sizes = if *choice == CacheKind::None { &sizes[..1] } else { sizes };
         for size in sizes {
             let cache = SizedCache { choice: *choice, size: *size };
             if !caches.contains(&cache) {
@@ -215,7 +215,7 @@ fn sized_caches(choices: &[Choice], sizes: &[Size]) -> Vec<SizedCache> {
 /// Refuses what cannot be before anything runs for long.
 fn check(plans: &[Plan]) -> Result<(), Failure> {
     let mut tried: Vec<SizedCache> = Vec::new();
-    for plan in plans.iter().filter(|plan| plan.choice != Choice::None) {
+    for plan in plans.iter().filter(|plan| plan.choice != CacheKind::None) {
         let cache = SizedCache { choice: plan.choice, size: plan.size };
         if tried.contains(&cache) {
             continue;
@@ -258,7 +258,7 @@ fn task(plan: Plan) -> Task<Result<RunResult, String>> {
 impl Plan {
     fn name(&self) -> String {
         match self.choice {
-            Choice::None => "no cache".into(),
+            CacheKind::None => "no cache".into(),
             choice => format!("{}, {}", choice.name(), show_bytes(self.size.bytes())),
         }
     }
@@ -270,8 +270,8 @@ impl Plan {
         let mut model = self.choice.start(self.size.bytes(), self.load.volume_bytes, self.seed)?;
         let origin = self.origin.start(self.seed.wrapping_add(1));
         let mut devices = match self.choice {
-            Choice::None => Devices::bare(origin),
-            Choice::Kickcache(_) | Choice::DmCache(..) | Choice::Bcache { .. } | Choice::Lru => {
+            CacheKind::None => Devices::bare(origin),
+            CacheKind::Kickcache(_) | CacheKind::DmCache(..) | CacheKind::Bcache { .. } | CacheKind::Lru => {
                 Devices::cached(self.cache.start(self.seed), origin)
             }
         };
@@ -280,7 +280,7 @@ impl Plan {
         let workload = opened.workload.as_mut();
         let mut result = run(course, workload, model.as_mut(), &mut devices, &mut tell);
         result.name = self.name();
-        result.cache = (self.choice != Choice::None).then(|| self.cache.name.clone());
+        result.cache = (self.choice != CacheKind::None).then(|| self.cache.name.clone());
         result.origin.clone_from(&self.origin.name);
         result.workload.clone_from(&self.load.description);
         result.seed = self.seed;
@@ -322,7 +322,11 @@ mod tests {
     fn without_a_cache_one_size_is_enough_and_nothing_is_run_twice() {
         let (one, two) = (Size::from_bytes(1 << 30), Size::from_bytes(2 << 30));
         let cache = |choice, size| SizedCache { choice, size };
-        let expected = vec![cache(Choice::None, one), cache(Choice::Lru, one), cache(Choice::Lru, two)];
-        assert_eq!(sized_caches(&[Choice::None, Choice::Lru, Choice::Lru], &[one, two, one]), expected);
+        let expected =
+            vec![cache(CacheKind::None, one), cache(CacheKind::Lru, one), cache(CacheKind::Lru, two)];
+        assert_eq!(
+            sized_caches(&[CacheKind::None, CacheKind::Lru, CacheKind::Lru], &[one, two, one]),
+            expected
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The page of `kickcache simulate run` and `compare`.
 
-use kickcache_model::cache_model::choice::Choice;
+use kickcache_model::cache_model::cache_kind::CacheKind;
 use kickcache_model::result::RunResult;
 use kickcache_report::{Collection, Group, Overview, OverviewRow, Report};
 use kickcache_units::{Size, show_bytes};
@@ -45,13 +45,13 @@ fn group(size: Size, kinds: &[ComparedRuns<'_>]) -> Group {
 }
 
 fn overview(sizes: &[Size], kinds: &[ComparedRuns<'_>]) -> Overview {
-    let mut caches: Vec<Choice> = Vec::new();
+    let mut caches: Vec<CacheKind> = Vec::new();
     for kind in kinds {
         if !caches.contains(&kind.cache) {
             caches.push(kind.cache);
         }
     }
-    let find = |cache: Choice, size: Size| {
+    let find = |cache: CacheKind, size: Size| {
         let is_meant =
             |kind: &&ComparedRuns<'_>| kind.cache == cache && kind.size.is_none_or(|own| own == size);
         kinds.iter().find(is_meant).map(|kind| kind.median(RunResult::iops))
@@ -62,8 +62,9 @@ fn overview(sizes: &[Size], kinds: &[ComparedRuns<'_>]) -> Overview {
         figures: caches.iter().map(|cache| find(*cache, *size)).collect(),
         group: Some(group),
     };
-    let name =
-        |cache: &Choice| if *cache == Choice::None { "no cache".into() } else { cache.name().to_owned() };
+    let name = |cache: &CacheKind| {
+        if *cache == CacheKind::None { "no cache".into() } else { cache.name().to_owned() }
+    };
     Overview {
         heading: "Results".into(),
         note: "Reads and writes a second by size of the cache, and how often that is of the first column; marks stand \

@@ -1,12 +1,12 @@
 //! Runs that differ in their seed only.
 
-use kickcache_model::cache_model::choice::Choice;
+use kickcache_model::cache_model::cache_kind::CacheKind;
 use kickcache_model::result::RunResult;
 use kickcache_units::Size;
 
 /// Runs of one cache that differ in their seed only.
 pub(crate) struct ComparedRuns<'a> {
-    pub(crate) cache: Choice,
+    pub(crate) cache: CacheKind,
     /// Nothing without a cache.
     pub(crate) size: Option<Size>,
     pub(crate) runs: &'a [RunResult],

@@ -24,7 +24,7 @@ const SECONDS_MAX: u64 = 3_600;
 /// Where the accesses come from.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Source {
+pub(crate) struct LoadInput {
     /// The load: a job file of fio
     #[arg(long, value_name = "FILE")]
     job: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub(crate) struct Source {
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
-    source: Source,
+    source: LoadInput,
     /// Replay the trace at its recorded times, so many times as fast [default: 1]
     #[arg(long, value_name = "FACTOR", conflicts_with_all = ["job", "depth"])]
     speed: Option<Speed>,

@@ -16,7 +16,7 @@ use kickcache_nbd::client::{Client, ConnectOptions};
 
 use super::*;
 use crate::driver::clock::Clock;
-use crate::driver::device::{Access, BlockFile, Emptiness};
+use crate::driver::device::{AccessMode, BlockFile, Emptiness};
 use crate::driver::executor::{Driver, DriverSettings, Medium};
 use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
@@ -66,7 +66,7 @@ fn toy_loop(
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
 ) -> EventLoop<ToyEngine> {
-    let file = BlockFile::open(origin, Access::ReadWrite, Emptiness::Refused).unwrap();
+    let file = BlockFile::open(origin, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     let id = VolumeId::new(0);
     let info =
         VolumeInfo { name: "toy".into(), id, size: file.size(), origin: file.identity(), read_only: false };

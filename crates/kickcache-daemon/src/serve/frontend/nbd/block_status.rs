@@ -90,7 +90,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::driver::device::{Access, Emptiness};
+    use crate::driver::device::{AccessMode, Emptiness};
 
     #[test]
     fn cached_blocks_are_data_also_where_the_origin_has_a_hole() {
@@ -101,7 +101,7 @@ mod tests {
         file.write_all_at(&[1; 65536], 65536).unwrap();
         file.sync_all().unwrap();
         drop(file);
-        let file = BlockFile::open(&path, Access::ReadWrite, Emptiness::Refused).unwrap();
+        let file = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
         let whole = ByteExtent { start: 0, length: 1 << 20 };
         let found = merged(&file, whole, |block| block == BlockIndex::new(2));
         let lengths: Vec<(u64, bool)> = found.iter().map(|extent| (extent.length, extent.hole)).collect();

@@ -21,7 +21,7 @@ pub(crate) struct Connection {
     socket: OwnedFd,
     session: Session,
     input: Input,
-    stage: Stage,
+    stage: ConnectionPhase,
     outbox: Outbox,
     requests: u32,
     bytes: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
 }
 
 /// What the next bytes of the stream are.
-enum Stage {
+enum ConnectionPhase {
     /// Something for the session.
     Decode,
     /// A command waits for memory.
@@ -78,7 +78,7 @@ impl Connection {
             socket,
             session,
             input: Input::new(),
-            stage: Stage::Decode,
+            stage: ConnectionPhase::Decode,
             outbox: Outbox::default(),
             requests: 0,
             bytes: 0,
@@ -94,7 +94,7 @@ impl Connection {
 
     /// Takes what the socket has, not blocking.
     pub(crate) fn receive(&mut self, buffers: &mut Buffers) -> Received {
-        let Stage::Payload { id, filled, .. } = &mut self.stage else {
+        let ConnectionPhase::Payload { id, filled, .. } = &mut self.stage else {
             return self.input.receive(&self.socket, &mut []).1;
         };
         let (taken, received) = self.input.receive(&self.socket, &mut buffers.payload_mut(*id)[*filled..]);
@@ -106,18 +106,18 @@ impl Connection {
     pub(crate) fn step(&mut self, buffers: &mut Buffers, limits: &Limits) -> Step {
         loop {
             match &mut self.stage {
-                Stage::Closed => return Step::Closed,
-                Stage::Waiting(command) => return Step::Admit(*command),
-                Stage::Skip(left) => {
+                ConnectionPhase::Closed => return Step::Closed,
+                ConnectionPhase::Waiting(command) => return Step::Admit(*command),
+                ConnectionPhase::Skip(left) => {
                     let count = usize::try_from(*left).unwrap_or(usize::MAX).min(self.input.unread().len());
                     self.input.consume(count);
                     *left -= u64::try_from(count).expect("usize has at most 64 bits");
                     if *left > 0 {
                         return Step::NeedInput;
                     }
-                    self.stage = Stage::Decode;
+                    self.stage = ConnectionPhase::Decode;
                 }
-                Stage::Payload { id, command, filled } => {
+                ConnectionPhase::Payload { id, command, filled } => {
                     let rest = &mut buffers.payload_mut(*id)[*filled..];
                     let count = rest.len().min(self.input.unread().len());
                     rest[..count].copy_from_slice(&self.input.unread()[..count]);
@@ -127,10 +127,10 @@ impl Connection {
                         return Step::NeedInput;
                     }
                     let step = Step::Write(*command, *id);
-                    self.stage = Stage::Decode;
+                    self.stage = ConnectionPhase::Decode;
                     return step;
                 }
-                Stage::Decode => {
+                ConnectionPhase::Decode => {
                     if self.requests >= limits.requests_max || self.outbox.len() >= OUTBOX_MAX {
                         return Step::Stalled;
                     }
@@ -153,16 +153,16 @@ impl Connection {
         match decoded {
             Decoded::NeedMore => Some(Step::NeedInput),
             Decoded::Command(command) => {
-                self.stage = Stage::Waiting(command);
+                self.stage = ConnectionPhase::Waiting(command);
                 None
             }
             Decoded::SkipPayload(count) => {
-                self.stage = Stage::Skip(count);
+                self.stage = ConnectionPhase::Skip(count);
                 None
             }
             Decoded::Close(reason) => {
                 tracing::debug!("a connection ends: {reason}");
-                self.stage = Stage::Closed;
+                self.stage = ConnectionPhase::Closed;
                 None
             }
         }
@@ -182,14 +182,18 @@ impl Connection {
     pub(crate) fn admit(&mut self, command: Command, id: RequestId) {
         self.requests += 1;
         self.bytes += payload_length(&command);
-        self.stage =
-            if is_write(&command) { Stage::Payload { id, command, filled: 0 } } else { Stage::Decode };
+        self.stage = if is_write(&command) {
+            ConnectionPhase::Payload { id, command, filled: 0 }
+        } else {
+            ConnectionPhase::Decode
+        };
     }
 
     /// Refuses a command that was not admitted.
     pub(crate) fn refuse(&mut self, command: Command, errno: NbdErrno) {
         self.push_error(&command, errno);
-        self.stage = if is_write(&command) { Stage::Skip(command.length) } else { Stage::Decode };
+        self.stage =
+            if is_write(&command) { ConnectionPhase::Skip(command.length) } else { ConnectionPhase::Decode };
     }
 
     /// Answers a block status command that was not admitted.
@@ -197,7 +201,7 @@ impl Connection {
         let mut bytes = Vec::new();
         self.session.encode_block_status(&command, extents, &mut bytes);
         self.outbox.push(Message::Bytes(bytes));
-        self.stage = Stage::Decode;
+        self.stage = ConnectionPhase::Decode;
     }
 
     /// Queues the reply to a request that ended.
@@ -244,7 +248,7 @@ impl Connection {
 
     /// Whether it has nothing more to say and nothing to wait for.
     pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Closed) && self.is_quiet()
+        matches!(self.stage, ConnectionPhase::Closed) && self.is_quiet()
     }
 
     /// Whether nothing is in flight and everything is sent.
@@ -263,22 +267,22 @@ impl Connection {
 
     /// Gives the memory back that no request in the engine uses.
     pub(crate) fn abandon(&mut self, buffers: &mut Buffers) {
-        if let Stage::Payload { id, .. } = self.stage {
+        if let ConnectionPhase::Payload { id, .. } = self.stage {
             buffers.release(id);
         }
-        self.stage = Stage::Closed;
+        self.stage = ConnectionPhase::Closed;
         self.outbox.clear(buffers, |buffers, id| buffers.release(id));
     }
 
     /// Drops a write that is half received: it will not be completed.
     pub(crate) fn abandon_input(&mut self, buffers: &mut Buffers) {
-        if let Stage::Payload { id, command, filled } = self.stage {
+        if let ConnectionPhase::Payload { id, command, filled } = self.stage {
             self.requests -= 1;
             self.bytes -= payload_length(&command);
             buffers.release(id);
             self.push_error(&command, NbdErrno::Shutdown);
             let filled = u64::try_from(filled).expect("usize has at most 64 bits");
-            self.stage = Stage::Skip(command.length - filled);
+            self.stage = ConnectionPhase::Skip(command.length - filled);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::job::Job;
+use super::job::OriginJob;
 use crate::wakeup::Wakeup;
 
 /// What comes back, in the order in which it happened.
@@ -29,7 +29,7 @@ pub(super) struct Exchange {
 
 #[derive(Debug, Default)]
 struct Orders {
-    jobs: Vec<Job>,
+    jobs: Vec<OriginJob>,
     has_ended: bool,
 }
 
@@ -50,7 +50,7 @@ impl Exchange {
         })
     }
 
-    pub(super) fn give(&self, job: Job) {
+    pub(super) fn give(&self, job: OriginJob) {
         lock(&self.jobs).jobs.push(job);
         self.to_thread.ring();
     }
@@ -62,7 +62,7 @@ impl Exchange {
     }
 
     /// Takes what was given since the last call.
-    pub(super) fn take(&self, into: &mut Vec<Job>) -> Device {
+    pub(super) fn take(&self, into: &mut Vec<OriginJob>) -> Device {
         self.to_thread.clear();
         let mut orders = lock(&self.jobs);
         into.append(&mut orders.jobs);

@@ -3,7 +3,7 @@
 use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use kickcache_nbd::client::RemoteExport;
 
-use crate::driver::device::Access;
+use crate::driver::device::AccessMode;
 use crate::plan::origin_claims::OriginClaims;
 
 /// What a volume relies on.
@@ -12,7 +12,7 @@ pub(super) struct Facts {
     /// Bytes.
     pub(super) size: u64,
     has_flush: bool,
-    access: Access,
+    access: AccessMode,
 }
 
 impl Facts {
@@ -20,7 +20,11 @@ impl Facts {
     ///
     /// # Errors
     /// A sentence.
-    pub(super) fn of(export: &RemoteExport, access: Access, claims: OriginClaims) -> Result<Facts, String> {
+    pub(super) fn of(
+        export: &RemoteExport,
+        access: AccessMode,
+        claims: OriginClaims,
+    ) -> Result<Facts, String> {
         let size = export.size;
         if size == 0 || !size.is_multiple_of(BLOCK_SIZE) {
             let wanted = size.max(1).next_multiple_of(BLOCK_SIZE);
@@ -28,10 +32,10 @@ impl Facts {
                 "it has {size} bytes, and a volume has a multiple of 4096; extend it to {wanted} bytes at its server"
             ));
         }
-        if export.is_read_only() && access == Access::ReadWrite {
+        if export.is_read_only() && access == AccessMode::ReadWrite {
             return Err("its server exports it read-only; export it for writing, or say --read-only".into());
         }
-        if !export.has_flush() && !claims.flushless && access == Access::ReadWrite {
+        if !export.has_flush() && !claims.flushless && access == AccessMode::ReadWrite {
             return Err("it cannot be flushed, so that a power cut at its server may take writes that clients were told are \
                         durable; say --origin-no-flush if they need not be kept"
                 .into());
@@ -50,7 +54,7 @@ impl Facts {
         if export.size != self.size {
             return Some(format!("it has {} bytes now, and had {}", export.size, self.size));
         }
-        if export.is_read_only() && self.access == Access::ReadWrite {
+        if export.is_read_only() && self.access == AccessMode::ReadWrite {
             return Some("its server exports it read-only now".into());
         }
         (self.has_flush && !export.has_flush()).then(|| "its server cannot flush it any more".into())
@@ -73,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_an_origin_is_told() {
-        let write = |export| Facts::of(&export, Access::ReadWrite, OriginClaims::default());
+        let write = |export| Facts::of(&export, AccessMode::ReadWrite, OriginClaims::default());
         let told = |export| write(export).unwrap_err();
         const FLUSH: u16 = 1 << 2;
         const READ_ONLY: u16 = 1 << 1;
@@ -83,7 +87,9 @@ mod tests {
         assert!(told(export(8192, 0, 1)).contains("--origin-no-flush"));
         assert!(told(export(8192, FLUSH, 4096)).contains("4096"));
         let facts = write(export(8192, FLUSH, 512)).unwrap();
-        assert!(Facts::of(&export(8192, READ_ONLY, 1), Access::ReadOnly, OriginClaims::default()).is_ok());
+        assert!(
+            Facts::of(&export(8192, READ_ONLY, 1), AccessMode::ReadOnly, OriginClaims::default()).is_ok()
+        );
         assert_eq!(facts.difference(&export(8192, FLUSH, 1)), None);
         for other in [export(4096, FLUSH, 1), export(8192, FLUSH | READ_ONLY, 1), export(8192, 0, 1)] {
             assert!(facts.difference(&other).is_some());

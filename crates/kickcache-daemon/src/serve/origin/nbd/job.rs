@@ -22,7 +22,7 @@ pub(super) enum Work {
 
 /// Something that the driver asked for and that has not ended. It keeps its bytes, as another server may be asked once more.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct OriginJob {
     pub(super) token: u64,
     pub(super) work: Work,
     pub(super) durability: Durability,
@@ -36,8 +36,8 @@ pub(super) struct Job {
     pub(super) is_flushing: bool,
 }
 
-impl Job {
-    pub(super) fn new(token: u64, request: QueuedRequest<'_>) -> Job {
+impl OriginJob {
+    pub(super) fn new(token: u64, request: QueuedRequest<'_>) -> OriginJob {
         let (work, durability) = match request {
             QueuedRequest::Read(extent) => (Work::Read(extent), Durability::Volatile),
             QueuedRequest::Write { offset, pieces, durability } => {
@@ -52,7 +52,7 @@ impl Job {
                 (Work::WriteZeroes(extent, unmap), durability)
             }
         };
-        Job { token, work, durability, parts: 0, data: Vec::new(), error: None, is_flushing: false }
+        OriginJob { token, work, durability, parts: 0, data: Vec::new(), error: None, is_flushing: false }
     }
 
     /// Nothing of it counts that another server did.
@@ -83,7 +83,7 @@ mod tests {
     fn long_requests_come_in_parts_that_the_server_takes() {
         let pieces = [IoSlice::new(&[1; 4096]), IoSlice::new(&[2; 8192])];
         let write = QueuedRequest::Write { offset: 512, pieces: &pieces, durability: Durability::Volatile };
-        let ranges = |request, most| Job::new(7, request).ranges(most).collect::<Vec<_>>();
+        let ranges = |request, most| OriginJob::new(7, request).ranges(most).collect::<Vec<_>>();
         assert_eq!(ranges(write, 8192), [0..8192, 8192..12288]);
         assert_eq!(ranges(write, 65536).first(), Some(&(0..12288)));
         let extent = ByteExtent { start: 0, length: (1 << 30) + 4096 };
@@ -94,6 +94,6 @@ mod tests {
     #[test]
     fn discards_are_durable() {
         let extent = ByteExtent { start: 0, length: 4096 };
-        assert_eq!(Job::new(1, QueuedRequest::Discard(extent)).durability, Durability::Durable);
+        assert_eq!(OriginJob::new(1, QueuedRequest::Discard(extent)).durability, Durability::Durable);
     }
 }

@@ -13,7 +13,7 @@ use kickcache_nbd::client::{
 };
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use super::job::{Job, Work};
+use super::job::{OriginJob, Work};
 use crate::plan::address::NbdAddress;
 use crate::plan::nbd_uri::NbdUri;
 
@@ -81,7 +81,7 @@ impl Links {
     pub(super) fn queue(
         &mut self,
         number: u64,
-        job: &mut Job,
+        job: &mut OriginJob,
         mut note: impl FnMut(Part) -> u64,
     ) -> Result<(), ClientError> {
         let (payload_max, fua) = (self.payload_max(), self.fua(job.durability));
@@ -117,7 +117,7 @@ impl Links {
     pub(super) fn queue_flush(
         &mut self,
         number: u64,
-        job: &mut Job,
+        job: &mut OriginJob,
         mut note: impl FnMut(Part) -> u64,
     ) -> Result<bool, ClientError> {
         let is_needed = job.durability == Durability::Durable && !job.is_flushing;

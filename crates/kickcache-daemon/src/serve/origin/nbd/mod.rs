@@ -26,10 +26,10 @@ use kickcache_nbd::client::{Client, ClientError};
 
 use self::exchange::{Exchange, Outcome};
 use self::facts::Facts;
-use self::job::Job;
+use self::job::OriginJob;
 use self::links::{Links, dial};
 use self::session::{Session, Settings, cause};
-use crate::driver::device::Access;
+use crate::driver::device::AccessMode;
 use crate::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
 use crate::plan::nbd_uri::NbdUri;
 use crate::plan::volume_spec::VolumeSpec;
@@ -101,7 +101,7 @@ impl NbdOrigin {
 }
 
 /// Reads where a cache device has its superblocks, and flushes once: what an earlier daemon left there is durable then.
-fn look_and_flush(client: &mut Client, access: Access) -> Result<bool, ClientError> {
+fn look_and_flush(client: &mut Client, access: AccessMode) -> Result<bool, ClientError> {
     let size = client.export().size;
     let mut block = [0; BLOCK_BYTES];
     let mut found = false;
@@ -109,7 +109,7 @@ fn look_and_flush(client: &mut Client, access: Access) -> Result<bool, ClientErr
         client.read_at(offset, &mut block)?;
         found |= block.starts_with(&SUPERBLOCK_MAGIC);
     }
-    if access == Access::ReadWrite && client.export().has_flush() {
+    if access == AccessMode::ReadWrite && client.export().has_flush() {
         client.flush()?;
     }
     Ok(found)
@@ -117,7 +117,7 @@ fn look_and_flush(client: &mut Client, access: Access) -> Result<bool, ClientErr
 
 impl QueuedDevice for NbdOrigin {
     fn submit(&mut self, _now: Instant, token: u64, request: QueuedRequest<'_>) {
-        self.exchange.give(Job::new(token, request));
+        self.exchange.give(OriginJob::new(token, request));
     }
 
     fn poll(&mut self, _now: Instant) -> Option<QueuedEnd> {

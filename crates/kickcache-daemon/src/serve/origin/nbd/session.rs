@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::exchange::{Device, Exchange, Outcome};
 use super::facts::Facts;
-use super::job::{Job, Work};
+use super::job::{OriginJob, Work};
 use super::links::{Links, Part};
 use super::outage::Outage;
 use crate::plan::nbd_uri::NbdUri;
@@ -38,7 +38,7 @@ pub(super) struct Session {
     links: Option<Links>,
     outage: Option<Outage>,
     /// In the order of their coming, which is that of asking a new server.
-    jobs: BTreeMap<u64, Job>,
+    jobs: BTreeMap<u64, OriginJob>,
     next_job: u64,
     parts: HashMap<u64, Part>,
     next_cookie: u64,
@@ -82,7 +82,7 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, job: Job) {
+    fn begin(&mut self, job: OriginJob) {
         if self.links.is_none() && self.outage.is_some_and(|outage| outage.is_over_limit) {
             self.outcomes.push(Outcome::Ended { token: job.token, result: Err(libc::EIO) });
             return;
@@ -172,7 +172,7 @@ impl Session {
         self.links = None;
         self.parts.clear();
         self.outcomes.push(Outcome::Restarted);
-        self.jobs.values_mut().for_each(Job::start_again);
+        self.jobs.values_mut().for_each(OriginJob::start_again);
         let now = Instant::now();
         match &mut self.outage {
             Some(outage) => outage.try_later(now),

@@ -22,7 +22,7 @@ const BCACHE_CUTOFF: u64 = 4 << 20;
 
 /// One of the caches that can be simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Choice {
+pub enum CacheKind {
     /// No cache.
     None,
     /// The real engine.
@@ -39,23 +39,23 @@ pub enum Choice {
 }
 
 /// Every name, and what it stands for.
-const NAMES: [(&str, Choice); 10] = [
-    ("none", Choice::None),
-    ("kickcache", Choice::Kickcache(Mode::WriteThrough)),
-    ("kickcache-write-back", Choice::Kickcache(Mode::WriteBack)),
-    ("dm-cache", Choice::DmCache(Age::REPAIRED, WriteMode::Through)),
-    ("dm-cache-write-back", Choice::DmCache(Age::REPAIRED, WriteMode::Back)),
-    ("dm-cache-4.11", Choice::DmCache(Age::LINUX_4_11, WriteMode::Through)),
-    ("dm-cache-4.12-rc1", Choice::DmCache(Age::LINUX_4_12_RC1, WriteMode::Through)),
-    ("bcache", Choice::Bcache { cutoff: BCACHE_CUTOFF }),
-    ("bcache-no-cutoff", Choice::Bcache { cutoff: 0 }),
-    ("lru", Choice::Lru),
+const NAMES: [(&str, CacheKind); 10] = [
+    ("none", CacheKind::None),
+    ("kickcache", CacheKind::Kickcache(Mode::WriteThrough)),
+    ("kickcache-write-back", CacheKind::Kickcache(Mode::WriteBack)),
+    ("dm-cache", CacheKind::DmCache(Age::REPAIRED, WriteMode::Through)),
+    ("dm-cache-write-back", CacheKind::DmCache(Age::REPAIRED, WriteMode::Back)),
+    ("dm-cache-4.11", CacheKind::DmCache(Age::LINUX_4_11, WriteMode::Through)),
+    ("dm-cache-4.12-rc1", CacheKind::DmCache(Age::LINUX_4_12_RC1, WriteMode::Through)),
+    ("bcache", CacheKind::Bcache { cutoff: BCACHE_CUTOFF }),
+    ("bcache-no-cutoff", CacheKind::Bcache { cutoff: 0 }),
+    ("lru", CacheKind::Lru),
 ];
 
-impl FromStr for Choice {
+impl FromStr for CacheKind {
     type Err = String;
 
-    fn from_str(name: &str) -> Result<Choice, String> {
+    fn from_str(name: &str) -> Result<CacheKind, String> {
         let found = NAMES.iter().find(|known| known.0 == name).map(|known| known.1);
         found.ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|known| known.0).collect();
@@ -64,7 +64,7 @@ impl FromStr for Choice {
     }
 }
 
-impl Choice {
+impl CacheKind {
     /// What it is called.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
@@ -73,10 +73,10 @@ impl Choice {
     /// About what its largest tables take.
     fn table_bytes(self, cache_bytes: u64, origin_bytes: u64) -> u64 {
         match self {
-            Choice::None | Choice::Lru => 0,
-            Choice::Kickcache(_) => memory::of_engine(cache_bytes),
-            Choice::DmCache(..) => (cache_bytes * 8).saturating_add(origin_bytes) / DM_BLOCK_BYTES * 4,
-            Choice::Bcache { .. } => origin_bytes / BLOCK_SIZE * 4,
+            CacheKind::None | CacheKind::Lru => 0,
+            CacheKind::Kickcache(_) => memory::of_engine(cache_bytes),
+            CacheKind::DmCache(..) => (cache_bytes * 8).saturating_add(origin_bytes) / DM_BLOCK_BYTES * 4,
+            CacheKind::Bcache { .. } => origin_bytes / BLOCK_SIZE * 4,
         }
     }
 
@@ -90,28 +90,28 @@ impl Choice {
         origin_bytes: u64,
         seed: u64,
     ) -> Result<Box<dyn CacheModel>, String> {
-        if self != Choice::None && cache_bytes > DEVICE_SIZE_MAX {
+        if self != CacheKind::None && cache_bytes > DEVICE_SIZE_MAX {
             return Err(format!("a cache has at most {DEVICE_SIZE_MAX} bytes, this one {cache_bytes}"));
         }
         memory::check(self.table_bytes(cache_bytes, origin_bytes))?;
         Ok(match self {
-            Choice::None => Box::new(Bare::default()),
-            Choice::Kickcache(mode) => {
+            CacheKind::None => Box::new(Bare::default()),
+            CacheKind::Kickcache(mode) => {
                 let change = |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = mode;
                 Box::new(
                     Kickcache::new(cache_bytes, origin_bytes, change).map_err(|error| error.to_string())?,
                 )
             }
-            Choice::DmCache(age, mode) => {
+            CacheKind::DmCache(age, mode) => {
                 let shape =
                     DmCacheShape { age, block_bytes: DM_BLOCK_BYTES, cache_bytes, origin_bytes, mode };
                 Box::new(DmCache::new(shape))
             }
-            Choice::Bcache { cutoff } => {
+            CacheKind::Bcache { cutoff } => {
                 let shape = BcacheShape { cache_bytes, origin_bytes, sequential_cutoff: cutoff, seed };
                 Box::new(Bcache::new(shape))
             }
-            Choice::Lru => Box::new(Lru::new(cache_bytes)),
+            CacheKind::Lru => Box::new(Lru::new(cache_bytes)),
         })
     }
 }
@@ -133,9 +133,9 @@ mod tests {
                 assert!(sentence.contains("a cache has at most"), "{name}: {sentence}");
             }
         }
-        assert!(Choice::None.start(u64::MAX, 1 << 30, 1).is_ok(), "there is none of that size");
-        let sentence = Choice::Bcache { cutoff: 0 }.start(1 << 30, 1 << 60, 1).err().unwrap();
+        assert!(CacheKind::None.start(u64::MAX, 1 << 30, 1).is_ok(), "there is none of that size");
+        let sentence = CacheKind::Bcache { cutoff: 0 }.start(1 << 30, 1 << 60, 1).err().unwrap();
         assert!(sentence.contains("of memory"), "{sentence}");
-        assert!("zfs".parse::<Choice>().unwrap_err().contains("dm-cache-4.11"));
+        assert!("zfs".parse::<CacheKind>().unwrap_err().contains("dm-cache-4.11"));
     }
 }

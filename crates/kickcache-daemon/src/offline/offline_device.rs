@@ -21,7 +21,7 @@ const LOOK_BYTES: u64 = 1 << 20;
 
 /// A cache device, read only.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct OfflineDevice {
     file: File,
     path: PathBuf,
     size: u64,
@@ -35,8 +35,8 @@ pub(crate) struct ReadBlocks {
     unreadable: Vec<bool>,
 }
 
-impl Source {
-    pub(crate) fn open(path: &Path) -> Result<Source, OfflineError> {
+impl OfflineDevice {
+    pub(crate) fn open(path: &Path) -> Result<OfflineDevice, OfflineError> {
         let fail = |source| OfflineError::Io { path: path.into(), source };
         // Looked at before it is opened: opening a pipe would wait for its other end.
         let kind = std::fs::metadata(path).map_err(fail)?.file_type();
@@ -46,7 +46,7 @@ impl Source {
         let mut file = File::open(path).map_err(fail)?;
         let below = lock(&file, path)?;
         let size = file.seek(SeekFrom::End(0)).map_err(fail)?;
-        Ok(Source { file, path: path.into(), size, _below: below })
+        Ok(OfflineDevice { file, path: path.into(), size, _below: below })
     }
 
     pub(crate) fn path(&self) -> &Path {
