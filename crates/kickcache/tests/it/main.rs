@@ -51,6 +51,7 @@ mod report;
 mod resize;
 mod rng;
 mod scratch;
+mod shards;
 mod signals;
 mod simulate;
 mod tmpfs;

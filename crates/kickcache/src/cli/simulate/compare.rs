@@ -4,21 +4,21 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
-use kickcache_engine::time::Instant;
 use kickcache_model::cache_model::cache_kind::CacheKind;
 use kickcache_model::device_model::device_file::{DeviceFile, built_in, built_in_names};
-use kickcache_model::replay::bench::{Course, run};
-use kickcache_model::replay::devices::Devices;
 use kickcache_model::result::RunResult;
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
+use crate::cli::simulate::compare_table::Ratios;
 use crate::cli::simulate::compared_runs::ComparedRuns;
-use crate::cli::simulate::load::{Load, LoadArgs, PROGRESS_MAX};
-use crate::cli::simulate::pool::{Task, parse_threads, processors, run_all};
+use crate::cli::simulate::load::{Load, LoadArgs};
+use crate::cli::simulate::planned_run::PlannedRun;
+use crate::cli::simulate::pool::{parse_threads, processors, run_all};
 use crate::cli::simulate::setup_names::SetupNames;
-use crate::cli::simulate::{compare_page, compare_table, input};
+use crate::cli::simulate::shard::Shard;
+use crate::cli::simulate::{compare_page, compare_rows, compare_table, input, parquet_file};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +26,7 @@ Examples:
   kickcache simulate compare --job mail.fio --cache none,bcache,kickcache --size 4G,8G -o report.html
   kickcache simulate compare --job mail.fio --device my-disk.toml --cache-device my-ssd.toml --repeat 5
   kickcache simulate compare --trace vm.csv.xz --speed 4 --size 16G --json
+  kickcache simulate compare --trace vm.csv.xz --size 4G,16G --shard 0/2 --parquet 0.parquet
 
 A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk,
 object-store, or a file that `kickcache simulate --calibrate` writes.";
@@ -57,6 +58,12 @@ struct Setup {
     /// Simulations in parallel [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
+    /// Make only this part of the runs, as one of several machines: 0/4, 1/4, 2/4 or 3/4
+    #[arg(long, value_name = "INDEX/COUNT", default_value_t = Shard::WHOLE, hide_default_value = true)]
+    shard: Shard,
+    /// Write the results as an Apache Parquet file too, a row a run
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     /// Print the results as JSON, with histograms and series
     #[arg(long)]
     json: bool,
@@ -124,17 +131,6 @@ struct SizedCache {
     size: Size,
 }
 
-/// One run to be made.
-#[derive(Clone)]
-struct Plan {
-    choice: CacheKind,
-    size: Size,
-    seed: u64,
-    load: Load,
-    origin: DeviceFile,
-    cache: DeviceFile,
-}
-
 impl Setup {
     fn compare(&self, choices: &[CacheKind], sizes: &[Size], out: &mut dyn Write) -> Result<(), Failure> {
         let (origin, cache) = (find_device(&self.device)?, find_device(&self.cache_device)?);
@@ -144,23 +140,30 @@ impl Setup {
             origin: origin.name.clone(),
             cache: cache.name.clone(),
         };
-        let plans = self.plans(&sized_caches(choices, sizes), &load, &origin, &cache);
+        let mut plans = self.plans(&sized_caches(choices, sizes), &load, &origin, &cache);
+        let total = plans.len();
+        plans = plans.drain(self.shard.runs(total)).collect();
         check(&plans)?;
         output::try_out(self.output.as_deref())?;
-        let tasks = plans.iter().cloned().map(task).collect();
+        output::try_out(self.parquet.as_deref())?;
+        let tasks = plans.iter().cloned().map(PlannedRun::task).collect();
         let results: Vec<RunResult> = run_all(tasks, self.threads.unwrap_or_else(processors))
             .into_iter()
             .collect::<Result<_, String>>()
             .map_err(anyhow::Error::msg)?;
         say_what_measured_nothing(&results);
         if let Some(path) = &self.output {
-            output::write(path, &compare_page::page(&names, &self.kinds(&plans, &results), &results))?;
+            output::write(path, &compare_page::page(&names, &kinds(&plans, &results), &results))?;
+        }
+        if let Some(path) = &self.parquet {
+            parquet_file::write(path, &compare_rows::columns(&plans, &results))?;
         }
         if self.json {
             let text = serde_json::to_string_pretty(&results).map_err(anyhow::Error::from)?;
             return Ok(writeln!(out, "{text}")?);
         }
-        compare_table::print(&names, &self.kinds(&plans, &results), out)?;
+        let ratios = if self.shard.is_part() { Ratios::None } else { Ratios::ToFirst };
+        compare_table::print(&names, &kinds(&plans, &results), ratios, out)?;
         Ok(say_what_fell_behind(&load, &results, out)?)
     }
 
@@ -170,11 +173,11 @@ impl Setup {
         load: &Load,
         origin: &DeviceFile,
         cache: &DeviceFile,
-    ) -> Vec<Plan> {
-        let mut plans: Vec<Plan> = Vec::new();
+    ) -> Vec<PlannedRun> {
+        let mut plans: Vec<PlannedRun> = Vec::new();
         for SizedCache { choice, size } in caches.iter().copied() {
             let seeds = (0..self.repeat).map(|offset| self.seed.wrapping_add(offset));
-            plans.extend(seeds.map(|seed| Plan {
+            plans.extend(seeds.map(|seed| PlannedRun {
                 choice,
                 size,
                 seed,
@@ -185,16 +188,17 @@ impl Setup {
         }
         plans
     }
+}
 
-    fn kinds<'a>(&self, plans: &[Plan], results: &'a [RunResult]) -> Vec<ComparedRuns<'a>> {
-        let per_kind = usize::try_from(self.repeat).unwrap_or(1);
-        let kinds = plans.chunks(per_kind).zip(results.chunks(per_kind));
-        let kind = |(plans, runs): (&[Plan], &'a [RunResult])| {
-            let size = (plans[0].choice != CacheKind::None).then_some(plans[0].size);
-            ComparedRuns { cache: plans[0].choice, size, runs }
-        };
-        kinds.map(kind).collect()
-    }
+/// The runs of each cache and size.
+fn kinds<'a>(plans: &[PlannedRun], results: &'a [RunResult]) -> Vec<ComparedRuns<'a>> {
+    let mut rest = results;
+    let kind = |plans: &[PlannedRun]| {
+        let (runs, others) = rest.split_at(plans.len());
+        rest = others;
+        ComparedRuns { cache: plans[0].choice, size: plans[0].sized(), runs }
+    };
+    plans.chunk_by(PlannedRun::repeats).map(kind).collect()
 }
 
 /// Each cache of each size once; without a cache its size says nothing.
@@ -213,7 +217,7 @@ fn sized_caches(choices: &[CacheKind], sizes: &[Size]) -> Vec<SizedCache> {
 }
 
 /// Refuses what cannot be before anything runs for long.
-fn check(plans: &[Plan]) -> Result<(), Failure> {
+fn check(plans: &[PlannedRun]) -> Result<(), Failure> {
     let mut tried: Vec<SizedCache> = Vec::new();
     for plan in plans.iter().filter(|plan| plan.choice != CacheKind::None) {
         let cache = SizedCache { choice: plan.choice, size: plan.size };
@@ -247,45 +251,6 @@ fn find_device(name: &str) -> Result<DeviceFile, Failure> {
     }
     let text = input::read("device file", path)?;
     DeviceFile::parse(&text).map_err(|what| Failure::usage(format!("the device file {name}: {what}")))
-}
-
-fn task(plan: Plan) -> Task<Result<RunResult, String>> {
-    let nanos = if plan.load.is_trace() { PROGRESS_MAX } else { plan.load.expected.as_nanos() };
-    let name = plan.name();
-    Task { name, weight: 1, nanos, work: Box::new(move |progress| plan.simulate(progress)) }
-}
-
-impl Plan {
-    fn name(&self) -> String {
-        match self.choice {
-            CacheKind::None => "no cache".into(),
-            choice => format!("{}, {}", choice.name(), show_bytes(self.size.bytes())),
-        }
-    }
-
-    fn simulate(&self, progress: &mut dyn FnMut(u64)) -> Result<RunResult, String> {
-        let mut opened = self.load.open(self.seed)?;
-        let share = opened.share();
-        let mut tell = |nanos: u64| progress(share.as_ref().map_or(nanos, |share| share()));
-        let mut model = self.choice.start(self.size.bytes(), self.load.volume_bytes, self.seed)?;
-        let origin = self.origin.start(self.seed.wrapping_add(1));
-        let mut devices = match self.choice {
-            CacheKind::None => Devices::bare(origin),
-            CacheKind::Kickcache(_) | CacheKind::DmCache(..) | CacheKind::Bcache { .. } | CacheKind::Lru => {
-                Devices::cached(self.cache.start(self.seed), origin)
-            }
-        };
-        let Load { length, cost, .. } = self.load;
-        let course = Course { start: Instant::ZERO, length, cost, steady: None, ..Course::default() };
-        let workload = opened.workload.as_mut();
-        let mut result = run(course, workload, model.as_mut(), &mut devices, &mut tell);
-        result.name = self.name();
-        result.cache = (self.choice != CacheKind::None).then(|| self.cache.name.clone());
-        result.origin.clone_from(&self.origin.name);
-        result.workload.clone_from(&self.load.description);
-        result.seed = self.seed;
-        Ok(result)
-    }
 }
 
 /// A rate of 0 would be taken for that of a slow device.

@@ -12,11 +12,25 @@ use crate::cli::table::{Align, Cell, Colour, Table};
 /// A column: its heading, its side, and what it shows of a run.
 type Column<'a> = (&'static str, Align, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);
 
-pub(crate) fn print(names: &SetupNames, kinds: &[ComparedRuns<'_>], out: &mut dyn Write) -> io::Result<()> {
+/// Whether rates are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ratios {
+    /// With that of the first cache.
+    ToFirst,
+    /// Not at all: the first cache may be in another shard.
+    None,
+}
+
+pub(crate) fn print(
+    names: &SetupNames,
+    kinds: &[ComparedRuns<'_>],
+    ratios: Ratios,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let has_cache = kinds.iter().any(|kind| kind.size.is_some());
     let cache = if has_cache { format!("; cache device: {}", names.cache) } else { String::new() };
     writeln!(out, "{}\norigin: {}{cache}\n", names.load, names.origin)?;
-    let columns = columns(kinds);
+    let columns = columns(kinds, ratios);
     let headings: Vec<(&str, Align)> = columns.iter().map(|column| (column.0, column.1)).collect();
     let mut table = Table::new(&headings);
     for kind in kinds {
@@ -28,7 +42,7 @@ pub(crate) fn print(names: &SetupNames, kinds: &[ComparedRuns<'_>], out: &mut dy
 /// What stands where there is no figure.
 const NOTHING: &str = "-";
 
-fn columns<'a>(kinds: &'a [ComparedRuns<'_>]) -> Vec<Column<'a>> {
+fn columns<'a>(kinds: &'a [ComparedRuns<'_>], ratios: Ratios) -> Vec<Column<'a>> {
     let measure = kinds.first().map_or(0.0, |kind| kind.median(RunResult::iops));
     let is_repeated = kinds.iter().any(|kind| kind.runs.len() > 1);
     let has_cache = kinds.iter().any(|kind| kind.size.is_some());
@@ -37,7 +51,7 @@ fn columns<'a>(kinds: &'a [ComparedRuns<'_>]) -> Vec<Column<'a>> {
         ("SIZE", Align::Right, Box::new(|kind| optional(kind.size.map(|size| show_bytes(size.bytes()))))),
         ("IOPS", Align::Right, Box::new(|kind| format!("{:.0}", kind.median(RunResult::iops)))),
     ];
-    if kinds.len() > 1 {
+    if kinds.len() > 1 && ratios == Ratios::ToFirst {
         let ratio = move |kind: &ComparedRuns<'_>| kind.median(RunResult::iops) / measure;
         let show = move |kind: &ComparedRuns<'_>| {
             optional(Some(ratio(kind)).filter(|ratio| ratio.is_finite()).map(two))

@@ -14,6 +14,8 @@ pub(crate) struct Surveyed {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) survey: Survey,
+    /// The number of its first run, of all that the command would make.
+    pub(crate) first_run: usize,
 }
 
 /// The results for one trace and one cache size.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,8 @@ use crate::cli::output;
 use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::finding::{Finding, Surveyed};
 use crate::cli::simulate::pool::{Task, processors, run_all};
-use crate::cli::simulate::{input, trace_page, trace_table};
+use crate::cli::simulate::shard::Shard;
+use crate::cli::simulate::{input, parquet_file, trace_page, trace_rows, trace_table};
 
 /// Blocks of a cache that are few; a smaller one is left out.
 const CACHE_BLOCKS_MIN: u64 = 64;
@@ -30,6 +32,7 @@ Examples:
   kickcache simulate trace vm.csv.xz                         caches of 1, 5, 10, 20 and 50 % of what it touches
   kickcache simulate trace traces/ --sizes 10%,4G --json     every trace of a directory
   kickcache simulate trace vm.csv.xz -o report.html          hit ratios by cache size as a chart
+  kickcache simulate trace traces/ --shard 0/4 --parquet 0.parquet    the first quarter of the runs
   blkparse -i sda | kickcache simulate trace - --sizes 8G    from a pipe, which is kept in a temporary file
   kickcache simulate compare --trace vm.csv.xz --speed 2     with times, on modelled devices
 
@@ -65,6 +68,12 @@ pub(crate) struct TraceArgs {
     /// Sequential streams longer than this pass WIDE by; `off` caches them too [default: 4M]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     sequential_cutoff: Option<Cutoff>,
+    /// Make only this part of the runs (each trace with each size), as one of several machines: 0/4, 1/4, 2/4 or 3/4
+    #[arg(long, value_name = "INDEX/COUNT", default_value_t = Shard::WHOLE, hide_default_value = true)]
+    shard: Shard,
+    /// Write the result as an Apache Parquet file too, a row for each trace, size and policy
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -79,18 +88,31 @@ pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
     found.ok_or_else(|| format!("`{text}` is no format; use one of {}", names()))
 }
 
+/// A trace that was named, or found in a directory.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct TraceFile {
+    name: String,
+    path: PathBuf,
+}
+
 /// What gives a finding.
 type Run = Task<anyhow::Result<Finding>>;
 
 impl TraceArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         let mut spool = Vec::new();
-        let traces = self.surveyed(&mut spool)?;
-        let (tasks, notes) = self.tasks(&traces)?;
+        let files = self.files(&mut spool)?;
+        let runs = self.shard.runs(files.len() * self.sizes.len());
+        let traces = self.surveyed(files, &runs)?;
+        let (tasks, notes) = self.tasks(&traces, &runs)?;
         output::try_out(self.output.as_deref())?;
+        output::try_out(self.parquet.as_deref())?;
         let findings = run_all(tasks, processors()).into_iter().collect::<anyhow::Result<Vec<Finding>>>()?;
         if let Some(path) = &self.output {
             output::write(path, &trace_page::page(&traces, &findings))?;
+        }
+        if let Some(path) = &self.parquet {
+            parquet_file::write(path, &trace_rows::columns(&traces, &findings))?;
         }
         if self.json {
             let json = trace_table::json(&traces, &findings, self.scale, &notes);
@@ -99,20 +121,28 @@ impl TraceArgs {
         Ok(trace_table::print(&traces, &findings, &notes, out)?)
     }
 
-    fn surveyed(&self, spool: &mut Vec<File>) -> Result<Vec<Surveyed>, Failure> {
-        let mut paths = Vec::new();
+    fn files(&self, spool: &mut Vec<File>) -> Result<Vec<TraceFile>, Failure> {
+        let mut found = Vec::new();
         for file in &self.files {
             if file.as_os_str() == "-" {
-                paths.push(("standard input".into(), spool_input(spool)?));
+                found.push(TraceFile { name: "standard input".into(), path: spool_input(spool)? });
             } else {
-                paths.extend(files_of(file)?);
+                found.extend(files_of(file)?);
             }
         }
-        let look = |(name, path): (String, PathBuf)| {
+        Ok(found)
+    }
+
+    /// The traces that have one of the runs, with the number of their first run.
+    fn surveyed(&self, files: Vec<TraceFile>, runs: &Range<usize>) -> Result<Vec<Surveyed>, Failure> {
+        let per_trace = self.sizes.len();
+        let is_asked = |first: usize| first < runs.end && first + per_trace > runs.start;
+        let asked = (0..).step_by(per_trace).zip(files).filter(|(first, _)| is_asked(*first));
+        let look = |(first_run, TraceFile { name, path }): (usize, TraceFile)| {
             let survey = input::survey_trace(&name, &path, self.format)?;
-            Ok(Surveyed { name, path, survey })
+            Ok(Surveyed { name, path, survey, first_run })
         };
-        paths.into_iter().map(look).collect()
+        asked.map(look).collect()
     }
 
     /// What a user should know of a size that is small for a trace.
@@ -147,10 +177,11 @@ impl TraceArgs {
     }
 
     /// The runs, and notes on sizes that are too small.
-    fn tasks(&self, traces: &[Surveyed]) -> Result<(Vec<Run>, Vec<String>), Failure> {
+    fn tasks(&self, traces: &[Surveyed], runs: &Range<usize>) -> Result<(Vec<Run>, Vec<String>), Failure> {
         let (mut tasks, mut notes) = (Vec::new(), Vec::new());
         for (trace, surveyed) in traces.iter().enumerate() {
-            for size in &self.sizes {
+            let own = (surveyed.first_run..).zip(&self.sizes).filter(|(number, _)| runs.contains(number));
+            for (_, size) in own {
                 let cache_blocks = size.blocks(surveyed.survey.footprint);
                 notes.extend(self.note(*size, cache_blocks, &surveyed.name));
                 if cache_blocks < CACHE_BLOCKS_MIN {
@@ -176,7 +207,7 @@ impl TraceArgs {
                 });
             }
         }
-        match notes.first().filter(|_| tasks.is_empty()) {
+        match notes.first().filter(|_| tasks.is_empty() && !self.shard.is_part()) {
             Some(note) => Err(Failure::usage(format!("{note}; give larger --sizes"))),
             None => Ok((tasks, notes)),
         }
@@ -211,18 +242,20 @@ fn spool_input(spool: &mut Vec<File>) -> anyhow::Result<PathBuf> {
 }
 
 /// A file, or the files of a directory that may be traces.
-fn files_of(path: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
-    let name =
-        |path: &Path| path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+fn files_of(path: &Path) -> anyhow::Result<Vec<TraceFile>> {
+    let named = |path: &Path| {
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        TraceFile { name, path: path.to_owned() }
+    };
     if !path.is_dir() {
-        return Ok(vec![(name(path), path.to_owned())]);
+        return Ok(vec![named(path)]);
     }
     let entries = std::fs::read_dir(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    let mut files: Vec<TraceFile> = Vec::new();
     for entry in entries {
         let found = entry?.path();
         if found.is_file() && found.extension().is_none_or(|extension| extension != "md") {
-            files.push((name(&found), found));
+            files.push(named(&found));
         }
     }
     files.sort();

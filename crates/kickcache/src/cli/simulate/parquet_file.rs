@@ -1,0 +1,148 @@
+//! Results as an Apache Parquet file: one table, a row a result.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
+
+/// A column: a value a row.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Column {
+    name: &'static str,
+    values: Values,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Values {
+    Text(Vec<String>),
+    Count(Vec<Option<i64>>),
+    Real(Vec<Option<f64>>),
+}
+
+impl Column {
+    /// Words.
+    pub(crate) fn text(name: &'static str, values: impl IntoIterator<Item = String>) -> Column {
+        Column { name, values: Values::Text(values.into_iter().collect()) }
+    }
+
+    /// Counts and bytes; some may be missing. One above the largest signed number of 64 bits becomes that.
+    pub(crate) fn count(name: &'static str, values: impl IntoIterator<Item = Option<u64>>) -> Column {
+        let signed = |value: Option<u64>| value.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+        Column { name, values: Values::Count(values.into_iter().map(signed).collect()) }
+    }
+
+    /// Ratios and rates; some may be missing.
+    pub(crate) fn real(name: &'static str, values: impl IntoIterator<Item = Option<f64>>) -> Column {
+        Column { name, values: Values::Real(values.into_iter().collect()) }
+    }
+
+    fn schema(&self) -> Result<TypePtr, ParquetError> {
+        let (physical, logical) = match self.values {
+            Values::Text(_) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
+            Values::Count(_) => (PhysicalType::INT64, None),
+            Values::Real(_) => (PhysicalType::DOUBLE, None),
+        };
+        let repetition = match self.values {
+            Values::Text(_) => Repetition::REQUIRED,
+            Values::Count(_) | Values::Real(_) => Repetition::OPTIONAL,
+        };
+        let column = Type::primitive_type_builder(self.name, physical).with_repetition(repetition);
+        Ok(Arc::new(column.with_logical_type(logical).build()?))
+    }
+
+    fn write(&self, mut into: SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        match &self.values {
+            Values::Text(values) => {
+                let bytes: Vec<ByteArray> =
+                    values.iter().map(|value| ByteArray::from(value.as_str())).collect();
+                into.typed::<ByteArrayType>().write_batch(&bytes, None, None)?;
+            }
+            Values::Count(values) => {
+                let found: Vec<i64> = values.iter().flatten().copied().collect();
+                into.typed::<Int64Type>().write_batch(&found, Some(&levels(values)), None)?;
+            }
+            Values::Real(values) => {
+                let found: Vec<f64> = values.iter().flatten().copied().collect();
+                into.typed::<DoubleType>().write_batch(&found, Some(&levels(values)), None)?;
+            }
+        }
+        into.close()
+    }
+}
+
+/// What Parquet calls definition levels: 1 where there is a value.
+fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
+    values.iter().map(|value| i16::from(value.is_some())).collect()
+}
+
+/// Writes a table, whose columns have the same number of rows.
+///
+/// # Errors
+/// The file cannot be written; its name is in the error.
+pub(crate) fn write(path: &Path, columns: &[Column]) -> anyhow::Result<()> {
+    let file =
+        File::create(path).with_context(|| format!("the table {} cannot be written", path.display()))?;
+    write_to(file, columns).with_context(|| format!("the table {} cannot be written", path.display()))?;
+    eprintln!("The table is in {}.", path.display());
+    Ok(())
+}
+
+fn write_to(file: File, columns: &[Column]) -> Result<(), ParquetError> {
+    let fields = columns.iter().map(Column::schema).collect::<Result<Vec<TypePtr>, ParquetError>>()?;
+    let schema = Arc::new(Type::group_type_builder("kickcache").with_fields(fields).build()?);
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(WriterProperties::builder().build()))?;
+    let mut group = writer.next_row_group()?;
+    for column in columns {
+        let into = group.next_column()?.expect("the schema has a column for each");
+        column.write(into)?;
+    }
+    group.close()?;
+    writer.close()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Row;
+
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_back_by_the_crate_with_what_is_missing() {
+        let columns = [
+            Column::text("name", ["a".into(), "ä".into()]),
+            Column::count("blocks", [Some(u64::MAX), None]),
+            Column::real("ratio", [None, Some(0.25)]),
+        ];
+        let rows: Vec<Row> = read(&columns);
+        let shown: Vec<String> = rows.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "{name: \"a\", blocks: 9223372036854775807, ratio: null}",
+                "{name: \"ä\", blocks: null, ratio: 0.25}"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_table_without_rows_is_a_table() {
+        assert!(read(&[Column::text("name", []), Column::count("blocks", [])]).is_empty());
+    }
+
+    fn read(columns: &[Column]) -> Vec<Row> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        write(&path, columns).unwrap();
+        let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+        reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
+    }
+}
