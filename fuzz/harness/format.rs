@@ -25,7 +25,7 @@ fn geometry() -> Geometry {
     Geometry::for_device(DEVICE_SIZE).unwrap()
 }
 
-/// A structure of so many bytes that starts as it should; the input is what follows from byte 12 on.
+/// A structure of this many bytes that starts as it should; the input is what follows from byte 12 on.
 fn structure(magic: [u8; 8], length: usize, input: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; length];
     bytes[..8].copy_from_slice(&magic);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Runs every file of a target's corpus, which holds at least so many.
+/// Runs every file of a target's corpus, which holds at least this many.
 ///
 /// # Panics
 /// If the corpus cannot be read, or files are missing.

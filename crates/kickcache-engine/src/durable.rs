@@ -32,7 +32,7 @@ impl State {
         self.wait_through(self.device.order.newest(), waiter);
     }
 
-    /// Calls back, by a task, when every block that was forgotten by now is *gone* for good.
+    /// Calls back, by a task, when every block that was forgotten by now is *gone* durably.
     pub(crate) fn wait_gone(&mut self, waiter: DurableWaiter) {
         self.wait_through(self.device.newest_gone(), waiter);
     }

@@ -51,7 +51,7 @@ pub struct SimulatedDevice {
     pending: VecDeque<Pending>,
     order: u64,
     flushes: u64,
-    /// Writes that ended before so many flushes had begun are durable.
+    /// Writes that ended before this many flushes had begun are durable.
     flushed: u64,
     /// Blocks that cannot be read until they are written.
     unreadable: BTreeSet<u64>,

@@ -9,7 +9,7 @@
 //! * [`subject`] is what is tested: the engine.
 //! * [`workload`] is what the clients do.
 //! * [`oracle`] knows which values a read may return.
-//! * [`report`] is what comes out; [`seeds`] and [`series`] play many runs.
+//! * [`report`] has the results; [`seeds`] and [`series`] play many runs.
 //! * [`run`] plays a whole run: lives, crashes, the last look at the origins.
 //!
 //! Invariants: the same seed gives the same events and the same hash on every machine; no wall clock is read, but to say

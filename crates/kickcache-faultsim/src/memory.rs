@@ -23,7 +23,7 @@ pub enum MemoryAccess {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PageUse {
     Free,
-    /// So many devices read it.
+    /// This many devices read it.
     Source(u32),
     Target,
 }
@@ -64,7 +64,7 @@ fn size(length: u32) -> usize {
 }
 
 impl DriverMemory {
-    /// The memory of a driver with a pool of so many pages.
+    /// The memory of a driver with a pool of this many pages.
     pub fn new(pool_pages: u32) -> DriverMemory {
         let (pool, pages) = (vec![Block::Zeroes; size(pool_pages)], vec![PageUse::Free; size(pool_pages)]);
         DriverMemory { requests: BTreeMap::new(), pool, pages }

@@ -1,4 +1,4 @@
-//! What comes out of a run: counts of what was exercised, or a failure.
+//! The results of a run: counts of what was exercised, or a failure.
 
 use kickcache_engine::stats::Status;
 

@@ -26,7 +26,7 @@ const JOURNAL_PERMILLE: u64 = 400;
 /// Of journals that rot, those of which nothing is left, in 1/1000.
 const WIPED_PERMILLE: u64 = 100;
 /// Blocks that were written last stand in segments without a summary, where recovery looks at data: half of the time it is
-/// one of so many that rots.
+/// one of this many that rots.
 const RECENT: usize = 32;
 /// The same of blocks of the journal.
 const RECENT_JOURNAL: usize = 4;
@@ -36,7 +36,7 @@ const RECENT_JOURNAL: usize = 4;
 pub enum Rotted {
     /// Nothing is known to be durable.
     Nothing,
-    /// So many blocks of data.
+    /// This many blocks of data.
     Data(u64),
     /// A batch header: nobody knows any more which blocks it named.
     Header,

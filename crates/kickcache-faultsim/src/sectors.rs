@@ -27,7 +27,7 @@ const RECENT_LOG: usize = 4;
 pub enum Unreadable {
     /// There is nothing of the kind.
     Nothing,
-    /// So many blocks of data.
+    /// This many blocks of data.
     Data(u64),
     /// A block of a summary.
     Summary,

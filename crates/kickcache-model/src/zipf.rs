@@ -11,7 +11,7 @@ use crate::ratio::float;
 
 /// fio's multiplier for 64-bit hashes.
 pub(crate) const SCATTER: u64 = 0x61C8_8646_80B5_83EB;
-/// fio sums at most so many terms of the zeta function.
+/// fio sums at most this many terms of the zeta function.
 const TERMS_MAX: u64 = 10_000_000;
 
 /// A stream of blocks of one file.

@@ -65,7 +65,7 @@ fn check(queues: u16, entries: u16) -> Result<(), ProtocolError> {
     Ok(())
 }
 
-/// Makes fresh memory for so many queues; the front end hands it back by SET_INFLIGHT_FD.
+/// Makes fresh memory for this many queues; the front end hands it back by SET_INFLIGHT_FD.
 pub(super) fn create(queues: u16, entries: u16) -> Result<(VhostUserInflight, OwnedFd), ProtocolError> {
     check(queues, entries)?;
     let size = u64::try_from(bytes(queues, entries)).expect("some hundred KiB");

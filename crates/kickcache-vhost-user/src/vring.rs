@@ -304,7 +304,7 @@ impl Vring {
         }
     }
 
-    /// Stops taking chains for good, and tells the front end if it wants to know; `false` if it was stopped before.
+    /// Stops taking chains, and tells the front end if it wants to know; `false` if it was stopped before.
     pub(super) fn fail(&mut self) -> bool {
         if !matches!(self.stage, QueuePhase::Started | QueuePhase::Stopping) {
             return false;

@@ -219,7 +219,7 @@ pub struct VolumeFacts {
     pub trouble: Trouble,
     /// What requests did since the start.
     pub since_start: Activity,
-    /// The same of late.
+    /// The same, recently.
     pub recent: Activity,
     /// Where NBD clients find it.
     pub nbd: Vec<String>,

@@ -25,7 +25,7 @@ pub(crate) struct AdaptivePolling {
 }
 
 impl AdaptivePolling {
-    /// Whether to look before the next sleep, with so many I/Os in flight.
+    /// Whether to look before the next sleep, with this many I/Os in flight.
     pub(crate) fn looks(&self, in_flight: usize) -> bool {
         self.score >= SCORE_LEAST && in_flight <= FEW
     }

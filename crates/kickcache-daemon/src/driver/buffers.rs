@@ -46,7 +46,7 @@ enum Slot {
 }
 
 impl Buffers {
-    /// Buffers with a bound on the payload bytes in use by so many volumes, and a pool of 4 KiB pages.
+    /// Buffers with a bound on the payload bytes in use by this many volumes, and a pool of 4 KiB pages.
     ///
     /// # Errors
     /// If the system has no memory.

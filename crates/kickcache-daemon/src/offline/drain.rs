@@ -75,9 +75,9 @@ pub struct Drained {
 pub enum DrainOutcome {
     /// Nothing was dirty that the origin lacks: nothing was written, and nothing was changed.
     Nothing,
-    /// So many bytes were written back.
+    /// This many bytes were written back.
     Written(u64),
-    /// So many bytes were written back over what may have been newer; the volume was removed from the cache device with
+    /// This many bytes were written back over what may have been newer; the volume was removed from the cache device with
     /// this number of clean blocks, as these may be older than what the origin has.
     Removed {
         /// Bytes that were written back.
@@ -287,7 +287,7 @@ fn check_missed(
 fn older(path: &Path, volume: &Incomplete) -> OfflineError {
     let what = match &volume.extents {
         Some(extents) => show_extents(extents, EXTENTS_SHOWN),
-        None => "nobody can say which".into(),
+        None => "it is unknown which".into(),
     };
     OfflineError::Older { path: path.into(), name: volume.name.clone(), what }
 }
@@ -331,7 +331,7 @@ fn server_config(
 }
 
 enum End {
-    /// So many bytes were written back.
+    /// This many bytes were written back.
     Drained(u64),
     /// Something stays dirty.
     Stuck(&'static str),

@@ -71,8 +71,8 @@ pub enum OfflineError {
     },
     /// It went out of service with dirty blocks.
     #[error(
-        "{} is out of service, and has older blocks of {name} than were written since, maybe ({what}); say --accept-older \
-         to write them back all the same", .path.display()
+        "{} is out of service, and its blocks of {name} ({what}) may be older than what was written since; say \
+         --accept-older to write them back", .path.display()
     )]
     Older {
         /// The device.
@@ -84,9 +84,9 @@ pub enum OfflineError {
     },
     /// Its origin was served past it, and it has dirty blocks.
     #[error(
-        "{since} since {} had {name}, where {what} of it are, older than what the origin may have; say --accept-older to \
-         write them back all the same, which removes the volume from this device then, as its other blocks are old too, or go \
-         on without them (serve {}, or detach --lose-dirty)", .path.display(), lose_dirty(.name)
+        "{since} since {} had {name}; {what} of it are there, and may be older than the origin; say --accept-older to write \
+         them back and to remove the volume from this device, as its other blocks are stale, too, or go on without them \
+         (serve {}, or detach --lose-dirty)", .path.display(), lose_dirty(.name)
     )]
     Overtaken {
         /// The device.
@@ -100,7 +100,7 @@ pub enum OfflineError {
     },
     /// The origin is not where it was.
     #[error(
-        "the origin of {name} was {} and cannot be opened; if it has another name today, say {}", .origin.display(),
+        "the origin of {name} was {} and cannot be opened; if it has another path, say {}", .origin.display(),
         drain(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
     )]
     OriginGone {
@@ -125,8 +125,8 @@ pub enum OfflineError {
     },
     /// Another cache device may hold what the origin lacks.
     #[error(
-        "the cache device {} may hold newer blocks of {name} than its origin; drain that one first, or, if it is gone for \
-         good, serve with {} and {}", .other.display(), Flag::new("--without-cache", .other.as_os_str()),
+        "the cache device {} may hold newer blocks of {name} than its origin; drain that one first, or, if it is \
+         lost, serve with {} and {}", .other.display(), Flag::new("--without-cache", .other.as_os_str()),
          lose_dirty(.name)
     )]
     Missed {
@@ -137,9 +137,9 @@ pub enum OfflineError {
     },
     /// It was served, and nothing is noted of that where it was looked for.
     #[error(
-        "{} was served before, and nothing is noted of it in {place}: nobody can say whether the origin of {name} got newer \
-         data since; name the directory with its notes (--state), or say --accept-older to write {what} over what the origin \
-         has all the same, which removes the volume from this device then, as its other blocks may be old", .path.display()
+        "{} was served before, and {place} has no record of it: the origin of {name} may have newer data; name the state \
+         directory that has its record (--state), or say --accept-older to write {what} over what the origin has, and to \
+         remove the volume from this device, as its other blocks may be stale", .path.display()
     )]
     Unnoted {
         /// The device.
@@ -215,7 +215,7 @@ pub enum OfflineError {
         known: Vec<String>,
     },
     /// Recovery waits for something that never comes.
-    #[error("{}: recovery of its log does not come to an end; please report this", .0.display())]
+    #[error("{}: recovery of its log does not end; please report this", .0.display())]
     Stuck(PathBuf),
 }
 

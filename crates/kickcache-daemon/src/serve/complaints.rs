@@ -32,7 +32,7 @@ impl Complaint {
     }
 }
 
-/// What was said of late, and what was held back.
+/// What was said recently, and what was held back.
 pub(crate) struct Complaints(RateLimit<Complaint>);
 
 impl Default for Complaints {

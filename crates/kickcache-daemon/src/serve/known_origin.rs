@@ -16,12 +16,12 @@ pub fn check_no_origin(place: &StatePlace, path: &Path) -> Result<(), ServeError
     let what = match store.origin(&identity) {
         Ok(None) => return Ok(()),
         Ok(Some(record)) => format!(
-            "it is noted as the origin of {}, which was served with {}; choose another one, or, if that volume is given up",
+            "it is recorded as the origin of {}, which was served with {}; choose another one, or, if that volume is given up",
             record.volume,
             record.cache_path.display()
         ),
         Err(error) => format!(
-            "nobody can say whether it is the origin of a volume: {error}, or choose another one, or, if that volume is given up"
+            "it is unknown whether it is the origin of a volume: {error}, or choose another one, or, if that volume is given up"
         ),
     };
     let format = ShellCommand::new("format").word("--force").path(path).state(place);

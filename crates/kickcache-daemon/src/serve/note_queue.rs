@@ -52,7 +52,9 @@ impl NoteQueue {
             match self.background.begin(move || kept.record_dirty(volume, has_dirty)) {
                 Ok(()) => self.is_busy = true,
                 Err(error) => {
-                    tracing::warn!("what is dirty is not noted: no thread can be started ({error})");
+                    tracing::warn!(
+                        "cannot record which volumes are dirty: no thread can be started ({error})"
+                    );
                 }
             }
         }

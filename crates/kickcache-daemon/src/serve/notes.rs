@@ -110,7 +110,7 @@ pub(crate) fn check(
         readable.map_err(|what| ServeError::Volume { name: volume.name.into(), what })?;
     }
     for error in &origins.unreadable {
-        tracing::warn!("the note of an origin cannot be read, and that origin will be refused: {error}");
+        tracing::warn!("the record of an origin cannot be read, and that origin is refused: {error}");
     }
     if chosen.replacement == Replacement::Accept {
         return Ok(());
@@ -144,8 +144,8 @@ pub fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) ->
         // Nothing is known of any origin, which is told once.
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
-            "nobody can say which cache device its origin was served with last, and whether that holds blocks which the \
-             origin lacks: {error}, as when it was {path}, or say {} to go on without what another one holds",
+            "it is unknown which cache device its origin was served with last, and whether that holds blocks that the origin \
+             lacks: {error} (as when it was {path}), or say {} to go on without what another one holds",
             new_cache(chosen.path)
         )),
     }
@@ -162,15 +162,15 @@ fn unnoted(place: &StatePlace, cache: &Path, error: &StateError) -> ServeError {
         StatePlace::Missing | StatePlace::NotKept => "give a directory with --state".into(),
     };
     let what = format!(
-        "{error}; nothing is served that is not noted, as an older copy of the cache device would pass for this one \
-         afterwards: {way_on}"
+        "{error}; nothing is served without a record of it, as an older copy of the cache device would pass for this \
+         one afterwards: {way_on}"
     );
     ServeError::Unnoted { path: cache.into(), what }
 }
 
 fn untrusted(name: &str, error: &StateError) -> ServeError {
     let what = format!(
-        "{error}; write-back needs a directory to note that the cache device holds what the origin lacks: give one with \
+        "{error}; write-back needs a directory to record that the cache device holds what the origin lacks: give one with \
          --state, or serve in another mode"
     );
     ServeError::Volume { name: name.into(), what }
@@ -204,8 +204,8 @@ impl Notes {
         // Else it was served elsewhere since, and may have become dirty there. The log says so when it was read.
         if known.is_some() && cache_before.is_none() && cache.starts > FIRST_START {
             tracing::warn!(
-                "{} was served before, and nothing is noted of that in the state directory: if its notes are in another one, \
-                 stop, and name that with --state; else an older copy would not be noticed",
+                "{} was served before, and the state directory has no record of it: if another directory has, stop, and name \
+                 that with --state; else an older copy is not detected",
                 path.display()
             );
         }
@@ -297,7 +297,7 @@ impl Notes {
         volume.may_be_dirty = has_dirty;
         match self.keep(store, volume) {
             Ok(()) => volume.is_noted_dirty = has_dirty,
-            Err(error) => tracing::warn!("what is dirty in {} is not noted: {error}", volume.name),
+            Err(error) => tracing::warn!("cannot record whether {} is dirty: {error}", volume.name),
         }
     }
 
@@ -311,7 +311,7 @@ impl Notes {
             let named = names.iter().filter(|(id, _)| incomplete.contains(*id)).map(|(_, name)| name.clone());
             let kept = keep_out_of_service(&store, &cache, named.collect());
             if let Err(error) = &kept {
-                tracing::error!("it is not noted that the cache device is out of service: {error}");
+                tracing::error!("cannot record that the cache device is out of service: {error}");
             }
             kept.is_ok()
         }))

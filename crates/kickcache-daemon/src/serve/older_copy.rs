@@ -35,9 +35,9 @@ impl fmt::Display for OlderCopy {
             (ShellCommand::new("format").word("--force").path(path).state(state), note.display());
         write!(
             to,
-            "this is an older copy of the cache device: its last start is number {found}, and number {noted} is noted; bring \
-             the newer one back, or write back what is dirty here over what the origin has ({}) and format it \
-             ({format}); or, if the origins were restored along with it, remove the note {note}",
+            "this is an older copy of the cache device: its last start has number {found}, and number {noted} is \
+             recorded; bring the newer one back, or write back what is dirty here over what the origin has ({}) and format it \
+             ({format}); or, if the origins were restored along with it, remove the record {note}",
             drains.join("; ")
         )
     }

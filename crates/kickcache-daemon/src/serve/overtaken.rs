@@ -25,7 +25,7 @@ impl fmt::Display for ServedSince {
                 write!(to, "its origin was served with the cache device {}", path.display())
             }
             ServedSince::Without => write!(to, "its origin was served without a cache device"),
-            ServedSince::Unknown => write!(to, "nobody can say how its origin was served"),
+            ServedSince::Unknown => write!(to, "it is unknown how its origin was served"),
         }
     }
 }
@@ -78,8 +78,8 @@ pub(crate) fn note_written_without(
     match store.keep_origin(&record) {
         Err(error) if before.is_none() => {
             tracing::warn!(
-                "{error}: it is not noted that {identity} is served without a cache device; if one holds blocks of it, \
-                 detach it from there"
+                "{error}: no record says that {identity} is served without a cache device; if one holds blocks of it, \
+                 detach it there"
             );
             Ok(())
         }

@@ -230,7 +230,7 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     let out = "it is out of service, and what it holds is old; format it before it is used again".to_owned();
     let what = noted
         .doubt
-        .map_or(out, |doubt| format!("nobody can say whether it was taken out of service: {doubt}"));
+        .map_or(out, |doubt| format!("it is unknown whether it was taken out of service: {doubt}"));
     Err(ServeError::Cache { path: cache.device.clone(), what })
 }
 
@@ -245,7 +245,7 @@ fn check_current(device: &CacheDevice, volume: &OpenVolume, state: &StatePlace) 
     let path = device.file.path();
     let detach = ShellCommand::new("detach").path(path).word(name).state(state);
     let what = format!(
-        "{since} since {} had it, and what that holds of it is old; drop it ({detach})",
+        "{since} since {} had it, and what that holds of it may be stale; drop it ({detach})",
         path.display()
     );
     Err(ServeError::Volume { name: name.clone(), what })

@@ -37,7 +37,7 @@ pub(crate) struct Held {
 }
 
 impl<K: Ord + Clone> RateLimit<K> {
-    /// At most so many lines of each kind in a span.
+    /// At most this many lines of each kind in a span.
     pub(crate) fn new(lines_max: u32, span: Duration) -> RateLimit<K> {
         RateLimit { lines_max, span, kinds: BTreeMap::new(), next: None }
     }

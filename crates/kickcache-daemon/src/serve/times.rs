@@ -1,4 +1,4 @@
-//! How long requests took, for each volume: since the start, and of late. Fixed memory: some 160 KiB a volume.
+//! How long requests took, for each volume: since the start, and recently. Fixed memory: some 160 KiB a volume.
 
 use hdrhistogram::{Counter, Histogram};
 use kickcache_engine::request::ReadFrom;
@@ -10,7 +10,7 @@ const NANOS_MIN: u64 = 1_000;
 const NANOS_MAX: u64 = 600_000_000_000;
 /// Two digits of every time are kept.
 const DIGITS: u8 = 2;
-/// What is of late: between one and two such spans.
+/// What is recent: between one and two such spans.
 pub(crate) const SPAN: Duration = Duration::from_millis(30_000);
 
 /// What a request was, as far as its time is concerned.
@@ -118,7 +118,7 @@ impl VolumeTimes {
         })
     }
 
-    /// Of late.
+    /// Recent ones.
     pub(crate) fn recent(&mut self, now: Instant) -> Activity {
         if now >= self.turn_at {
             self.turn(now);
@@ -254,7 +254,7 @@ mod tests {
         let all = times.since_start(at(80_000)).writes;
         assert_eq!((all.count, all.mean), (3, Duration::from_micros(400)));
         assert!(close(all.p99, Duration::from_micros(900)));
-        // Nothing for an hour: of late there was nothing, whoever asks first.
+        // Nothing for an hour: recently there was nothing, whoever asks first.
         let idle = times.recent(at(3_600_000)).writes.count + times.recent(at(3_700_000)).writes.count;
         assert_eq!((idle, times.recent(at(3_700_000)).writes.count), (1, 0));
     }

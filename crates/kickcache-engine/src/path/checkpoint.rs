@@ -1,7 +1,7 @@
 //! A checkpoint: which blocks of each segment live, written chunk by chunk into the journal while work goes on.
 //!
 //! A chunk is written only when everything that happened before it was taken is durable: what it calls dead is then
-//! superseded or *gone* for good. A location that is dead stays dead until its segment is opened again, so that chunks
+//! superseded or *gone* durably. A location that is dead stays dead until its segment is opened again, so that chunks
 //! taken at different times fit together.
 
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! How long a device took of late: a histogram of the last minute, at most.
+//! How long a device took recently: a histogram of the last minute, at most.
 
 use alloc::boxed::Box;
 

@@ -95,7 +95,7 @@ pub(crate) struct Work {
     pub(crate) admitted: u64,
 }
 
-/// The work of late.
+/// Recent work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Copies {
     /// All work up to the last time that the past was halved.
@@ -120,7 +120,7 @@ impl Copies {
     }
 }
 
-/// What was asked for of late.
+/// What was requested recently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Use {
     /// All that was asked for up to the last time that the past was halved.

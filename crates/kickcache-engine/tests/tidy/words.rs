@@ -4,7 +4,7 @@ use crate::source::{Source, code_of, source};
 use crate::workspace::expect_none;
 
 /// Words that have a better one: how they begin, where they are looked for, and what to write.
-const WORDS: [(&str, Where, &str); 33] = [
+const WORDS: [(&str, Where, &str); 37] = [
     ("evict", Where::Anywhere, "demote (a clean block), or reclaim (a segment)"),
     ("backing device", Where::Anywhere, "origin"),
     ("backing store", Where::Anywhere, "origin"),
@@ -38,10 +38,14 @@ const WORDS: [(&str, Where, &str); 33] = [
     ("spoil", Where::Anywhere, "invalidate"),
     ("must_be_kept", Where::Anywhere, "not clean"),
     ("sum_up", Where::Anywhere, "write the summary"),
+    ("settle", Where::Anywhere, "what it does: record, make durable, decide"),
+    ("so many", Where::Prose, "this many, or name the number"),
+    ("of late ", Where::Prose, "recently"),
+    ("for good", Where::Prose, "durably, permanently, or lost"),
 ];
 
 /// Where a word is fine after all: how the path begins, how the word begins, why.
-const WORD_EXCEPTIONS: [(&str, &str, &str); 11] = [
+const WORD_EXCEPTIONS: [(&str, &str, &str); 18] = [
     ("crates/kickcache-engine/src/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-faultsim/src/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-engine/tests/tidy/words.rs", "", "this file"),
@@ -50,6 +54,13 @@ const WORD_EXCEPTIONS: [(&str, &str, &str); 11] = [
     ("crates/kickcache-nbd/src/", "chunk", "the NBD specification's word"),
     ("crates/kickcache/tests/it/", "chunk", "the NBD specification's word"),
     ("crates/kickcache-model/src/", "destag", "what the memory inside a disk drive does"),
+    ("crates/kickcache-engine/src/", "so many", "to be done when its files rest"),
+    ("crates/kickcache-engine/src/", "settle", "to be done when its files rest"),
+    ("crates/kickcache-daemon/src/serve/startup.rs", "settle", "a name of the engine's"),
+    ("crates/kickcache-model/src/device_model/disk/", "settle", "what the head of a disk does"),
+    ("crates/kickcache/src/cli/simulate/fit.rs", "settle", "what the head of a disk does"),
+    ("crates/kickcache-faultsim/src/oracle/", "settle", "a register settles on a value"),
+    ("docs/ublk.md", "for good", "to be done when the page rests"),
     ("CHANGELOG.md", "junk", "what it was called"),
     ("CHANGELOG.md", "per byte kept", "what it was called"),
     ("CHANGELOG.md", "least to most", "what it was called"),

@@ -44,7 +44,7 @@ pub struct Book {
 pub const INITIAL: Version = 1;
 
 impl Book {
-    /// The book of a run over so many volumes.
+    /// The book of a run over this many volumes.
     pub fn new(volumes: usize) -> Book {
         let before = WriteRecord { volume: VolumeId::new(0), issued: 0, acknowledged: 0, durable: true };
         Book {

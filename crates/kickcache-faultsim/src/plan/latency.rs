@@ -15,7 +15,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The time of one submission of so many bytes.
+    /// The time of one submission of this many bytes.
     pub fn draw(&self, random: &mut Random, bytes: u64) -> Duration {
         let scale = if random.chance(self.stall_permille) { 100.0 } else { 1.0 };
         #[expect(clippy::cast_precision_loss, reason = "means are short")]

@@ -65,7 +65,7 @@ pub struct Plan {
     pub restart_after: Option<Duration>,
     /// Bytes that a power cut does not tear.
     pub atomic_unit: u64,
-    /// The cache metadata is checked after so many steps.
+    /// The cache metadata is checked after this many steps.
     pub checks_every: u64,
     /// How long a request may take whose own devices are well, if that is watched.
     pub wait_max: Option<Duration>,

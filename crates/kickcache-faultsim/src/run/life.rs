@@ -25,7 +25,7 @@ const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
 /// Crashes that wait for something, in 1/1000.
 const AIMED_PERMILLE: u64 = 900;
-/// What is submitted is on its way to the device, and made durable, within about so many events.
+/// What is submitted is on its way to the device, and made durable, within about this many events.
 const AIMED_EVENTS: u64 = 24;
 /// The same for all that recovery found.
 const VERIFY_EVENTS: u64 = 60;
@@ -170,7 +170,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Reads everything that was ever touched, or for so many events.
+    /// Reads everything that was ever touched, or for this many events.
     fn verify<E: Subject>(&mut self, host: &mut Host<E>, events: Option<u64>) -> Result<(), String> {
         self.note(|| "verify".to_owned());
         let length_max = 4096 << self.random.below(7);

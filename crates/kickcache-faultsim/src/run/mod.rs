@@ -224,7 +224,7 @@ impl Simulation {
         Host::new(engine, &self.plan, self.random.split(), self.now)
     }
 
-    /// Lets things happen until `done`, or for so many events; says whether `done` was reached.
+    /// Lets things happen until `done`, or for this many events; says whether `done` was reached.
     fn run<E: Subject>(
         &mut self,
         host: &mut Host<E>,

@@ -69,7 +69,7 @@ fn blocks(extent: ByteExtent) -> std::ops::Range<u64> {
 }
 
 impl Lru {
-    /// An empty cache of so many bytes.
+    /// An empty cache of this many bytes.
     pub fn new(cache_bytes: u64) -> Lru {
         let capacity = usize::try_from(cache_bytes / BLOCK_SIZE).expect("fits the address space");
         let (order, parts, tally) = (Order::default(), Parts::default(), Tally::default());

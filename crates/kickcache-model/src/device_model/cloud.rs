@@ -45,7 +45,7 @@ const fn usual_base() -> f64 {
 }
 
 impl CloudParameters {
-    /// A disk of so many operations a second and a bandwidth of 16 KiB each.
+    /// A disk of this many operations a second and a bandwidth of 16 KiB each.
     pub const fn capped(iops: f64) -> CloudParameters {
         CloudParameters {
             iops,

@@ -48,7 +48,7 @@ pub(crate) enum Range {
     NotNegative,
     /// From 0 to so much.
     UpTo(f64),
-    /// A whole number of parts, from 1 to so many.
+    /// A whole number of parts, from 1 to this many.
     Count(u32),
 }
 

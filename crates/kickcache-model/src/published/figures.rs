@@ -53,7 +53,7 @@ pub fn iops_at_end(run: &RunResult, minutes: u64, last: u64) -> f64 {
     (total(&ended, seconds(minutes)) - before) / float(seconds(last))
 }
 
-/// What a series sums up to after so many seconds.
+/// What a series sums up to after this many seconds.
 fn total(series: &Series, seconds: usize) -> f64 {
     let rates = series.rates();
     let step = ratio::float(series.interval().as_nanos()) / 1e9;

@@ -33,7 +33,7 @@ impl ZipfReads {
         ZipfReads { shapes: (0..jobs).map(shape).collect(), places, start, file_bytes, left: count }
     }
 
-    /// So many reads more.
+    /// This many reads more.
     pub fn go_on(&mut self, count: u64) {
         self.left += count;
     }

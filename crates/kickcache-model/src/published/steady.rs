@@ -25,7 +25,7 @@ const STEP: Duration = Duration::from_micros(20);
 /// A row of the table.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SteadyRow {
-    /// The cache has room for one block in so many.
+    /// The cache has room for one block in this many.
     pub part: u64,
     /// Hits that are asked for, as a part of the reads.
     pub asked_hits: f64,
@@ -58,7 +58,7 @@ pub struct Steady {
 }
 
 impl SteadyRow {
-    /// Runs it, with so many reads that teach and as many that count.
+    /// Runs it, with this many reads that teach and as many that count.
     ///
     /// # Errors
     /// If the engine refuses the sizes.

@@ -27,7 +27,7 @@ fn float(count: usize) -> f64 {
 }
 
 impl Arc {
-    /// Room for so many blocks, at least one.
+    /// Room for this many blocks, at least one.
     pub fn new(capacity: u64) -> Arc {
         let capacity = usize::try_from(capacity.max(1)).unwrap_or(usize::MAX);
         Arc { capacity, queues: Queues::new(), target: 0.0 }

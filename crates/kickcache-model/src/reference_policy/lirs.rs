@@ -31,7 +31,7 @@ pub struct Lirs {
 }
 
 impl Lirs {
-    /// Room for so many blocks, at least two.
+    /// Room for this many blocks, at least two.
     pub fn new(capacity: u64) -> Lirs {
         let capacity = usize::try_from(capacity.max(2)).unwrap_or(usize::MAX);
         let long_max = (capacity / 100 * LONG_PERCENT).max(1);

@@ -11,7 +11,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// Room for so many blocks, at least one.
+    /// Room for this many blocks, at least one.
     pub fn new(capacity: u64) -> Lru {
         Lru { capacity: usize::try_from(capacity.max(1)).unwrap_or(usize::MAX), queues: Queues::new() }
     }

@@ -36,7 +36,7 @@ pub struct Misses {
 /// What the policies are called, in the order of [`all`].
 pub const NAMES: [&str; 6] = ["FIFO", "LRU", "SIEVE", "ARC", "LIRS", "S3-FIFO"];
 
-/// Every policy, empty, with room for so many blocks.
+/// Every policy, empty, with room for this many blocks.
 pub fn all(capacity: u64) -> [Box<dyn Policy>; NAMES.len()] {
     [
         Box::new(Fifo::new(capacity)),

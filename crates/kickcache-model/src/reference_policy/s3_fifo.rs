@@ -29,7 +29,7 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// Room for so many blocks, at least two.
+    /// Room for this many blocks, at least two.
     pub fn new(capacity: u64) -> S3Fifo {
         let capacity = usize::try_from(capacity.max(2)).unwrap_or(usize::MAX);
         let queue = VecDeque::new();

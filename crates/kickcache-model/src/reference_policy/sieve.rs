@@ -20,7 +20,7 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    /// Room for so many blocks, at least one.
+    /// Room for this many blocks, at least one.
     pub fn new(capacity: u64) -> Sieve {
         let capacity = usize::try_from(capacity.max(1)).unwrap_or(usize::MAX);
         Sieve { capacity, clock: 0, known: HashMap::new(), by_time: BTreeMap::new(), hand: 0 }

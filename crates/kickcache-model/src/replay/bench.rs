@@ -22,7 +22,7 @@ pub struct Course {
     pub length: Duration,
     /// Processor time that each access costs its job.
     pub cost: Duration,
-    /// The run ends when it gave about as much in so many seconds as in as many before, and missed next to nothing.
+    /// The run ends when it gave about as much in this many seconds as in as many before, and missed next to nothing.
     pub steady: Option<usize>,
     /// Longest wait of the cache model for a processor, each time something wakes it.
     pub wakes_late: Duration,
@@ -66,9 +66,9 @@ impl Samples {
     }
 }
 
-/// Changes of less than one part in so many count as none.
+/// Changes of less than one part in this many count as none.
 const STEADY_CHANGE: u64 = 300;
-/// A run that misses more than one block in so many is not steady: the cache still learns.
+/// A run that misses more than one block in this many is not steady: the cache still learns.
 const STEADY_HITS: u64 = 400;
 
 /// What decides how late a processor is.

@@ -47,7 +47,7 @@ impl Latencies {
         if self.0.is_empty() { 0 } else { self.0.value_at_quantile(quantile) }
     }
 
-    /// Half of them took at most so many nanoseconds.
+    /// Half of them took at most this many nanoseconds.
     pub fn p50(&self) -> u64 {
         self.quantile(0.5)
     }

@@ -36,7 +36,7 @@ pub struct Scale(pub u64);
 pub enum Fill {
     /// Only what is asked for, sequential streams too.
     Exact,
-    /// What the adaptive fill window of the product takes; sequential streams longer than so many bytes pass by.
+    /// What the adaptive fill window of the product takes; sequential streams longer than this many bytes pass by.
     Adaptive { sequential_cutoff: Option<u64> },
 }
 
@@ -235,7 +235,7 @@ fn capacity(size: u64) -> u64 {
     Geometry::for_device(size).expect("below 15 TiB").capacity_blocks()
 }
 
-/// The smallest cache device whose segments have room for so many blocks, which are not too many.
+/// The smallest cache device whose segments have room for this many blocks, which are not too many.
 fn device_size(blocks: u64) -> u64 {
     let most = DEVICE_SIZE_MIN + blocks * BLOCK_SIZE * 5 / 4;
     let (mut low, mut high) = (DEVICE_SIZE_MIN, most.min(DEVICE_SIZE_MAX));

@@ -22,7 +22,7 @@ pub enum Pace {
         /// Above 0.
         speed: f64,
     },
-    /// One after the other, so many in flight; recorded times count for nothing.
+    /// One after the other, this many in flight; recorded times count for nothing.
     Closed {
         /// From 1.
         depth: u32,

@@ -147,7 +147,7 @@ impl Axis {
         ((place(value) - from) / (to - from)).clamp(0.0, 1.0)
     }
 
-    /// About so many values to be written.
+    /// About this many values to be written.
     pub(crate) fn ticks(&self, count: u32) -> Vec<f64> {
         if !self.marked.is_empty() {
             return self.apart(&self.marked, count);

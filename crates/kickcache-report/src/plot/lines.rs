@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-/// At most so many points: averages of neighbours, or for exact lines all of them.
+/// At most this many points: averages of neighbours, or for exact lines all of them.
 pub(crate) fn thin(points: &[Point], most: usize, shape: Shape) -> Vec<Point> {
     if shape != Shape::Joined || points.len() <= most {
         return points.to_vec();

@@ -199,7 +199,7 @@ fn print(out: &mut dyn Write, path: &str, findings: &Findings, repaired: Option<
     let damaged = journal.damaged_needed.len();
     writeln!(
         out,
-        "  journal     {} blocks of records, {} of checkpoints; {damaged} damaged, {} damaged that nobody needs",
+        "  journal     {} blocks of records, {} of checkpoints; {damaged} damaged, {} damaged that are not needed",
         journal.records_blocks, journal.checkpoint_blocks, journal.damaged_unneeded
     )?;
     writeln!(

@@ -59,7 +59,9 @@ impl FormatArgs {
         let replaced = made.replaced.filter(|_| !is_copy);
         if let (Some(store), Some(old)) = (state.store(), replaced) {
             let forgotten = store.forget_cache(&uuid_text(old));
-            forgotten.context("the cache device was formatted, but is still noted as it was")?;
+            forgotten.context(
+                "the cache device was formatted, but its record in the state directory is still the old one",
+            )?;
         }
         let geometry = &made.superblock.geometry;
         let (bytes, segment) = (show_bytes(geometry.device_size), show_bytes(geometry.segment_size));

@@ -98,7 +98,9 @@ fn leave_volumes(
         tracing::error!("{blocks} dirty blocks of {name} are LOST, as {which}");
     }
     for name in &left.dropped {
-        tracing::warn!("volume {name}: what is called dirty after a crash was dropped: the origin has it");
+        tracing::warn!(
+            "volume {name}: its blocks that are dirty after a crash were dropped: the origin has them"
+        );
     }
     Ok(left.untold)
 }
@@ -130,7 +132,7 @@ fn missed_of(
         Ok(Some(record)) if go_on.is_said(cache, volume) => {
             tracing::warn!(
                 "volume {name}: {flag} gives up what the cache device {} held of it, which may have held dirty blocks that \
-                 the origin {identity} lacks; nobody can say how many bytes",
+                 the origin {identity} lacks; how many is unknown",
                 record.cache_path.display()
             );
             None
@@ -144,12 +146,12 @@ fn missed_of(
         Err(error) if go_on.is_said(cache, volume) => {
             tracing::warn!(
                 "volume {name}: {flag} gives up what any other cache device held of it, which may have held dirty blocks that \
-                 the origin {identity} lacks; nobody can say how many bytes: {error}"
+                 the origin {identity} lacks; how many is unknown: {error}"
             );
             None
         }
         Err(error) => Some(format!(
-            "nobody can say whether a cache device holds blocks that its origin lacks: {error}, or say {flag} to go on \
+            "it is unknown whether a cache device holds blocks that its origin lacks: {error}, or say {flag} to go on \
              without what it holds"
         )),
     }
@@ -225,8 +227,8 @@ fn tell_untold(device: &Path, error: &anyhow::Error, noted: Noted) {
     let device = device.display();
     match noted {
         Noted::Yes => tracing::warn!(
-            "{device} does not know that it is left out ({error:#}), but that is noted: what it holds of these volumes is \
-             old, and will not be used"
+            "{device} does not know that it is left out ({error:#}), but the state directory records it: what it holds of \
+             these volumes is stale, and is not used"
         ),
         Noted::No => tracing::error!(
             "{device} does not know that it is left out ({error:#}): format it before you use it again"

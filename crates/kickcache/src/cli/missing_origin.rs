@@ -19,13 +19,16 @@ pub(super) fn is_missing(error: &OpenError) -> bool {
 pub(super) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
     let detach = ShellCommand::new("detach").path(&cache.device).word(name);
     let back = "put it back, or say where it is now (--origin, with --origin-moved), then start again";
-    let give_up = "or, if it is gone for good, stop the daemon and remove the volume";
+    let give_up = "or, if it is lost, stop the daemon and remove the volume";
     match dirty_bytes(&cache.device, name, state) {
         Some(0) => {
-            format!("{back}; {give_up} ({}): nothing is dirty of it on the cache device", detach.state(state))
+            format!(
+                "{back}; {give_up} ({}): none of its blocks on the cache device is dirty",
+                detach.state(state)
+            )
         }
         Some(bytes) => format!(
-            "{back}; {give_up} ({}), which loses {} of it that are dirty on the cache device",
+            "{back}; {give_up} ({}), which loses {} that are dirty on the cache device",
             detach.word("--lose-dirty").state(state),
             show_bytes(bytes)
         ),

@@ -33,7 +33,7 @@ impl ModeArgs {
         let client = self.control.client();
         if let Some(mode) = self.mode {
             client.set_mode(&self.volume, mode)?;
-            return Ok(writeln!(out, "{}: {} from here on", self.volume, mode.as_str())?);
+            return Ok(writeln!(out, "{}: now {}", self.volume, mode.as_str())?);
         }
         let report = client.status()?;
         let volumes: Vec<_> = report.caches.iter().flat_map(|cache| &cache.volumes).collect();

@@ -41,7 +41,7 @@ pub(super) fn decide_service(cache: &mut CacheSpec, state: &StatePlace) -> anyho
         let why = |volume: &VolumeSpec| Unserved {
             name: volume.name.clone(),
             why: format!(
-                "nobody can say whether {device} was taken out of service: {doubt}; if it was, or may have been, write back \
+                "it is unknown whether {device} was taken out of service: {doubt}; if it was, or may have been, write back \
                  what it alone holds ({}) and format it, or go on without that (serve {})",
                 ShellCommand::drain_older(&volume.name, &cache.device, state),
                 lose_dirty(&volume.name)
@@ -123,7 +123,7 @@ fn is_losing(volume: &VolumeSpec) -> bool {
 
 /// The blocks that a volume misses.
 fn shown(volume: &Incomplete) -> String {
-    let Some(extents) = &volume.extents else { return "blocks that nobody can name".into() };
+    let Some(extents) = &volume.extents else { return "unknown blocks".into() };
     let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
     format!("{blocks} dirty blocks ({})", show_extents(extents, EXTENTS_LOGGED))
 }

@@ -69,13 +69,13 @@ fn drop_blocks(device: &Path, volume: &Outdated, state: &StatePlace) -> anyhow::
         tracing::error!("{} of {name} are LOST", volume.shown());
     } else if !volume.dirty.is_empty() {
         tracing::warn!(
-            "volume {name}: {} were dropped from {device}: they were called dirty after a crash, and the origin has them, or \
+            "volume {name}: {} were dropped from {device}: they are dirty after a crash only, and the origin has them, or \
              something newer",
             volume.shown()
         );
     }
     tracing::warn!(
-        "volume {name}: {since} since {device} had it: {} of clean blocks are old and were dropped",
+        "volume {name}: {since} since {device} had it: {} of clean blocks are stale and were dropped",
         show_bytes(done.clean_blocks * 4096)
     );
     Ok(())
@@ -87,7 +87,7 @@ fn refuse(cache: &mut CacheSpec, needed: &[Outdated], state: &StatePlace) {
         let (since, blocks) = (&volume.since, volume.shown());
         let drain = ShellCommand::drain_older(&volume.name, &cache.device, state);
         format!(
-            "{since} since {device} had it, where {blocks} of it are, older than what the origin may have; go on without them \
+            "{since} since {device} had it; {blocks} of it are there, and may be older than the origin; go on without them \
              (serve {}), as is right for a volume that was not in write-back there, or write them back over what \
              the origin has ({drain})",
             lose_dirty(&volume.name)

@@ -46,7 +46,7 @@ struct Queue {
 
 enum Entry {
     Line(Vec<u8>),
-    /// So many lines would stand here.
+    /// This many lines would stand here.
     Gap(u64),
 }
 

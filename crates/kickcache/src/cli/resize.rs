@@ -29,7 +29,7 @@ pub(crate) struct ResizeArgs {
 impl ResizeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let Resized { size_bytes, is_unchanged } = self.control.client().resize(&self.volume)?;
-        let news = if is_unchanged { ", unchanged" } else { " from here on" };
+        let news = if is_unchanged { ", unchanged" } else { " now" };
         Ok(writeln!(out, "{}: {} ({size_bytes} bytes){news}", self.volume, show_bytes(size_bytes))?)
     }
 }

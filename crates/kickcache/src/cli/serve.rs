@@ -324,9 +324,7 @@ fn mark_caches(
     for device in devices {
         let is_empty = device.is_empty();
         if is_empty && caches.len() != 1 {
-            return Err(Failure::usage(format!(
-                "{flag} must say which cache device; say what is meant of {flags}"
-            )));
+            return Err(Failure::usage(format!("{flag} must name a cache device; use one of {flags}")));
         }
         let is_meant =
             |cache: &&mut CacheSpec| is_empty || whole_path(&cache.device) == whole_path(Path::new(device));
@@ -363,9 +361,7 @@ fn mark_volumes(
     let flags = flags.collect::<Vec<_>>().join(", ");
     for name in names {
         if name.is_empty() && volumes.len() != 1 {
-            return Err(Failure::usage(format!(
-                "{flag} must say which volume; say what is meant of {flags}"
-            )));
+            return Err(Failure::usage(format!("{flag} must name a volume; use one of {flags}")));
         }
         let volume = volumes.iter_mut().find(|volume| name.is_empty() || volume.name == *name);
         let volume = volume.ok_or_else(|| {

@@ -15,12 +15,12 @@ pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&Standing>) -
     let Some(standing) = standing else { return Ok(()) };
     match &standing.doubt {
         None => writeln!(out, "\nout of service: a daemon leaves it out until it is formatted")?,
-        Some(doubt) => writeln!(out, "\nout of service, perhaps: nobody can say. {doubt}")?,
+        Some(doubt) => writeln!(out, "\nout of service: unknown. {doubt}")?,
     }
     for volume in &standing.incomplete {
         let which = match &volume.extents {
             Some(extents) => show_extents(extents, EXTENTS_SHOWN),
-            None => "nobody can say which".into(),
+            None => "it is unknown which".into(),
         };
         writeln!(out, "{} may have dirty blocks that are on it alone: {which}", volume.name)?;
     }

@@ -69,8 +69,8 @@ fn an_origin_that_is_missing_or_of_another_size_keeps_no_neighbour_from_being_se
         let (origin, away) = (pair.origin("one"), scratch.path("away"));
         fs::rename(&origin, &away).unwrap();
         let held = match mode {
-            "write-back" => ["--lose-dirty", "loses 64 KiB of it"],
-            _ => ["kickcache detach", "nothing is dirty of it"],
+            "write-back" => ["--lose-dirty", "loses 64 KiB that"],
+            _ => ["kickcache detach", "none of its blocks"],
         };
         let path = origin.to_str().unwrap();
         one_is_left(&pair, &["cannot open", path, "put it back", "kickcache detach", held[0], held[1]]);

@@ -164,7 +164,7 @@ fn kills_in_write_through_leave_nothing_that_the_origin_lacks() {
     let mut without = one.clone();
     without.extra.push("--without-cache".into());
     let said = reads(&without, 3);
-    assert!(said.contains("the origin has it") && !said.contains("LOST"), "{said}");
+    assert!(said.contains("the origin has them") && !said.contains("LOST"), "{said}");
     reads(&one, 3);
 }
 
@@ -210,7 +210,7 @@ fn starts_that_fail_after_a_kill_in_write_through_forget_nothing() {
     let mut without = one.clone();
     without.extra.push("--without-cache".into());
     let said = reads(&without, 1);
-    assert!(said.contains("the origin has it") && !said.contains("LOST"), "{said}");
+    assert!(said.contains("the origin has them") && !said.contains("LOST"), "{said}");
 }
 
 #[test]

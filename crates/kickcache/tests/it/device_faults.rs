@@ -133,7 +133,7 @@ fn a_dirty_block_that_is_damaged_is_an_error_and_stays() {
     assert_eq!(errors, 1, "reads that failed");
     assert_eq!(daemon.volume_count("damaged_blocks"), 1);
     assert!(daemon.volume_count("dirty_bytes") > 0, "the damaged block was dropped");
-    // The device gives the right bytes again: nothing was lost for good.
+    // The device gives the right bytes again: nothing was lost.
     bench.disks.tell("clear");
     let daemon = daemon.kill().start();
     check_all(&mut daemon.connect(), 1);

@@ -18,7 +18,7 @@ use crate::tools;
 
 const FAULTDISK: &str = env!("CARGO_BIN_EXE_faultdisk");
 
-/// Disks that fail on demand, of so many bytes; leaves the test where there is no FUSE.
+/// Disks that fail on demand, of this many bytes; leaves the test where there is no FUSE.
 #[macro_export]
 macro_rules! faulty_disks {
     ($scratch:expr, $cache:expr, $origin:expr) => {{
@@ -111,7 +111,7 @@ impl FaultyDisks {
         self.tell("position").parse().unwrap()
     }
 
-    /// Files as a power cut behind so many records could have left them: cache and origin.
+    /// Files as a power cut behind this many records could have left them: cache and origin.
     pub(crate) fn cut(&self, scratch: &Scratch, until: u64, seed: u64) -> [PathBuf; 2] {
         let names = ["cache cut", "origin cut"];
         let files = [0, 1].map(|disk| scratch.sparse(names[disk], self.sizes[disk]));

@@ -77,7 +77,7 @@ fn what_goes_past_the_cache_is_told_in_bytes() {
     let found = volume(&daemon);
     assert_eq!(found["bypass_bytes"].as_u64(), Some(BLOCKS * 4096), "{found}");
     assert_eq!(found["since_start"]["misses"]["count"].as_u64(), Some(BLOCKS), "{found}");
-    assert!(daemon.control(&["status"]).contains("128 KiB went past the cache"));
+    assert!(daemon.control(&["status"]).contains("128 KiB bypassed the cache"));
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn a_resize_waits_for_a_cache_device_that_does_not_answer_and_is_done_when_it_do
     );
     assert_eq!(pair.client("one").size, 8 * MIB, "it is told before it is noted");
     disks.tell("clear");
-    wait_for(&daemon, &["one has 12582912 bytes from here on"], Duration::from_secs(10));
+    wait_for(&daemon, &["one now has 12582912 bytes"], Duration::from_secs(10));
     assert_eq!(pair.client("one").size, 12 * MIB);
     daemon.stop();
     let daemon = pair.start(&[], &NAMES);
@@ -182,7 +182,7 @@ fn kickcache_stop_says_for_which_origin_it_waits_as_the_log_does() {
     let path = fs::canonicalize(pair.origin("one")).unwrap();
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), 2, "{told}");
-    for part in ["the stop waits for", path.to_str().unwrap(), "origin of one", "owes 1 operation"] {
+    for part in ["the stop waits for", path.to_str().unwrap(), "origin of one", "1 operation in flight"] {
         assert!(lines.iter().all(|line| line.contains(part)), "no `{part}`: {told}");
     }
     let status = daemon.wait();

@@ -122,7 +122,7 @@ fn a_switch_to_write_back_is_noted_first() {
 }
 
 #[test]
-fn commands_that_lose_or_write_back_what_is_dirty_settle_it() {
+fn commands_that_lose_or_write_back_what_is_dirty_are_the_last_word() {
     need_kickcache!();
     for what in ["drain", "detach", "format"] {
         let scratch = Scratch::new();

@@ -113,7 +113,7 @@ fn an_older_copy_is_refused_in_the_newer_ones_place_and_the_newer_one_goes_on() 
         fs::rename(&copy, &spec.cache).unwrap();
         let (old, new) = (starts(&spec.cache)[0], noted());
         assert!(old < new && starts(&newer) == [new; 2], "{old} {new}");
-        let numbers = format!("its last start is number {old}, and number {new} is noted");
+        let numbers = format!("its last start has number {old}, and number {new} is recorded");
         let drain: Vec<OsString> = ["drain", VOLUME, "--cache", text(&spec.cache)].map(Into::into).to_vec();
         let cases = [
             spec.arguments(),
@@ -157,7 +157,7 @@ fn dirty_blocks_of_an_older_copy_are_written_back_by_order_and_it_is_formatted()
     reads(&spec, 1);
 }
 
-/// A cache that is gone for good does not come back from a copy.
+/// A cache that is lost does not come back from a copy.
 #[test]
 fn a_copy_of_what_was_formatted_since_is_refused() {
     need_kickcache!();

@@ -37,7 +37,7 @@ struct Sent {
 struct History(BTreeMap<u64, Vec<Sent>>);
 
 impl History {
-    /// A flush was acknowledged, and the log had so many records: what was written before is durable from there on.
+    /// A flush was acknowledged, and the log had this many records: what was written before is durable from there on.
     fn flushed(&mut self, position: u64) {
         let all = self.0.values_mut().flatten();
         all.filter(|sent| sent.durable.is_none()).for_each(|sent| sent.durable = Some(position));

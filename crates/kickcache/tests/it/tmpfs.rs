@@ -12,7 +12,7 @@ pub(crate) struct Tmpfs {
 }
 
 impl Tmpfs {
-    /// One of so many bytes, as mount(8) writes them.
+    /// One of this many bytes, as mount(8) writes them.
     pub(crate) fn new(scratch: &Scratch, size: &str) -> Result<Tmpfs, String> {
         let place = scratch.path("tmpfs");
         fs::create_dir(&place).unwrap();

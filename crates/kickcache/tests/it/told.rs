@@ -204,7 +204,7 @@ fn a_device_out_of_service_is_told_with_what_to_do_and_no_block_is_called_dirty_
         thread::sleep(Duration::from_millis(50));
     }
     thread::sleep(Duration::from_millis(200));
-    assert_eq!(lines(&daemon, &["on record on", "itself that it is out of service"]), 1, "{}", daemon.log());
+    assert_eq!(lines(&daemon, &["itself records that it is out of service"]), 1, "{}", daemon.log());
     let page = daemon.control(&["status"]);
     assert!(
         page.contains("OUT OF SERVICE")

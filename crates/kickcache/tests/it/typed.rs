@@ -198,7 +198,7 @@ fn a_start_without_the_notes_of_the_device_is_told() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch, "write-through");
-    let warning = "nothing is noted of that in the state directory";
+    let warning = "the state directory has no record of it";
     let starts = |spec: &Spec| {
         let daemon = spec.start();
         let log = daemon.log();
@@ -233,9 +233,10 @@ fn a_drain_without_the_notes_of_the_device_writes_nothing_over_newer_data() {
         words.extend(more.iter().map(Into::into));
         words
     };
-    for (arguments, wanted) in
-        [(drain(&[]), ["nothing is noted", "--state"]), (drain(&["--state", text(&state)]), ["older", "two"])]
-    {
+    for (arguments, wanted) in [
+        (drain(&[]), ["has no record of it", "--state"]),
+        (drain(&["--state", text(&state)]), ["older", "two"]),
+    ] {
         let said =
             unchanged("older blocks", &[&one.origin, &one.cache], || refused("older blocks", &arguments));
         for part in wanted.into_iter().chain(["16 dirty blocks", "--accept-older"]) {

@@ -18,7 +18,7 @@ const CONNECTIONS: u64 = 4;
 const WINDOW: usize = 6;
 const VOLUME_BYTES: u64 = 64 * MIB;
 const TIME: Duration = Duration::from_millis(3000);
-/// They go on beyond that until there were so many writes.
+/// They go on beyond that until there were this many writes.
 const WRITES_MIN: u64 = 1500;
 /// But not beyond this.
 const TIME_MAX: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ struct Load {
     hot_cells: u64,
     /// Longest request in cells.
     run_cells_max: u64,
-    /// One request in so many goes anywhere, and makes the cache reclaim.
+    /// One request in this many goes anywhere, and makes the cache reclaim.
     cold_one_in: u64,
 }
 

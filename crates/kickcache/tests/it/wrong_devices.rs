@@ -69,7 +69,7 @@ fn a_blank_origin_that_is_known_becomes_no_cache_device() {
     let other = Spec { cache: origin.clone(), origin: scratch.random("other", SIZE, 2), ..used };
     for arguments in [format(&[]), other.arguments()] {
         let said = unchanged("a known origin", &[&origin], || refused("a known origin", &arguments));
-        assert!(said.contains("noted as the origin of") && said.contains("format --force"), "{said}");
+        assert!(said.contains("recorded as the origin of") && said.contains("format --force"), "{said}");
     }
     assert!(tools::run(KICKCACHE, format(&["--force"])).contains("a cache of"));
 }

@@ -32,7 +32,7 @@ pub enum OpenError {
     },
     /// Not readable.
     #[error(
-        "{path} cannot be read: the first read of it failed ({source}); see to the device, then start again"
+        "{path} cannot be read: the first read of it failed ({source}); check the device, then start again"
     )]
     Unreadable {
         /// Which device.
@@ -42,7 +42,7 @@ pub enum OpenError {
     },
     /// Not flushable.
     #[error(
-        "{path} cannot be flushed ({source}), so that nobody could say what it keeps when its power fails; if that may be \
+        "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power fails; if that may be \
          lost, even what a client flushed, say --origin-no-flush"
     )]
     Unflushable {
@@ -72,7 +72,7 @@ pub enum OpenError {
     },
     /// It does not answer.
     #[error(
-        "{path} does not answer: its first block could not be read in {seconds} s; see to the device, then start again"
+        "{path} does not answer: its first block could not be read in {seconds} s; check the device, then start again"
     )]
     Silent {
         /// Which device.

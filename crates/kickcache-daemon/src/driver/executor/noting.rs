@@ -35,7 +35,9 @@ impl Driver {
                 Notes::Thread(notary)
             }
             Err(error) => {
-                tracing::error!("no thread can be started that notes the state of the cache device: {error}");
+                tracing::error!(
+                    "cannot record the state of the cache device: no thread can be started ({error})"
+                );
                 Notes::Nobody
             }
         }

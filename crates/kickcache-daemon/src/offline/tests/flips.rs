@@ -67,7 +67,7 @@ fn recovered(device: &[u8]) -> Option<Recovered> {
 enum Outcome {
     Same,
     Refused,
-    /// So many blocks cannot be read.
+    /// This many blocks cannot be read.
     Fails(usize),
     /// This block of the volume reads as something else.
     Wrong(u64),

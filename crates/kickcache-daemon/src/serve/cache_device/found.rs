@@ -46,7 +46,7 @@ pub(crate) enum Found {
         /// Whether it is a file of zeroes, and can be one again.
         is_blank_file: bool,
     },
-    /// Nothing, or an empty file, that becomes one of so many bytes.
+    /// Nothing, or an empty file, that becomes one of this many bytes.
     Nothing {
         /// Where.
         path: PathBuf,

@@ -17,7 +17,7 @@ pub(crate) struct Made {
 enum Undo {
     /// There was nothing.
     Remove,
-    /// There was a file of so many bytes, all of them zeroes.
+    /// There was a file of this many bytes, all of them zeroes.
     Blank(u64),
 }
 
@@ -27,7 +27,7 @@ impl Made {
         self.files.push((path.into(), Undo::Remove));
     }
 
-    /// A file that had so many bytes, all of them zeroes.
+    /// A file that had this many bytes, all of them zeroes.
     pub(super) fn blank_file(&mut self, path: &Path, size: u64) {
         self.files.push((path.into(), Undo::Blank(size)));
     }

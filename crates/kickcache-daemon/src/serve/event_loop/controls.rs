@@ -44,7 +44,7 @@ impl<E: CacheEngine> EventLoop<E> {
             Control::SetMode(name, mode, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.set_mode(now, id, mode));
                 if done.is_ok() {
-                    tracing::info!("the mode of {name} is {} from here on", ModeWord::from(mode).as_str());
+                    tracing::info!("the mode of {name} is now {}", ModeWord::from(mode).as_str());
                 }
                 drop(answer.send(done));
             }
@@ -52,7 +52,7 @@ impl<E: CacheEngine> EventLoop<E> {
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
                 if done.is_ok() {
-                    tracing::info!("a drain of {name} begins");
+                    tracing::info!("the drain of {name} begins");
                 }
                 drop(answer.send(done));
             }

@@ -78,7 +78,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         let (cache, awaited) = (self.cache.display(), self.awaited(now));
         let state = match self.core.engine.phase() {
-            Phase::Stopped => "is closed cleanly, but what is noted of it is not up to date",
+            Phase::Stopped => "is closed cleanly, but its records in the state directory are not up to date",
             Phase::Recovering | Phase::Running | Phase::Stopping | Phase::Failed(_) => {
                 "is as after kill -9, with what is dirty, and is not marked clean; the next start reads its log back"
             }
@@ -95,16 +95,16 @@ impl<E: CacheEngine> EventLoop<E> {
             let silent = self.core.engine.silent_since(load.device).map(|since| seconds(now.since(since)));
             awaited.push(match silent.filter(|span| *span > 0) {
                 Some(span) => {
-                    format!("{name} (it owes {owes}, and has completed nothing for {span} s)")
+                    format!("{name} ({owes} in flight, none completed for {span} s)")
                 }
-                None => format!("{name} (it owes {owes})"),
+                None => format!("{name} ({owes} in flight)"),
             });
         }
         if self.resizes.is_storing() {
             awaited.push(format!("the superblock of {}, which is being written", self.cache.display()));
         }
         if !self.note_queue.is_empty() {
-            awaited.push("notes on their way to the state directory".into());
+            awaited.push("records on their way to the state directory".into());
         }
         let requests = self.core.requests.len();
         if requests > 0 || awaited.is_empty() {

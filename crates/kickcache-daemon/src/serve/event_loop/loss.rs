@@ -78,13 +78,11 @@ impl<E: CacheEngine> EventLoop<E> {
         let device = self.cache.display();
         match record {
             Record::OnDevice => {
-                tracing::info!(
-                    "it is on record on {device} itself that it is out of service: no start uses it"
-                );
+                tracing::info!("{device} itself records that it is out of service: no start uses it");
             }
             Record::WithHost => {
                 tracing::info!(
-                    "it is noted in the state directory that {device} is out of service: no start uses it"
+                    "the state directory records that {device} is out of service: no start uses it"
                 );
             }
             Record::Failed => tracing::error!(

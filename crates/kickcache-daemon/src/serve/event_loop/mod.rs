@@ -38,7 +38,7 @@ use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
 /// Where completions are taken in turns, each is a share of what is in flight: answers leave, requests come and devices get
-/// work while the rest is handled. At least so many are a turn.
+/// work while the rest is handled. At least this many are a turn.
 const TURNS: usize = 8;
 const TURN_LEAST: usize = 2;
 /// The key of the loop's own descriptor.

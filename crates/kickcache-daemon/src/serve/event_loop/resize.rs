@@ -66,7 +66,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
                 Outcome::Stored(id, superblock, Ok(())) => self.end_resize(id, *superblock),
                 Outcome::Stored(id, _, Err(error)) => {
-                    tracing::error!("the size of {} cannot be noted: {error}", self.volume_name(id));
+                    tracing::error!("cannot record the size of {}: {error}", self.volume_name(id));
                     self.resizes.end(id, Err(error));
                 }
             }
@@ -122,7 +122,7 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         self.core.volumes[index].info.size = size;
         self.frontends.resize(&self.core, index);
-        tracing::info!("{name} has {size} bytes from here on");
+        tracing::info!("{name} now has {size} bytes");
     }
 
     /// Tells those who asked that a device takes too long.
@@ -133,7 +133,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 Step::Waiting(_) | Step::Storing(_) => (Device::Cache, "has not taken the new size"),
             };
             let what = format!(
-                "{} {what} for 8 s; it is taken over when the device answers, or see to the device, and resize it then",
+                "{} {what} for 8 s; the new size is used when the device answers: check the device, or resize again later",
                 self.show_device(device)
             );
             // An asker that is gone needs no answer.

@@ -36,7 +36,7 @@ pub(super) fn undo(state: &mut State, slot: RequestSlot) {
     state.wait_gone(DurableWaiter::Around(slot));
 }
 
-/// What a refused write put into the log is forgotten for good, or that cannot be.
+/// What a refused write put into the log is forgotten durably, or that cannot be.
 pub(super) fn end_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket, result: Result<(), Errno>) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;

@@ -46,7 +46,7 @@ pub(super) struct Levels {
     targets_for: u32,
 }
 
-/// So many of the highest levels hold so many entries together.
+/// This many of the highest levels hold this many entries together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Top {
     pub(super) levels: u32,

@@ -24,7 +24,7 @@ pub(crate) fn sectors(text: &str, what: &str) -> Result<u64, String> {
     count.checked_mul(512).ok_or_else(|| format!("{what} {count} was found; it is out of range"))
 }
 
-/// A point in time in a unit of so many nanoseconds, with or without decimals.
+/// A point in time in a unit of this many nanoseconds, with or without decimals.
 pub(crate) fn time(text: &str, unit: u64) -> Result<Duration, String> {
     let wrong = || format!("time {text:?} was found; a number was expected");
     let too_late = || format!("time {text:?} was found; it is out of range");

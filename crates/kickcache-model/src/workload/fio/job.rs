@@ -113,7 +113,7 @@ impl Job {
         Next::Access(self.access(direction))
     }
 
-    /// Until when the job thinks: after so many accesses a new rest begins.
+    /// Until when the job thinks: after this many accesses a new rest begins.
     fn rest(&mut self, now: Instant, resting: Instant) -> Instant {
         if self.options.think == Duration::default() || self.since_think < self.options.think_blocks {
             return resting;

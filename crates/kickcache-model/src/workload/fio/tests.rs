@@ -234,7 +234,7 @@ fn counts(blocks: impl Iterator<Item = u64>) -> HashMap<u64, usize> {
     counts
 }
 
-/// Of so many accesses, those to the blocks that should be the `ranks` most popular ones.
+/// Of this many accesses, those to the blocks that should be the `ranks` most popular ones.
 fn mass(counts: &HashMap<u64, usize>, block_of_rank: impl Fn(u64) -> u64, ranks: u64) -> usize {
     (0..ranks).filter_map(|rank| counts.get(&block_of_rank(rank))).sum()
 }

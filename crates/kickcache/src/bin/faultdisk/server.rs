@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Takes so many bytes from the stream, those that were received first.
+    /// Takes this many bytes from the stream, those that were received first.
     fn payload(&mut self, input: &mut Vec<u8>, length: u64) -> anyhow::Result<Vec<u8>> {
         let length = usize::try_from(length)?;
         let received = length.min(input.len());

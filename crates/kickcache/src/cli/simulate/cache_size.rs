@@ -39,7 +39,7 @@ impl fmt::Display for CacheSize {
 }
 
 impl CacheSize {
-    /// Blocks of 4 KiB, for a trace that touches so many different ones.
+    /// Blocks of 4 KiB, for a trace that touches this many different ones.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -20,7 +20,7 @@ const ROUND_COUNT: usize = 16;
 /// Virtual seconds of a run on a disk, which makes few accesses, and on flash.
 const DISK_SECONDS: u64 = 30;
 const FLASH_SECONDS: u64 = 1;
-/// Stalls of flash: so many of 1000 reads.
+/// Stalls of flash: this many of 1000 reads.
 const STALL_PERMILLE: u64 = 1;
 
 /// The model.

@@ -28,7 +28,7 @@ pub(crate) struct LoadInput {
     /// The load: a job file of fio
     #[arg(long, value_name = "FILE")]
     job: Option<PathBuf>,
-    /// The load: recorded accesses, in any format that `kickcache simulate trace` reads
+    /// The load: a trace, in any format that `kickcache simulate trace` reads
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
@@ -38,16 +38,16 @@ pub(crate) struct LoadInput {
 pub(crate) struct LoadArgs {
     #[command(flatten)]
     source: LoadInput,
-    /// Replay the trace at its recorded times, so many times as fast [default: 1]
+    /// Replay the trace at its recorded times, FACTOR times as fast [default: 1]
     #[arg(long, value_name = "FACTOR", conflicts_with_all = ["job", "depth"])]
     speed: Option<Speed>,
-    /// Replay the trace as fast as the devices allow, with so many accesses in flight, whatever its times
+    /// Replay the trace as fast as the devices allow, with N accesses in flight; recorded times are ignored
     #[arg(long, value_name = "N", conflicts_with = "job", value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: Option<u32>,
-    /// The format of the trace, if it is not to be found out
+    /// Format of the trace [default: detected]
     #[arg(long, value_name = "NAME", conflicts_with = "job", value_parser = super::trace::parse_format)]
     format: Option<Format>,
-    /// Stop after so many virtual seconds [default: 3600 for a job file, the whole of a trace]
+    /// Virtual seconds after which the run stops [default: 3600 for a job file, the whole of a trace]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     seconds: Option<u64>,
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 const SHARDS_MAX: usize = 1_000_000;
 
-/// One of so many parts. Together the parts hold every run once.
+/// One part of a run. Together the parts hold every run once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shard {
     index: usize,
@@ -17,7 +17,7 @@ impl Shard {
     /// All runs.
     pub(crate) const WHOLE: Shard = Shard { index: 0, count: 1 };
 
-    /// The numbers of its runs, of so many: neighbours stay together, so that few shards read the same trace.
+    /// The numbers of its runs, of `total`: neighbours stay together, so that few shards read the same trace.
     pub(crate) const fn runs(self, total: usize) -> Range<usize> {
         self.start(self.index, total)..self.start(self.index + 1, total)
     }

@@ -41,8 +41,8 @@ pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> 
     };
     let retired = match cache.retired_segments {
         0 => String::new(),
-        1 => ", 1 used no more".into(),
-        some => format!(", {} used no more", show_count(some)),
+        1 => ", 1 retired".into(),
+        some => format!(", {} retired", show_count(some)),
     };
     let trouble = match (cache.silent_seconds, &cache.last_error) {
         (Some(seconds), _) => format!(", {}", show_silence(seconds)),
@@ -116,7 +116,7 @@ pub(super) fn volume_sentences(cache: &CacheReport, volume: &VolumeReport, span:
         costs.push(format!("{offloaded} of hits were read from the origin"));
     }
     if volume.bypass_bytes > 0 {
-        costs.push(format!("{} went past the cache", show_bytes(volume.bypass_bytes)));
+        costs.push(format!("{} bypassed the cache", show_bytes(volume.bypass_bytes)));
     }
     if !costs.is_empty() {
         sentences.push((format!("  since the start: {}", costs.join("; ")), Tone::Plain));

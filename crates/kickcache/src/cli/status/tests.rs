@@ -138,12 +138,12 @@ fn one_sample_tells_of_everything_since_the_start() {
 
         vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB bypassed the cache
 
         long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until all of a block is written anew
         long-name: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB bypassed the cache
     "#]].assert_eq(&printed(&report(9_500), None, None));
 }
 
@@ -162,12 +162,12 @@ fn rates_and_hit_ratio_are_since_the_last_sample() {
 
         vm1: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB bypassed the cache
 
         long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until all of a block is written anew
         long-name: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB bypassed the cache
     "#]].assert_eq(&printed(&report(109_500), Some(rates), None));
 }
 
@@ -196,7 +196,7 @@ fn a_page_fits_into_80_columns() {
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of
             them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of
-            hits were read from the origin; 3 MiB went past the cache
+            hits were read from the origin; 3 MiB bypassed the cache
 
         long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset +
             length: 8192 + 12288; reads of them fail until all of a block is written
@@ -206,7 +206,7 @@ fn a_page_fits_into_80_columns() {
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of
             them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB
-            went past the cache
+            bypassed the cache
     "#]]
     .assert_eq(&page);
     for width in [40, 60, 80, 100, 132] {
@@ -246,12 +246,12 @@ fn errors_are_told_with_their_number_the_last_one_and_its_time() {
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago
         vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB bypassed the cache
 
         long-name: its origin /dev/long-name is SILENT: it has completed nothing for 12.0 s
         long-name: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
-          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB went past the cache
+          since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB bypassed the cache
     "#]].assert_eq(&printed(&report, None, None));
 }
 

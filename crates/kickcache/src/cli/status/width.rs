@@ -11,7 +11,7 @@ pub(super) fn terminal_width() -> Option<usize> {
     })
 }
 
-/// A sentence in lines of at most so many characters, those after the first one indented; longer words stay whole.
+/// A sentence in lines of at most this many characters, those after the first one indented; longer words stay whole.
 pub(super) fn wrap(text: &str, width: Option<usize>) -> String {
     const INDENT: &str = "    ";
     let Some(width) = width else { return text.into() };

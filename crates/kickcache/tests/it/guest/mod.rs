@@ -67,7 +67,7 @@ impl Guest {
         guest
     }
 
-    /// Connects and starts so many queues. `extra` features are asked for beside the usual ones.
+    /// Connects and starts this many queues. `extra` features are asked for beside the usual ones.
     pub(crate) fn connect(path: &Path, queues: u16, extra: u64) -> Guest {
         let mut guest = Guest::new(path, queues, extra);
         guest.reconnect();

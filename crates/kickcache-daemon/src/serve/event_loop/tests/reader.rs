@@ -17,7 +17,7 @@ const STATUS: u64 = 0x1_1000;
 pub(super) struct Reader(Guest);
 
 impl Reader {
-    /// So many reads, and the device that takes them.
+    /// This many reads, and the device that takes them.
     pub(super) fn new(reads: u16) -> (Reader, Device) {
         let mut guest = Guest::new(FEATURES);
         guest.write(HEADER, &[0; 16]);
