@@ -132,7 +132,7 @@ impl State {
             }
         };
         if let (Some(waiter), true) = (block.waiter, appended.joined) {
-            self.add_pending(waiter);
+            self.requests.add_pending(waiter);
         }
         Some(appended.location)
     }

@@ -66,8 +66,9 @@ impl Engine {
     fn is_quiet(&self) -> bool {
         let state = &self.state;
         let no_origin_work = state.volumes.ids().all(|volume| state.volumes.get(volume).queue.is_empty());
-        let nothing_to_do =
-            state.outbox.is_empty() && state.agenda.is_empty() && state.device.checkpoint.is_none();
+        let nothing_to_do = state.submissions.is_polled_empty()
+            && state.agenda.is_empty()
+            && state.device.checkpoint.is_none();
         state.requests.is_empty() && state.submissions.is_empty() && no_origin_work && nothing_to_do
     }
 

@@ -104,7 +104,7 @@ impl Engine {
         if has_extent && (!is_inside || request.extent.length == 0) {
             let result = if is_inside { Ok(()) } else { Err(Errno::Invalid) };
             let reply = Reply { id: request.id, result, read_from: ReadFrom::Cache };
-            self.state.replies.push_back(reply);
+            self.state.requests.reply(reply);
             return;
         }
         self.is_stirred = true;
@@ -155,8 +155,7 @@ impl Engine {
     pub fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
         self.state.now = now;
         self.is_stirred = true;
-        let (pulse, purpose) = self.state.submissions.remove(completion.id);
-        self.state.pulses.end(now, pulse);
+        let purpose = self.state.submissions.end(now, completion.id);
         if purpose.reads_cached_blocks() {
             self.state.note_cache_read(completion.result.map(|_| ()));
         }
@@ -329,20 +328,20 @@ impl Engine {
 
     /// The next thing to do for the driver. Drain this first.
     pub fn poll_submission(&mut self) -> Option<Submission> {
-        if let Some(submission) = self.state.outbox.pop_front() {
+        if let Some(submission) = self.state.submissions.poll() {
             return Some(submission);
         }
         self.begin_arrived();
-        if self.state.outbox.is_empty() && self.is_stirred {
+        if self.state.submissions.is_polled_empty() && self.is_stirred {
             self.is_stirred = self.is_ending();
             self.pump();
         }
-        self.state.outbox.pop_front()
+        self.state.submissions.poll()
     }
 
     /// Since when a device owes something and has completed nothing.
     pub fn silent_since(&self, device: Device) -> Option<Instant> {
-        self.state.pulses.silent_since(device)
+        self.state.submissions.silent_since(device)
     }
 
     /// Turns what has gathered since the last poll into submissions.
@@ -370,7 +369,7 @@ impl Engine {
 
     /// The next request that ended. Drain this second.
     pub fn poll_reply(&mut self) -> Option<Reply> {
-        self.state.replies.pop_front()
+        self.state.requests.poll_reply()
     }
 
     /// When [`Engine::handle_timeout`] must be called, if nothing else happens before.

@@ -1,14 +1,13 @@
 //! Segments are pinned while something refers to what stands in them (I-4): reads, writebacks, and copies that were
 //! superseded by one that has not landed. Should that one be lost, the older copy is the block again.
 
-use crate::cache::BlockCopy;
 use crate::cache::segments::SegmentState;
 use crate::ids::BatchSlot;
-use crate::inflight::requests::{IfRefused, Stage, Written};
+use crate::inflight::requests::IfRefused;
 use crate::log::Batch;
 use crate::state::State;
 use crate::task::Task;
-use crate::units::{BlockKey, Location, VolumeId};
+use crate::units::{BlockKey, Location};
 
 impl State {
     /// A read from a segment begins; the segment stays until it ends.
@@ -53,55 +52,17 @@ impl State {
         Some(heir)
     }
 
-    /// Whether a write through the log that is not acknowledged put a copy there, and has its place among the accesses
-    /// to the origin.
-    pub(crate) fn is_on_its_way(&self, volume: VolumeId, location: Location) -> bool {
-        self.requests.iter().any(|pending| match &pending.stage {
-            Stage::Write(writing) if pending.volume == volume => {
-                let is_it = |written: &Written| {
-                    written.copy.location == location && self.cache.is_alive(written.copy)
-                };
-                writing.has_place() && writing.written.iter().any(is_it)
-            }
-            Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => false,
-        })
-    }
-
-    /// What becomes of a copy if the origin refuses it, if a write through the log put it there that waits for the origin.
-    pub(crate) fn written_through(&self, copy: BlockCopy) -> Option<IfRefused> {
-        if !self.cache.slots().is_in_sweep(copy.location) {
-            return None;
-        }
-        let writes = self.requests.iter().filter_map(|pending| match &pending.stage {
-            Stage::Write(writing) if writing.is_through_log() => Some(writing),
-            Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => None,
-        });
-        let mut written = writes.flat_map(|writing| &writing.written);
-        written.find(|written| written.copy == copy).map(|written| written.if_refused)
-    }
-
-    /// Whether the writes through the log are counted right.
-    ///
-    /// # Panics
-    /// If they are not.
-    pub(crate) fn check_through_writes(&self) {
-        let writes = self.requests.iter().filter(|pending| match &pending.stage {
-            Stage::Write(writing) => writing.is_through_log(),
-            Stage::Simple | Stage::Cursor { .. } => false,
-        });
-        assert_eq!(writes.count(), self.through_writes as usize, "writes through the log");
-    }
-
     /// Whether a block is what a write through the log put there, and will be forgotten if the origin refuses it. Who
     /// reads it meanwhile asks the origin, behind that write: it must not see what may never have been.
     #[inline]
     pub(crate) fn may_be_refused(&self, key: BlockKey, location: Location) -> bool {
-        self.through_writes > 0 && self.is_forgotten_if_refused(key, location)
+        self.requests.through_count > 0 && self.is_forgotten_if_refused(key, location)
     }
 
     #[cold]
     fn is_forgotten_if_refused(&self, key: BlockKey, location: Location) -> bool {
-        self.written_through(self.cache.copy_at(key, location)) == Some(IfRefused::Forgotten)
+        self.requests.written_through(&self.cache, self.cache.copy_at(key, location))
+            == Some(IfRefused::Forgotten)
     }
 
     /// A dirty block was forgotten, and a restart may find it again or not: until then nobody may read what the origin
@@ -110,27 +71,6 @@ impl State {
         if self.cache.find(key).is_none() {
             self.cache.restore(key, location);
             self.mark_damaged(key, location);
-        }
-    }
-
-    /// Reclaim carried a block to another place. If a write through the log put it there, and waits for the origin, its
-    /// copy is the new one: it is no more writeback's than before.
-    pub(crate) fn follow_copy(&mut self, before: BlockCopy, place: Location) {
-        if !self.cache.slots().is_in_sweep(before.location) {
-            return;
-        }
-        let now = self.cache.copy_at(before.key, place);
-        for pending in self.requests.iter_mut() {
-            let Stage::Write(writing) = &mut pending.stage else { continue };
-            // A write that is acknowledged by the log alone leaves its blocks to writeback, and nobody would give this back.
-            let is_through = writing.is_through_log();
-            for written in writing.written.iter_mut().filter(|written| written.copy == before) {
-                written.copy = now;
-                if is_through {
-                    self.cache.enter_sweep(place);
-                }
-            }
-            writing.earlier.iter_mut().filter(|copy| **copy == before).for_each(|copy| *copy = now);
         }
     }
 

@@ -4,18 +4,15 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use crate::cache::Cache;
 use crate::cache_device::CacheDevice;
 use crate::config::EngineSettings;
-use crate::device::Submission;
 use crate::format::superblock::Superblock;
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::fills::Fills;
-use crate::inflight::jobs::{Reclaim, WaitingDiscard};
+use crate::inflight::jobs::Reclaim;
 use crate::inflight::marking::Marking;
-use crate::inflight::pulse::Pulses;
 use crate::inflight::recovery::Recovery;
 use crate::inflight::requests::{Requests, Stage};
 use crate::inflight::submissions::Submissions;
@@ -44,7 +41,6 @@ pub(crate) struct State {
     pub(crate) retention: Retention,
     pub(crate) requests: Requests,
     pub(crate) submissions: Submissions,
-    pub(crate) pulses: Pulses,
     pub(crate) fills: Fills,
     pub(crate) writebacks: Writebacks,
     pub(crate) reclaim: Reclaim,
@@ -54,12 +50,6 @@ pub(crate) struct State {
     pub(crate) volumes: Volumes,
     pub(crate) waiters: Waiters,
     pub(crate) agenda: VecDeque<Task>,
-    pub(crate) outbox: VecDeque<Submission>,
-    pub(crate) replies: VecDeque<Reply>,
-    /// Discards whose *gone* records are on the way.
-    pub(crate) discards: Vec<WaitingDiscard>,
-    /// Writes through the log that have not ended at the origin.
-    pub(crate) through_writes: u32,
     /// The engine is being stopped: nothing new is begun.
     pub(crate) is_ending: bool,
 }
@@ -79,7 +69,6 @@ impl State {
             retention: Retention::new(geometry.capacity_blocks()),
             requests: Requests::new(),
             submissions: Submissions::new(),
-            pulses: Pulses::default(),
             fills: Fills::new(),
             writebacks: Writebacks::new(),
             reclaim: Reclaim::default(),
@@ -88,10 +77,6 @@ impl State {
             marking: Marking::default(),
             waiters: Waiters::default(),
             agenda: VecDeque::new(),
-            outbox: VecDeque::new(),
-            replies: VecDeque::new(),
-            discards: Vec::new(),
-            through_writes: 0,
             is_ending: false,
         }
     }
@@ -99,11 +84,6 @@ impl State {
     /// What recovery knows so far.
     pub(crate) fn recovering(&mut self) -> &mut Recovery {
         self.recovery.as_deref_mut().expect("recovery is under way")
-    }
-
-    /// One thing more that a request waits for.
-    pub(crate) fn add_pending(&mut self, slot: RequestSlot) {
-        self.requests.get_mut(slot).pending_count += 1;
     }
 
     /// One thing less; at zero the request ends or goes on.
@@ -123,7 +103,7 @@ impl State {
     /// One thing less, which failed.
     pub(crate) fn end_pending_with(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         if let Err(errno) = result {
-            self.requests.get_mut(slot).error.get_or_insert(errno);
+            self.requests.get_mut(slot).fail(errno);
         }
         self.end_pending(slot);
     }
@@ -135,7 +115,7 @@ impl State {
         if result.is_err() {
             self.volumes.get_mut(pending.volume).counters.failed_requests += 1;
         }
-        self.replies.push_back(Reply { id: pending.id, result, read_from: pending.read_from });
+        self.requests.reply(Reply { id: pending.id, result, read_from: pending.read_from });
     }
 
     /// An access to an origin ended: others may have their turn.

@@ -1,6 +1,6 @@
 //! Submissions leave through here, and are counted.
 
-use crate::device::{Checksums, Device, DeviceOperation, Piece, Pieces, Submission, SubmissionId};
+use crate::device::{Checksums, Device, DeviceOperation, Piece, Pieces};
 use crate::inflight::pulse::PulseId;
 use crate::inflight::purpose::Purpose;
 use crate::state::State;
@@ -9,7 +9,7 @@ impl State {
     /// Hands a submission to the driver.
     pub(crate) fn submit(&mut self, purpose: Purpose, operation: DeviceOperation) {
         self.count_submission(&operation);
-        self.hand_over(PulseId::of(operation.device()), purpose, operation);
+        self.submissions.add(self.now, PulseId::of(operation.device()), purpose, operation);
     }
 
     /// The same for a read of cached blocks of so many bytes: the way of each hit, on which nothing is asked that is known.
@@ -18,14 +18,7 @@ impl State {
         self.count_read(Device::Cache, u64::from(memory.length));
         let (device, pieces) = (Device::Cache, Pieces::One(memory));
         let operation = DeviceOperation::Read { device, offset, pieces, checksums: Checksums::Compute };
-        self.hand_over(PulseId::CACHE, purpose, operation);
-    }
-
-    #[inline]
-    fn hand_over(&mut self, pulse: PulseId, purpose: Purpose, operation: DeviceOperation) {
-        self.pulses.begin(self.now, pulse);
-        let id = self.submissions.insert(pulse, purpose);
-        self.outbox.push_back(Submission { id, operation });
+        self.submissions.add(self.now, PulseId::CACHE, purpose, operation);
     }
 
     fn count_submission(&mut self, operation: &DeviceOperation) {
@@ -79,7 +72,7 @@ impl State {
 
     /// Does something to the driver's memory at once; nobody waits for it.
     pub(crate) fn submit_memory(&mut self, operation: DeviceOperation) {
-        // Without checksums there is no completion, so that no purpose is kept.
-        self.outbox.push_back(Submission { id: SubmissionId::from_u64(u64::MAX), operation });
+        // Without checksums there is no completion.
+        self.submissions.add_unanswered(operation);
     }
 }

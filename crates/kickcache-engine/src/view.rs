@@ -90,7 +90,8 @@ impl Engine {
             let key = BlockKey::new(volume, *block);
             let found = state.cache.find(key);
             let dirty = found.filter(|at| state.cache.slots().state(*at) == SlotState::Dirty);
-            let through = |location| state.written_through(state.cache.copy_at(key, location));
+            let through =
+                |location| state.requests.written_through(&state.cache, state.cache.copy_at(key, location));
             dirty.is_some_and(|location| matches!(through(location), None | Some(IfRefused::StaysDirty)))
         };
         let mut blocks: Vec<_> = state.cache.kept_blocks(volume).filter(is_lost_with_cache).collect();
@@ -110,7 +111,7 @@ impl Engine {
     /// If they do not.
     pub fn check(&self) {
         self.state.cache.check();
-        self.state.check_through_writes();
+        self.state.requests.check_through_count();
     }
 
     /// Pages of the pool in use.

@@ -2,13 +2,11 @@
 
 use alloc::vec::Vec;
 
-use crate::device::DeviceOperation;
 use crate::format::journal::SegmentImage;
-use crate::ids::RequestSlot;
 use crate::policy::retention::Reason;
 use crate::policy::shift::Shift;
 use crate::time::Instant;
-use crate::units::{BlockKey, Location, SegmentIndex, Sequence};
+use crate::units::{Location, SegmentIndex, Sequence};
 
 /// A segment that reclaim empties.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,16 +17,6 @@ pub(crate) struct Emptying {
     pub(crate) reads_in_flight: u32,
     /// The cache device answered one of them with an error.
     pub(crate) has_failed: bool,
-}
-
-/// A part of a discard that waits until its *gone* records are durable.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct WaitingDiscard {
-    pub(crate) slot: RequestSlot,
-    /// What the origin is asked then.
-    pub(crate) operation: DeviceOperation,
-    /// What it made the cache forget that the origin lacks.
-    pub(crate) forgotten: Vec<(BlockKey, Location)>,
 }
 
 /// Reclaim's state.

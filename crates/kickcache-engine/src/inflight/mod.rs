@@ -13,5 +13,6 @@ pub(crate) mod requests;
 pub(crate) mod reread;
 pub(crate) mod slab;
 pub(crate) mod submissions;
+pub(crate) mod through_writes;
 pub(crate) mod unreadable;
 pub(crate) mod writebacks;

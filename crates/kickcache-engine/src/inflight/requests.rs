@@ -1,15 +1,17 @@
 //! The requests in flight, each with what it waits for.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
+use crate::device::DeviceOperation;
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::slab::Slab;
 use crate::policy::offload;
-use crate::request::{Durability, Errno, Operation, ReadFrom, Request, RequestId, Unmap};
+use crate::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId, Unmap};
 use crate::time::Instant;
-use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex, VolumeId};
+use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, Location, PageIndex, VolumeId};
 
 /// Where the data of a write comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -241,7 +243,22 @@ pub(crate) struct Pending {
     pub(crate) stage: Stage,
 }
 
+/// A part of a discard that waits until its *gone* records are durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WaitingDiscard {
+    pub(crate) slot: RequestSlot,
+    /// What the origin is asked then.
+    pub(crate) operation: DeviceOperation,
+    /// What it made the cache forget that the origin lacks.
+    pub(crate) forgotten: Vec<(BlockKey, Location)>,
+}
+
 impl Pending {
+    /// Something that it waited for failed; the first error is the client's.
+    pub(crate) fn fail(&mut self, errno: Errno) {
+        self.error.get_or_insert(errno);
+    }
+
     /// The write state.
     ///
     /// # Panics
@@ -278,11 +295,17 @@ pub(crate) fn intersection(one: ByteExtent, other: ByteExtent) -> ByteExtent {
 #[derive(Debug)]
 pub(crate) struct Requests {
     table: Slab<Pending>,
+    /// Parts of discards whose *gone* records are on the way.
+    discards: Vec<WaitingDiscard>,
+    /// Writes through the log that have not ended at the origin.
+    pub(crate) through_count: u32,
+    /// For those that ended.
+    replies: VecDeque<Reply>,
 }
 
 impl Requests {
     pub(crate) const fn new() -> Requests {
-        Requests { table: Slab::new() }
+        Requests { table: Slab::new(), discards: Vec::new(), through_count: 0, replies: VecDeque::new() }
     }
 
     pub(crate) fn insert(&mut self, request: &Request<'_>) -> RequestSlot {
@@ -308,6 +331,32 @@ impl Requests {
 
     pub(crate) fn get_mut(&mut self, slot: RequestSlot) -> &mut Pending {
         self.table.get_mut(slot.0).expect("a request in flight")
+    }
+
+    /// One thing more that a request waits for.
+    pub(crate) fn add_pending(&mut self, slot: RequestSlot) {
+        self.get_mut(slot).pending_count += 1;
+    }
+
+    /// A part of a discard waits for its records.
+    pub(crate) fn wait_discard(&mut self, discard: WaitingDiscard) {
+        self.discards.push(discard);
+    }
+
+    /// It waits no more.
+    pub(crate) fn take_discard(&mut self, slot: RequestSlot) -> WaitingDiscard {
+        let at = self.discards.iter().position(|waiting| waiting.slot == slot).expect("the part is waiting");
+        self.discards.swap_remove(at)
+    }
+
+    /// A request ended.
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        self.replies.push_back(reply);
+    }
+
+    /// The next reply for a client.
+    pub(crate) fn poll_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {

@@ -1,9 +1,12 @@
-//! The submissions in flight, each with what its completion is for.
+//! The submissions: those that the driver is to take, and those in flight, each with what its completion is for.
 
-use crate::device::SubmissionId;
-use crate::inflight::pulse::PulseId;
+use alloc::collections::VecDeque;
+
+use crate::device::{Device, DeviceOperation, Submission, SubmissionId};
+use crate::inflight::pulse::{PulseId, Pulses};
 use crate::inflight::purpose::Purpose;
 use crate::inflight::slab::Slab;
+use crate::time::Instant;
 
 #[derive(Debug)]
 struct Entry {
@@ -13,37 +16,101 @@ struct Entry {
     purpose: Purpose,
 }
 
-/// The submissions in flight.
+/// The submissions.
 #[derive(Debug)]
 pub(crate) struct Submissions {
     table: Slab<Entry>,
     generation: u32,
+    pulses: Pulses,
+    /// Those that the driver has not taken.
+    outbox: VecDeque<Submission>,
 }
 
 impl Submissions {
-    pub(crate) const fn new() -> Submissions {
-        Submissions { table: Slab::new(), generation: 0 }
+    pub(crate) fn new() -> Submissions {
+        Submissions { table: Slab::new(), generation: 0, pulses: Pulses::default(), outbox: VecDeque::new() }
     }
 
+    /// One more for the driver.
     #[inline]
-    pub(crate) fn insert(&mut self, pulse: PulseId, purpose: Purpose) -> SubmissionId {
+    pub(crate) fn add(&mut self, now: Instant, pulse: PulseId, purpose: Purpose, operation: DeviceOperation) {
+        self.pulses.begin(now, pulse);
         self.generation = self.generation.wrapping_add(1);
         let number = self.table.insert(Entry { generation: self.generation, pulse, purpose });
-        SubmissionId::from_u64(u64::from(self.generation) << 32 | u64::from(number))
+        let id = SubmissionId::from_u64(u64::from(self.generation) << 32 | u64::from(number));
+        self.outbox.push_back(Submission { id, operation });
     }
 
-    /// From whom completion `id` is, and what it is for.
+    /// One that has no completion, so that no purpose is kept.
+    pub(crate) fn add_unanswered(&mut self, operation: DeviceOperation) {
+        self.outbox.push_back(Submission { id: SubmissionId::from_u64(u64::MAX), operation });
+    }
+
+    /// The next one for the driver.
+    pub(crate) fn poll(&mut self) -> Option<Submission> {
+        self.outbox.pop_front()
+    }
+
+    /// Whether there is none for the driver.
+    pub(crate) fn is_polled_empty(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    /// Takes a completion; gives what it is for.
     ///
     /// # Panics
     /// If the driver completes something twice, or something that it was never given.
-    pub(crate) fn remove(&mut self, id: SubmissionId) -> (PulseId, Purpose) {
+    pub(crate) fn end(&mut self, now: Instant, id: SubmissionId) -> Purpose {
         let number = u32::try_from(id.as_u64() & u64::from(u32::MAX)).expect("masked to 32 bits");
         let entry = self.table.remove(number).expect("a submission completes once");
         assert!(u64::from(entry.generation) == id.as_u64() >> 32, "a submission completes once");
-        (entry.pulse, entry.purpose)
+        self.pulses.end(now, entry.pulse);
+        entry.purpose
     }
 
+    /// Since when a device owes something and has completed nothing.
+    pub(crate) fn silent_since(&self, device: Device) -> Option<Instant> {
+        self.pulses.silent_since(device)
+    }
+
+    /// Whether no completion is owed.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_completion_finds_its_purpose_also_where_another_one_had_its_place() {
+        let mut submissions = Submissions::new();
+        let flush = || DeviceOperation::Flush { device: Device::Cache };
+        let mut submit = |purpose| {
+            submissions.add(Instant::ZERO, PulseId::CACHE, purpose, flush());
+            let id = submissions.poll().unwrap().id;
+            assert_eq!(submissions.silent_since(Device::Cache), Some(Instant::ZERO));
+            (id, submissions.end(Instant::ZERO, id))
+        };
+        let (first, purpose) = submit(Purpose::CacheFlush);
+        assert_eq!(purpose, Purpose::CacheFlush);
+        let (second, purpose) = submit(Purpose::Note);
+        assert_eq!(purpose, Purpose::Note);
+        assert_ne!(first, second);
+        assert!(submissions.is_empty() && submissions.is_polled_empty());
+        assert_eq!(submissions.silent_since(Device::Cache), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "a submission completes once")]
+    fn a_completion_of_what_completed_before_is_refused() {
+        let mut submissions = Submissions::new();
+        let flush = || DeviceOperation::Flush { device: Device::Cache };
+        submissions.add(Instant::ZERO, PulseId::CACHE, Purpose::CacheFlush, flush());
+        let id = submissions.poll().unwrap().id;
+        submissions.end(Instant::ZERO, id);
+        submissions.add(Instant::ZERO, PulseId::CACHE, Purpose::CacheFlush, flush());
+        submissions.end(Instant::ZERO, id);
     }
 }

@@ -5,10 +5,9 @@ use alloc::vec::Vec;
 use crate::config::FILL_WINDOW_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::ids::{RequestSlot, Ticket};
-use crate::inflight::jobs::WaitingDiscard;
 use crate::inflight::origin::Access;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{Stage, blocks_of};
+use crate::inflight::requests::{Stage, WaitingDiscard, blocks_of};
 use crate::order::DurableWaiter;
 use crate::request::Errno;
 use crate::state::State;
@@ -41,7 +40,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let is_unmarked = state.device.is_out_of_service() && !state.marking.is_recorded();
     if is_unmarked && !mutant!(OutOfServiceUnmarked) {
         // What is forgotten now, a restart must not bring back.
-        state.add_pending(slot);
+        state.requests.add_pending(slot);
         state.wait_marked(slot);
         return;
     }
@@ -54,9 +53,9 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let (next, ticket) = cursor(state, slot);
     *next = part.end();
     *ticket = Some(access);
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     let operation = DeviceOperation::Discard { device: Device::Origin(volume), extent: part };
-    state.discards.push(WaitingDiscard { slot, operation, forgotten });
+    state.requests.wait_discard(WaitingDiscard { slot, operation, forgotten });
     state.wait_durable(DurableWaiter::Around(slot));
 }
 
@@ -78,8 +77,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
         state.end_pending_with(slot, result);
         return;
     };
-    let at = state.discards.iter().position(|waiting| waiting.slot == slot).expect("the part is waiting");
-    let WaitingDiscard { operation, forgotten, .. } = state.discards.swap_remove(at);
+    let WaitingDiscard { operation, forgotten, .. } = state.requests.take_discard(slot);
     let volume = state.requests.get(slot).volume;
     if result.is_ok() {
         state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::Discard { request: slot });

@@ -101,7 +101,7 @@ fn new(
     part: ByteExtent,
     (extent, pages): (ByteExtent, Vec<PageIndex>),
 ) -> Fill {
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let volume = state.requests.get(slot).volume;
     let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Read);

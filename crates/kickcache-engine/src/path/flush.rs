@@ -20,22 +20,22 @@ const UNFLUSHED_PART: usize = 16;
 /// Begins a flush request.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     if state.device.is_out_of_service() {
         if state.cache.volume(volume).dirty > 0 {
             // Acknowledged data stands only where nothing can be made durable any more.
-            state.requests.get_mut(slot).error = Some(Errno::Io);
+            state.requests.get_mut(slot).fail(Errno::Io);
         }
     } else if !state.device.order.is_flushed() && !mutant!(FlushSkipsCacheDevice) {
-        state.add_pending(slot);
+        state.requests.add_pending(slot);
         state.device.order.wait(Need::NextFlush, DurableWaiter::Flush(slot));
     }
     if state.volumes.get_mut(volume).flush.take_unreported() {
         // Nobody waited for the flush that failed: what clients wrote before it may not be there.
-        state.requests.get_mut(slot).error = Some(Errno::Io);
+        state.requests.get_mut(slot).fail(Errno::Io);
     }
     if state.volumes.get(volume).flush.concerns_clients() {
-        state.add_pending(slot);
+        state.requests.add_pending(slot);
         state.volumes.get_mut(volume).flush.wait(slot);
     }
     state.end_pending(slot);

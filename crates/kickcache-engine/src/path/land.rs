@@ -84,10 +84,10 @@ fn wait_again(state: &mut State, waiter: RequestSlot, batch: &Batch, heirs: &Hei
     let mut must_start_again = heirs.is_lost;
     for heir in &heirs.batches {
         must_start_again |= !state.device.log.wait_for(*heir, waiter, batch.durability);
-        state.add_pending(waiter);
+        state.requests.add_pending(waiter);
     }
     let count = state.device.log.attach(waiter);
-    (0..count).for_each(|_| state.add_pending(waiter));
+    (0..count).for_each(|_| state.requests.add_pending(waiter));
     if let (true, Stage::Write(writing)) = (must_start_again, &mut state.requests.get_mut(waiter).stage) {
         writing.note_part();
     }

@@ -20,9 +20,9 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let writing = pending.writing();
     let blocks: alloc::vec::Vec<BlockIndex> = writing.partial_blocks().collect();
     let Some(pages) = state.pool.take_for(volume, blocks.len(), Share::All) else { return false };
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     for (block, page) in blocks.into_iter().zip(pages) {
-        state.add_pending(slot);
+        state.requests.add_pending(slot);
         read_rest(state, slot, BlockKey::new(volume, block), page);
     }
     state.end_pending(slot);
@@ -34,7 +34,7 @@ fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageInde
     let found = state.cache.find(key);
     let is_usable = |location: &Location| {
         let is_origin_current = state.cache.slots().state(*location) == SlotState::Clean
-            || state.is_on_its_way(key.volume(), *location);
+            || state.requests.is_on_its_way(&state.cache, key.volume(), *location);
         !(state.device.is_out_of_service() && is_origin_current)
     };
     match found.filter(is_usable) {

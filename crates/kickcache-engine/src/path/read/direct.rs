@@ -32,7 +32,7 @@ fn read_into_request(
     extent: ByteExtent,
     purpose: impl FnOnce(Ticket) -> Purpose,
 ) {
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let volume = state.requests.get(slot).volume;
     state.begin_metered_read(volume, extent);

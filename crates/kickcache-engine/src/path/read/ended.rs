@@ -100,7 +100,7 @@ fn heal(
                     state.on_unreadable(state.cache.copy_at(key, location));
                 }
             }
-            state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+            state.requests.get_mut(slot).fail(Errno::Io);
         }
         SlotState::Unflushed | SlotState::Dirty => {
             // The origin has it, but only its flush makes that certain: the entry stays until then.

@@ -24,7 +24,7 @@ pub(super) fn serve_hit(
         return part.end();
     }
     if state.cache.slots().is_damaged(location) {
-        state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        state.requests.get_mut(slot).fail(Errno::Io);
         return part.end();
     }
     touch(state, key.volume(), location);
@@ -108,7 +108,7 @@ pub(super) fn submit_run(
     location: Location,
     count: u32,
 ) {
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     state.pin(location);
     let memory = lookup::payload(state, slot, first.block().byte_offset());
     let offset = state.cache.geometry().byte_offset(location);
@@ -121,10 +121,10 @@ pub(super) fn submit_run(
 #[inline(never)]
 fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, part: ByteExtent) {
     let Some(page) = state.pool.take_one() else {
-        state.requests.get_mut(slot).error.get_or_insert(Errno::Io);
+        state.requests.get_mut(slot).fail(Errno::Io);
         return;
     };
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     state.pin(location);
     let operation = DeviceOperation::Read {
         device: Device::Cache,

@@ -80,7 +80,7 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
         fill.wanted.insert(offset);
     }
     fill.waiters.push(FillWaiter { request: slot, extent, wants_data });
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let counters = &mut state.volumes.get_mut(volume).counters;
     counters.miss_blocks += blocks;
@@ -151,7 +151,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
         Stage::Simple | Stage::Write(_) => {
             let pages = state.pool.take_over(volume, count);
             if pages.is_none() {
-                pending.error.get_or_insert(Errno::Io);
+                pending.fail(Errno::Io);
             }
             pages
         }

@@ -27,7 +27,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         state.waiters.stall(slot);
         return;
     }
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     serve::serve(state, slot, extent);
     state.end_pending(slot);
 }
@@ -50,7 +50,7 @@ pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
     let room = BlockIndex::containing(*next).plus(pages).byte_offset() - *next;
     let part = ByteExtent { start: *next, length: (end - *next).min(FILL_WINDOW_MAX).min(room) };
     *next = part.end();
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     serve::serve(state, slot, part);
     state.end_pending(slot);
 }

@@ -58,7 +58,7 @@ impl State {
     fn taking(&self) -> VolumeSet {
         let is_taking = |volume: &VolumeId| {
             let found = self.volumes.get(*volume);
-            let since = || self.pulses.silent_since(Device::Origin(*volume));
+            let since = || self.submissions.silent_since(Device::Origin(*volume));
             let is_silent = || since().is_some_and(|since| self.now >= since.plus(SILENT_MIN));
             self.now >= found.backoff_until && !is_silent()
         };

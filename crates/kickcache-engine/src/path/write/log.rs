@@ -136,9 +136,11 @@ fn if_refused(state: &State, slot: RequestSlot, key: BlockKey, found: Option<Loc
     if is_earlier {
         return IfRefused::Forgotten;
     }
-    state.written_through(copy).unwrap_or_else(|| match state.cache.slots().state(location) {
-        SlotState::Unflushed => IfRefused::StaysUnflushed,
-        SlotState::Dirty | SlotState::Clean | SlotState::Dead => IfRefused::StaysDirty,
+    state.requests.written_through(&state.cache, copy).unwrap_or_else(|| {
+        match state.cache.slots().state(location) {
+            SlotState::Unflushed => IfRefused::StaysUnflushed,
+            SlotState::Dirty | SlotState::Clean | SlotState::Dead => IfRefused::StaysDirty,
+        }
     })
 }
 
@@ -176,7 +178,7 @@ pub(super) fn on_logged(
         (_, Taken::Part) => return start_again(state, slot),
     };
     state.requests.get_mut(slot).writing().phase = WritePhase::AtOrigin { route, ticket };
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     match taken {
         Taken::All => origin::submit(state, slot),
         Taken::Part => {
@@ -212,7 +214,7 @@ fn start_again(state: &mut State, slot: RequestSlot) {
     let phase = core::mem::replace(&mut writing.phase, WritePhase::Arrived);
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
     writing.remember_own();
-    state.through_writes -= u32::from(was_through);
+    state.requests.through_count -= u32::from(was_through);
     finish::note_at_origin(state, slot, finish::AtOrigin::NotWritten);
     if let WritePhase::Logging { ticket: Some(ticket), .. } = phase {
         let volume = state.requests.get(slot).volume;

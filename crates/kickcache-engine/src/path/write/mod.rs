@@ -76,8 +76,8 @@ fn take_route(state: &mut State, slot: RequestSlot, route: Route) {
         Route::Log | Route::LogThrough => {
             let phase = WritePhase::Logging { route, ticket: None, taken: Taken::All };
             state.requests.get_mut(slot).writing().phase = phase;
-            state.through_writes += u32::from(route == Route::LogThrough);
-            state.add_pending(slot);
+            state.requests.through_count += u32::from(route == Route::LogThrough);
+            state.requests.add_pending(slot);
             log::append(state, slot);
         }
         Route::Around => origin::go_around(state, slot),

@@ -24,7 +24,7 @@ pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Write);
     let phase = WritePhase::AtOrigin { route: Route::Around, ticket };
     state.requests.get_mut(slot).writing().phase = phase;
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     if mutant!(GoneNotAwaited) {
         state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
         return;
@@ -53,7 +53,7 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Write);
     let phase = WritePhase::AtOrigin { route: Route::Through, ticket };
     state.requests.get_mut(slot).writing().phase = phase;
-    state.add_pending(slot);
+    state.requests.add_pending(slot);
     state.wait_marked(slot);
 }
 
@@ -126,7 +126,7 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let (route, ticket) = pending.writing().at_origin();
-    state.through_writes -= u32::from(route == Route::LogThrough);
+    state.requests.through_count -= u32::from(route == Route::LogThrough);
     if route == Route::LogThrough && result.is_err() && !state.device.is_out_of_service() {
         state.requests.get_mut(slot).error = result.err();
         undo::begin_undoing(state, slot, ticket);
