@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE};
 use kickcache_random::Random;
 
@@ -153,7 +154,7 @@ impl SimulatedDevice {
             if random.chance(500) {
                 let length = index(unit).min(data.length - start);
                 let ticket = self.write(offset + start as u64, part(data, start, length));
-                self.complete_write(ticket, false);
+                self.complete_write(ticket, Durability::Volatile);
             }
         }
     }
@@ -163,13 +164,13 @@ impl SimulatedDevice {
         self.pending.get_mut(place).filter(|pending| pending.order == order)
     }
 
-    /// Ends a write; `durable` ones survive from here on.
-    pub fn complete_write(&mut self, ticket: WriteTicket, durable: bool) {
+    /// Ends a write; durable ones survive from here on.
+    pub fn complete_write(&mut self, ticket: WriteTicket, durability: Durability) {
         let flushes = self.flushes;
         let pending = self.find(ticket.0).expect("a write that is not complete is pending");
         pending.ended = Some(flushes);
-        pending.durable |= durable;
-        if durable {
+        if durability == Durability::Durable {
+            pending.durable = true;
             self.make_durable();
         }
     }
@@ -331,9 +332,9 @@ mod tests {
         let mut device = SimulatedDevice::new(8192);
         let early = device.write(0, data(0, 512, 1));
         let late = device.write(512, data(512, 512, 2));
-        device.complete_write(early, false);
+        device.complete_write(early, Durability::Volatile);
         let flush = device.start_flush();
-        device.complete_write(late, false);
+        device.complete_write(late, Durability::Volatile);
         device.complete_flush(flush);
         assert_eq!(versions(&device.durable, 2), [1, 0]);
         assert_eq!(versions(&device.current, 2), [1, 2]);
@@ -344,9 +345,9 @@ mod tests {
         for seed in 0..50 {
             let mut device = SimulatedDevice::new(4096);
             let old = device.write(0, data(0, 512, 1));
-            device.complete_write(old, false);
+            device.complete_write(old, Durability::Volatile);
             let new = device.write(0, data(0, 512, 2));
-            device.complete_write(new, true);
+            device.complete_write(new, Durability::Durable);
             device.cut_power(512, &mut Random::new(seed));
             assert_eq!(versions(&device.current, 1), [2]);
         }
@@ -358,7 +359,7 @@ mod tests {
         for seed in 0..200 {
             let mut device = SimulatedDevice::new(4096);
             let write = device.write(0, data(0, 1024, 1));
-            device.complete_write(write, false);
+            device.complete_write(write, Durability::Volatile);
             assert_eq!(device.cut_power(512, &mut Random::new(seed)), Loss::Fair);
             seen.insert(versions(&device.current, 2));
         }
@@ -371,7 +372,7 @@ mod tests {
             let mut device = SimulatedDevice::new(4096);
             for (version, is_lie) in [(1, true), (2, false)] {
                 let write = device.write(0, data(0, 512, version));
-                device.complete_write(write, false);
+                device.complete_write(write, Durability::Volatile);
                 let flush = device.start_flush();
                 if is_lie { device.lie_about(flush) } else { device.fail_flush(flush) }
             }

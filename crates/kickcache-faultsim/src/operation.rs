@@ -31,19 +31,19 @@ pub(crate) fn is_write(operation: &DeviceOperation) -> bool {
     matches!(kind(operation), 2 | 3 | 6 | 7)
 }
 
-/// Whether an operation is durable when it ends.
-pub(crate) fn is_durable(operation: &DeviceOperation) -> bool {
+/// How durable an operation is when it ends.
+pub(crate) fn durability_of(operation: &DeviceOperation) -> Durability {
     match operation {
         DeviceOperation::Write { durability, .. }
         | DeviceOperation::WriteMetadata { durability, .. }
-        | DeviceOperation::WriteZeroes { durability, .. } => *durability == Durability::Durable,
+        | DeviceOperation::WriteZeroes { durability, .. } => *durability,
         DeviceOperation::Read { .. }
         | DeviceOperation::ReadMetadata { .. }
         | DeviceOperation::Flush { .. }
         | DeviceOperation::Discard { .. }
         | DeviceOperation::NoteOutOfService { .. }
         | DeviceOperation::Copy { .. }
-        | DeviceOperation::Zero { .. } => false,
+        | DeviceOperation::Zero { .. } => Durability::Volatile,
     }
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn extent_of(operation: &DeviceOperation) -> ByteExtent {
 pub(crate) fn describe(operation: &DeviceOperation) -> String {
     let extent = extent_of(operation);
     let place = format!("{:?} {:#x}+{:#x}", device_and_flush(operation).0, extent.start, extent.length);
-    let durable = if is_durable(operation) { " durable" } else { "" };
+    let durable = if durability_of(operation) == Durability::Durable { " durable" } else { "" };
     match operation {
         DeviceOperation::Read { .. } => format!("read {place}"),
         DeviceOperation::Write { pieces, .. } => {

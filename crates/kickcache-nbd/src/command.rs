@@ -1,5 +1,6 @@
 //! What a session makes of the bytes of a connection.
 
+use kickcache_engine::request::Durability;
 use thiserror::Error;
 
 /// What the bytes at the front of the stream mean.
@@ -69,6 +70,24 @@ pub enum CommandKind {
         /// Only the first extent is asked for.
         one: bool,
     },
+}
+
+impl CommandKind {
+    /// How durable what it does must be before the reply.
+    pub fn durability(self) -> Durability {
+        match self {
+            CommandKind::Write { fua: true }
+            | CommandKind::Trim { fua: true }
+            | CommandKind::WriteZeroes { fua: true, .. } => Durability::Durable,
+            CommandKind::Read { .. }
+            | CommandKind::Write { .. }
+            | CommandKind::Flush
+            | CommandKind::Trim { .. }
+            | CommandKind::WriteZeroes { .. }
+            | CommandKind::Cache
+            | CommandKind::BlockStatus { .. } => Durability::Volatile,
+        }
+    }
 }
 
 /// Why a connection ends; for the log.

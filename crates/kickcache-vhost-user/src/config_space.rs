@@ -1,6 +1,12 @@
 //! The device configuration space of virtio-blk: 60 bytes, little-endian.
 
-use super::features::{QUEUE_COUNT_MAX, RANGE_SECTORS_MAX, RANGES_MAX, SEGMENT_BYTES_MAX, SEGMENTS_MAX};
+use virtio_bindings::bindings::virtio_blk::{
+    VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_RO, VIRTIO_BLK_F_WRITE_ZEROES,
+};
+
+use super::features::{
+    QUEUE_COUNT_MAX, RANGE_SECTORS_MAX, RANGES_MAX, SEGMENT_BYTES_MAX, SEGMENTS_MAX, offered,
+};
 
 /// Length of the configuration space.
 pub(super) const CONFIG_BYTES: usize = 60;
@@ -23,9 +29,41 @@ pub struct Disk {
     pub block_size: u32,
 }
 
+/// Whether a guest that is told of a write may have to flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WriteCache {
+    On,
+    /// The guest switched it off: a write is durable when it ends.
+    Off,
+}
+
+impl WriteCache {
+    /// As the configuration space has it: 0 is off.
+    pub(super) const fn from_byte(byte: u8) -> WriteCache {
+        if byte == 0 { WriteCache::Off } else { WriteCache::On }
+    }
+
+    const fn byte(self) -> u8 {
+        match self {
+            WriteCache::Off => 0,
+            WriteCache::On => 1,
+        }
+    }
+}
+
 impl Disk {
+    /// The virtio features that are offered.
+    pub(super) fn features(&self) -> u64 {
+        let own = if self.read_only {
+            1 << VIRTIO_BLK_F_RO
+        } else {
+            1 << VIRTIO_BLK_F_DISCARD | 1 << VIRTIO_BLK_F_WRITE_ZEROES
+        };
+        offered() | own
+    }
+
     /// The configuration space of a disk.
-    pub(super) fn config_space(&self, write_cache: bool) -> [u8; CONFIG_BYTES] {
+    pub(super) fn config_space(&self, write_cache: WriteCache) -> [u8; CONFIG_BYTES] {
         let mut space = [0; CONFIG_BYTES];
         let mut put = |at: usize, bytes: &[u8]| space[at..at + bytes.len()].copy_from_slice(bytes);
         let in_blocks = |bytes: u32| bytes / self.block_size;
@@ -37,7 +75,7 @@ impl Disk {
         put(24, &[exponent, 0]);
         put(26, &in_blocks(PHYSICAL_BYTES).to_le_bytes()[..2]);
         put(28, &in_blocks(OPTIMAL_BYTES).to_le_bytes());
-        put(WRITE_CACHE_AT, &[u8::from(write_cache)]);
+        put(WRITE_CACHE_AT, &[write_cache.byte()]);
         put(34, &QUEUE_COUNT_MAX.to_le_bytes());
         put(36, &RANGE_SECTORS_MAX.to_le_bytes());
         put(40, &RANGES_MAX.to_le_bytes());
@@ -67,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_fields_stand_where_the_specification_says() {
-        let space = disk(512).config_space(true);
+        let space = disk(512).config_space(WriteCache::On);
         let u32_at = |at: usize| u32::from_le_bytes(space[at..at + 4].try_into().unwrap());
         let u16_at = |at: usize| u16::from_le_bytes(space[at..at + 2].try_into().unwrap());
         assert_eq!(u64::from_le_bytes(space[..8].try_into().unwrap()), 1 << 21);
@@ -80,7 +118,7 @@ mod tests {
 
     #[test]
     fn large_blocks_are_as_large_as_the_physical_ones() {
-        let space = disk(4096).config_space(false);
+        let space = disk(4096).config_space(WriteCache::Off);
         assert_eq!((space[21], space[24], space[26], space[28], space[32]), (16, 0, 1, 16, 0));
     }
 

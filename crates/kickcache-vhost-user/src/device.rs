@@ -4,11 +4,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use kickcache_engine::request::Durability;
 use vhost::vhost_user::VhostUserProtocolFeatures;
 use virtio_bindings::bindings::virtio_blk::{VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_FLUSH};
 
 use super::chain::{QueueFault, walk};
-use super::config_space::Disk;
+use super::config_space::{Disk, WriteCache};
 use super::features::{QUEUE_COUNT_MAX, has};
 use super::guard::is_any_lost;
 use super::inflight::Inflight;
@@ -26,7 +27,7 @@ pub struct Device {
     pub(super) disk: Disk,
     pub(super) features: u64,
     pub(super) protocol: VhostUserProtocolFeatures,
-    pub(super) write_cache: bool,
+    pub(super) write_cache: WriteCache,
     pub(super) ram: GuestRam,
     pub(super) vrings: Vec<Vring>,
     pub(super) inflight: Option<Arc<Inflight>>,
@@ -76,7 +77,7 @@ impl Device {
             disk,
             features: 0,
             protocol: VhostUserProtocolFeatures::empty(),
-            write_cache: true,
+            write_cache: WriteCache::On,
             ram: GuestRam::default(),
             vrings: (0..QUEUE_COUNT_MAX).map(Vring::new).collect(),
             inflight: None,
@@ -108,9 +109,9 @@ impl Device {
         for (index, life) in (0..QUEUE_COUNT_MAX).zip(lives) {
             self.vrings[usize::from(index)] = Vring::after(index, life);
         }
-        (self.features, self.write_cache) = (0, true);
+        (self.features, self.write_cache) = (0, WriteCache::On);
         if let Some(inflight) = &self.inflight {
-            inflight.set_write_through(false);
+            inflight.set_write_cache(WriteCache::On);
         }
     }
 
@@ -234,8 +235,9 @@ impl Device {
         let switchable = has(self.features, VIRTIO_BLK_F_CONFIG_WCE);
         let flushes = has(self.features, VIRTIO_BLK_F_FLUSH);
         // A guest that can neither flush nor switch the cache off relies on writes that are durable.
-        let durable = if switchable { !self.write_cache } else { !flushes };
-        Rules { size: self.disk.size, read_only: self.disk.read_only, durable, features: self.features }
+        let may_flush = if switchable { self.write_cache == WriteCache::On } else { flushes };
+        let durability = if may_flush { Durability::Volatile } else { Durability::Durable };
+        Rules { size: self.disk.size, read_only: self.disk.read_only, durability, features: self.features }
     }
 
     /// Whether a queue that was not asked for kicks has something to take, or its memory is gone.

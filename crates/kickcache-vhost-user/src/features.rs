@@ -2,9 +2,8 @@
 
 use vhost::vhost_user::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use virtio_bindings::bindings::virtio_blk::{
-    VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_FLUSH,
-    VIRTIO_BLK_F_MQ, VIRTIO_BLK_F_RO, VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_SIZE_MAX, VIRTIO_BLK_F_TOPOLOGY,
-    VIRTIO_BLK_F_WRITE_ZEROES,
+    VIRTIO_BLK_F_BLK_SIZE, VIRTIO_BLK_F_CONFIG_WCE, VIRTIO_BLK_F_FLUSH, VIRTIO_BLK_F_MQ,
+    VIRTIO_BLK_F_SEG_MAX, VIRTIO_BLK_F_SIZE_MAX, VIRTIO_BLK_F_TOPOLOGY,
 };
 use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
@@ -35,8 +34,8 @@ pub(super) const fn has(features: u64, bit: u32) -> bool {
     features & (1 << bit) != 0
 }
 
-/// The virtio features that are offered.
-pub(super) fn offered(read_only: bool) -> u64 {
+/// The virtio features that are offered, whether a disk may be written or not; see `Disk::features`.
+pub(super) fn offered() -> u64 {
     let mut features = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
     for bit in [
         VIRTIO_F_VERSION_1,
@@ -52,10 +51,7 @@ pub(super) fn offered(read_only: bool) -> u64 {
     ] {
         features |= 1 << bit;
     }
-    match read_only {
-        true => features | 1 << VIRTIO_BLK_F_RO,
-        false => features | 1 << VIRTIO_BLK_F_DISCARD | 1 << VIRTIO_BLK_F_WRITE_ZEROES,
-    }
+    features
 }
 
 /// The protocol features that are offered.

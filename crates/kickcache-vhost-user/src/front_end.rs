@@ -8,12 +8,11 @@ use vhost::vhost_user::message::{
     FrontendReq, VhostUserConfig, VhostUserInflight, VhostUserMemory, VhostUserMemoryRegion,
     VhostUserVringAddr, VhostUserVringState,
 };
-use virtio_bindings::bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 use vm_memory::ByteValued;
 
-use super::config_space::{CONFIG_BYTES, WRITE_CACHE_AT};
+use super::config_space::{CONFIG_BYTES, WRITE_CACHE_AT, WriteCache};
 use super::device::{Answer, Device, KickChange, Notice, queue_number, usize_of, vring_of};
-use super::features::{MEMORY_SLOTS_MAX, QUEUE_COUNT_MAX, has, offered, protocol_offered};
+use super::features::{MEMORY_SLOTS_MAX, QUEUE_COUNT_MAX, has, protocol_offered};
 use super::inflight::{self, Inflight};
 use super::message::{Packet, ProtocolError, Reply};
 use super::vring;
@@ -68,7 +67,7 @@ impl Device {
     fn dispatch(&mut self, packet: &mut Packet) -> Result<Option<Reply>, ProtocolError> {
         let request = FrontendReq::try_from(packet.request);
         match request.map_err(|_| ProtocolError::Unknown(packet.request))? {
-            FrontendReq::GET_FEATURES => Ok(reply_u64(packet, offered(self.disk.read_only))),
+            FrontendReq::GET_FEATURES => Ok(reply_u64(packet, self.disk.features())),
             FrontendReq::GET_PROTOCOL_FEATURES => Ok(reply_u64(packet, protocol_offered().bits())),
             FrontendReq::GET_QUEUE_NUM => Ok(reply_u64(packet, QUEUE_COUNT_MAX.into())),
             FrontendReq::GET_MAX_MEM_SLOTS => {
@@ -113,7 +112,7 @@ impl Device {
     }
 
     fn set_features(&mut self, features: u64) -> Result<(), ProtocolError> {
-        let foreign = features & !offered(self.disk.read_only);
+        let foreign = features & !self.disk.features();
         if foreign != 0 {
             return Err(ProtocolError::Value {
                 what: "a choice of features that were not offered,",
@@ -153,17 +152,19 @@ impl Device {
                 found: message.offset.into(),
             });
         };
-        self.write_cache = *switch != 0;
+        self.write_cache = WriteCache::from_byte(*switch);
         if let Some(inflight) = &self.inflight {
-            inflight.set_write_through(!self.write_cache);
+            inflight.set_write_cache(self.write_cache);
         }
         Ok(())
     }
 
     fn set_inflight(&mut self, packet: &mut Packet) -> Result<(), ProtocolError> {
         let inflight = Inflight::open(&packet.body::<VhostUserInflight>()?, packet.only_fd()?)?;
-        self.write_cache &= !inflight.is_write_through();
-        inflight.set_write_through(!self.write_cache);
+        if inflight.write_cache() == WriteCache::Off {
+            self.write_cache = WriteCache::Off;
+        }
+        inflight.set_write_cache(self.write_cache);
         self.inflight = Some(Arc::new(inflight));
         Ok(())
     }
@@ -235,8 +236,7 @@ impl Device {
         }
         // Without protocol features there is no message that enables a queue.
         vring.enabled |= !has(features, PROTOCOL_FEATURES);
-        let event_idx = has(features, VIRTIO_RING_F_EVENT_IDX);
-        vring.start(self.ram.memory(), event_idx, self.inflight.as_ref())
+        vring.start(self.ram.memory(), features, self.inflight.as_ref())
     }
 
     fn get_vring_base(&mut self, packet: &Packet) -> Result<Reply, ProtocolError> {

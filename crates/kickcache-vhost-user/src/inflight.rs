@@ -18,6 +18,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create
 use vhost::vhost_user::message::VhostUserInflight;
 use vm_memory::{AtomicAccess, Bytes, FileOffset, MmapRegion, VolatileMemory};
 
+use super::config_space::WriteCache;
 use super::features::{QUEUE_COUNT_MAX, QUEUE_SIZE_MAX};
 use super::guard::Guard;
 use super::memory::check_file;
@@ -103,13 +104,13 @@ impl Inflight {
         queue < self.queues && size <= self.entries
     }
 
-    /// Whether the guest switched its write cache off.
-    pub(super) fn is_write_through(&self) -> bool {
-        self.load::<u8>(self.own()) == 1
+    /// The guest's write cache: 1 says that the guest switched it off.
+    pub(super) fn write_cache(&self) -> WriteCache {
+        if self.load::<u8>(self.own()) == 1 { WriteCache::Off } else { WriteCache::On }
     }
 
-    pub(super) fn set_write_through(&self, write_through: bool) {
-        self.store(self.own(), u8::from(write_through));
+    pub(super) fn set_write_cache(&self, write_cache: WriteCache) {
+        self.store(self.own(), u8::from(write_cache == WriteCache::Off));
     }
 
     fn own(&self) -> usize {
@@ -247,8 +248,9 @@ mod tests {
     #[test]
     fn the_write_cache_is_remembered() {
         let (message, fd) = memory(16, 1024);
-        open(&message, &fd).set_write_through(true);
-        assert!(open(&message, &fd).is_write_through());
+        assert_eq!(open(&message, &fd).write_cache(), WriteCache::On);
+        open(&message, &fd).set_write_cache(WriteCache::Off);
+        assert_eq!(open(&message, &fd).write_cache(), WriteCache::Off);
     }
 
     #[test]

@@ -90,15 +90,27 @@ pub enum ProtocolError {
     System(#[from] io::Error),
 }
 
-/// Request, acknowledgement wanted, and payload length from a header.
-pub(super) fn decode_header(bytes: [u8; HEADER_BYTES]) -> Result<(u32, bool, usize), ProtocolError> {
-    let field = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let (request, flags, length) = (field(0), field(4), field(8));
-    let size = usize::try_from(length).unwrap_or(usize::MAX);
-    if flags & 0x3 != VERSION || flags & REPLY != 0 || size > MAX_MSG_SIZE {
-        return Err(ProtocolError::Header { flags, length });
+/// What stands in front of a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    /// Number of the request.
+    pub(super) request: u32,
+    /// Whether an acknowledgement is wanted.
+    pub(super) need_reply: bool,
+    /// Of the payload.
+    pub(super) length: usize,
+}
+
+impl Header {
+    pub(super) fn decode(bytes: [u8; HEADER_BYTES]) -> Result<Header, ProtocolError> {
+        let field = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let (request, flags, length) = (field(0), field(4), field(8));
+        let size = usize::try_from(length).unwrap_or(usize::MAX);
+        if flags & 0x3 != VERSION || flags & REPLY != 0 || size > MAX_MSG_SIZE {
+            return Err(ProtocolError::Header { flags, length });
+        }
+        Ok(Header { request, need_reply: flags & NEED_REPLY != 0, length: size })
     }
-    Ok((request, flags & NEED_REPLY != 0, size))
 }
 
 impl Packet {

@@ -1,5 +1,6 @@
 //! Requests of virtio-blk: a chain becomes one, or an answer right away.
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 use virtio_bindings::bindings::virtio_blk::{
     VIRTIO_BLK_F_DISCARD, VIRTIO_BLK_F_WRITE_ZEROES, VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK,
@@ -24,8 +25,8 @@ pub enum RequestKind {
     Read,
     /// Store guest memory.
     Write {
-        /// Before the answer it must survive a power cut: the guest has no write cache.
-        durable: bool,
+        /// Durable before the answer if the guest has no write cache.
+        durability: Durability,
     },
     /// Make everything answered so far durable.
     Flush,
@@ -36,7 +37,7 @@ pub enum RequestKind {
         /// Space may be given back.
         unmap: bool,
         /// As for a write.
-        durable: bool,
+        durability: Durability,
     },
 }
 
@@ -89,7 +90,7 @@ pub(super) struct Tag {
 pub(super) struct Rules {
     pub(super) size: u64,
     pub(super) read_only: bool,
-    pub(super) durable: bool,
+    pub(super) durability: Durability,
     pub(super) features: u64,
 }
 
@@ -201,7 +202,7 @@ fn understand(
     memory: &GuestMemoryMmap,
     rules: Rules,
 ) -> Result<Understood, Outcome> {
-    let durable = rules.durable;
+    let durability = rules.durability;
     let writable = || if rules.read_only { Err(Outcome::Failed) } else { Ok(()) };
     match kind {
         VIRTIO_BLK_T_IN => {
@@ -210,7 +211,8 @@ fn understand(
         }
         VIRTIO_BLK_T_OUT => {
             writable()?;
-            let (kind, extent) = (RequestKind::Write { durable }, transfer(sector, &chain.readable, rules)?);
+            let (kind, extent) =
+                (RequestKind::Write { durability }, transfer(sector, &chain.readable, rules)?);
             Ok(Understood { kind, extent, more: Vec::new(), data: chain.readable })
         }
         VIRTIO_BLK_T_FLUSH => {
@@ -227,7 +229,7 @@ fn understand(
             writable()?;
             let (mut more, flags) = ranges(chain.readable, memory, rules, UNMAP)?;
             let extent = more.pop().ok_or(Outcome::Failed)?;
-            let kind = RequestKind::WriteZeroes { unmap: flags & UNMAP != 0, durable };
+            let kind = RequestKind::WriteZeroes { unmap: flags & UNMAP != 0, durability };
             Ok(Understood { kind, extent, more, data: Vec::new() })
         }
         _ => Err(Outcome::Unsupported),

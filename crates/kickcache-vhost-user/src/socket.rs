@@ -11,7 +11,7 @@ use rustix::net::{
 };
 use vhost::vhost_user::message::MAX_ATTACHED_FD_ENTRIES;
 
-use super::message::{HEADER_BYTES, Packet, ProtocolError, Reply, decode_header};
+use super::message::{HEADER_BYTES, Header, Packet, ProtocolError, Reply};
 
 /// A connection to a front end.
 #[derive(Debug)]
@@ -48,10 +48,11 @@ impl Socket {
     pub fn receive(&mut self) -> Result<Received, ProtocolError> {
         loop {
             if self.filled >= HEADER_BYTES {
-                let (request, need_reply, length) = decode_header(self.header)?;
+                let header = Header::decode(self.header)?;
+                let length = header.length;
                 self.payload.resize(length, 0);
                 if self.filled == HEADER_BYTES + length {
-                    return Ok(Received::Packet(self.take(request, need_reply)));
+                    return Ok(Received::Packet(self.take(header)));
                 }
             }
             match self.receive_some() {
@@ -64,10 +65,10 @@ impl Socket {
         }
     }
 
-    fn take(&mut self, request: u32, need_reply: bool) -> Packet {
+    fn take(&mut self, header: Header) -> Packet {
         self.filled = 0;
         let (payload, fds) = (std::mem::take(&mut self.payload), std::mem::take(&mut self.fds));
-        Packet { request, need_reply, payload, fds }
+        Packet { request: header.request, need_reply: header.need_reply, payload, fds }
     }
 
     /// Receives at most to the end of header or payload, so that descriptors belong to the message that is read.

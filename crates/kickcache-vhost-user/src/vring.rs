@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use vhost::vhost_user::message::VhostUserVringAddr;
-use virtio_bindings::bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
+use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VRING_AVAIL_F_NO_INTERRUPT};
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::chain::{QueueFault, Table};
-use super::features::QUEUE_SIZE_MAX;
+use super::features::{QUEUE_SIZE_MAX, has};
 use super::inflight::Inflight;
 use super::memory::GuestRam;
 use super::message::ProtocolError;
@@ -148,18 +148,18 @@ impl Vring {
         !self.is_started() && self.kick.is_some() && self.addresses.is_some()
     }
 
-    /// Begins a life: with what another daemon left in flight, or where the front end said.
+    /// Begins a life with the features that the guest chose: with what another daemon left in flight, or where the front end said.
     pub(super) fn start(
         &mut self,
         memory: &GuestMemoryMmap,
-        event_idx: bool,
+        features: u64,
         inflight: Option<&Arc<Inflight>>,
     ) -> Result<(), ProtocolError> {
         let broken = |_| ProtocolError::Value {
             what: "a ring outside of guest memory, queue",
             found: self.index.into(),
         };
-        self.queue.set_event_idx(event_idx);
+        self.queue.set_event_idx(has(features, VIRTIO_RING_F_EVENT_IDX));
         self.queue.set_ready(true);
         if !self.queue.is_valid(memory) {
             return Err(broken(()));

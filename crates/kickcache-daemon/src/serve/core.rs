@@ -1,7 +1,7 @@
 //! What the loop and its front ends share: the engine, the devices, and the requests in flight.
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::request::{Durability, Operation, Reply, Request, RequestId};
+use kickcache_engine::request::{Operation, Reply, Request, RequestId};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
 
@@ -140,9 +140,4 @@ impl<E: CacheEngine> Core<E> {
 /// A span of the standard library as one of the engine's.
 pub(crate) fn engine_span(span: std::time::Duration) -> Duration {
     Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// What a client asks of a write by a flag of its protocol: FUA, or no write cache.
-pub(crate) fn durability(is_durable: bool) -> Durability {
-    if is_durable { Durability::Durable } else { Durability::Volatile }
 }

@@ -8,19 +8,20 @@ use kickcache_engine::units::VolumeId;
 
 use crate::serve::background::Background;
 use crate::serve::notes::Notes;
+use crate::state::Completeness;
 use crate::wakeup::Wakeup;
 
 /// The notes that are to be kept.
 pub(crate) struct NoteQueue {
     background: Background<()>,
-    waiting: VecDeque<DirtyState>,
+    waiting: VecDeque<CompletenessNote>,
     is_busy: bool,
 }
 
-/// What a volume really has: dirty blocks, or none.
-pub(crate) struct DirtyState {
+/// Whether a volume's origin has everything, to be noted.
+pub(crate) struct CompletenessNote {
     pub(crate) volume: VolumeId,
-    pub(crate) has_dirty: bool,
+    pub(crate) completeness: Completeness,
 }
 
 impl NoteQueue {
@@ -35,9 +36,9 @@ impl NoteQueue {
         !self.is_busy && self.waiting.is_empty()
     }
 
-    /// Notes whether a volume has dirty blocks, as [`Notes::record_dirty`].
-    pub(crate) fn record_dirty(&mut self, notes: &Arc<Notes>, state: DirtyState) {
-        self.waiting.push_back(state);
+    /// As [`Notes::note_completeness`], off the loop.
+    pub(crate) fn add(&mut self, notes: &Arc<Notes>, note: CompletenessNote) {
+        self.waiting.push_back(note);
         self.go_on(notes);
     }
 
@@ -47,9 +48,9 @@ impl NoteQueue {
             self.is_busy = false;
         }
         while !self.is_busy {
-            let Some(DirtyState { volume, has_dirty }) = self.waiting.pop_front() else { return };
+            let Some(CompletenessNote { volume, completeness }) = self.waiting.pop_front() else { return };
             let kept = Arc::clone(notes);
-            match self.background.begin(move || kept.record_dirty(volume, has_dirty)) {
+            match self.background.begin(move || kept.note_completeness(volume, completeness)) {
                 Ok(()) => self.is_busy = true,
                 Err(error) => {
                     tracing::warn!(

@@ -16,7 +16,8 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::{self, new_cache};
 use crate::state::{
-    CacheRecord, CompleteCache, FileIdentity, OriginRecord, OutOfService, StateError, StateStore, uuid_text,
+    CacheRecord, CompleteCache, Completeness, FileIdentity, OriginRecord, OutOfService, StateError,
+    StateStore, uuid_text,
 };
 use crate::whole_path::whole_path;
 
@@ -37,7 +38,7 @@ struct Noted {
     id: VolumeId,
     name: String,
     identity: String,
-    may_be_dirty: bool,
+    completeness: Completeness,
     /// What the note says of that: it could not be replaced if it says something else.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
@@ -225,6 +226,7 @@ impl Notes {
                 (None, Holdings::Nothing) => false,
             };
             let may_be_dirty = was_dirty || volume.writes_back();
+            let completeness = if may_be_dirty { Completeness::MayBeDirty } else { Completeness::Complete };
             let file = FileIdentity::of_origin(volume.identity);
             if volume.holdings == Holdings::Earlier {
                 tell_replaced(volume, before.as_ref().and_then(|record| record.file), file);
@@ -233,7 +235,7 @@ impl Notes {
                 id: *id,
                 name: volume.name.into(),
                 identity: volume.identity.into(),
-                may_be_dirty,
+                completeness,
                 is_noted_dirty: may_be_dirty,
                 file,
                 before,
@@ -275,28 +277,30 @@ impl Notes {
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.name == name) else { return Ok(()) };
         let Some(store) = &self.store else { return Ok(()) };
-        let before = std::mem::replace(&mut volume.may_be_dirty, true);
+        let before = std::mem::replace(&mut volume.completeness, Completeness::MayBeDirty);
         let kept = match store {
             Ok(_) if volume.is_noted_dirty => Ok(()),
             Ok(store) => self.keep(store, volume).map_err(|error| untrusted(name, &error)),
             Err(error) => Err(untrusted(name, error)),
         };
-        volume.may_be_dirty = before || kept.is_ok();
+        if kept.is_err() {
+            volume.completeness = before;
+        }
         volume.is_noted_dirty |= kept.is_ok();
         kept
     }
 
-    /// Notes what a volume really has: dirty blocks, or none and no way to get any.
-    pub(crate) fn record_dirty(&self, id: VolumeId, has_dirty: bool) {
+    /// Notes whether the origin of a volume has everything: it may be dirty, or it has no dirty block and no way to get any.
+    pub(crate) fn note_completeness(&self, id: VolumeId, completeness: Completeness) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.id == id) else { return };
-        if volume.may_be_dirty == has_dirty {
+        if volume.completeness == completeness {
             return;
         }
-        volume.may_be_dirty = has_dirty;
+        volume.completeness = completeness;
         match self.keep(store, volume) {
-            Ok(()) => volume.is_noted_dirty = has_dirty,
+            Ok(()) => volume.is_noted_dirty = completeness == Completeness::MayBeDirty,
             Err(error) => tracing::warn!("cannot record whether {} is dirty: {error}", volume.name),
         }
     }
@@ -318,7 +322,7 @@ impl Notes {
     }
 
     fn keep(&self, store: &StateStore, volume: &Noted) -> Result<(), StateError> {
-        let record = OriginRecord::new(&volume.identity, &volume.name, &self.cache, volume.may_be_dirty);
+        let record = OriginRecord::new(&volume.identity, &volume.name, &self.cache, volume.completeness);
         let record = OriginRecord { file: volume.file, ..record };
         store.keep_origin(&match &volume.before {
             Some(before) => record.after(before),
@@ -354,17 +358,17 @@ mod tests {
     use super::*;
 
     /// What is noted of a volume when a start begins, by the starts and the dirtiness that were noted before.
-    fn noted(before: Option<(u64, bool)>, starts: u64, holdings: Holdings) -> bool {
+    fn noted(before: Option<(u64, Completeness)>, starts: u64, holdings: Holdings) -> bool {
         let folder = tempfile::tempdir().unwrap();
         let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));
         let superblock = |starts| {
             let fresh = Superblock::new([7; 16], 8 << 20).unwrap();
             Superblock { starts, ..fresh }
         };
-        if let Some((starts, may_be_dirty)) = before {
+        if let Some((starts, completeness)) = before {
             let cache = CacheRecord::new(&superblock(starts), "/c".into());
             store.keep_cache(&cache).unwrap();
-            store.keep_origin(&OriginRecord::new("file:/o", "v", &cache, may_be_dirty)).unwrap();
+            store.keep_origin(&OriginRecord::new("file:/o", "v", &cache, completeness)).unwrap();
         }
         let (mode, access) = (Mode::WriteThrough, AccessMode::ReadWrite);
         let volume = Candidate { name: "v", identity: "file:/o", mode, access, holdings };
@@ -380,9 +384,9 @@ mod tests {
     fn what_a_device_got_where_nobody_noted_it_may_be_dirty() {
         assert!(!noted(None, 2, Holdings::Nothing));
         assert!(noted(None, 2, Holdings::Earlier));
-        assert!(!noted(Some((4, false)), 5, Holdings::Earlier));
-        assert!(noted(Some((4, true)), 5, Holdings::Earlier));
-        assert!(noted(Some((4, false)), 6, Holdings::Earlier));
+        assert!(!noted(Some((4, Completeness::Complete)), 5, Holdings::Earlier));
+        assert!(noted(Some((4, Completeness::MayBeDirty)), 5, Holdings::Earlier));
+        assert!(noted(Some((4, Completeness::Complete)), 6, Holdings::Earlier));
     }
 
     /// What could not be noted is not taken for noted by those who need it to be.
@@ -400,7 +404,7 @@ mod tests {
         let kept = folder.path().join("kept");
         std::fs::rename(&directory, &kept).unwrap();
         std::fs::write(&directory, "no directory").unwrap();
-        notes.record_dirty(id, true);
+        notes.note_completeness(id, Completeness::MayBeDirty);
         assert!(notes.expect_dirty("v").is_err());
         std::fs::remove_file(&directory).unwrap();
         std::fs::rename(&kept, &directory).unwrap();

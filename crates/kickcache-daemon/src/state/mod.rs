@@ -10,7 +10,7 @@ mod store;
 use std::path::PathBuf;
 
 pub use self::file_identity::FileIdentity;
-pub use self::record::{CacheRecord, CompleteCache, OriginRecord, OutOfService, uuid_text};
+pub use self::record::{CacheRecord, CompleteCache, Completeness, OriginRecord, OutOfService, uuid_text};
 pub use self::store::{Origins, StateError, StateStore};
 
 /// Names another state directory.

@@ -76,9 +76,23 @@ pub struct OutOfService {
     pub incomplete: Vec<String>,
 }
 
+/// Whether an origin has everything that was acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Completeness {
+    /// It has, whatever becomes of the cache device.
+    Complete,
+    /// Dirty blocks may stand on the cache device alone.
+    MayBeDirty,
+}
+
 impl OriginRecord {
     /// The record of an origin that is served with a cache device.
-    pub fn new(identity: &str, volume: &str, cache: &CacheRecord, may_be_dirty: bool) -> OriginRecord {
+    pub fn new(
+        identity: &str,
+        volume: &str,
+        cache: &CacheRecord,
+        completeness: Completeness,
+    ) -> OriginRecord {
         let own = CompleteCache { cache_uuid: cache.uuid.clone(), starts: cache.starts };
         OriginRecord {
             version: VERSION,
@@ -86,10 +100,13 @@ impl OriginRecord {
             volume: volume.into(),
             cache_uuid: cache.uuid.clone(),
             cache_path: cache.path.clone(),
-            may_be_dirty,
+            may_be_dirty: completeness == Completeness::MayBeDirty,
             file: None,
             written_without: false,
-            complete: if may_be_dirty { Vec::new() } else { vec![own] },
+            complete: match completeness {
+                Completeness::Complete => vec![own],
+                Completeness::MayBeDirty => Vec::new(),
+            },
         }
     }
 

@@ -17,8 +17,8 @@ fn cache() -> CacheRecord {
 fn records_read_back_as_written() {
     let (_folder, store) = store();
     assert_eq!(store.origins().unwrap().records, []);
-    let record = OriginRecord::new("file:/srv/v m/1.raw", "vm1", &cache(), true);
-    let other = OriginRecord::new("file:/other/v m/1.raw", "vm1", &cache(), false);
+    let record = OriginRecord::new("file:/srv/v m/1.raw", "vm1", &cache(), Completeness::MayBeDirty);
+    let other = OriginRecord::new("file:/other/v m/1.raw", "vm1", &cache(), Completeness::Complete);
     store.keep_origin(&record).unwrap();
     store.keep_origin(&other).unwrap();
     assert_eq!(store.origin("file:/srv/v m/1.raw").unwrap(), Some(record.clone()));
@@ -38,7 +38,14 @@ fn records_read_back_as_written() {
 fn a_damaged_note_hides_no_other() {
     let (_folder, store) = store();
     for name in ["one", "two"] {
-        store.keep_origin(&OriginRecord::new(&format!("file:/{name}"), name, &cache(), true)).unwrap();
+        store
+            .keep_origin(&OriginRecord::new(
+                &format!("file:/{name}"),
+                name,
+                &cache(),
+                Completeness::MayBeDirty,
+            ))
+            .unwrap();
     }
     let path = |name: &str| {
         let mut found = std::fs::read_dir(store.directory()).unwrap().map(|entry| entry.unwrap().path());
@@ -56,7 +63,7 @@ fn a_damaged_note_hides_no_other() {
 
 #[test]
 fn a_cache_device_is_current_only_if_it_saw_every_write() {
-    let record = OriginRecord::new("file:/o", "v", &cache(), false);
+    let record = OriginRecord::new("file:/o", "v", &cache(), Completeness::Complete);
     assert!(record.is_current(&cache().uuid) && !record.is_current("another"));
     assert!(!OriginRecord { written_without: true, ..record }.is_current(&cache().uuid));
     assert!(!OriginRecord::without_cache("file:/o", "v").is_current(&cache().uuid));

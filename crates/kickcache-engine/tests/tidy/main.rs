@@ -8,6 +8,7 @@
 mod circles;
 mod crates;
 mod dead_files;
+mod flags;
 mod headers;
 mod lengths;
 mod module_graph;

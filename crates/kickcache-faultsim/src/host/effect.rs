@@ -8,7 +8,7 @@ use crate::device::SimulatedDevice;
 use crate::host::in_flight::{InFlight, Progress};
 use crate::host::{Devices, Host, Surroundings};
 use crate::index::index;
-use crate::operation::is_durable;
+use crate::operation::durability_of;
 use crate::payload::Payload;
 use crate::subject::Subject;
 
@@ -150,12 +150,12 @@ impl<E: Subject> Host<E> {
         }
         let lost = 1 + self.random.index(data.blocks.len() - 1);
         let other = self.places[self.random.index(self.places.len())];
-        let durable = is_durable(&flight.operation);
+        let durability = durability_of(&flight.operation);
         let mut store = |offset: u64, blocks: &[Block]| {
             if !blocks.is_empty() {
                 let length = blocks.len() * BLOCK_BYTES;
                 let ticket = cache.write(offset, Payload { skip: 0, length, blocks: blocks.to_vec() });
-                cache.complete_write(ticket, durable);
+                cache.complete_write(ticket, durability);
             }
         };
         store(flight.extent.start, &data.blocks[..lost]);

@@ -12,7 +12,7 @@ use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Submission, SubmissionId,
 };
 use kickcache_engine::format::geometry::Geometry;
-use kickcache_engine::request::{Reply, Request};
+use kickcache_engine::request::{Durability, Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::VolumeSet;
 use kickcache_random::Random;
@@ -23,7 +23,7 @@ use crate::host::claim::Claim;
 use crate::host::forgotten::Forgotten;
 use crate::host::in_flight::{InFlight, Progress};
 use crate::memory::DriverMemory;
-use crate::operation::{describe, is_durable, kind, memory_of, metadata_part};
+use crate::operation::{describe, durability_of, kind, memory_of, metadata_part};
 use crate::payload::Payload;
 use crate::plan::Plan;
 use crate::plan::aim::Aim;
@@ -358,8 +358,12 @@ impl<E: Subject> Host<E> {
         match &flight.progress {
             Progress::Wrote(ticket) => {
                 let is_discard = matches!(flight.operation, DeviceOperation::Discard { .. });
-                let durable = is_durable(&flight.operation) || self.is_remote && is_discard;
-                device.complete_write(*ticket, durable);
+                let durability = if self.is_remote && is_discard {
+                    Durability::Durable
+                } else {
+                    durability_of(&flight.operation)
+                };
+                device.complete_write(*ticket, durability);
             }
             Progress::Flushing(ticket) => {
                 let rates =

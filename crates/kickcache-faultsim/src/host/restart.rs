@@ -2,6 +2,7 @@
 //! new one for all that was in flight.
 
 use kickcache_engine::device::Device;
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::VolumeId;
 
 use crate::host::in_flight::Progress;
@@ -62,7 +63,7 @@ impl<E: Subject> Host<E> {
         {
             let origin = around.devices.get(flight.device);
             let ticket = origin.write(flight.extent.start, data);
-            origin.complete_write(ticket, false);
+            origin.complete_write(ticket, Durability::Volatile);
         }
         self.put_flight(flight);
         Ok(())

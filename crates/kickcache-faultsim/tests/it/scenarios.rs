@@ -151,7 +151,8 @@ fn a_superblock_of_two_generations_is_the_old_or_the_new_one() {
             let made = bytes.chunks_exact(4096).map(|chunk| Block::from_bytes(chunk.try_into().unwrap()));
             let data = Payload { skip: 0, length: bytes.len(), blocks: made.collect() };
             let ticket = device.write(offset, data);
-            device.complete_write(ticket, copy < steps / 2);
+            let durability = if copy < steps / 2 { Durability::Durable } else { Durability::Volatile };
+            device.complete_write(ticket, durability);
         }
         device.cut_power(512, &mut Random::new(seed));
         let found = read(&device);

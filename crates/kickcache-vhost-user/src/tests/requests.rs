@@ -1,5 +1,6 @@
 //! Requests that are in order, in all the forms that the specification allows.
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use super::harness::{CONFIG_WCE, INDIRECT, TABLE};
@@ -31,7 +32,7 @@ fn a_write_is_copied_from_all_its_segments() {
     guest.write(DATA + 8192, &[2; 1024]);
     guest.request(OUT, 1, &[(DATA, 512, 0), (DATA + 8192, 1024, 0)]);
     let request = guest.device.next_request(0).unwrap();
-    assert_eq!(request.kind(), RequestKind::Write { durable: false });
+    assert_eq!(request.kind(), RequestKind::Write { durability: Durability::Volatile });
     let mut payload = vec![0; 1536];
     request.copy_payload(&mut payload).unwrap();
     assert!(payload[..512] == [1; 512] && payload[512..] == [2; 1024]);
@@ -108,7 +109,10 @@ fn zeroes_may_give_space_back_if_the_guest_says_so() {
         let mut guest = guest();
         guest.write(DATA, &range(0, 8, flags));
         guest.request(ZEROES, 0, &[(DATA, 16, 0)]);
-        assert_eq!(guest.serve()[0].kind(), RequestKind::WriteZeroes { unmap, durable: false });
+        assert_eq!(
+            guest.serve()[0].kind(),
+            RequestKind::WriteZeroes { unmap, durability: Durability::Volatile }
+        );
     }
 }
 
@@ -127,7 +131,7 @@ fn a_flush_and_an_unknown_request_get_their_answers() {
 fn without_a_write_cache_writes_are_durable_at_once() {
     let durable = |guest: &mut Guest| {
         guest.request(OUT, 0, &[(DATA, 512, 0)]);
-        guest.serve()[0].kind() == RequestKind::Write { durable: true }
+        guest.serve()[0].kind() == RequestKind::Write { durability: Durability::Durable }
     };
     let mut switched = Guest::new(FEATURES | CONFIG_WCE);
     assert!(!durable(&mut switched));

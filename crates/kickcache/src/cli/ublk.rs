@@ -44,7 +44,8 @@ enum UblkCommand {
 impl UblkArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         match self.command {
-            UblkCommand::List { json } => list(json, out),
+            UblkCommand::List { json: true } => list_json(out),
+            UblkCommand::List { json: false } => list(out),
             UblkCommand::Remove { id, force } => {
                 let in_use = if force { InUse::Fail } else { InUse::Keep };
                 ublk::remove(id, in_use).map_err(failed)?;
@@ -54,12 +55,14 @@ impl UblkArgs {
     }
 }
 
-fn list(as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+fn list_json(out: &mut dyn Write) -> Result<(), Failure> {
     let devices = ublk::list().map_err(failed)?;
-    if as_json {
-        let all: Vec<_> = devices.iter().map(as_value).collect();
-        return Ok(writeln!(out, "{:#}", json!({ "devices": all }))?);
-    }
+    let all: Vec<_> = devices.iter().map(as_value).collect();
+    Ok(writeln!(out, "{:#}", json!({ "devices": all }))?)
+}
+
+fn list(out: &mut dyn Write) -> Result<(), Failure> {
+    let devices = ublk::list().map_err(failed)?;
     if devices.is_empty() {
         return Ok(writeln!(out, "there are no ublk devices")?);
     }

@@ -4,7 +4,8 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::Mode;
 
 use super::EventLoop;
-use crate::serve::note_queue::DirtyState;
+use crate::serve::note_queue::CompletenessNote;
+use crate::state::Completeness;
 
 /// Whether clients may write from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,10 +29,10 @@ impl<E: CacheEngine> EventLoop<E> {
                 continue;
             }
             match while_served {
-                WhileServed::Yes => notes.record_dirty(volume.volume, false),
+                WhileServed::Yes => notes.note_completeness(volume.volume, Completeness::Complete),
                 WhileServed::No => {
-                    self.note_queue
-                        .record_dirty(notes, DirtyState { volume: volume.volume, has_dirty: false });
+                    let completeness = Completeness::Complete;
+                    self.note_queue.add(notes, CompletenessNote { volume: volume.volume, completeness });
                 }
             }
         }

@@ -9,6 +9,7 @@ use crate::driver::fault::Fault;
 use crate::serve::control::{Errors, Trouble};
 use crate::serve::rate_limit::Held;
 use crate::serve::troubles::{FaultKind, SILENT_MIN, Silence, Tally, show_cause};
+use crate::state::Completeness;
 
 impl<E: CacheEngine> EventLoop<E> {
     /// Tells of errors that came since the last call.
@@ -26,7 +27,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn note_fault(&self, fault: &Fault) {
         let (Some(notes), Device::Origin(volume)) = (&self.notes, fault.device) else { return };
         if ["write", "write-zeroes", "flush"].contains(&fault.operation) {
-            notes.record_dirty(volume, true);
+            notes.note_completeness(volume, Completeness::MayBeDirty);
         }
     }
 

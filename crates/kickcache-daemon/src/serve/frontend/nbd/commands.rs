@@ -11,7 +11,7 @@ use crate::driver::buffers::Bound;
 use crate::driver::device::ZeroSpeed;
 use crate::driver::executor::Driver;
 use crate::serve::complaints::NO_MEMORY;
-use crate::serve::core::{Asked, Core, durability};
+use crate::serve::core::{Asked, Core};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::block_status::block_status;
 use crate::serve::frontend::nbd::connection::{Step, payload_length};
@@ -153,13 +153,13 @@ fn extent(command: &Command) -> ByteExtent {
 fn operation(kind: CommandKind) -> (Operation, Then) {
     let operation = match kind {
         CommandKind::Read { .. } => Operation::Read,
-        CommandKind::Write { fua } => Operation::Write(durability(fua)),
+        CommandKind::Write { .. } => Operation::Write(kind.durability()),
         CommandKind::Flush => Operation::Flush,
         CommandKind::Trim { fua: true } => return (Operation::Discard, Then::Flush),
         CommandKind::Trim { fua: false } => Operation::Discard,
-        CommandKind::WriteZeroes { fua, no_hole, .. } => {
+        CommandKind::WriteZeroes { no_hole, .. } => {
             let unmap = if no_hole { Unmap::Forbid } else { Unmap::Allow };
-            Operation::WriteZeroes { unmap, durability: durability(fua) }
+            Operation::WriteZeroes { unmap, durability: kind.durability() }
         }
         CommandKind::Cache => Operation::Promote,
         CommandKind::BlockStatus { .. } => unreachable!("answered when it was admitted"),

@@ -6,7 +6,7 @@ use kickcache_vhost_user::{GuestRequest, Outcome, QUEUE_COUNT_MAX, RequestKind};
 
 use crate::driver::buffers::Bound;
 use crate::serve::complaints::NO_MEMORY;
-use crate::serve::core::{Asked, Core, durability};
+use crate::serve::core::{Asked, Core};
 use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::request::VhostUserRequest;
 use crate::serve::requests::Pending;
@@ -131,12 +131,12 @@ impl VhostUser {
 fn operation(kind: RequestKind) -> Operation {
     match kind {
         RequestKind::Read => Operation::Read,
-        RequestKind::Write { durable } => Operation::Write(durability(durable)),
+        RequestKind::Write { durability } => Operation::Write(durability),
         RequestKind::Flush => Operation::Flush,
         RequestKind::Discard => Operation::Discard,
-        RequestKind::WriteZeroes { unmap, durable } => {
+        RequestKind::WriteZeroes { unmap, durability } => {
             let unmap = if unmap { Unmap::Allow } else { Unmap::Forbid };
-            Operation::WriteZeroes { unmap, durability: durability(durable) }
+            Operation::WriteZeroes { unmap, durability }
         }
     }
 }
