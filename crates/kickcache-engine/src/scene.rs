@@ -11,17 +11,26 @@ use crate::engine::{Engine, Phase};
 use crate::format::superblock::Superblock;
 use crate::request::{Durability, Errno, Operation, Request, RequestId};
 use crate::time::{Duration, Instant};
-use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
+use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, VolumeId};
 
 /// An engine with one volume of 1 GiB behind a cache device of 16 MiB; everything ends at once.
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
     now: Instant,
-    /// What fails, by the beginning of its line.
-    failing: Option<(&'static str, DeviceError)>,
+    failing: Option<Failing>,
     /// What does not end for now, by the beginning of its line.
     holding: Option<&'static str>,
     held: Vec<SubmissionId>,
+}
+
+/// What fails.
+#[derive(Clone, Copy)]
+struct Failing {
+    /// How its line begins.
+    begin: &'static str,
+    error: DeviceError,
+    /// How often it still fails.
+    left: u32,
 }
 
 /// How a request ended, and what it took.
@@ -106,7 +115,12 @@ impl Scene {
 
     /// From now on, operations fail whose line begins like this.
     pub(crate) fn fail(&mut self, begin: &'static str, error: DeviceError) {
-        self.failing = Some((begin, error));
+        self.fail_times(u32::MAX, begin, error);
+    }
+
+    /// The next operations fail whose line begins like this: so many of them.
+    pub(crate) fn fail_times(&mut self, left: u32, begin: &'static str, error: DeviceError) {
+        self.failing = Some(Failing { begin, error, left });
     }
 
     pub(crate) fn heal(&mut self) {
@@ -143,11 +157,30 @@ impl Scene {
         self.engine.is_cached(VOLUME, BlockIndex::containing(offset))
     }
 
+    /// Stops the engine, which ends.
+    pub(crate) fn stop(&mut self) -> Vec<String> {
+        self.engine.stop(self.now);
+        let seen = self.run();
+        assert_eq!(self.engine.phase(), Phase::Stopped);
+        seen
+    }
+
+    /// Where a cached block stands.
+    pub(crate) fn location(&self, offset: u64) -> Location {
+        let key = BlockKey::new(VOLUME, BlockIndex::containing(offset));
+        self.engine.state.cache.find(key).expect("the block is cached")
+    }
+
     fn run(&mut self) -> Vec<String> {
         let mut seen = Vec::new();
         while let Some(Submission { id, operation }) = self.engine.poll_submission() {
             let line = show(&operation);
-            let error = self.failing.filter(|(begin, _)| line.starts_with(begin)).map(|(_, error)| error);
+            let failing = self.failing.as_mut();
+            let failing = failing.filter(|failing| failing.left > 0 && line.starts_with(failing.begin));
+            let error = failing.map(|failing| {
+                failing.left -= 1;
+                failing.error
+            });
             if !line.is_empty() {
                 seen.push(line);
             }

@@ -83,3 +83,42 @@ impl Marking {
         self.copies.iter_mut().chain(Some(&mut self.host))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::VolumeId;
+
+    fn told(keeper: &mut Keeper, result: Result<(), DeviceError>) {
+        keeper.in_flight = Some(VolumeSet::default());
+        keeper.end(result);
+    }
+
+    #[test]
+    fn both_marks_or_the_host_keep_the_record_and_one_mark_alone_does_not() {
+        let mut marking = Marking { patience_until: Some(Instant::ZERO), ..Marking::default() };
+        told(&mut marking.copies[0], Ok(()));
+        assert_eq!((marking.is_recorded(), marking.record()), (false, Record::Pending));
+        told(&mut marking.copies[1], Err(DeviceError::Io));
+        assert_eq!(marking.record(), Record::Pending, "the host was not asked");
+        told(&mut marking.host, Err(DeviceError::Io));
+        assert_eq!(marking.record(), Record::Failed);
+        told(&mut marking.host, Ok(()));
+        assert_eq!(marking.record(), Record::WithHost);
+        told(&mut marking.copies[1], Ok(()));
+        assert_eq!(marking.record(), Record::OnDevice);
+    }
+
+    #[test]
+    fn a_keeper_is_told_again_when_the_volumes_are_others_but_not_while_it_is_being_told_or_just_failed() {
+        let (none, one) = (VolumeSet::default(), [VolumeId::new(3)].into_iter().collect());
+        let mut keeper = Keeper::default();
+        assert!(keeper.wants(none));
+        keeper.in_flight = Some(none);
+        assert!(!keeper.wants(one));
+        keeper.end(Ok(()));
+        assert_eq!((keeper.wants(none), keeper.wants(one)), (false, true));
+        told(&mut keeper, Err(DeviceError::Io));
+        assert_eq!((keeper.wants(one), keeper.keeps), (false, Some(none)), "it keeps what it had");
+    }
+}

@@ -117,3 +117,34 @@ impl Rereads {
         if stretch.left == 0 { self.current.take() } else { None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretch_is_whole_when_the_last_of_its_blocks_ended_with_zeroes_where_nothing_can_be_read() {
+        let mut rereads = Rereads::default();
+        rereads.add(Part::Journal, ByteExtent { start: 8192, length: 2 * BLOCK_SIZE });
+        rereads.add(Part::Segment(SegmentIndex::new(3)), ByteExtent { start: 0, length: BLOCK_SIZE });
+        let starts: Vec<_> =
+            core::iter::from_fn(|| rereads.next_block()).map(|block| block.extent.start).collect();
+        assert_eq!(
+            (starts, rereads.part()),
+            (vec![8192, 12288], Some(Part::Journal)),
+            "one stretch at a time"
+        );
+        assert!(rereads.end_block(1, None).is_none());
+        let stretch = rereads.end_block(0, Some(&[7; BLOCK_BYTES])).unwrap();
+        assert_eq!(stretch.bytes, [[7; BLOCK_BYTES], [0; BLOCK_BYTES]].concat());
+        assert_eq!(stretch.unreadable, BTreeSet::from([1]));
+        assert_eq!(rereads.next_block().map(|block| block.extent.start), Some(0), "the next one begins");
+    }
+
+    #[test]
+    fn a_device_of_which_too_many_reads_fail_has_more_than_a_bad_spot() {
+        let mut rereads = Rereads::default();
+        assert!((0..FAILED_READS_MAX).all(|_| rereads.count_failed()));
+        assert!(!rereads.count_failed());
+    }
+}

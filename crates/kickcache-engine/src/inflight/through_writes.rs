@@ -65,3 +65,63 @@ impl Requests {
         assert_eq!(count, self.through_count as usize, "writes through the log");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::cache::slots::SlotState;
+    use crate::format::superblock::Superblock;
+    use crate::ids::RequestSlot;
+    use crate::inflight::requests::{Route, Taken, WritePhase};
+    use crate::request::{Durability, Operation, Request, RequestId};
+    use crate::units::{BlockIndex, BlockKey, ByteExtent, Checksum};
+
+    const VOLUME: VolumeId = VolumeId::new(0);
+    const KEY: BlockKey = BlockKey::new(VOLUME, BlockIndex::new(0));
+    const PLACE: Location = Location::new(9);
+
+    /// A write that put its block to [`PLACE`], and goes this way.
+    fn logged(route: Route) -> (Requests, Cache, RequestSlot) {
+        let mut cache = Cache::new(Superblock::new([1; 16], 16 << 20).unwrap().geometry);
+        cache.insert(KEY, PLACE, Checksum::new(0), SlotState::Dirty);
+        let mut requests = Requests::new();
+        let operation = Operation::Write(Durability::Volatile);
+        let extent = ByteExtent { start: 0, length: 4096 };
+        let id = RequestId::new(1);
+        let slot = requests.insert(&Request { id, volume: VOLUME, operation, extent, checksums: &[] });
+        let mut writing = Writing::new(operation, extent, &[]).unwrap();
+        writing.phase = WritePhase::Logging { route, ticket: None, taken: Taken::All };
+        let copy = cache.copy_at(KEY, PLACE);
+        writing.written.push(Written { copy, if_refused: IfRefused::Forgotten });
+        requests.get_mut(slot).stage = Stage::Write(writing.into());
+        if route == Route::LogThrough {
+            cache.enter_sweep(PLACE);
+        }
+        (requests, cache, slot)
+    }
+
+    #[test]
+    fn what_becomes_of_a_copy_is_known_of_writes_through_the_log_alone() {
+        for (route, expected) in [(Route::LogThrough, Some(IfRefused::Forgotten)), (Route::Log, None)] {
+            let (requests, cache, _) = logged(route);
+            assert_eq!(requests.written_through(&cache, cache.copy_at(KEY, PLACE)), expected);
+            assert!(!requests.is_on_its_way(&cache, VOLUME, PLACE), "it has no place at the origin yet");
+        }
+    }
+
+    #[test]
+    fn a_copy_that_reclaim_carried_on_is_still_the_write_s() {
+        let (mut requests, mut cache, slot) = logged(Route::LogThrough);
+        let (before, next) = (cache.copy_at(KEY, PLACE), Location::new(20));
+        cache.insert(KEY, next, Checksum::new(0), SlotState::Dirty);
+        // The place of the older copy says nothing any more.
+        cache.enter_sweep(PLACE);
+        requests.follow_copy(&mut cache, before, next);
+        let now = cache.copy_at(KEY, next);
+        let written: Vec<_> = requests.get_mut(slot).writing().written.iter().map(|each| each.copy).collect();
+        assert_eq!((written, cache.slots().is_in_sweep(next)), (alloc::vec![now], true));
+        assert_eq!(requests.written_through(&cache, now), Some(IfRefused::Forgotten));
+    }
+}

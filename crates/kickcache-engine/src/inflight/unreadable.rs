@@ -57,3 +57,27 @@ impl Unreadable {
         (!self.doubtful.is_empty() && at > now).then_some(at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cache;
+    use crate::format::superblock::Superblock;
+    use crate::units::{BlockIndex, Location, VolumeId};
+
+    #[test]
+    fn a_doubtful_block_is_tried_again_after_a_pause_and_a_device_that_reads_nothing_when_it_was_probed() {
+        let at = |millis: u64| Instant::ZERO.plus(Duration::from_millis(millis));
+        let mut unreadable = Unreadable::default();
+        assert!(unreadable.is_empty() && unreadable.retry_at(at(0)).is_none());
+        let cache = Cache::new(Superblock::new([1; 16], 16 << 20).unwrap().geometry);
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
+        let copy = cache.copy_at(key, Location::new(1));
+        unreadable.doubtful.insert(copy, Failures::default());
+        unreadable.last_failure = at(500);
+        assert_eq!((unreadable.is_empty(), unreadable.retry_at(at(600))), (false, Some(at(1_500))));
+        assert_eq!(unreadable.retry_at(at(1_500)), None, "it is time already");
+        unreadable.failing = Some(Failing { since: at(0), probe_at: at(900) });
+        assert_eq!(unreadable.rest_until(), Some(at(900)));
+    }
+}

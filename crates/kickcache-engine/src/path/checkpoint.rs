@@ -186,3 +186,51 @@ pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), Devic
     checkpoint.finishing = true;
     state.device.order.wait(Need::NextFlush, DurableWaiter::Checkpoint);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    #[test]
+    fn places_that_may_still_be_written_count_as_live_until_nothing_is_written_any_more() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        let (state, location) = (&scene.engine.state, scene.location(8192));
+        let segment = state.cache.segment_of(location);
+        let at = location.get() - state.cache.geometry().first_location(segment).get();
+        let open = image(state, segment, Position::Between);
+        assert_eq!([0, at, at + 1].map(|at| open.is_live(at)), [false, true, true], "a header is no block");
+        assert!(open.is_kept(at), "the origin lacks it");
+        let mut all = state.cache.segments().iter();
+        let (ready, _) = all.find(|(_, segment)| segment.state == SegmentState::Ready).unwrap();
+        let [between, last] =
+            [Position::Between, Position::Last].map(|position| image(state, ready, position));
+        assert_eq!((between.kind, between.is_live(0)), (SegmentKind::InUse, true));
+        assert_eq!((last.kind, last.is_live(0)), (SegmentKind::Free, false));
+    }
+
+    #[test]
+    fn the_last_thing_that_a_stop_writes_is_a_checkpoint_and_its_flush() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        let seen = scene.stop();
+        assert_eq!(scene.engine.status().counters.checkpoints, 1);
+        let chunks = usize::try_from(chunk_count(scene.engine.state.cache.geometry())).unwrap();
+        let end = &seen[seen.len() - chunks - 1..];
+        assert!(
+            end[..chunks].iter().all(|line| line == "cache log 0") && end[chunks] == "cache flush",
+            "{seen:?}"
+        );
+    }
+
+    #[test]
+    fn a_chunk_that_cannot_be_written_makes_no_checkpoint() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.fail("cache log", DeviceError::Io);
+        scene.stop();
+        assert_eq!(scene.engine.status().counters.checkpoints, 0);
+        assert!(scene.engine.is_out_of_service());
+    }
+}

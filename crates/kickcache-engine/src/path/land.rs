@@ -197,3 +197,48 @@ pub(crate) fn on_cache_flush(state: &mut State, result: Result<(), DeviceError>)
     state.agenda.extend(failed.into_iter().map(Task::NotDurable));
     state.take_out_of_service();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::scene::Scene;
+    use crate::stats::CacheHealth;
+
+    #[test]
+    fn what_a_failed_batch_held_is_written_again_in_another_segment() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 4096).0.unwrap();
+        let before = scene.engine.state.cache.segment_of(scene.location(0));
+        scene.fail_times(1, "cache log", DeviceError::Io);
+        let (result, seen) = scene.write(8192, 4096);
+        assert_eq!(
+            (result, &seen[..2]),
+            (Ok(()), ["cache log 4096".into(), "cache log 4096".into()].as_slice())
+        );
+        assert_ne!(scene.engine.state.cache.segment_of(scene.location(8192)), before);
+        let status = scene.engine.status();
+        assert_eq!((status.health, status.retired_segments), (CacheHealth::Good, 1));
+        assert_eq!(scene.read(8192, 4096).1, ["cache read 4096"]);
+    }
+
+    #[test]
+    fn a_cache_device_whose_batches_fail_again_and_again_takes_nothing_new() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.fail_times(7, "cache log 4096", DeviceError::Io);
+        assert_eq!(scene.write(8192, 4096).0, Ok(()));
+        assert_eq!(scene.engine.health(), CacheHealth::Good, "one error less than it takes");
+        scene.fail_times(1, "cache log 4096", DeviceError::Io);
+        assert_eq!(scene.write(8192, 4096).0, Ok(()), "the origin takes it");
+        assert_eq!(scene.engine.health(), CacheHealth::OutOfService);
+    }
+
+    #[test]
+    fn a_flush_that_failed_is_told_and_makes_nothing_durable() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.fail("cache flush", DeviceError::Io);
+        assert_eq!(scene.flush().0, Err(crate::request::Errno::Io));
+        assert!(!scene.engine.state.is_durable(scene.location(8192)));
+    }
+}

@@ -155,3 +155,42 @@ pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     miss::read_origin(state, slot, part, miss::Keep::Nothing);
     state.end_pending(slot);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    fn damaged(scene: &Scene) -> u64 {
+        scene.engine.status().volumes[0].damaged_blocks
+    }
+
+    #[test]
+    fn a_clean_block_that_is_not_as_it_was_written_is_read_from_the_origin() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.read(4096, 4096).0.unwrap();
+        let location = scene.location(8192);
+        scene.engine.state.cache.set_checksum(location, Checksum::new(1));
+        let (result, seen) = scene.read(8192, 4096);
+        assert_eq!((result, &seen[0][..]), (Ok(()), "cache read 4096"));
+        assert!(seen[1].starts_with("origin read"), "{seen:?}");
+        assert_eq!((damaged(&scene), scene.engine.status().volumes[0].counters.healed_blocks), (0, 1));
+    }
+
+    #[test]
+    fn other_bytes_than_a_dirty_block_had_are_damage_and_an_error_of_the_device_is_none() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.fail_times(1, "cache read", DeviceError::Io);
+        assert_eq!(scene.read(8192, 4096).0, Err(Errno::Io));
+        assert_eq!((scene.read(8192, 4096).0, damaged(&scene)), (Ok(()), 0));
+        let location = scene.location(8192);
+        scene.engine.state.cache.set_checksum(location, Checksum::new(1));
+        assert_eq!((scene.read(8192, 4096).0, damaged(&scene)), (Err(Errno::Io), 1));
+        let (result, seen) = scene.read(8192, 4096);
+        assert_eq!((result, seen.len()), (Err(Errno::Io), 0), "nobody reads it again");
+        scene.write(8192, 4096).0.unwrap();
+        assert_eq!((scene.read(8192, 4096).0, damaged(&scene)), (Ok(()), 0), "it was written anew");
+    }
+}

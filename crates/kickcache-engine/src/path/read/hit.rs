@@ -134,3 +134,33 @@ fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Lo
     };
     state.submit(Purpose::HitPart { request: slot, key, location, page, extent: part }, operation);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::device::DeviceError;
+    use crate::request::Errno;
+    use crate::scene::Scene;
+
+    #[test]
+    fn blocks_that_stand_together_are_one_read_and_a_part_of_one_is_a_whole_block() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 16384).0.unwrap();
+        assert_eq!(scene.read(0, 16384).1, ["cache read 16384"]);
+        assert_eq!(scene.read(4096 + 512, 1024).1, ["cache read 4096"]);
+        scene.write(4096, 4096).0.unwrap();
+        assert_eq!(scene.read(0, 16384).1, ["cache read 4096", "cache read 4096", "cache read 8192"]);
+    }
+
+    #[test]
+    fn a_dirty_block_that_cannot_be_read_is_no_error_of_its_neighbours() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 8192).0.unwrap();
+        scene.fail_times(1, "cache read 8192", DeviceError::Io);
+        let (result, seen) = scene.read(0, 8192);
+        assert_eq!(result, Ok(()), "{seen:?}");
+        assert_eq!(seen.iter().filter(|line| *line == "cache read 4096").count(), 2, "each alone: {seen:?}");
+        scene.fail("cache read", DeviceError::Io);
+        assert_eq!(scene.read(0, 8192).0, Err(Errno::Io));
+    }
+}

@@ -36,3 +36,31 @@ pub(super) fn find(state: &State, key: BlockKey) -> Option<Location> {
 pub(super) const fn is_sector_aligned(extent: ByteExtent) -> bool {
     extent.start.is_multiple_of(SECTOR_SIZE) && extent.end().is_multiple_of(SECTOR_SIZE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::device::DeviceError;
+    use crate::scene::Scene;
+
+    #[test]
+    fn once_the_cache_device_is_out_of_service_only_what_the_origin_lacks_is_found_there() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.read(0, 4096).0.unwrap();
+        scene.write(1 << 20, 4096).0.unwrap();
+        scene.fail("origin", DeviceError::Io);
+        scene.engine.state.take_out_of_service();
+        let found = |offset| {
+            let key = BlockKey::new(crate::units::VolumeId::new(0), BlockIndex::containing(offset));
+            (scene.is_cached(offset), find(&scene.engine.state, key).is_some())
+        };
+        assert_eq!((found(0), found(1 << 20)), ((true, false), (true, true)));
+    }
+
+    #[test]
+    fn an_extent_is_aligned_if_both_of_its_ends_are() {
+        let aligned = |start, length| is_sector_aligned(ByteExtent { start, length });
+        assert_eq!([aligned(512, 1024), aligned(511, 513), aligned(512, 100)], [true, false, false]);
+    }
+}

@@ -54,3 +54,22 @@ pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
     serve::serve(state, slot, part);
     state.end_pending(slot);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::request::Operation;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_promote_goes_on_to_the_end_of_its_extent_and_asks_for_nothing_that_is_there() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        let (result, seen) = scene.ask(Operation::Promote, 0, 3 << 20);
+        assert_eq!(result, Ok(()));
+        let lengths = seen.iter().filter_map(|line| line.strip_prefix("origin read ")?.split('+').nth(1));
+        let bytes: u64 = lengths.map(|length| length.parse::<u64>().unwrap()).sum();
+        assert_eq!(bytes, 3 << 20, "{seen:?}");
+        assert!((0..16).all(|block| scene.is_cached(block * 4096)));
+        assert_eq!(scene.ask(Operation::Promote, 0, 1 << 16), (Ok(()), alloc::vec::Vec::new()));
+    }
+}

@@ -271,3 +271,49 @@ fn is_worth_a_copy(state: &State, queue: Queue, location: Location) -> bool {
     let is_hot = judgement != Judgement::Demote;
     slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location) && is_hot
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::segments::Segment;
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    /// A scene with 6 MiB in the log, of which the first 1.5 MiB were written twice.
+    fn written() -> Scene {
+        let mut scene = Scene::new(Mode::WriteBack);
+        (0..24).for_each(|piece| scene.write(piece << 18, 1 << 18).0.unwrap());
+        (0..6).for_each(|piece| scene.write(piece << 18, 1 << 18).0.unwrap());
+        scene.flush().0.unwrap();
+        scene
+    }
+
+    #[test]
+    fn the_segment_with_the_least_in_it_is_emptied_first() {
+        let mut scene = written();
+        scene.drain();
+        assert_eq!(scene.not_clean(), (0, 0));
+        let state = &mut scene.engine.state;
+        let live = |state: &State, segment| state.cache.segments().get(segment).live;
+        let all: Vec<_> =
+            Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue)).collect();
+        let least = all.iter().map(|segment| live(state, *segment)).min().unwrap();
+        let (victim, reason) = state.choose_victim().unwrap();
+        assert_eq!((reason, live(state, victim)), (Reason::Dead, least));
+        assert!(all.iter().any(|segment| live(state, *segment) > least));
+    }
+
+    #[test]
+    fn a_segment_with_what_the_origin_lacks_waits_for_writeback_which_is_hurried() {
+        let mut scene = written();
+        let state = &mut scene.engine.state;
+        let holds_dirty = |segment: &Segment| segment.state == SegmentState::Sealed && segment.not_clean > 0;
+        assert!(state.cache.segments().iter().any(|(_, segment)| holds_dirty(segment)));
+        while let Some((victim, _)) = state.choose_victim() {
+            let found = state.cache.segments().get(victim);
+            assert_eq!(found.not_clean, 0, "nothing that is dirty and cold is carried on");
+            state.cache.unlink(victim, SegmentState::Reclaiming);
+        }
+        assert!(state.volumes.get(VolumeId::new(0)).writeback_wanted);
+    }
+}

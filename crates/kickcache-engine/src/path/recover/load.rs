@@ -122,3 +122,90 @@ pub(crate) fn apply_image(state: &mut State, segment: SegmentIndex, image: Optio
     }
     state.cache.segment_mut(segment).generation = image.generation;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::EngineSettings;
+    use crate::format::superblock::Superblock;
+    use crate::inflight::recovery::Recovery;
+    use crate::queue::Queue;
+    use crate::time::Instant;
+    use crate::units::{BlockIndex, Checksum, Generation, VolumeId};
+
+    const KEY: BlockKey = BlockKey::new(VolumeId::new(0), BlockIndex::new(7));
+
+    /// A state in recovery whose journal says that all of a segment is in use, and which blocks live and are kept.
+    fn recovering(live: u8, kept: u8) -> State {
+        let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
+        let mut state = State::new(Instant::ZERO, &superblock, EngineSettings::default());
+        let geometry = superblock.geometry;
+        let image = SegmentImage {
+            generation: Generation::new(1),
+            kind: SegmentKind::InUse,
+            queue: Queue::Main,
+            live: alloc::vec![live; 128],
+            kept: alloc::vec![kept; 128],
+        };
+        let recovery = Recovery {
+            images: (0..geometry.segment_count).map(|_| Some(image.clone())).collect(),
+            sequences: alloc::vec![Sequence::new(0); geometry.location_count() as usize],
+            ..Recovery::default()
+        };
+        state.recovery = Some(recovery.into());
+        state
+    }
+
+    fn load(state: &mut State, offset: u32, sequence: u64) -> Location {
+        let entry = SummaryEntry {
+            key: KEY,
+            checksum: Checksum::new(0),
+            dirty: true,
+            sequence: Sequence::new(sequence),
+        };
+        let segment = SegmentIndex::new(2);
+        let location = state.cache.geometry().first_location(segment).plus(offset);
+        load_block(state, location, offset, &entry, segment);
+        location
+    }
+
+    #[test]
+    fn the_youngest_copy_wins_in_whatever_order_they_are_read() {
+        for order in [[3, 5, 4], [5, 3, 4], [3, 4, 5]] {
+            let mut state = recovering(0xff, 0xff);
+            let places = [1, 2, 3].map(|offset| {
+                let sequence = order[offset as usize - 1];
+                (load(&mut state, offset, sequence), sequence)
+            });
+            let newest = places.iter().find(|(_, sequence)| *sequence == 5).unwrap().0;
+            assert_eq!(state.cache.find(KEY), Some(newest), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_journal_calls_dead_is_left_out_and_what_it_calls_clean_is_clean() {
+        let mut state = recovering(0, 0);
+        load(&mut state, 1, 5);
+        assert_eq!(state.cache.find(KEY), None);
+        for (kept, expected) in [(0, SlotState::Clean), (0xff, SlotState::Dirty)] {
+            let mut state = recovering(0xff, kept);
+            load(&mut state, 1, 5);
+            assert_eq!(state.cache.state_of(KEY), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_record_says_nothing_of_a_copy_that_is_younger() {
+        let mut state = recovering(0xff, 0xff);
+        load(&mut state, 1, 5);
+        let sequences = state.recovering().sequences.clone();
+        let mut apply = |sequence, fact| {
+            apply_record(&mut state, &sequences, &Record { sequence: Sequence::new(sequence), fact });
+            state.cache.state_of(KEY)
+        };
+        assert_eq!(apply(4, Fact::Gone(KEY)), Some(SlotState::Dirty));
+        assert_eq!(apply(4, Fact::Dropped(KEY.volume())), Some(SlotState::Dirty));
+        assert_eq!(apply(6, Fact::Clean(KEY)), Some(SlotState::Clean));
+        assert_eq!(apply(7, Fact::Gone(KEY)), None);
+    }
+}

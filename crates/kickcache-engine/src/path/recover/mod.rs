@@ -436,3 +436,57 @@ fn seal(state: &mut State, summary: &Summary) {
     };
     submit(state, RecoveryRead::Seal(summary.segment), operation);
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::config::EngineSettings;
+    use crate::device::Completion;
+    use crate::engine::{Engine, Phase};
+    use crate::format::superblock::Superblock;
+    use crate::time::Instant;
+
+    /// An engine whose recovery fails where `fails` says so; what it asked for last.
+    fn recover(fails: impl Fn(&DeviceOperation) -> Option<DeviceError>) -> (Engine, Vec<DeviceOperation>) {
+        let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
+        let mut engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[]).unwrap();
+        let mut seen = Vec::new();
+        while let Some(submission) = engine.poll_submission() {
+            let data = crate::blank_device::data_of(&submission.operation).unwrap();
+            let result = fails(&submission.operation).map_or(Ok(data), Err);
+            seen.push(submission.operation);
+            engine.handle_completion(Instant::ZERO, Completion { id: submission.id, result });
+        }
+        (engine, seen)
+    }
+
+    #[test]
+    fn a_flush_comes_before_anything_is_read_and_nothing_is_read_when_it_failed() {
+        let (engine, seen) = recover(|_| None);
+        assert_eq!(engine.phase(), Phase::Running);
+        assert_eq!(seen[0], DeviceOperation::Flush { device: Device::Cache });
+        assert!(matches!(seen[1], DeviceOperation::ReadMetadata { .. }));
+        let is_flush = |operation: &DeviceOperation| matches!(operation, DeviceOperation::Flush { .. });
+        let (engine, seen) = recover(|operation| is_flush(operation).then_some(DeviceError::Io));
+        assert_eq!((seen.len(), engine.phase()), (1, failed("a flush")));
+    }
+
+    fn failed(what: &str) -> Phase {
+        Phase::Failed(Error::Recovery { what: what.to_string() })
+    }
+
+    #[test]
+    fn what_cannot_be_read_together_is_read_block_by_block_but_of_a_device_that_is_gone() {
+        let is_long = |operation: &DeviceOperation| {
+            matches!(operation, DeviceOperation::ReadMetadata { extent } if extent.length > BLOCK_SIZE)
+        };
+        let (engine, seen) = recover(|operation| is_long(operation).then_some(DeviceError::Io));
+        assert_eq!(engine.phase(), Phase::Running);
+        let single = seen.iter().filter(|operation| matches!(operation, DeviceOperation::ReadMetadata { extent } if extent.length == BLOCK_SIZE));
+        assert!(single.count() as u64 >= engine.state.cache.geometry().journal_blocks());
+        let (engine, _) = recover(|operation| is_long(operation).then_some(DeviceError::Gone));
+        assert_eq!(engine.phase(), failed("a read of its journal"));
+    }
+}

@@ -68,3 +68,22 @@ pub(super) fn end(state: &mut State, slot: RequestSlot) {
         state.agenda.push_back(Task::Begin(slot));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::device::DeviceError;
+    use crate::scene::Scene;
+
+    #[test]
+    fn what_went_through_to_the_origin_waits_for_its_flush_and_is_not_dirty() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.write(8192, 8192).0.unwrap();
+        assert_eq!(scene.not_clean(), (0, 2));
+        scene.flush().0.unwrap();
+        assert_eq!(scene.not_clean(), (0, 0));
+        scene.fail_times(1, "origin write", DeviceError::Io);
+        assert!(scene.write(8192, 8192).0.is_err());
+        assert_eq!(scene.not_clean(), (0, 0), "what the origin refused is in nobody's way");
+    }
+}

@@ -107,3 +107,26 @@ pub(crate) fn on_nothing_pending(state: &mut State, slot: RequestSlot) {
         WritePhase::Ended => finish::end(state, slot),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_long_write_goes_part_by_part_and_each_is_done_before_the_next_one_begins() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        let (result, seen) = scene.write(0, 4 << 20);
+        assert_eq!(result, Ok(()));
+        let writes: alloc::vec::Vec<_> =
+            seen.iter().filter(|line| line.starts_with("origin write")).collect();
+        assert!(writes.len() > 1, "{seen:?}");
+        let first = seen.iter().position(|line| line.starts_with("origin write")).unwrap();
+        let logged = |lines: &[alloc::string::String]| -> u64 {
+            let lengths =
+                lines.iter().filter_map(|line| line.strip_prefix("cache log ")?.parse::<u64>().ok());
+            lengths.sum()
+        };
+        assert!(logged(&seen[..first]) < 4 << 20 && logged(&seen) == 4 << 20, "{seen:?}");
+    }
+}

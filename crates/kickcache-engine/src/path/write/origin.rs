@@ -152,3 +152,35 @@ const fn errno_of(error: DeviceError) -> Errno {
         DeviceError::Io | DeviceError::Gone => Errno::Io,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::request::{Durability, Operation, Unmap};
+    use crate::scene::Scene;
+
+    #[test]
+    fn the_origin_gets_whole_blocks_from_the_log_and_around_it_what_was_asked_for() {
+        let mut through = Scene::new(Mode::WriteThrough);
+        let seen = through.write(8192 + 512, 4096).1;
+        assert_eq!(seen.last().unwrap(), "origin write 8192+8192", "{seen:?}");
+        let mut around = Scene::new(Mode::WriteAround);
+        assert_eq!(around.write(8192 + 512, 4096).1, ["origin write 8704+4096"]);
+        let zeroes = Operation::WriteZeroes { unmap: Unmap::Forbid, durability: Durability::Volatile };
+        assert_eq!(around.ask(zeroes, 8192, 8192).1, ["origin zeroes 8192+8192"]);
+    }
+
+    #[test]
+    fn a_client_is_told_what_the_origin_said() {
+        for (error, errno) in [
+            (DeviceError::NoSpace, Errno::NoSpace),
+            (DeviceError::Unsupported, Errno::NotSupported),
+            (DeviceError::Gone, Errno::Io),
+        ] {
+            let mut scene = Scene::new(Mode::WriteAround);
+            scene.fail("origin write", error);
+            assert_eq!(scene.write(8192, 4096).0, Err(errno));
+        }
+    }
+}
