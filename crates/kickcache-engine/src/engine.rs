@@ -168,22 +168,18 @@ impl Engine {
         let result = completion.result;
         let done = result.map(|_| ());
         match purpose {
-            Purpose::Hit { request, first, location, count, begun } => {
-                state.end_metered_hit(first.volume(), begun, count);
-                read::on_hit(state, request, (first, location, count), result);
+            Purpose::Hit { request, run, begun } => {
+                state.end_metered_hit(run.first.volume(), begun, run.count);
+                read::on_hit(state, request, run, result);
             }
-            Purpose::HitPart { request, key, location, page, extent } => {
-                read::on_hit_part(state, request, (key, location, page, extent), result);
+            Purpose::HitPart { request, block, extent } => {
+                read::on_hit_part(state, request, block, extent, result);
             }
             Purpose::Shared { request, part } => read::on_shared(state, request, part, result),
             Purpose::Direct { request, part } => read::on_direct(state, request, part, result),
             Purpose::Fill { fill } => fill::on_filled(state, fill, result),
-            Purpose::MergeCached { request, key, location, page } => {
-                merge::on_cached(state, request, (key, location, page), result);
-            }
-            Purpose::MergeOrigin { request, block, page, ticket } => {
-                merge::on_origin(state, request, (block, page, ticket), done);
-            }
+            Purpose::MergeCached { request, block } => merge::on_cached(state, request, block, result),
+            Purpose::MergeOrigin { request, rest } => merge::on_origin(state, request, rest, done),
             Purpose::Merged { request, block, page } => merge::on_merged(state, request, block, page, result),
             Purpose::RequestWrite { request } => write::on_origin(state, request, done),
             Purpose::Discard { request } => discard::on_origin(state, request, done),
@@ -192,9 +188,7 @@ impl Engine {
             Purpose::Summary { segment } => land::on_summary(state, segment, done),
             Purpose::CacheFlush => land::on_cache_flush(state, done),
             Purpose::OriginFlush { volume } => flush::on_origin_flush(state, volume, done),
-            Purpose::WritebackRead { writeback, first, count } => {
-                writeback::on_read(state, writeback, (first, count), result);
-            }
+            Purpose::WritebackRead { writeback, run } => writeback::on_read(state, writeback, run, result),
             Purpose::WritebackWrite { writeback } => writeback::on_written(state, writeback, done),
             Purpose::Reinsert { first, pages } => reclaim::on_read(state, first, &pages, result),
             Purpose::Probe => state.on_probed(done),

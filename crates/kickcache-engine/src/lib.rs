@@ -43,6 +43,7 @@ mod journal;
 mod log;
 mod meter;
 mod order;
+pub mod pass_through;
 mod path;
 mod pins;
 mod policy;

@@ -29,6 +29,4 @@ pub mod server;
 mod startup;
 mod stop_wait;
 mod times;
-#[cfg(test)]
-mod toy;
 mod troubles;

@@ -7,23 +7,63 @@ use crate::ids::{BatchSlot, FillSlot, RequestSlot, Ticket, WritebackSlot};
 use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SegmentIndex, Sequence, VolumeId};
 
+/// Whole blocks that stand together on the cache device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct HitRun {
+    pub(crate) first: BlockKey,
+    /// Where the first one stands.
+    pub(crate) location: Location,
+    pub(crate) count: u32,
+}
+
+/// A block that is read from the cache device into a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PagedBlock {
+    pub(crate) key: BlockKey,
+    pub(crate) location: Location,
+    pub(crate) page: PageIndex,
+}
+
+/// The rest of a partial block, read from the origin into a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OriginRest {
+    pub(crate) block: BlockIndex,
+    pub(crate) page: PageIndex,
+    pub(crate) ticket: Ticket,
+}
+
+/// An extent that is read from the origin into a request's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OriginRead {
+    pub(crate) ticket: Ticket,
+    pub(crate) extent: ByteExtent,
+}
+
+/// Blocks of a writeback that are read together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WritebackRun {
+    /// The number of the first one in the writeback.
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
 /// What a completion is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// Whole blocks for a read, straight into its memory; begun at a time of the cache device.
-    Hit { request: RequestSlot, first: BlockKey, location: Location, count: u32, begun: Instant },
+    Hit { request: RequestSlot, run: HitRun, begun: Instant },
     /// A block of which a read wants a part.
-    HitPart { request: RequestSlot, key: BlockKey, location: Location, page: PageIndex, extent: ByteExtent },
+    HitPart { request: RequestSlot, block: PagedBlock, extent: ByteExtent },
     /// Clean blocks that the cache has too, read from the origin.
-    Shared { request: RequestSlot, part: (Ticket, ByteExtent) },
+    Shared { request: RequestSlot, part: OriginRead },
     /// A read past the cache.
-    Direct { request: RequestSlot, part: (Ticket, ByteExtent) },
+    Direct { request: RequestSlot, part: OriginRead },
     /// The origin read of a fill.
     Fill { fill: FillSlot },
     /// The rest of a partial block, from the cache.
-    MergeCached { request: RequestSlot, key: BlockKey, location: Location, page: PageIndex },
+    MergeCached { request: RequestSlot, block: PagedBlock },
     /// The rest of a partial block, from the origin.
-    MergeOrigin { request: RequestSlot, block: BlockIndex, page: PageIndex, ticket: Ticket },
+    MergeOrigin { request: RequestSlot, rest: OriginRest },
     /// A partial block, completed.
     Merged { request: RequestSlot, block: BlockIndex, page: PageIndex },
     /// The origin's part of a write.
@@ -41,7 +81,7 @@ pub(crate) enum Purpose {
     /// A flush of an origin.
     OriginFlush { volume: VolumeId },
     /// Dirty blocks on their way to the origin: a read from the cache.
-    WritebackRead { writeback: WritebackSlot, first: u32, count: u32 },
+    WritebackRead { writeback: WritebackSlot, run: WritebackRun },
     /// The write to the origin.
     WritebackWrite { writeback: WritebackSlot },
     /// Live blocks of a segment that reclaim carries on.

@@ -4,9 +4,9 @@
 
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
-use crate::ids::{RequestSlot, Ticket};
+use crate::ids::RequestSlot;
 use crate::inflight::origin::Access;
-use crate::inflight::purpose::Purpose;
+use crate::inflight::purpose::{OriginRest, PagedBlock, Purpose};
 use crate::inflight::requests::{Merged, Source, block_extent, intersection};
 use crate::pool::{Share, page_memory, page_piece};
 use crate::request::Errno;
@@ -69,7 +69,8 @@ fn read_cached(state: &mut State, slot: RequestSlot, key: BlockKey, location: Lo
         pieces: Pieces::One(page_piece(page)),
         checksums: Checksums::Compute,
     };
-    state.submit(Purpose::MergeCached { request: slot, key, location, page }, operation);
+    let block = PagedBlock { key, location, page };
+    state.submit(Purpose::MergeCached { request: slot, block }, operation);
 }
 
 fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
@@ -81,7 +82,8 @@ fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: P
         pieces: Pieces::One(page_piece(page)),
         checksums: Checksums::Skip,
     };
-    let purpose = Purpose::MergeOrigin { request: slot, block: key.block(), page, ticket };
+    let rest = OriginRest { block: key.block(), page, ticket };
+    let purpose = Purpose::MergeOrigin { request: slot, rest };
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
@@ -89,10 +91,10 @@ fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: P
 pub(crate) fn on_cached(
     state: &mut State,
     slot: RequestSlot,
-    block: (BlockKey, Location, PageIndex),
+    block: PagedBlock,
     result: Result<Data<'_>, DeviceError>,
 ) {
-    let (key, location, page) = block;
+    let PagedBlock { key, location, page } = block;
     let read = result.ok().and_then(|data| data.checksums.first().copied());
     let is_right = read == Some(state.cache.slots().checksum(location));
     let is_current = state.cache.is_current(key, location);
@@ -124,10 +126,10 @@ pub(crate) fn on_cached(
 pub(crate) fn on_origin(
     state: &mut State,
     slot: RequestSlot,
-    block: (BlockIndex, PageIndex, Ticket),
+    rest: OriginRest,
     result: Result<(), DeviceError>,
 ) {
-    let (block, page, ticket) = block;
+    let OriginRest { block, page, ticket } = rest;
     let volume = state.requests.get(slot).volume;
     state.release_ticket(volume, ticket);
     if result.is_err() {

@@ -1,4 +1,5 @@
-//! Doers, one journey a file. None knows another: what one leaves for another is a task on the state's agenda.
+//! Doers, one journey a file or folder. A path names another one only if that is below it, as a read names its fill; what it
+//! leaves for any other is a task on the state's agenda.
 
 pub(crate) mod checkpoint;
 pub(crate) mod discard;

@@ -15,7 +15,7 @@ use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Piece
 use crate::format::journal::Fact;
 use crate::ids::WritebackSlot;
 use crate::inflight::origin::{Access, AccessRequest, Priority};
-use crate::inflight::purpose::Purpose;
+use crate::inflight::purpose::{Purpose, WritebackRun};
 use crate::inflight::requests::block_extent;
 use crate::inflight::writebacks::Writeback;
 use crate::order::DurableWaiter;
@@ -254,7 +254,8 @@ fn read_blocks(state: &mut State, slot: WritebackSlot) {
             checksums: Checksums::Compute,
         };
         let number = |value: usize| u32::try_from(value).expect("at most 64 blocks");
-        let purpose = Purpose::WritebackRead { writeback: slot, first: number(first), count: number(count) };
+        let run = WritebackRun { first: number(first), count: number(count) };
+        let purpose = Purpose::WritebackRead { writeback: slot, run };
         state.submit(purpose, operation);
         state.writebacks.get_mut(slot).reads_in_flight += 1;
         first += count;
@@ -265,10 +266,10 @@ fn read_blocks(state: &mut State, slot: WritebackSlot) {
 pub(crate) fn on_read(
     state: &mut State,
     slot: WritebackSlot,
-    run: (u32, u32),
+    run: WritebackRun,
     result: Result<Data<'_>, DeviceError>,
 ) {
-    let (first, count) = (run.0 as usize, run.1 as usize);
+    let (first, count) = (run.first as usize, run.count as usize);
     state.device.counters.errors += u64::from(result.is_err());
     let blocks = state.writebacks.get_mut(slot).blocks[first..first + count].to_vec();
     for (offset, copy) in blocks.iter().enumerate() {

@@ -1,16 +1,17 @@
-//! A stand-in for the engine without a cache: one request after the other goes to the origin. It tests the simulation:
-//! without a flaw nothing may be found, with one it must be.
+//! A stand-in for the engine: the pass-through one with a turn for each request, whole sectors, and a flaw. It tests the
+//! simulation: without a flaw nothing may be found, with one it must be.
 
 use std::collections::VecDeque;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::device::{
-    Checksums, Completion, Device, DeviceOperation, Memory, Piece, Pieces, Submission, SubmissionId,
+    Checksums, Completion, Device, DeviceOperation, Memory, Piece, Pieces, Submission,
 };
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::mark::ServiceMark;
-use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId, Unmap};
+use kickcache_engine::pass_through::{PassThrough, operation_of};
+use kickcache_engine::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BlockIndex, ByteExtent, Checksum, PageIndex, VolumeId};
 
@@ -50,9 +51,8 @@ enum Step {
 pub(crate) struct StandIn<const FLAW: u8> {
     waiting: VecDeque<Task>,
     current: Option<(Task, Step)>,
-    submissions: VecDeque<Submission>,
+    inner: PassThrough,
     replies: VecDeque<Reply>,
-    next_id: u64,
     pool_bytes: u64,
     count: u64,
     stopping: bool,
@@ -72,9 +72,18 @@ fn bits(length: u64) -> u32 {
 const POOL: Memory = Memory::Pool { page: PageIndex::new(0), offset: 0 };
 
 impl<const FLAW: u8> StandIn<FLAW> {
-    fn submit(&mut self, operation: DeviceOperation) {
-        self.next_id += 1;
-        self.submissions.push_back(Submission { id: SubmissionId::from_u64(self.next_id << 32), operation });
+    fn submit(&mut self, task: Task, step: Step, operation: DeviceOperation) {
+        self.current = Some((task, step));
+        self.inner.submit(task.id, operation);
+    }
+
+    /// Does a task as the pass-through engine does it.
+    fn pass_through(&mut self, task: Task, extent: ByteExtent) {
+        let Task { id, volume, operation, .. } = task;
+        match operation_of(&Request { id, volume, operation, extent, checksums: &[] }) {
+            Some(operation) => self.submit(task, Step::Main, operation),
+            None => self.reply(id, Ok(())),
+        }
     }
 
     fn go_on(&mut self) {
@@ -93,14 +102,16 @@ impl<const FLAW: u8> StandIn<FLAW> {
         Some(Task { id, volume, operation: Operation::Flush, extent })
     }
 
-    fn read(task: &Task, extent: ByteExtent, memory: Memory) -> DeviceOperation {
-        let piece = Piece { memory, length: bits(extent.length) };
-        DeviceOperation::Read {
+    /// Reads the sectors around an unaligned request.
+    fn widen(&mut self, task: Task) {
+        let extent = wide(task.extent);
+        let operation = DeviceOperation::Read {
             device: Device::Origin(task.volume),
             offset: extent.start,
-            pieces: Pieces::One(piece),
+            pieces: Pieces::One(Piece { memory: POOL, length: bits(extent.length) }),
             checksums: Checksums::Skip,
-        }
+        };
+        self.submit(task, Step::Widen, operation);
     }
 
     /// Splits what does not fit the pool into its ends and a middle of whole sectors.
@@ -128,19 +139,16 @@ impl<const FLAW: u8> StandIn<FLAW> {
             return self.split(task);
         }
         let aligned = wide(task.extent) == task.extent;
-        let device = Device::Origin(task.volume);
         match task.operation {
             Operation::Read | Operation::Write(_) | Operation::WriteZeroes { .. } if !aligned => {
-                self.current = Some((task, Step::Widen));
-                self.submit(Self::read(&task, wide(task.extent), POOL));
+                self.widen(task);
             }
             Operation::Read => {
                 let mut extent = task.extent;
                 if FLAW == Flaw::WRONG_PLACE && self.count % 100 == 99 && extent.start > 0 {
                     extent.start -= 512;
                 }
-                self.current = Some((task, Step::Main));
-                self.submit(Self::read(&task, extent, Memory::Request { id: task.id, offset: 0 }));
+                self.pass_through(task, extent);
             }
             Operation::Write(durability) => {
                 if FLAW == Flaw::STALE_READ && self.count % 50 == 49 {
@@ -148,17 +156,12 @@ impl<const FLAW: u8> StandIn<FLAW> {
                 }
                 self.write(task, task.extent, Memory::Request { id: task.id, offset: 0 }, durability);
             }
-            Operation::WriteZeroes { durability, .. } => {
-                self.current = Some((task, Step::Main));
-                let extent = task.extent;
-                self.submit(DeviceOperation::WriteZeroes { device, extent, unmap: Unmap::Allow, durability });
-            }
             Operation::Flush if FLAW == Flaw::FLUSH_DOES_NOTHING => self.reply(task.id, Ok(())),
-            Operation::Flush => {
-                self.current = Some((task, Step::Main));
-                self.submit(DeviceOperation::Flush { device });
+            Operation::Flush | Operation::WriteZeroes { .. } | Operation::Promote => {
+                self.pass_through(task, task.extent);
             }
-            Operation::Discard | Operation::Promote => self.reply(task.id, Ok(())),
+            // An origin may keep what was discarded.
+            Operation::Discard => self.reply(task.id, Ok(())),
         }
     }
 
@@ -169,14 +172,13 @@ impl<const FLAW: u8> StandIn<FLAW> {
         if FLAW == Flaw::LOST_TAIL && extent.length > 4096 && self.count % 50 == 49 {
             extent.length -= 512;
         }
-        self.current = Some((task, Step::Main));
-        let piece = Piece { memory, length: bits(extent.length) };
-        self.submit(DeviceOperation::Write {
+        let operation = DeviceOperation::Write {
             device: Device::Origin(task.volume),
             offset: extent.start,
-            pieces: Pieces::One(piece),
+            pieces: Pieces::One(Piece { memory, length: bits(extent.length) }),
             durability,
-        });
+        };
+        self.submit(task, Step::Main, operation);
         if FLAW == Flaw::EARLY_REPLY {
             self.reply(task.id, Ok(()));
         }
@@ -189,15 +191,25 @@ impl<const FLAW: u8> StandIn<FLAW> {
         let (length, checksums) = (bits(task.extent.length), Checksums::Skip);
         match task.operation {
             Operation::Write(durability) => {
-                self.submit(DeviceOperation::Copy { from: request, to: pool, length, checksums });
+                self.inner.submit_memory(DeviceOperation::Copy {
+                    from: request,
+                    to: pool,
+                    length,
+                    checksums,
+                });
                 self.write(task, wide(task.extent), POOL, durability);
             }
             Operation::WriteZeroes { durability, .. } => {
-                self.submit(DeviceOperation::Zero { to: pool, length, checksums });
+                self.inner.submit_memory(DeviceOperation::Zero { to: pool, length, checksums });
                 self.write(task, wide(task.extent), POOL, durability);
             }
             Operation::Read | Operation::Flush | Operation::Discard | Operation::Promote => {
-                self.submit(DeviceOperation::Copy { from: pool, to: request, length, checksums });
+                self.inner.submit_memory(DeviceOperation::Copy {
+                    from: pool,
+                    to: request,
+                    length,
+                    checksums,
+                });
                 self.reply(task.id, Ok(()));
             }
         }
@@ -227,9 +239,8 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
         Ok(StandIn {
             waiting: VecDeque::new(),
             current: None,
-            submissions: VecDeque::new(),
+            inner: PassThrough::new(),
             replies: VecDeque::new(),
-            next_id: 0,
             pool_bytes: u64::from(settings.pool_pages - 2) * 4_096,
             count: 0,
             stopping: false,
@@ -269,21 +280,23 @@ impl<const FLAW: u8> CacheEngine for StandIn<FLAW> {
         self.go_on();
     }
 
-    fn handle_completion(&mut self, _: Instant, completion: Completion<'_>) {
+    fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
+        self.inner.handle_completion(now, completion);
+        let ended = self.inner.poll_reply().unwrap();
         let (task, step) = self.current.take().unwrap();
-        match (completion.result, step) {
+        match (ended.result, step) {
             (Err(_), _) if task.id == RequestId::new(u32::MAX) => self.waiting.push_front(task),
             (Err(_), _) => self.reply(task.id, Err(Errno::Io)),
-            (Ok(_), Step::Widen) => self.widened(task),
-            (Ok(_), Step::Main)
+            (Ok(()), Step::Widen) => self.widened(task),
+            (Ok(()), Step::Main)
                 if FLAW == Flaw::EARLY_REPLY && matches!(task.operation, Operation::Write(_)) => {}
-            (Ok(_), Step::Main) => self.reply(task.id, Ok(())),
+            (Ok(()), Step::Main) => self.reply(task.id, Ok(())),
         }
         self.go_on();
     }
 
     fn poll_submission(&mut self) -> Option<Submission> {
-        self.submissions.pop_front()
+        self.inner.poll_submission()
     }
 
     fn poll_reply(&mut self) -> Option<Reply> {

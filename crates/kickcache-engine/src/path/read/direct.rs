@@ -1,9 +1,9 @@
 //! Reads from the origin straight into the request's memory.
 
 use crate::device::{Checksums, Device, DeviceOperation, Piece, Pieces};
-use crate::ids::{RequestSlot, Ticket};
+use crate::ids::RequestSlot;
 use crate::inflight::origin::Access;
-use crate::inflight::purpose::Purpose;
+use crate::inflight::purpose::{OriginRead, Purpose};
 use crate::path::read::lookup;
 use crate::request::ReadFrom;
 use crate::state::State;
@@ -11,7 +11,7 @@ use crate::units::{BLOCK_SIZE, ByteExtent};
 
 /// Reads from the origin straight into the request's memory.
 pub(super) fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
-    read_into_request(state, slot, part, |ticket| Purpose::Direct { request: slot, part: (ticket, part) });
+    read_into_request(state, slot, part, |part| Purpose::Direct { request: slot, part });
 }
 
 /// Reads from the origin what the cache has too.
@@ -19,10 +19,7 @@ pub(super) fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExte
 pub(super) fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     let volume = state.requests.get(slot).volume;
     state.volumes.get_mut(volume).counters.offloaded_blocks += extent.length / BLOCK_SIZE;
-    read_into_request(state, slot, extent, |ticket| Purpose::Shared {
-        request: slot,
-        part: (ticket, extent),
-    });
+    read_into_request(state, slot, extent, |part| Purpose::Shared { request: slot, part });
 }
 
 /// Reads from the origin into the request's memory, in its turn.
@@ -30,7 +27,7 @@ fn read_into_request(
     state: &mut State,
     slot: RequestSlot,
     extent: ByteExtent,
-    purpose: impl FnOnce(Ticket) -> Purpose,
+    purpose: impl FnOnce(OriginRead) -> Purpose,
 ) {
     state.requests.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
@@ -45,5 +42,5 @@ fn read_into_request(
         pieces: Pieces::One(Piece { memory, length }),
         checksums: Checksums::Skip,
     };
-    state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose(ticket));
+    state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose(OriginRead { ticket, extent }));
 }

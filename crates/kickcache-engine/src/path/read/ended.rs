@@ -2,22 +2,23 @@
 
 use crate::cache::slots::SlotState;
 use crate::device::{Data, DeviceError};
-use crate::ids::{RequestSlot, Ticket};
+use crate::ids::RequestSlot;
+use crate::inflight::purpose::{HitRun, OriginRead, PagedBlock};
 use crate::inflight::requests::block_extent;
 use crate::path::read::{hit, miss, serve};
 use crate::pool::page_memory;
 use crate::request::Errno;
 use crate::state::State;
-use crate::units::{BlockKey, ByteExtent, Checksum, Location, PageIndex};
+use crate::units::{BlockKey, ByteExtent, Checksum, Location};
 
 /// A run of hits came from the cache device.
 pub(crate) fn on_hit(
     state: &mut State,
     slot: RequestSlot,
-    run: (BlockKey, Location, u32),
+    run: HitRun,
     result: Result<Data<'_>, DeviceError>,
 ) {
-    let (first, location, count) = run;
+    let HitRun { first, location, count } = run;
     if result.is_err() {
         state.device.counters.errors += 1;
     }
@@ -44,10 +45,11 @@ pub(crate) fn on_hit(
 pub(crate) fn on_hit_part(
     state: &mut State,
     slot: RequestSlot,
-    block: (BlockKey, Location, PageIndex, ByteExtent),
+    block: PagedBlock,
+    part: ByteExtent,
     result: Result<Data<'_>, DeviceError>,
 ) {
-    let (key, location, page, part) = block;
+    let PagedBlock { key, location, page } = block;
     if result.is_err() {
         state.device.counters.errors += 1;
     }
@@ -119,7 +121,7 @@ fn heal(
 pub(crate) fn on_shared(
     state: &mut State,
     slot: RequestSlot,
-    (ticket, extent): (Ticket, ByteExtent),
+    OriginRead { ticket, extent }: OriginRead,
     result: Result<Data<'_>, DeviceError>,
 ) {
     let (now, volume) = (state.now, state.requests.get(slot).volume);
@@ -138,7 +140,7 @@ pub(crate) fn on_shared(
 pub(crate) fn on_direct(
     state: &mut State,
     slot: RequestSlot,
-    (ticket, extent): (Ticket, ByteExtent),
+    OriginRead { ticket, extent }: OriginRead,
     result: Result<Data<'_>, DeviceError>,
 ) {
     let volume = state.requests.get(slot).volume;

@@ -3,7 +3,7 @@
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Device, DeviceOperation, Memory, Piece, Pieces};
 use crate::ids::RequestSlot;
-use crate::inflight::purpose::Purpose;
+use crate::inflight::purpose::{HitRun, PagedBlock, Purpose};
 use crate::inflight::requests::{block_extent, intersection};
 use crate::path::read::{direct, lookup};
 use crate::pool::page_memory;
@@ -113,7 +113,8 @@ pub(super) fn submit_run(
     let memory = lookup::payload(state, slot, first.block().byte_offset());
     let offset = state.cache.geometry().byte_offset(location);
     let begun = state.begin_metered_hit(first.volume(), count);
-    let purpose = Purpose::Hit { request: slot, first, location, count, begun };
+    let run = HitRun { first, location, count };
+    let purpose = Purpose::Hit { request: slot, run, begun };
     state.submit_hit(purpose, offset, Piece { memory, length: count * BLOCK_LENGTH });
 }
 
@@ -132,7 +133,8 @@ fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Lo
         pieces: Pieces::One(Piece { memory: page_memory(page), length: BLOCK_LENGTH }),
         checksums: Checksums::Compute,
     };
-    state.submit(Purpose::HitPart { request: slot, key, location, page, extent: part }, operation);
+    let block = PagedBlock { key, location, page };
+    state.submit(Purpose::HitPart { request: slot, block, extent: part }, operation);
 }
 
 #[cfg(test)]

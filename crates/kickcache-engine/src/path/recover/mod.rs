@@ -479,9 +479,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_together_is_read_block_by_block_but_of_a_device_that_is_gone() {
-        let is_long = |operation: &DeviceOperation| {
-            matches!(operation, DeviceOperation::ReadMetadata { extent } if extent.length > BLOCK_SIZE)
-        };
+        let is_long = |operation: &DeviceOperation| matches!(operation, DeviceOperation::ReadMetadata { extent } if extent.length > BLOCK_SIZE);
         let (engine, seen) = recover(|operation| is_long(operation).then_some(DeviceError::Io));
         assert_eq!(engine.phase(), Phase::Running);
         let single = seen.iter().filter(|operation| matches!(operation, DeviceOperation::ReadMetadata { extent } if extent.length == BLOCK_SIZE));

@@ -24,7 +24,7 @@ const TURN_TIME_MAX: Duration = Duration::from_millis(10);
 
 /// A guest that offers two reads where there is memory for one: the first is in flight, and the second waits.
 struct Scene {
-    event_loop: EventLoop<ToyEngine>,
+    event_loop: EventLoop<PassThrough>,
     guest: Reader,
     front: UnixStream,
     control: Sender<Control>,

@@ -1,4 +1,4 @@
-//! The loop with the toy engine and real sockets.
+//! The loop with an engine without a cache and real sockets.
 
 mod guests;
 mod reader;
@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration as Span;
 
 use kickcache_engine::device::Device;
+use kickcache_engine::pass_through::PassThrough;
 use kickcache_engine::units::VolumeId;
 use kickcache_nbd::client::{Client, ConnectOptions};
 
@@ -27,7 +28,6 @@ use crate::serve::core::Volume;
 use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
-use crate::serve::toy::ToyEngine;
 
 pub(super) struct Toy {
     pub(super) control: Sender<Control>,
@@ -65,7 +65,7 @@ fn toy_loop(
     limits: Limits,
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
-) -> EventLoop<ToyEngine> {
+) -> EventLoop<PassThrough> {
     let file = BlockFile::open(origin, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     let id = VolumeId::new(0);
     let info =
@@ -79,7 +79,7 @@ fn toy_loop(
         Nbd::open(vec![(Place::Address(NbdAddress::Unix(socket.into())), 0)], &volumes, Exposure::LocalOnly)
             .unwrap();
     let driver = Driver::open(settings).unwrap();
-    let core = Core::new(Clock::start(), ToyEngine::new(), driver, volumes, limits);
+    let core = Core::new(Clock::start(), PassThrough::new(), driver, volumes, limits);
     EventLoop {
         core,
         frontends: Frontends { nbd, ..Frontends::default() },
