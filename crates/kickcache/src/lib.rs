@@ -3,6 +3,7 @@
 //! Rooms:
 //! * [`cli`]: the commands, a file each; the only place that writes to standard output.
 //! * [`demo`]: a cached disk beside its parts, measured on this machine.
+//! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
 //!
 //! Invariants: nothing here serves or opens a volume itself. Commands make a plan for `kickcache_daemon`, ask a daemon over
 //! its control socket, or call its offline tools; simulations are those of `kickcache_model`.
@@ -11,3 +12,4 @@
 
 pub mod cli;
 pub mod demo;
+pub mod judge;

@@ -11,26 +11,38 @@ use kickcache_daemon::plan::PlanError;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
     /// It worked.
-    Success = 0,
+    Success,
     /// It failed.
-    Failed = 1,
+    Failed,
     /// An argument, or something in the configuration file, is wrong.
-    Usage = 2,
+    Usage,
     /// No daemon answers at the control socket.
-    NoDaemon = 3,
+    NoDaemon,
     /// A cache device has damage that a repair mends.
-    Repairable = 4,
+    Repairable,
     /// Dirty blocks of a cache device are damaged.
-    Lost = 5,
+    Lost,
     /// The journal of a cache device is damaged.
-    Suspect = 6,
+    Suspect,
     /// A cache device is out of service, or an older copy.
-    OutOfService = 7,
+    OutOfService,
+    /// What `judge` says to `git bisect run`.
+    Judged(u8),
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
+        ExitCode::from(match exit {
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::NoDaemon => 3,
+            Exit::Repairable => 4,
+            Exit::Lost => 5,
+            Exit::Suspect => 6,
+            Exit::OutOfService => 7,
+            Exit::Judged(code) => code,
+        })
     }
 }
 

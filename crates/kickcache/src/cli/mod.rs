@@ -12,6 +12,7 @@ mod exit;
 mod format;
 
 mod inspect;
+mod judge;
 mod leave;
 mod man;
 mod missing_origin;
@@ -84,13 +85,14 @@ enum Command {
     Ublk(ublk::UblkArgs),
     Demo(demo::DemoArgs),
     Simulate(simulate::SimulateArgs),
+    Judge(Box<judge::JudgeArgs>),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
 
 impl Command {
-    fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
-        match self {
+    fn run(self, out: &mut dyn Write) -> Result<Exit, Failure> {
+        let done = match self {
             Command::Format(args) => args.run(out),
             Command::Serve(args) => args.run(out),
             Command::Status(args) => args.run(out),
@@ -107,17 +109,24 @@ impl Command {
             Command::Simulate(args) => args.run(out),
             Command::Completions(args) => args.run(Cli::command(), out),
             Command::Man(args) => args.run(Cli::command(), out),
-        }
+            Command::Judge(args) => return Ok(Exit::Judged(args.run(out))),
+        };
+        done.and_then(|()| Ok(out.flush()?)).map(|()| Exit::Success)
     }
 }
 
 /// Runs the command of this process: reads the arguments, does it, says on standard error in one sentence what failed.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let mut out = io::stdout();
-    let result = cli.command.run(&mut out).and_then(|()| Ok(out.flush()?));
-    match result {
-        Ok(()) => Exit::Success.into(),
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nobody may be left to read it.
+            let _ = error.print();
+            return ExitCode::from(judge::refusal_code(&error));
+        }
+    };
+    match cli.command.run(&mut io::stdout()) {
+        Ok(exit) => exit.into(),
         Err(failure) if failure.is_closed_pipe() => Exit::Success.into(),
         Err(failure) => {
             // Nobody may be left to read it.

@@ -38,6 +38,7 @@ fn help_is_what_was_reviewed() {
         "ublk",
         "demo",
         "simulate",
+        "judge",
         "completions",
         "man",
     ];

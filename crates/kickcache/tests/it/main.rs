@@ -34,6 +34,7 @@ mod guest;
 mod guests;
 mod hanging_devices;
 mod history;
+mod judge;
 mod ledger;
 mod log;
 mod missing_cache;

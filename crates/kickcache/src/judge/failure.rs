@@ -1,0 +1,102 @@
+//! Why there is no verdict, and how the process ends then.
+
+use std::fmt;
+
+use crate::judge::side::Side;
+
+/// Exit code that tells `git bisect run` to skip this commit.
+pub const SKIP: u8 = 125;
+/// Exit code from which on `git bisect run` stops; signals are added to it.
+pub const STOP: u8 = 128;
+
+/// Why a run gave no number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RunFailure {
+    /// It could not be started.
+    Start(String),
+    /// It died by a signal.
+    Signal {
+        /// Its number.
+        signal: u8,
+        /// What is known.
+        what: String,
+    },
+    /// It ended, and said that it failed, or gave no number that can be compared.
+    Failed(String),
+    /// Somebody interrupted this program, by this signal.
+    Interrupted(u8),
+}
+
+/// Why there is no verdict.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NoVerdict {
+    /// This commit cannot be judged; another one may.
+    Skip(String),
+    /// Nothing can be judged before somebody has looked.
+    Stop {
+        /// The exit code, 128 or more.
+        code: u8,
+        /// Why.
+        why: String,
+    },
+}
+
+impl NoVerdict {
+    /// Nothing can be judged.
+    pub fn stop(why: impl Into<String>) -> NoVerdict {
+        NoVerdict::Stop { code: STOP, why: why.into() }
+    }
+
+    /// What a failed run means.
+    pub(crate) fn of(side: Side, failure: RunFailure) -> NoVerdict {
+        match failure {
+            RunFailure::Start(what) => NoVerdict::stop(format!("{side} cannot be started: {what}")),
+            RunFailure::Signal { signal, what } => NoVerdict::Stop {
+                code: STOP.saturating_add(signal),
+                why: format!("{side} died by signal {signal}{what}"),
+            },
+            RunFailure::Failed(what) => match side {
+                Side::Good => NoVerdict::stop(format!("{side} failed: {what}")),
+                Side::New => NoVerdict::Skip(format!("{side} failed: {what}")),
+            },
+            RunFailure::Interrupted(signal) => NoVerdict::Stop {
+                code: STOP.saturating_add(signal),
+                why: format!("interrupted by signal {signal}; the command that ran was ended"),
+            },
+        }
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            NoVerdict::Skip(_) => SKIP,
+            NoVerdict::Stop { code, .. } => *code,
+        }
+    }
+}
+
+impl fmt::Display for NoVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoVerdict::Skip(why) | NoVerdict::Stop { why, .. } => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for NoVerdict {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bisections_skip_a_commit_that_fails_and_stop_at_everything_else() {
+        let code = |side, failure: &RunFailure| NoVerdict::of(side, failure.clone()).code();
+        let failed = RunFailure::Failed("x".into());
+        assert_eq!((code(Side::New, &failed), code(Side::Good, &failed)), (SKIP, STOP));
+        let died = RunFailure::Signal { signal: 9, what: String::new() };
+        assert_eq!((code(Side::New, &died), code(Side::Good, &died)), (137, 137));
+        assert_eq!(code(Side::New, &RunFailure::Start("x".into())), STOP);
+        assert_eq!(code(Side::New, &RunFailure::Interrupted(2)), 130);
+    }
+}

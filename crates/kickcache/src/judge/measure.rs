@@ -1,0 +1,69 @@
+//! Rounds without a verdict: what a stored result is made of.
+
+use kickcache_random::Random;
+
+use crate::judge::failure::NoVerdict;
+use crate::judge::rounds::Runner;
+use crate::judge::side::Side;
+
+/// Values of each command, those of a round side by side.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Measured {
+    /// Of the command that is to be stored.
+    pub good: Vec<f64>,
+    /// Of the control beside it, if there is one.
+    pub control: Vec<f64>,
+}
+
+/// Which commands are measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sides {
+    /// The command alone.
+    Alone,
+    /// The command and a control, in an order that a coin decides.
+    WithControl,
+}
+
+/// Measures a command; `say` is told of each round. The runner knows the command as the new one, and the control as the
+/// known-good one.
+///
+/// # Errors
+/// If a run fails.
+pub fn measure(
+    rounds: usize,
+    sides: Sides,
+    random: &mut Random,
+    runner: &mut Runner<'_>,
+    say: &mut dyn FnMut(&Measured),
+) -> Result<Measured, NoVerdict> {
+    let mut measured = Measured::default();
+    for _ in 0..rounds {
+        let first = if random.chance(500) { Side::Good } else { Side::New };
+        let order = match sides {
+            Sides::Alone => vec![Side::New],
+            Sides::WithControl => vec![first, first.other()],
+        };
+        for side in order {
+            let value = runner(side).map_err(|failure| NoVerdict::of(side, failure))?;
+            match side {
+                Side::Good => measured.control.push(value),
+                Side::New => measured.good.push(value),
+            }
+        }
+        say(&measured);
+    }
+    Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_is_measured_beside_the_command() {
+        let mut runner = |side| Ok(if side == Side::Good { 2.0 } else { 3.0 });
+        let mut of = |sides| measure(4, sides, &mut Random::new(1), &mut runner, &mut |_| ()).unwrap();
+        assert_eq!(of(Sides::Alone), Measured { good: vec![3.0; 4], control: vec![] });
+        assert_eq!(of(Sides::WithControl), Measured { good: vec![3.0; 4], control: vec![2.0; 4] });
+    }
+}

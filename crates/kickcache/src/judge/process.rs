@@ -1,0 +1,115 @@
+//! Runs a command to its end: what it printed, and how long it took.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use crate::judge::command::CommandLine;
+use crate::judge::failure::RunFailure;
+use crate::judge::interrupt::{Interrupt, end_group};
+
+/// The most that a command may print.
+const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+
+/// A run that ended well.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// What it printed on standard output.
+    pub output: String,
+    /// From its start to its end.
+    pub wall: Duration,
+    /// Time of processors, of it and of all that it started and waited for.
+    pub cpu: Duration,
+}
+
+/// Runs a command, in a process group of its own, with nothing on its standard input.
+///
+/// # Errors
+/// If it cannot be started, dies, fails, or a signal comes.
+pub(crate) fn run(command: &CommandLine, interrupt: &Interrupt) -> Result<Run, RunFailure> {
+    interrupt.check()?;
+    let system = |error: &dyn std::fmt::Display| RunFailure::Start(error.to_string());
+    let mut output = tempfile::tempfile().map_err(|error| system(&error))?;
+    let mut complaints = tempfile::tempfile().map_err(|error| system(&error))?;
+    let stdio = |file: &File| file.try_clone().map(Stdio::from).map_err(|error| system(&error));
+    let mut process = command.process();
+    process.stdin(Stdio::null()).stdout(stdio(&output)?).stderr(stdio(&complaints)?).process_group(0);
+    let cpu_before = cpu_of_children();
+    let begun = Instant::now();
+    let mut child = process.spawn().map_err(|error| system(&error))?;
+    let status = wait(&mut child, interrupt).map_err(|error| system(&error))?;
+    let wall = begun.elapsed();
+    interrupt.check()?;
+    let cpu = cpu_of_children().saturating_sub(cpu_before);
+    check(status, &last_line(&mut complaints))?;
+    let output = text(&mut output).map_err(RunFailure::Failed)?;
+    Ok(Run { output, wall, cpu })
+}
+
+/// Waits for a command, or ends it when a signal comes.
+fn wait(child: &mut Child, interrupt: &Interrupt) -> std::io::Result<ExitStatus> {
+    let group = Pid::from_child(child);
+    interrupt.watch(group);
+    // Not reaped yet, so that its number is nobody else's while a signal may still be sent to it.
+    let waited = loop {
+        match waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => break other,
+        }
+    };
+    interrupt.unwatch();
+    waited?;
+    let status = child.wait()?;
+    if interrupt.came() {
+        end_group(group);
+    }
+    Ok(status)
+}
+
+fn cpu_of_children() -> Duration {
+    let micros = |time: TimeVal| {
+        let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+        Duration::from_micros(seconds * 1_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0))
+    };
+    getrusage(UsageWho::RUSAGE_CHILDREN)
+        .map_or(Duration::ZERO, |usage| micros(usage.user_time()) + micros(usage.system_time()))
+}
+
+/// Tells failures apart. A shell says that what it ran cannot be started by 126 or 127, and that it died by 128 and more.
+fn check(status: ExitStatus, complaint: &str) -> Result<(), RunFailure> {
+    let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
+    let died =
+        |signal: i32| RunFailure::Signal { signal: u8::try_from(signal).unwrap_or(0), what: said.clone() };
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(code @ (126 | 127)), _) => Err(RunFailure::Start(format!("exit code {code}{said}"))),
+        (Some(code), _) if code >= 128 => Err(died(code - 128)),
+        (Some(code), _) => Err(RunFailure::Failed(format!("exit code {code}{said}"))),
+        (None, signal) => Err(died(signal.unwrap_or(0))),
+    }
+}
+
+fn text(file: &mut File) -> Result<String, String> {
+    let length = file.metadata().map_err(|error| error.to_string())?.len();
+    if length > OUTPUT_BYTES_MAX {
+        return Err(format!("it printed {length} bytes; at most {OUTPUT_BYTES_MAX} are read"));
+    }
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))
+        .and_then(|_| file.read_to_end(&mut bytes))
+        .map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The last line that is not empty of what it complained about.
+fn last_line(file: &mut File) -> String {
+    let text = text(file).unwrap_or_default();
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+    line.unwrap_or_default().chars().take(300).collect()
+}

@@ -1,0 +1,181 @@
+//! What was found, as a sentence and as JSON.
+
+use serde::Serialize;
+
+use crate::judge::failure::NoVerdict;
+use crate::judge::metric::{Metric, Worse};
+use crate::judge::rounds::{Judge, Round, Rules};
+use crate::judge::stats::evidence::ENOUGH;
+use crate::judge::stats::pair_test::Verdict;
+
+/// Version of the JSON that [`Report`] is printed as.
+const REPORT_VERSION: u32 = 1;
+
+/// The commands, as people read them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Names {
+    /// The known-good command, or the control.
+    pub good: String,
+    /// The one that is judged.
+    pub new: String,
+}
+
+/// The whole result.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    version: u32,
+    /// Nothing if there is none.
+    verdict: Option<Verdict>,
+    exit_code: u8,
+    sentence: String,
+    metric: String,
+    worse: Worse,
+    worse_than: f64,
+    /// New to good, in the middle of the rounds; with a stored result it is to that one.
+    ratio: Option<f64>,
+    /// With 99 % it is no smaller; nothing if that is not known.
+    ratio_low: Option<f64>,
+    ratio_high: Option<f64>,
+    evidence_good: f64,
+    evidence_bad: f64,
+    evidence_needed: f64,
+    rounds_max: usize,
+    seed: u64,
+    /// The control now, as a multiple of what was stored.
+    control_drift: Option<f64>,
+    good: String,
+    new: String,
+    rounds: Vec<Round>,
+}
+
+/// The ratio of the metric, and between which it lies.
+struct Ratio {
+    middle: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+impl Ratio {
+    fn of(judge: &Judge) -> Ratio {
+        let (test, worse) = (judge.test(), judge.rules().worse);
+        let ratio = |loss: f64| Some(loss).filter(|loss| loss.is_finite()).map(|loss| worse.ratio(loss));
+        let interval = test.interval();
+        let (low, high) = match worse {
+            Worse::Higher => (ratio(interval.low), ratio(interval.high)),
+            Worse::Lower => (ratio(interval.high), ratio(interval.low)),
+        };
+        let middle = if test.rounds() == 0 { None } else { ratio(test.median_loss()) };
+        Ratio { middle, low, high }
+    }
+
+    fn show(&self) -> String {
+        let Some(middle) = self.middle else { return "unknown".into() };
+        match (self.low, self.high) {
+            (Some(low), Some(high)) => format!("{middle:.3}x ({low:.3}x to {high:.3}x)"),
+            (Some(low), None) => format!("{middle:.3}x (at least {low:.3}x)"),
+            (None, Some(high)) => format!("{middle:.3}x (at most {high:.3}x)"),
+            (None, None) => format!("{middle:.3}x"),
+        }
+    }
+}
+
+/// How the last round went, and what is known so far.
+pub fn progress(judge: &Judge) -> String {
+    let test = judge.test();
+    let last = judge.rounds().last().map_or_else(String::new, |round| {
+        format!("{} against {}; ", show_value(round.new), show_value(round.good))
+    });
+    format!(
+        "round {} of at most {}: {last}ratio {}; evidence: good {}, bad {} of {ENOUGH}",
+        test.rounds(),
+        judge.rules().rounds_max,
+        Ratio::of(judge).show(),
+        show_evidence(test.evidence_good()),
+        show_evidence(test.evidence_bad()),
+    )
+}
+
+impl Report {
+    /// The report on a comparison that ended.
+    pub fn new(judge: &Judge, metric: &Metric, names: Names, result: &Result<Verdict, NoVerdict>) -> Report {
+        let (test, rules, ratio) = (judge.test(), judge.rules(), Ratio::of(judge));
+        let exit_code = match result {
+            Ok(Verdict::Good) => 0,
+            Ok(Verdict::Bad) => 1,
+            Err(none) => none.code(),
+        };
+        Report {
+            version: REPORT_VERSION,
+            verdict: result.as_ref().ok().copied(),
+            exit_code,
+            sentence: sentence(judge, metric, result, &ratio),
+            metric: metric.to_string(),
+            worse: rules.worse,
+            worse_than: rules.margin.part(),
+            ratio: ratio.middle,
+            ratio_low: ratio.low,
+            ratio_high: ratio.high,
+            evidence_good: test.evidence_good(),
+            evidence_bad: test.evidence_bad(),
+            evidence_needed: ENOUGH,
+            rounds_max: rules.rounds_max,
+            seed: rules.seed,
+            control_drift: judge.drift(),
+            good: names.good,
+            new: names.new,
+            rounds: judge.rounds().to_vec(),
+        }
+    }
+
+    /// How the process ends.
+    pub fn exit_code(&self) -> u8 {
+        self.exit_code
+    }
+
+    /// What was found.
+    pub fn sentence(&self) -> &str {
+        &self.sentence
+    }
+}
+
+fn sentence(judge: &Judge, metric: &Metric, result: &Result<Verdict, NoVerdict>, ratio: &Ratio) -> String {
+    let (word, end) = match result {
+        Ok(Verdict::Good) => ("good", limits(judge.rules())),
+        Ok(Verdict::Bad) => ("bad", limits(judge.rules())),
+        Err(NoVerdict::Skip(why)) => ("cannot be judged", why.clone()),
+        Err(NoVerdict::Stop { why, .. }) => ("stopped", why.clone()),
+    };
+    let of = match (judge.drift(), judge.rounds().len()) {
+        (_, 0) => return format!("{word}: {end}"),
+        (Some(_), _) => "the stored result's",
+        (None, _) => "the known-good command's",
+    };
+    format!("{word}: {metric} is {} {of}, {} rounds; {end}", ratio.show(), judge.rounds().len())
+}
+
+/// What is good and what is bad, as ratios.
+fn limits(rules: &Rules) -> String {
+    let [good, bad] = [rules.margin.good_max(), rules.margin.bad_min()].map(|loss| rules.worse.ratio(loss));
+    match rules.worse {
+        Worse::Higher => format!("up to {good:.3}x is good, {bad:.3}x and more is bad"),
+        Worse::Lower => format!("down to {good:.3}x is good, {bad:.3}x and less is bad"),
+    }
+}
+
+/// A metric with four digits that count.
+fn show_value(value: f64) -> String {
+    match value {
+        value if value >= 1000.0 => format!("{value:.0}"),
+        value if value >= 100.0 => format!("{value:.1}"),
+        value if value >= 1.0 => format!("{value:.3}"),
+        value => format!("{value:.3e}"),
+    }
+}
+
+fn show_evidence(amount: f64) -> String {
+    match amount {
+        amount if amount >= 10.0 => format!("{amount:.0}"),
+        amount if amount >= 0.1 => format!("{amount:.1}"),
+        _ => "0".into(),
+    }
+}

@@ -1,0 +1,151 @@
+//! The rounds: runs in pairs, until there is a verdict or there cannot be one.
+
+use kickcache_random::Random;
+use serde::Serialize;
+
+use crate::judge::failure::{NoVerdict, RunFailure};
+use crate::judge::metric::Worse;
+use crate::judge::side::Side;
+use crate::judge::stats::drift::{Drift, Standing};
+use crate::judge::stats::margin::Margin;
+use crate::judge::stats::pair_test::{PairTest, Verdict};
+use crate::judge::stored::StoredResult;
+
+/// How rounds are judged.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rules {
+    /// How much worse is bad.
+    pub margin: Margin,
+    /// Which way is worse.
+    pub worse: Worse,
+    /// The most rounds; without a verdict then, there is none.
+    pub rounds_max: usize,
+    /// Of the order in each round.
+    pub seed: u64,
+}
+
+/// One round: a run of each side.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Round {
+    /// Who ran first.
+    pub first: Side,
+    /// The metric of the known-good command, or of the control.
+    pub good: f64,
+    /// The metric of the new command.
+    pub new: f64,
+}
+
+/// A comparison on its way.
+#[derive(Debug)]
+pub struct Judge {
+    rules: Rules,
+    random: Random,
+    test: PairTest,
+    rounds: Vec<Round>,
+    stored: Option<Comparison>,
+}
+
+/// What a stored result adds.
+#[derive(Debug)]
+struct Comparison {
+    drift: Drift,
+    /// The loss against the control that is as good as the stored result.
+    offset: f64,
+}
+
+/// Runs a side's command, and gives its metric.
+pub type Runner<'a> = dyn FnMut(Side) -> Result<f64, RunFailure> + 'a;
+
+impl Judge {
+    /// Nothing yet; with a stored result, the known-good command is its control.
+    ///
+    /// # Errors
+    /// If the stored result is too noisy.
+    pub fn new(rules: Rules, stored: Option<&StoredResult>) -> Result<Judge, NoVerdict> {
+        let compare = |stored: &StoredResult| {
+            stored.check_noise(rules.margin)?;
+            let drift = Drift::new(stored.control_logs(), rules.margin);
+            Ok(Comparison { drift, offset: stored.offset() })
+        };
+        let stored = stored.map(compare).transpose()?;
+        let (random, test) = (Random::new(rules.seed), PairTest::new(rules.margin));
+        Ok(Judge { rules, random, test, rounds: Vec::new(), stored })
+    }
+
+    /// Runs one round more.
+    ///
+    /// # Errors
+    /// If a run fails, the control has drifted, or there were enough rounds.
+    pub fn run(&mut self, runner: &mut Runner<'_>) -> Result<Option<Verdict>, NoVerdict> {
+        let first = if self.random.chance(500) { Side::Good } else { Side::New };
+        let round = self.pair(first, runner)?;
+        self.rounds.push(round);
+        let loss = self.rules.worse.loss(round.good, round.new);
+        self.test.add(loss - self.stored.as_ref().map_or(0.0, |stored| stored.offset));
+        if let Some(stored) = &mut self.stored {
+            stored.drift.add(round.good.ln());
+        }
+        let verdict = self.test.verdict();
+        self.check_drift(verdict)?;
+        if verdict.is_none() && self.rounds.len() >= self.rules.rounds_max {
+            return Err(NoVerdict::Skip(format!(
+                "{} rounds were not enough for a verdict; a quieter machine, longer runs or more --rounds-max may be",
+                self.rounds.len()
+            )));
+        }
+        Ok(verdict)
+    }
+
+    fn pair(&self, first: Side, runner: &mut Runner<'_>) -> Result<Round, NoVerdict> {
+        let mut run = |side: Side| match runner(side) {
+            Ok(value) => Ok(value),
+            // Nobody knows yet whether the known-good command works: if not, that is what stands in the way.
+            Err(failure @ RunFailure::Failed(_)) if side == Side::New && self.rounds.is_empty() => {
+                match runner(Side::Good) {
+                    Ok(_) => Err(NoVerdict::of(side, failure)),
+                    Err(of_good) => Err(NoVerdict::of(Side::Good, of_good)),
+                }
+            }
+            Err(failure) => Err(NoVerdict::of(side, failure)),
+        };
+        let (one, other) = (run(first)?, run(first.other())?);
+        let (good, new) = if first == Side::Good { (one, other) } else { (other, one) };
+        Ok(Round { first, good, new })
+    }
+
+    /// A control that may have drifted forbids a verdict; one that surely has ends the rounds.
+    fn check_drift(&self, verdict: Option<Verdict>) -> Result<(), NoVerdict> {
+        let Some(stored) = &self.stored else { return Ok(()) };
+        match (stored.drift.standing(), verdict) {
+            (Standing::Drifted, _) | (Standing::Doubtful, Some(_)) => Err(NoVerdict::Skip(format!(
+                "the control is {:.3}x what was stored, and a quarter of the margin is all that it may have changed: the \
+                 machine is not what it was",
+                self.drift().unwrap_or(1.0)
+            ))),
+            (Standing::Same, _) | (Standing::Doubtful, None) => Ok(()),
+        }
+    }
+
+    /// The rounds so far.
+    pub fn rounds(&self) -> &[Round] {
+        &self.rounds
+    }
+
+    /// The test, as far as it has come.
+    pub fn test(&self) -> &PairTest {
+        &self.test
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The control now, as a multiple of what was stored.
+    pub fn drift(&self) -> Option<f64> {
+        self.stored.as_ref()?.drift.change().map(f64::exp)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! The two sides of a comparison.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Whose run it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The known-good command, or the control.
+    Good,
+    /// The one that is judged.
+    New,
+}
+
+impl Side {
+    /// The one that is not this.
+    #[must_use]
+    pub fn other(self) -> Side {
+        match self {
+            Side::Good => Side::New,
+            Side::New => Side::Good,
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Good => "the known-good command",
+            Side::New => "the new command",
+        })
+    }
+}

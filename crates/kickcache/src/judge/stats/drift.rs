@@ -1,0 +1,79 @@
+//! Whether a control that is run again is what it was: if not, the machine is another one, and a stored result says
+//! nothing.
+
+use crate::judge::stats::margin::Margin;
+use crate::judge::stats::median::{median, median_error};
+use crate::judge::stats::pair_test::ROUNDS_MIN;
+
+/// A control, then and now, in logarithms of its metric.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Drift {
+    stored: Vec<f64>,
+    now: Vec<f64>,
+    max: f64,
+}
+
+/// How a control stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Within the limit, or too few rounds to say.
+    Same,
+    /// Beyond the limit by the figures so far, which may still change.
+    Doubtful,
+    /// Beyond the limit, also if both medians are off by as much as they may be.
+    Drifted,
+}
+
+impl Drift {
+    /// What was stored, and nothing of now.
+    pub fn new(stored: Vec<f64>, margin: Margin) -> Drift {
+        Drift { stored, now: Vec::new(), max: margin.drift_max() }
+    }
+
+    /// Takes one more run of the control.
+    pub fn add(&mut self, value: f64) {
+        self.now.push(value);
+    }
+
+    /// By how much the median has changed, as a logarithm; `None` before there is a run.
+    pub fn change(&self) -> Option<f64> {
+        Some(median(&self.now)? - median(&self.stored)?)
+    }
+
+    /// How the control stands.
+    pub fn standing(&self) -> Standing {
+        let Some(change) = self.change().filter(|_| self.now.len() >= ROUNDS_MIN) else {
+            return Standing::Same;
+        };
+        let error = median_error(&self.now) + median_error(&self.stored);
+        match change.abs() {
+            change if change <= self.max => Standing::Same,
+            change if change - error > self.max => Standing::Drifted,
+            _ => Standing::Doubtful,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(values: &[f64]) -> Standing {
+        let stored: Vec<f64> = (0..15).map(|index| 5.0 + 0.01 * f64::from(index % 3 - 1)).collect();
+        let mut drift = Drift::new(stored, "20%".parse().unwrap());
+        values.iter().for_each(|value| drift.add(*value));
+        drift.standing()
+    }
+
+    #[test]
+    fn a_control_may_change_by_a_quarter_of_the_margin() {
+        assert_eq!(after(&[]), Standing::Same);
+        assert_eq!(after(&[9.0; 4]), Standing::Same, "four runs say nothing");
+        assert_eq!(after(&[5.04; 9]), Standing::Same);
+        assert_eq!(after(&[4.96; 9]), Standing::Same);
+        assert_eq!(after(&[5.2; 9]), Standing::Drifted);
+        assert_eq!(after(&[4.8; 9]), Standing::Drifted, "a control that is better has drifted, too");
+        assert_eq!(after(&[5.2; 5]), Standing::Doubtful, "five runs have no interval");
+        assert_eq!(after(&[5.0, 5.1, 5.05, 5.06, 5.0, 5.3, 5.06]), Standing::Doubtful);
+    }
+}

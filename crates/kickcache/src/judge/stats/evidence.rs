@@ -1,0 +1,132 @@
+//! Evidence that the loss lies on one side of a boundary: what a purse of bets has become.
+
+/// Evidence that decides. If the loss lies on the other side, it is ever reached with a chance of 1 in 200 at most.
+pub const ENOUGH: f64 = 200.0;
+
+/// The largest part of a purse that is put on one round: a surprise does not take everything.
+const STAKE_MAX: f64 = 0.98;
+/// Effects and noises that the bets expect, in units of the margin: one bet for each pair.
+const EFFECTS: [f64; 3] = [0.5, 1.0, 2.0];
+const NOISES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
+
+/// On which side of the boundary the evidence wants the loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Claim {
+    /// The loss is smaller.
+    Below,
+    /// The loss is larger.
+    Above,
+}
+
+/// Evidence for a claim.
+///
+/// Invariants:
+/// * the stake of a bet is decided by the distance from the boundary alone, grows with it, and is below 1: else
+///   somebody could gain by a wrong claim.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Evidence {
+    claim: Claim,
+    boundary: f64,
+    bets: Vec<Bet>,
+}
+
+/// A purse, and how it is used.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Bet {
+    /// The distance that is expected; longer ones count the same, so that outliers do not rule.
+    effect: f64,
+    /// The noise that is expected.
+    noise: f64,
+    purse: f64,
+}
+
+impl Bet {
+    /// The part of the purse that is put on a round: the best one if the noise were Laplace's.
+    fn stake(&self, distance: f64) -> f64 {
+        (distance.min(self.effect) / self.noise).tanh().min(STAKE_MAX)
+    }
+}
+
+impl Evidence {
+    /// None yet; `margin` is the difference that matters, a loss.
+    pub fn new(claim: Claim, boundary: f64, margin: f64) -> Evidence {
+        let bet =
+            |effect: f64, noise: f64| Bet { effect: effect * margin, noise: noise * margin, purse: 1.0 };
+        let bets = EFFECTS.iter().flat_map(|effect| NOISES.iter().map(|noise| bet(*effect, *noise)));
+        Evidence { claim, boundary, bets: bets.collect() }
+    }
+
+    /// Takes the loss of one more round.
+    pub fn add(&mut self, loss: f64) {
+        let ahead = match self.claim {
+            Claim::Below => self.boundary - loss,
+            Claim::Above => loss - self.boundary,
+        };
+        for bet in &mut self.bets {
+            let stake = bet.stake(ahead.abs());
+            if ahead > 0.0 {
+                bet.purse *= 1.0 + stake;
+            } else if ahead < 0.0 {
+                bet.purse *= 1.0 - stake;
+            }
+        }
+    }
+
+    /// How much there is; 1 at first.
+    pub fn amount(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a few bets")]
+        let count = self.bets.len() as f64;
+        self.bets.iter().map(|bet| bet.purse).sum::<f64>() / count
+    }
+
+    /// Whether the losses, in their order, ever were enough for a claim.
+    pub fn decides(claim: Claim, boundary: f64, margin: f64, losses: &[f64]) -> bool {
+        let mut evidence = Evidence::new(claim, boundary, margin);
+        losses.iter().any(|loss| {
+            evidence.add(*loss);
+            evidence.amount() >= ENOUGH
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stakes_grow_with_the_distance_and_never_take_all() {
+        for bet in Evidence::new(Claim::Below, 0.2, 0.2).bets {
+            let stakes: Vec<f64> = (0..1000).map(|step| bet.stake(f64::from(step) * 0.01)).collect();
+            assert!(stakes.is_sorted() && stakes[0] == 0.0 && stakes[999] <= STAKE_MAX, "{bet:?}");
+        }
+    }
+
+    /// The inequality that the error bound stands on, for every pair of losses that a coin can make.
+    #[test]
+    fn no_bet_gains_by_a_wrong_claim() {
+        for (claim, sign) in [(Claim::Below, 1.0), (Claim::Above, -1.0)] {
+            for beyond in [0.0, 0.01, 0.1, 0.5, 3.0] {
+                for noise in [0.0, 0.005, 0.05, 0.1, 0.4, 2.0, 50.0] {
+                    let after = |loss: f64| {
+                        let mut evidence = Evidence::new(claim, 0.1, 0.2);
+                        evidence.add(loss);
+                        evidence.bets
+                    };
+                    let truth = 0.1 + sign * beyond;
+                    let (heads, tails) = (after(truth + noise), after(truth - noise));
+                    for (one, other) in heads.iter().zip(&tails) {
+                        let mean = f64::midpoint(one.purse, other.purse);
+                        assert!(mean <= 1.0 + 1e-12, "{claim:?} {beyond} {noise}: {one:?} {other:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_tie_changes_nothing() {
+        let mut evidence = Evidence::new(Claim::Above, 0.1, 0.2);
+        evidence.add(0.1);
+        assert_eq!(evidence, Evidence::new(Claim::Above, 0.1, 0.2));
+    }
+}

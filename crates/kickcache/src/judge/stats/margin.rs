@@ -1,0 +1,87 @@
+//! How much worse is bad.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How much worse a command may be: 20 % means that 1.2 times the time, or 1/1.2 of the rate, is bad.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Margin {
+    /// 0.2 for 20 %.
+    part: f64,
+}
+
+/// Parts that can be told apart from nothing with a bearable number of rounds.
+const PART_MIN: f64 = 0.01;
+const PART_MAX: f64 = 10.0;
+
+impl Margin {
+    /// A loss up to here is good: half of the margin.
+    pub fn good_max(self) -> f64 {
+        (self.part / 2.0).ln_1p()
+    }
+
+    /// A loss from here on is bad.
+    pub fn bad_min(self) -> f64 {
+        self.part.ln_1p()
+    }
+
+    /// A control whose loss or gain is more than this has drifted: a quarter of the margin.
+    pub fn drift_max(self) -> f64 {
+        (self.part / 4.0).ln_1p()
+    }
+
+    /// The margin as a part, 0.2 for 20 %.
+    pub fn part(self) -> f64 {
+        self.part
+    }
+}
+
+impl FromStr for Margin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Margin, String> {
+        let Some(number) = text.trim().strip_suffix('%') else {
+            return Err(format!("`{text}` has no % behind it; write a percentage such as 20%"));
+        };
+        let percent: f64 = number
+            .trim_end()
+            .parse()
+            .map_err(|_| format!("`{text}` is not a percentage; write one such as 20% or 7.5%"))?;
+        let part = percent / 100.0;
+        if !(PART_MIN..=PART_MAX).contains(&part) {
+            return Err(format!("`{text}` is not possible; write a percentage from 1% to 1000%"));
+        }
+        Ok(Margin { part })
+    }
+}
+
+impl fmt::Display for Margin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What was typed: 7.5 is 0.075 and not quite 7.5 again.
+        let percent = (self.part * 1e8).round() / 1e6;
+        write!(f, "{percent}%")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_read_and_shown() {
+        let margin: Margin = "20%".parse().unwrap();
+        assert!((margin.bad_min().exp() - 1.2).abs() < 1e-12);
+        assert!((margin.good_max().exp() - 1.1).abs() < 1e-12);
+        assert!((margin.drift_max().exp() - 1.05).abs() < 1e-12);
+        for text in ["20%", "7.5%", "1%", "1000%"] {
+            assert_eq!(text.parse::<Margin>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_percentage_is_refused() {
+        for text in ["20", "0.2", "", "%", "-5%", "0%", "0.5%", "nan%", "inf%", "2000%", "a%"] {
+            assert!(text.parse::<Margin>().is_err(), "{text}");
+        }
+    }
+}

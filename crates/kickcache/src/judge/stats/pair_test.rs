@@ -1,0 +1,91 @@
+//! The sequential test: losses of rounds in, a verdict as soon as there is enough evidence.
+
+use serde::{Deserialize, Serialize};
+
+use crate::judge::stats::evidence::{Claim, ENOUGH, Evidence};
+use crate::judge::stats::interval::Interval;
+use crate::judge::stats::margin::Margin;
+use crate::judge::stats::median::median;
+
+/// Rounds before which there is no verdict.
+pub const ROUNDS_MIN: usize = 5;
+
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Not worse than the margin allows.
+    Good,
+    /// Worse.
+    Bad,
+}
+
+/// The test of one new command.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PairTest {
+    margin: Margin,
+    losses: Vec<f64>,
+    good: Evidence,
+    bad: Evidence,
+    verdict: Option<Verdict>,
+}
+
+impl PairTest {
+    /// Nothing yet.
+    pub fn new(margin: Margin) -> PairTest {
+        let scale = margin.bad_min();
+        PairTest {
+            margin,
+            losses: Vec::new(),
+            good: Evidence::new(Claim::Below, margin.bad_min(), scale),
+            bad: Evidence::new(Claim::Above, margin.good_max(), scale),
+            verdict: None,
+        }
+    }
+
+    /// Takes the loss of one more round; the first verdict stays.
+    pub fn add(&mut self, loss: f64) {
+        self.losses.push(loss);
+        self.good.add(loss);
+        self.bad.add(loss);
+        if self.verdict.is_none() && self.losses.len() >= ROUNDS_MIN {
+            self.verdict = if self.good.amount() >= ENOUGH {
+                Some(Verdict::Good)
+            } else if self.bad.amount() >= ENOUGH {
+                Some(Verdict::Bad)
+            } else {
+                None
+            };
+        }
+    }
+
+    /// The verdict, once there is one.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.verdict
+    }
+
+    /// Rounds so far.
+    pub fn rounds(&self) -> usize {
+        self.losses.len()
+    }
+
+    /// Evidence that the new command is not worse than the margin; [`ENOUGH`] decides.
+    pub fn evidence_good(&self) -> f64 {
+        self.good.amount()
+    }
+
+    /// Evidence that it is worse than half of the margin.
+    pub fn evidence_bad(&self) -> f64 {
+        self.bad.amount()
+    }
+
+    /// The loss in the middle of all; 0 of none.
+    pub fn median_loss(&self) -> f64 {
+        median(&self.losses).unwrap_or(0.0)
+    }
+
+    /// Losses that are not excluded. It excludes the boundary that the verdict was found at, and no other side of it.
+    pub fn interval(&self) -> Interval {
+        Interval::of(&self.losses, self.margin)
+    }
+}
