@@ -119,6 +119,9 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "origin-timeout = '0s'"),
         with("", "ublk = 64"),
         with("", "ublk = 'yes'"),
+        with("", "ublk = true\nublk-queues = 17"),
+        with("", "ublk = true\nublk-depth = 0"),
+        with("", "ublk = true\nublk-queues = 16\nublk-depth = 1024"),
         two("name = 'a'\norigin = 'nbds://store/a'", VOLUME),
         two("name = 'a'\norigin = 'nbd://store/x'", "name = 'b'\norigin = 'nbd://store:10809/x'"),
         with("", "nbd = 'unix:/x'"),
@@ -167,7 +170,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: duplicate key
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-limit`, `read-only`, `origin-no-flush`, `nbd`, `vhost-user`, `ublk`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-limit`, `read-only`, `origin-no-flush`, `nbd`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
@@ -175,12 +178,15 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: volume `v`: a fill window of 2097152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a guest's block of 1024 bytes is not possible; write 512 or 4096
         k.toml, line 7: `0s` is no time to wait; write 1s to 24h, such as 30s, 2m or 1h
-        k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device; 
-        k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device; 
+        k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device
+        k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device
+        k.toml, line 8: 17 queues are not possible; write 1 to 16
+        k.toml, line 8: a depth of 0 is not possible; write 1 to 1024
+        k.toml: volume `v`: 16 ublk queues of 1024 requests are 16384 requests of up to 256 KiB, and 2048 are possible; write fewer queues (ublk-queues), or a lower depth (ublk-depth)
         k.toml, line 5: `nbds://store/a` asks for TLS, which origins do not have here; use nbd:// through a tunnel (ssh -L, stunnel), or a unix socket
         k.toml: nbd://store:10809/x is named twice, as the origin of `a` and as the origin of `b`; each device can have one part only
         k.toml, line 7: invalid type: string "unix:/x", expected a sequence
-        k.toml: the volume `v` has no address; give it one, such as nbd = ["unix:/run/kickcache/v.sock"] or vhost-user = "/run/kickcache/v.vhost"
+        k.toml: the volume `v` has no address; give it one, such as nbd = ["unix:/run/kickcache/v.sock"], vhost-user = "/run/kickcache/v.vhost" or ublk = true
         k.toml, line 7: `/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
         k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)
         k.toml: the volume `v` listens on unix:/x twice; once is enough

@@ -11,7 +11,7 @@ use kickcache_units::{Size, show_bytes};
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::volume_spec::VolumeSpec;
-use crate::plan::{Exposure, ServePlan, check_fill_window, check_guest_block};
+use crate::plan::{Exposure, ServePlan, check_fill_window, check_guest_block, ublk_queues};
 
 /// Why a plan cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum PlanError {
     NoVolume(PathBuf),
     /// A volume that nobody can reach.
     #[error(
-        "the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"] or vhost-user = \"/run/kickcache/{0}.vhost\""
+        "the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"], vhost-user = \"/run/kickcache/{0}.vhost\" or ublk = true"
     )]
     NoAddress(String),
     /// More than the superblock can hold.
@@ -281,6 +281,7 @@ fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
         return Err(PlanError::NoAddress(name));
     }
     let fits = check_fill_window(volume.fill_window_max).and_then(|()| check_guest_block(volume.guest_block));
+    let fits = fits.and_then(|()| ublk_queues::check(volume.ublk_queues, volume.ublk_depth));
     fits.map_err(|what| PlanError::VolumeSize { name, what })
 }
 

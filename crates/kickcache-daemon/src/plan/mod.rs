@@ -11,6 +11,7 @@ pub mod origin_claims;
 pub mod origin_source;
 pub mod origin_timeout;
 pub mod ublk_id;
+pub mod ublk_queues;
 pub mod volume_spec;
 
 use crate::driver::io_engine::IoEngine;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use serde::de::{Deserializer, Error as _, Unexpected, Visitor};
+use serde::de::{Deserializer, Unexpected, Visitor};
 
 /// Devices that the kernel allows.
 const DEVICES_MAX: u32 = 64;
@@ -52,7 +52,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
                 .map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
         }
     }
-    deserializer.deserialize_any(Word).map_err(D::Error::custom)
+    deserializer.deserialize_any(Word)
 }
 
 #[cfg(test)]

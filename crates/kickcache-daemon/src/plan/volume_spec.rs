@@ -19,6 +19,7 @@ use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::ublk_id::{self, UblkId};
+use crate::plan::ublk_queues;
 use crate::words::{AdmissionWord, ModeWord};
 
 /// Whether dirty blocks of a volume may be lost that cannot be had, or not without writing over newer data.
@@ -79,6 +80,12 @@ pub struct VolumeSpec {
     /// Which block device of the host it is.
     #[serde(default, deserialize_with = "ublk_id::deserialize")]
     pub ublk: Option<UblkId>,
+    /// How many queues that has.
+    #[serde(default = "ublk_queues::queues_default", deserialize_with = "ublk_queues::deserialize_queues")]
+    pub ublk_queues: u16,
+    /// How many requests each of them holds.
+    #[serde(default = "ublk_queues::depth_default", deserialize_with = "ublk_queues::deserialize_depth")]
+    pub ublk_depth: u16,
     /// The logical block that the virtual machine, or the host, is told.
     #[serde(default = "guest_block")]
     pub guest_block: Size,
@@ -103,6 +110,8 @@ impl VolumeSpec {
             nbd: None,
             vhost_user: None,
             ublk: None,
+            ublk_queues: ublk_queues::QUEUES_DEFAULT,
+            ublk_depth: ublk_queues::DEPTH_DEFAULT,
             guest_block: guest_block(),
         }
     }

@@ -16,6 +16,7 @@ use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_daemon::plan::ublk_id::UblkId;
+use kickcache_daemon::plan::ublk_queues::{parse_depth, parse_queues};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window, parse_guest_block};
@@ -33,6 +34,7 @@ Examples:
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --name vm1 --mode write-back \\
                   --nbd unix:/run/kickcache/vm1.sock --nbd tcp:127.0.0.1:10809
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --vhost-user /run/kickcache/vm1.vhost
+  kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --ublk=0 --ublk-queues 4
   kickcache serve --config /etc/kickcache.toml
 
 Configuration file, for several volumes; the keys are the names of the flags:
@@ -61,7 +63,7 @@ Signals:
 const CAPABILITIES: &str = r#"{"type": "block", "features": ["read-only"]}"#;
 
 /// The flags that a configuration file replaces.
-const VOLUME_FLAGS: [&str; 15] = [
+const VOLUME_FLAGS: [&str; 17] = [
     "cache",
     "origin",
     "origin_timeout",
@@ -70,6 +72,8 @@ const VOLUME_FLAGS: [&str; 15] = [
     "nbd",
     "vhost_user",
     "ublk",
+    "ublk_queues",
+    "ublk_depth",
     "guest_block",
     "size",
     "read_only",
@@ -113,6 +117,12 @@ pub(crate) struct ServeArgs {
     /// Block device of this host, /dev/ublkbN [default N: a free one]; Linux 6.1 or later with ublk_drv, root
     #[arg(long, value_name = "N", requires = "cache", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     ublk: Option<UblkId>,
+    /// Queues of the block device, 1 to 16; one thread serves them all [default: 1]
+    #[arg(long, value_name = "N", requires = "ublk", value_parser = parse_queues, allow_hyphen_values = true)]
+    ublk_queues: Option<u16>,
+    /// Depth of each queue of the block device, 1 to 1024; all queues together at most 2048 [default: 128]
+    #[arg(long, value_name = "N", requires = "ublk", value_parser = parse_depth, allow_hyphen_values = true)]
+    ublk_depth: Option<u16>,
     /// Logical block size of the virtual machine's disk and of the block device: 512 or 4096 [default: 512]
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_guest_block, allow_hyphen_values = true)]
     guest_block: Option<Size>,
@@ -273,6 +283,8 @@ impl ServeArgs {
             nbd: Some(self.nbd.clone()).filter(|addresses| !addresses.is_empty()),
             vhost_user: self.vhost_user.clone(),
             ublk: self.ublk,
+            ublk_queues: self.ublk_queues.unwrap_or(default.ublk_queues),
+            ublk_depth: self.ublk_depth.unwrap_or(default.ublk_depth),
             guest_block: self.guest_block.unwrap_or(default.guest_block),
             ..default
         };

@@ -71,6 +71,9 @@ pub struct Driver {
     events: VecDeque<(u32, i32)>,
     ready: VecDeque<(u64, Interest)>,
     commands: VecDeque<(u64, i32)>,
+    /// All that devices were given: key, number, and what the command says.
+    #[cfg(test)]
+    pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
     ended: VecDeque<Ended>,
     notes: Notes,
     /// Errors that nobody took yet.
@@ -135,6 +138,8 @@ impl Driver {
             events: VecDeque::new(),
             ready: VecDeque::new(),
             commands: VecDeque::new(),
+            #[cfg(test)]
+            given_commands: Vec::new(),
             ended: VecDeque::new(),
             notes: Notes::default(),
             faults: Faults::default(),
@@ -281,6 +286,8 @@ impl Driver {
 
     /// Gives a device a command of its own; its end comes out of [`Driver::poll_command`]. Memory that it names stays in place.
     pub(crate) fn command(&mut self, key: u64, fd: BorrowedFd<'_>, number: u32, bytes: [u8; 16]) {
+        #[cfg(test)]
+        self.given_commands.push((key, number, bytes));
         self.backend.command(key, &DeviceCommand { fd: fd.as_raw_fd(), number, bytes });
     }
 

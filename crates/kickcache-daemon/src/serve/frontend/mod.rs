@@ -66,9 +66,7 @@ impl Addresses {
         for (index, volume) in volumes.iter().enumerate() {
             let nbd = volume.nbd_addresses().into_iter().map(Place::Address);
             addresses.nbd.extend(nbd.map(|place| (place, index)));
-            let block_bytes = volume.guest_block_bytes();
-            let ublk = volume.ublk.map(|id| UblkPlace { volume: index, id, block_bytes });
-            addresses.ublk.extend(ublk);
+            addresses.ublk.extend(UblkPlace::of(volume, index));
             let path = volume.vhost_user.clone().map(|path| Place::Address(NbdAddress::Unix(path)));
             addresses.vhost_user.extend(path.map(|place| (GuestPlace::of(volume, place), index)));
         }

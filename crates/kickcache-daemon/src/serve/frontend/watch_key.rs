@@ -53,7 +53,7 @@ mod tests {
             WatchKey::Nbd(NbdKey::Listener(0)),
             WatchKey::Nbd(NbdKey::Listener(u16::MAX)),
             WatchKey::Nbd(NbdKey::Client(connection)),
-            WatchKey::Ublk(UblkKey { device: u16::MAX, tag: u16::MAX }),
+            WatchKey::Ublk(UblkKey { device: u16::MAX, queue: u16::MAX - 1, tag: u16::MAX - 2 }),
             WatchKey::VhostUser(PortKey { port: u16::MAX, part: Part::Kick(15), generation: u32::MAX }),
         ];
         for key in keys {

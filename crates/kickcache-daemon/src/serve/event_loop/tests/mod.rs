@@ -2,6 +2,7 @@
 
 mod guests;
 mod reader;
+mod ublk;
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -3,24 +3,26 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use io_uring::types::Fd;
-use io_uring::{IoUring, cqueue, opcode, squeue};
-
 use super::abi::{self, ControlCommand, DeviceInfo, NO_QUEUE, Parameters};
+use super::channel::{Channel, RingChannel};
 
 /// What the kernel has to do first when it answers EBUSY takes no longer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A device node comes, and a daemon that ends is gone, in this part of it.
+const PART: u32 = 3;
 /// It is asked again after so long.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The kernel's ublk driver.
 pub(crate) struct Control {
-    ring: IoUring<squeue::Entry128, cqueue::Entry>,
-    device: File,
+    channel: Box<dyn Channel>,
+    /// Where the device nodes are.
+    nodes: PathBuf,
+    patience: Duration,
 }
 
 impl Control {
@@ -29,50 +31,55 @@ impl Control {
     /// # Errors
     /// A sentence that says what is missing.
     pub(crate) fn open() -> Result<Control, String> {
-        let device = OpenOptions::new().read(true).write(true).open("/dev/ublk-control");
-        let device = device.map_err(|error| match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-                "this kernel has no ublk driver loaded; load it (modprobe ublk_drv; Linux 6.1 or later), or serve over NBD".into()
-            }
-            Some(libc::EACCES | libc::EPERM) => {
-                "/dev/ublk-control may not be opened; ublk needs root (CAP_SYS_ADMIN)".to_owned()
-            }
-            _ => format!("/dev/ublk-control cannot be opened: {error}"),
-        })?;
-        let ring = IoUring::builder().build(4);
-        let ring = ring.map_err(|error| format!("ublk needs io_uring, which is not available: {error}"))?;
-        Ok(Control { ring, device })
+        let channel = Box::new(RingChannel::open()?);
+        Ok(Control { channel, nodes: "/dev".into(), patience: PATIENCE })
+    }
+
+    /// One of a kernel that a test is, with device nodes in a folder.
+    #[cfg(test)]
+    pub(crate) fn with_channel(channel: Box<dyn Channel>, nodes: PathBuf) -> Control {
+        Control { channel, nodes, patience: Duration::from_millis(300) }
     }
 
     fn call(&mut self, number: u32, command: &ControlCommand) -> io::Result<i32> {
-        let entry = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), number).cmd(command.bytes()).build();
-        // SAFETY: what the command points to outlives this call, which waits for its end.
-        unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
-        loop {
-            match self.ring.submit_and_wait(1) {
-                Ok(_) => {}
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => continue,
-                Err(error) => return Err(error),
+        self.channel.call(number, command)
+    }
+
+    /// Waits until something is so that others do: `false` if it takes too long.
+    pub(super) fn wait_until(&mut self, is_so: impl FnMut(&mut Control) -> bool) -> bool {
+        self.wait_for(self.patience / PART, is_so)
+    }
+
+    fn wait_for(&mut self, longest: Duration, mut is_so: impl FnMut(&mut Control) -> bool) -> bool {
+        let start = Instant::now();
+        while !is_so(self) {
+            if start.elapsed() > longest {
+                return false;
             }
-            if let Some(ended) = self.ring.completion().next() {
-                let result = ended.result();
-                return if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) };
-            }
+            thread::sleep(PAUSE);
         }
+        true
+    }
+
+    /// Opens the character device of a device, which udev may have to make first.
+    ///
+    /// # Errors
+    /// As the system gives them.
+    pub(crate) fn open_node(&mut self, id: u32) -> io::Result<File> {
+        let path = self.nodes.join(format!("ublkc{id}"));
+        self.wait_until(|_| path.exists());
+        OpenOptions::new().read(true).write(true).open(path)
     }
 
     /// A command about a device, asked again for as long as the kernel is busy with what must come first.
     fn about(&mut self, number: u32, id: u32, data: u64) -> io::Result<()> {
         let command = ControlCommand { device_id: id, queue_id: NO_QUEUE, data, ..ControlCommand::default() };
-        let start = Instant::now();
-        loop {
-            match self.call(number, &command) {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && start.elapsed() < PATIENCE => {
-                    thread::sleep(PAUSE);
-                }
-                other => return other.map(drop),
-            }
-        }
+        let mut last = Ok(0);
+        self.wait_for(self.patience, |control| {
+            last = control.call(number, &command);
+            !matches!(&last, Err(error) if error.raw_os_error() == Some(libc::EBUSY))
+        });
+        last.map(drop)
     }
 
     /// What the kernel knows of a device, or `None` if there is none of that number.
@@ -150,13 +157,17 @@ impl Control {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }
 
-    /// As [`Control::remove`], and does not wait: this process has yet to let go of it.
+    /// As [`Control::remove`], and does not wait where the kernel can do without (Linux 6.7): this process may have yet to let
+    /// go of it.
     ///
     /// # Errors
-    /// EOPNOTSUPP before Linux 6.7.
+    /// As the kernel gives them.
     pub(crate) fn remove_later(&mut self, id: u32) -> io::Result<()> {
         self.about(abi::STOP_DEV, id, 0)?;
-        self.about(abi::DEL_DEV_ASYNC, id, 0)
+        match self.about(abi::DEL_DEV_ASYNC, id, 0) {
+            Err(error) if is_unknown(&error) => self.about(abi::DEL_DEV, id, 0),
+            other => other,
+        }
     }
 
     /// Ends a device, with an error for what waits in it, and deletes it; waits until its server has let go of it.
@@ -166,5 +177,88 @@ impl Control {
     pub(crate) fn remove(&mut self, id: u32) -> io::Result<()> {
         self.about(abi::STOP_DEV, id, 0)?;
         self.about(abi::DEL_DEV, id, 0)
+    }
+}
+
+/// Whether the kernel does not know a command.
+fn is_unknown(error: &io::Error) -> bool {
+    /// ENOTSUPP of the kernel, which no header of the system has.
+    const NOT_SUPPORTED: i32 = 524;
+    matches!(error.raw_os_error(), Some(NOT_SUPPORTED | libc::EOPNOTSUPP | libc::EINVAL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake_kernel::{FakeKernel, LIVE, NOBODY, QUIESCED};
+    use super::*;
+
+    struct Scene {
+        kernel: FakeKernel,
+        control: Control,
+        _nodes: tempfile::TempDir,
+    }
+
+    /// A kernel with the device 0.
+    fn scene() -> Scene {
+        let nodes = tempfile::tempdir().unwrap();
+        let kernel = FakeKernel::new(nodes.path());
+        let mut control = kernel.control();
+        let wanted =
+            DeviceInfo { queue_count: 1, queue_depth: 1, device_id: u32::MAX, ..DeviceInfo::default() };
+        assert_eq!(control.add(wanted).unwrap().device_id, 0);
+        kernel.known().done.clear();
+        Scene { kernel, control, _nodes: nodes }
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_none() {
+        let Scene { mut control, .. } = scene();
+        assert_eq!(control.info(0).unwrap().map(|info| info.device_id), Some(0));
+        assert_eq!(control.info(1).unwrap(), None);
+    }
+
+    #[test]
+    fn a_busy_kernel_is_asked_again() {
+        let Scene { kernel, mut control, .. } = scene();
+        kernel.known().busy = 3;
+        control.start(0).unwrap();
+        assert_eq!(kernel.known().devices[&0].info.state, LIVE);
+        assert_eq!(kernel.known().done, [abi::START_DEV]);
+    }
+
+    #[test]
+    fn but_not_for_ever() {
+        let Scene { kernel, mut control, .. } = scene();
+        kernel.known().busy = usize::MAX;
+        assert_eq!(control.start(0).unwrap_err().raw_os_error(), Some(libc::EBUSY));
+    }
+
+    #[test]
+    fn a_recovery_waits_until_the_kernel_has_noticed() {
+        let Scene { kernel, mut control, .. } = scene();
+        kernel.known().devices.get_mut(&0).unwrap().info.state = LIVE;
+        assert!(control.begin_recovery(0).is_err(), "it has a server");
+        kernel.known().devices.get_mut(&0).unwrap().info.state = QUIESCED;
+        kernel.known().busy = 1;
+        control.begin_recovery(0).unwrap();
+        control.end_recovery(0).unwrap();
+        assert_eq!(kernel.known().done, [abi::START_USER_RECOVERY, abi::END_USER_RECOVERY]);
+        assert_ne!(kernel.known().devices[&0].info.server_pid, NOBODY);
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_delete_aside_deletes() {
+        let Scene { kernel, mut control, .. } = scene();
+        kernel.known().unknown.push(abi::DEL_DEV_ASYNC);
+        control.remove_later(0).unwrap();
+        assert_eq!(kernel.known().done, [abi::STOP_DEV, abi::DEL_DEV]);
+        assert_eq!(control.info(0).unwrap(), None);
+    }
+
+    #[test]
+    fn a_node_that_does_not_come_is_an_error() {
+        let mut scene = scene();
+        assert!(scene.control.open_node(0).is_ok());
+        assert_eq!(scene.control.open_node(1).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -5,10 +5,12 @@ use std::io;
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::param::page_size;
 
 use super::abi::IoDescription;
 
-const PAGE: usize = 4096;
+/// The kernel's largest depth: the descriptions of a queue begin where those of one of this depth before it would end.
+const DEPTH_MAX: usize = 4096;
 
 /// The descriptions of a queue.
 pub(super) struct Descriptions {
@@ -20,12 +22,14 @@ pub(super) struct Descriptions {
 unsafe impl Send for Descriptions {}
 
 impl Descriptions {
-    /// Maps those of queue 0 of a device.
-    pub(super) fn map(device: &File, depth: u16) -> io::Result<Descriptions> {
+    /// Maps those of a queue of a device.
+    pub(super) fn map(device: &File, queue: u16, depth: u16) -> io::Result<Descriptions> {
         let count = usize::from(depth);
+        let offset = u64::from(queue) * bytes(DEPTH_MAX) as u64;
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let address =
-            unsafe { mmap(ptr::null_mut(), bytes(count), ProtFlags::READ, MapFlags::SHARED, device, 0)? };
+        let address = unsafe {
+            mmap(ptr::null_mut(), bytes(count), ProtFlags::READ, MapFlags::SHARED, device, offset)?
+        };
         let base = NonNull::new(address.cast()).ok_or_else(|| io::Error::other("mmap gave address zero"))?;
         Ok(Descriptions { base, count })
     }
@@ -49,5 +53,5 @@ impl Drop for Descriptions {
 }
 
 fn bytes(count: usize) -> usize {
-    (count * size_of::<IoDescription>()).next_multiple_of(PAGE)
+    (count * size_of::<IoDescription>()).next_multiple_of(page_size())
 }

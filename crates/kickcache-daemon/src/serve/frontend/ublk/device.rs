@@ -1,32 +1,25 @@
-//! One volume as a block device: its queue, and where the data of its requests goes.
+//! One volume as a block device: made, or taken over from the daemon that served it before.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
-use super::abi::{
-    CMD_IOCTL_ENCODE, DeviceInfo, IoCommand, IoDescription, USER_RECOVERY, USER_RECOVERY_REISSUE,
-};
+use super::abi::{CMD_IOCTL_ENCODE, DeviceInfo, READ_ONLY, USER_RECOVERY, USER_RECOVERY_REISSUE};
 use super::control::Control;
 use super::cookie::cookie;
-use super::descriptions::Descriptions;
+use super::key::UblkKey;
 use super::parameters::{LogicalBlock, Writes, parameters};
 use super::place::UblkPlace;
-use crate::driver::memory::{Allocator, Chunk};
+use super::queue::Queue;
+use crate::driver::memory::Allocator;
 use crate::plan::ublk_id::UblkId;
 use crate::serve::core::Volume;
 
-/// Requests of a device that the kernel hands over at once.
-const DEPTH: u16 = 128;
-/// Bytes of the largest; the kernel splits larger ones.
+/// Bytes of the largest request; the kernel splits larger ones.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 /// The numbers that devices have.
 const IDS: std::ops::Range<u32> = 0..64;
-/// How long the device node may take to come, and a daemon before to go.
-const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(20);
 /// A device that is served.
 const LIVE: u16 = 1;
 
@@ -43,12 +36,11 @@ pub(super) struct UblkDevice {
     pub(super) volume: usize,
     pub(super) id: u32,
     pub(super) begun: Begun,
-    pub(super) depth: u16,
+    pub(super) queues: Vec<Queue>,
+    /// What the kernel takes its size to be, in sectors of 512 bytes, and what its requests are multiples of.
+    pub(super) sectors: u64,
+    block: LogicalBlock,
     file: File,
-    descriptions: Descriptions,
-    /// By tag: the kernel puts the data of writes there, and takes that of reads. It is lent for most requests.
-    memory: Vec<Option<Chunk>>,
-    addresses: Vec<u64>,
 }
 
 impl UblkDevice {
@@ -60,37 +52,19 @@ impl UblkDevice {
         allocator: &mut Allocator,
     ) -> Result<UblkDevice, String> {
         let own = cookie(&volume.info.name, &volume.info.origin);
-        let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
         let (info, begun) = match find(control, place.id, own)? {
             Some(info) => {
                 check_same(control, &info, volume)?;
                 take_over(control, info.device_id)?;
+                tell_differences(&info, place);
                 (info, Begun::TakenOver)
             }
             None => (add(control, place, volume, own)?, Begun::Added),
         };
-        let (id, depth) = (info.device_id, info.queue_depth);
-        let opened = (|| {
-            if info.queue_count != 1 || info.request_bytes_max > REQUEST_BYTES_MAX {
-                return Err(format!(
-                    "/dev/ublkb{id} has {} queues and requests of up to {} bytes, which this version does not serve; remove it \
-                     (kickcache ublk remove {id})",
-                    info.queue_count, info.request_bytes_max
-                ));
-            }
-            let file = open_node(id).map_err(failed("its character device cannot be opened"))?;
-            let descriptions =
-                Descriptions::map(&file, depth).map_err(failed("its descriptions cannot be mapped"))?;
-            let chunks = (0..depth).map(|_| allocator.allocate(info.request_bytes_max as usize));
-            let memory: Vec<Chunk> =
-                chunks.collect::<Result<_, _>>().map_err(failed("there is no memory for its requests"))?;
-            let addresses = memory.iter().map(|chunk| chunk.base().expose_provenance() as u64).collect();
-            let memory = memory.into_iter().map(Some).collect();
-            Ok(UblkDevice { volume: place.volume, id, begun, depth, file, descriptions, memory, addresses })
-        })();
+        let opened = open_queues(control, place, &info, begun, allocator);
         if opened.is_err() && begun == Begun::Added {
             // Nobody has it open: it was never started.
-            let _ = control.remove(id);
+            let _ = control.remove(info.device_id);
         }
         opened
     }
@@ -105,28 +79,40 @@ impl UblkDevice {
         self.file.as_fd()
     }
 
-    pub(super) fn description(&self, tag: u16) -> IoDescription {
-        self.descriptions.get(tag)
+    /// The queue of a tag.
+    pub(super) fn queue(&mut self, key: UblkKey) -> &mut Queue {
+        &mut self.queues[usize::from(key.queue)]
     }
 
-    /// The memory of a tag, for as long as its request is ours.
-    pub(super) fn lend(&mut self, tag: u16) -> Chunk {
-        self.memory[usize::from(tag)].take().expect("a tag has one request at a time")
+    /// Sectors that a volume of `size` bytes gives it: whole logical blocks.
+    pub(super) fn sectors_of(&self, size: u64) -> u64 {
+        self.block.sectors_of(size)
     }
+}
 
-    pub(super) fn give_back(&mut self, tag: u16, chunk: Chunk) {
-        self.memory[usize::from(tag)] = Some(chunk);
+fn open_queues(
+    control: &mut Control,
+    place: &UblkPlace,
+    info: &DeviceInfo,
+    begun: Begun,
+    allocator: &mut Allocator,
+) -> Result<UblkDevice, String> {
+    let id = info.device_id;
+    if info.request_bytes_max > REQUEST_BYTES_MAX {
+        return Err(format!(
+            "/dev/ublkb{id} has requests of up to {} bytes, which this version does not serve; remove it (kickcache ublk remove {id})",
+            info.request_bytes_max
+        ));
     }
-
-    /// The bytes of a tag's request, while it is ours and not lent.
-    pub(super) fn bytes(&mut self, tag: u16, length: usize) -> &mut [u8] {
-        self.memory[usize::from(tag)].as_mut().expect("it is not lent").bytes_mut(length)
-    }
-
-    /// What is said to the kernel about a tag.
-    pub(super) fn command(&self, tag: u16, result: i32) -> IoCommand {
-        IoCommand { queue_id: 0, tag, result, address: self.addresses[usize::from(tag)] }
-    }
+    let failed = |what: &'static str| {
+        move |error: io::Error| format!("/dev/ublkb{id} cannot be served: {what}: {error}")
+    };
+    let known = control.parameters(id).map_err(failed("it does not tell its parameters"))?.basic;
+    let file = control.open_node(id).map_err(failed("its character device cannot be opened"))?;
+    let queues = (0..info.queue_count).map(|number| Queue::open(number, info, &file, allocator));
+    let queues = queues.collect::<Result<_, _>>().map_err(failed("its queues cannot be mapped"))?;
+    let block = LogicalBlock::of_shift(known.logical_block_shift);
+    Ok(UblkDevice { volume: place.volume, id, begun, queues, sectors: known.device_sectors, block, file })
 }
 
 /// The device that carries the cookie of a volume; of a number that was asked for, only that one.
@@ -158,7 +144,7 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &Volume) -> Resu
         .parameters(id)
         .map_err(|error| format!("/dev/ublkb{id} does not tell its parameters: {error}"))?
         .basic;
-    let sectors = volume.info.size / 512;
+    let sectors = LogicalBlock::of_shift(known.logical_block_shift).sectors_of(volume.info.size);
     if known.device_sectors > sectors {
         return Err(format!(
             "/dev/ublkb{id} has {} sectors, and the volume {sectors}: whoever has it open would write behind its end; unmount and \
@@ -166,7 +152,7 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &Volume) -> Resu
             known.device_sectors
         ));
     }
-    if volume.info.read_only && known.attributes & super::abi::READ_ONLY == 0 {
+    if volume.info.read_only && known.attributes & READ_ONLY == 0 {
         return Err(format!(
             "/dev/ublkb{id} may be written to, and the volume is read-only; remove it (kickcache ublk remove {id})"
         ));
@@ -174,21 +160,31 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &Volume) -> Resu
     Ok(())
 }
 
+/// A device that is taken over stays as it was made, whatever the settings say now.
+fn tell_differences(info: &DeviceInfo, place: &UblkPlace) {
+    let (queues, depth) = (info.queue_count, info.queue_depth);
+    if (queues, depth) != (place.queues, place.depth) {
+        let (id, wanted, wanted_depth) = (info.device_id, place.queues, place.depth);
+        tracing::info!(
+            "/dev/ublkb{id} keeps its {queues} queues of {depth} requests, as it was made with; {wanted} of {wanted_depth} come when it \
+             is removed and served again"
+        );
+    }
+}
+
 /// Becomes the server of a device whose server is gone, or is about to go.
 fn take_over(control: &mut Control, id: u32) -> Result<(), String> {
-    let start = Instant::now();
-    loop {
-        let info = control.info(id).ok().flatten();
-        let server = info.filter(|info| info.state == LIVE).map(|info| info.server_pid);
-        let is_served = server.is_some_and(|pid| std::path::Path::new(&format!("/proc/{pid}/fd")).exists());
-        if !is_served {
-            break;
-        }
-        if start.elapsed() > PATIENCE {
-            let pid = server.unwrap_or_default();
-            return Err(format!("/dev/ublkb{id} is served by the process {pid}; stop that first"));
-        }
-        std::thread::sleep(PAUSE);
+    let mut server = None;
+    let is_free = control.wait_until(|control| {
+        let info = control.info(id).ok().flatten().filter(|info| info.state == LIVE);
+        // A process that ends has no descriptors any more.
+        server =
+            info.map(|info| info.server_pid).filter(|pid| Path::new(&format!("/proc/{pid}/fd")).exists());
+        server.is_none()
+    });
+    if !is_free {
+        let pid = server.unwrap_or_default();
+        return Err(format!("/dev/ublkb{id} is served by the process {pid}; stop that first"));
     }
     control.begin_recovery(id).map_err(|error| format!("/dev/ublkb{id} cannot be taken over: {error}"))
 }
@@ -197,8 +193,8 @@ fn add(control: &mut Control, place: &UblkPlace, volume: &Volume, own: u64) -> R
     let writes = if volume.info.read_only { Writes::Refused } else { Writes::Allowed };
     let block = if place.block_bytes == 512 { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 };
     let wanted = DeviceInfo {
-        queue_count: 1,
-        queue_depth: DEPTH,
+        queue_count: place.queues,
+        queue_depth: place.depth,
         request_bytes_max: REQUEST_BYTES_MAX,
         device_id: match place.id {
             UblkId::Any => u32::MAX,
@@ -215,6 +211,12 @@ fn add(control: &mut Control, place: &UblkPlace, volume: &Volume, own: u64) -> R
         _ => format!("a ublk device cannot be added: {error}"),
     })?;
     let id = added.device_id;
+    if added.queue_count < place.queues {
+        let (got, wanted) = (added.queue_count, place.queues);
+        tracing::info!(
+            "/dev/ublkb{id} has {got} queues instead of {wanted}: the kernel gives no more than there are processors"
+        );
+    }
     let promised = parameters(volume.info.size, added.request_bytes_max, block, writes);
     control.set_parameters(id, promised).map_err(|error| {
         let _ = control.remove(id);
@@ -223,15 +225,154 @@ fn add(control: &mut Control, place: &UblkPlace, volume: &Volume, own: u64) -> R
     Ok(added)
 }
 
-/// Opens the character device, which udev may have to make first.
-fn open_node(id: u32) -> io::Result<File> {
-    let start = Instant::now();
-    loop {
-        match OpenOptions::new().read(true).write(true).open(format!("/dev/ublkc{id}")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && start.elapsed() < PATIENCE => {
-                std::thread::sleep(PAUSE);
-            }
-            other => return other,
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::units::VolumeId;
+
+    use super::super::abi::{self, IoDescription};
+    use super::super::fake_kernel::{FakeKernel, LIVE, NOBODY, QUIESCED};
+    use super::*;
+    use crate::driver::device::ZeroSpeed;
+    use crate::serve::control::VolumeInfo;
+
+    const PLACE: UblkPlace = UblkPlace { volume: 0, id: UblkId::Any, queues: 2, depth: 8, block_bytes: 512 };
+
+    struct Scene {
+        kernel: FakeKernel,
+        volume: Volume,
+        allocator: Allocator,
+        _nodes: tempfile::TempDir,
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let nodes = tempfile::tempdir().unwrap();
+            let (id, size) = (VolumeId::new(0), 1 << 20);
+            let info = VolumeInfo { name: "v".into(), id, size, origin: "file:/o".into(), read_only: false };
+            let volume = Volume { info, zeroes: ZeroSpeed::Slow };
+            let kernel = FakeKernel::new(nodes.path());
+            Scene { kernel, volume, allocator: Allocator::default(), _nodes: nodes }
         }
+
+        fn open(&mut self, place: &UblkPlace) -> Result<UblkDevice, String> {
+            UblkDevice::open(&mut self.kernel.control(), place, &self.volume, &mut self.allocator)
+        }
+
+        fn refused(&mut self, place: &UblkPlace) -> String {
+            self.open(place).err().expect("it is refused")
+        }
+
+        /// A device that a daemon made and served, which is dead.
+        fn left(&mut self) {
+            drop(self.open(&PLACE).unwrap());
+            self.kernel.control().start(0).unwrap();
+            self.change(|info| (info.state, info.server_pid) = (QUIESCED, NOBODY));
+            self.kernel.known().done.clear();
+        }
+
+        fn change(&self, change: impl FnOnce(&mut DeviceInfo)) {
+            change(&mut self.kernel.known().devices.get_mut(&0).unwrap().info);
+        }
+    }
+
+    #[test]
+    fn a_volume_that_was_none_becomes_a_device() {
+        let mut scene = Scene::new();
+        let device = scene.open(&PLACE).unwrap();
+        assert_eq!((device.id, device.begun, device.sectors), (0, Begun::Added, 2048));
+        assert_eq!(device.queues.iter().map(Queue::depth).collect::<Vec<_>>(), [8, 8]);
+        let known = scene.kernel.known();
+        assert_eq!(known.done, [abi::ADD_DEV, abi::SET_PARAMS], "it is started when the loop fetches");
+        let flags = USER_RECOVERY | USER_RECOVERY_REISSUE | CMD_IOCTL_ENCODE;
+        assert_eq!((known.devices[&0].info.flags, known.devices[&0].info.queue_count), (flags, 2));
+    }
+
+    #[test]
+    fn queues_are_no_more_than_the_kernel_gives() {
+        let mut scene = Scene::new();
+        scene.kernel.known().processors = 1;
+        assert_eq!(scene.open(&PLACE).unwrap().queues.len(), 1);
+    }
+
+    #[test]
+    fn a_device_that_waits_is_taken_over_as_it_was_made() {
+        let mut scene = Scene::new();
+        scene.left();
+        let other = UblkPlace { queues: 1, depth: 128, ..PLACE };
+        let device = scene.open(&other).unwrap();
+        assert_eq!((device.id, device.begun), (0, Begun::TakenOver));
+        assert_eq!(device.queues.iter().map(Queue::depth).collect::<Vec<_>>(), [8, 8]);
+        assert_eq!(scene.kernel.known().done, [abi::START_USER_RECOVERY], "parameters are not set again");
+    }
+
+    #[test]
+    fn a_device_that_is_served_is_left_alone() {
+        let mut scene = Scene::new();
+        scene.left();
+        let own = i32::try_from(std::process::id()).unwrap();
+        scene.change(|info| (info.state, info.server_pid) = (LIVE, own));
+        assert!(scene.refused(&PLACE).contains(&format!("is served by the process {own}")));
+        assert!(scene.kernel.known().done.is_empty());
+    }
+
+    #[test]
+    fn one_that_is_live_and_whose_daemon_is_gone_is_taken_over() {
+        let mut scene = Scene::new();
+        scene.left();
+        scene.change(|info| info.state = LIVE);
+        assert!(scene.refused(&PLACE).contains("cannot be taken over"), "the kernel has not noticed");
+        scene.change(|info| info.state = QUIESCED);
+        assert!(scene.open(&PLACE).is_ok());
+    }
+
+    #[test]
+    fn the_device_of_another_volume_is_left_alone() {
+        let mut scene = Scene::new();
+        scene.left();
+        scene.volume.info.name = "w".into();
+        let said = scene.refused(&UblkPlace { id: UblkId::Number(0), ..PLACE });
+        assert!(said.contains("is not this volume"), "{said}");
+        assert_eq!(scene.open(&PLACE).unwrap().id, 1, "the next free one");
+    }
+
+    #[test]
+    fn a_device_that_promises_too_much_is_not_taken_over() {
+        let mut scene = Scene::new();
+        scene.left();
+        scene.volume.info.size = 512 << 10;
+        assert!(scene.refused(&PLACE).contains("has 2048 sectors, and the volume 1024"));
+        scene.volume.info.size = 1 << 20;
+        scene.volume.info.read_only = true;
+        assert!(scene.refused(&PLACE).contains("may be written to"));
+        assert!(scene.kernel.known().done.is_empty());
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_served_is_not_left_behind() {
+        let mut scene = Scene::new();
+        // Its node does not come.
+        scene.kernel = FakeKernel::new(&scene.kernel.nodes().join("none"));
+        let said = scene.refused(&PLACE);
+        assert!(said.contains("its character device cannot be opened"), "{said}");
+        assert!(scene.kernel.known().devices.is_empty());
+    }
+
+    #[test]
+    fn each_queue_has_its_own_descriptions() {
+        let mut scene = Scene::new();
+        let mut device = scene.open(&PLACE).unwrap();
+        let wanted = |first_sector| IoDescription { first_sector, ..IoDescription::default() };
+        scene.kernel.describe(0, (0, 7), wanted(5));
+        scene.kernel.describe(0, (1, 7), wanted(6));
+        let mut at =
+            |queue, tag| device.queue(UblkKey { device: 0, queue, tag }).description(tag).first_sector;
+        assert_eq!((at(0, 7), at(1, 7), at(1, 0)), (5, 6, 0));
+    }
+
+    #[test]
+    fn the_size_is_one_of_whole_blocks() {
+        let mut scene = Scene::new();
+        let device = scene.open(&UblkPlace { block_bytes: 4096, ..PLACE }).unwrap();
+        assert_eq!(device.sectors_of((1 << 20) + 512), 2048);
     }
 }

@@ -1,44 +1,213 @@
 //! Who uses a block device of this host.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// What uses a block device, in words, or `None`: a mounted file system, swap, a device on top of it, or a process that has
-/// it open. Nothing is asked of the device itself.
+/// What uses a block device or a partition of it, in words, or `None`: a mounted file system, swap, a device on top of it, or
+/// a process that has it open. Nothing is asked of the device itself.
 pub fn user_of(device: &Path) -> Option<String> {
-    let number = fs::metadata(device).ok()?.rdev();
-    let name = device.file_name()?.to_string_lossy().into_owned();
-    mounted(number).or_else(|| swap(device)).or_else(|| holder(&name)).or_else(|| opener(number))
+    let name = device.file_name()?.to_str()?;
+    Host { proc: "/proc".into(), sys: "/sys".into() }.user_of(name)
 }
 
-fn mounted(number: u64) -> Option<String> {
-    let wanted = format!("{}:{}", libc::major(number), libc::minor(number));
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&wanted))?;
+/// Where the kernel tells.
+struct Host {
+    proc: PathBuf,
+    sys: PathBuf,
+}
+
+/// A device, or a partition of it.
+struct Part {
+    name: String,
+    /// As the kernel writes it: `259:0`.
+    number: String,
+}
+
+impl Host {
+    fn user_of(&self, name: &str) -> Option<String> {
+        let parts = self.parts(name);
+        let mounts = self.mount_tables();
+        let by_part = |part: &Part| {
+            let mounted = mounts.iter().find_map(|table| mounted(table, &part.number));
+            let rest = || self.swap(part).or_else(|| self.holder(part)).or_else(|| self.file_system(part));
+            mounted.or_else(rest)
+        };
+        parts.iter().find_map(by_part).or_else(|| self.opener(&parts))
+    }
+
+    fn parts(&self, name: &str) -> Vec<Part> {
+        let folder = self.sys.join("class/block").join(name);
+        let below = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let below = below.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let partitions = below.filter(|entry| folder.join(entry).join("partition").exists());
+        let part = |name: String, folder: &Path| {
+            let number = fs::read_to_string(folder.join("dev")).ok()?.trim().to_owned();
+            Some(Part { name, number })
+        };
+        let whole = part(name.into(), &folder);
+        whole
+            .into_iter()
+            .chain(partitions.filter_map(|name| part(name.clone(), &folder.join(name))))
+            .collect()
+    }
+
+    /// One of each mount namespace; this process's first.
+    fn mount_tables(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let ids = self.process_ids().map(|id| id.to_string());
+        let mut tables = Vec::new();
+        for id in std::iter::once("self".to_owned()).chain(ids) {
+            let process = self.proc.join(id);
+            let is_new = fs::read_link(process.join("ns/mnt")).map_or(true, |space| seen.insert(space));
+            if is_new {
+                tables.extend(fs::read_to_string(process.join("mountinfo")));
+            }
+        }
+        tables
+    }
+
+    fn swap(&self, part: &Part) -> Option<String> {
+        let swaps = fs::read_to_string(self.proc.join("swaps")).ok()?;
+        let mut paths =
+            swaps.lines().filter_map(|line| Path::new(line.split_whitespace().next()?).file_name());
+        paths.any(|name| name == part.name.as_str()).then(|| "swap".into())
+    }
+
+    fn holder(&self, part: &Part) -> Option<String> {
+        let holders = self.sys.join("class/block").join(&part.name).join("holders");
+        let holder = fs::read_dir(holders).ok()?.next()?.ok()?;
+        Some(format!("the device {}", holder.file_name().to_string_lossy()))
+    }
+
+    /// One that no mount table shows any more: it was unmounted lazily.
+    fn file_system(&self, part: &Part) -> Option<String> {
+        let kinds = fs::read_dir(self.sys.join("fs")).ok()?.flatten();
+        let kind = kinds.map(|kind| kind.path()).find(|kind| kind.join(&part.name).exists())?;
+        Some(format!("a file system ({})", kind.file_name()?.to_string_lossy()))
+    }
+
+    fn opener(&self, parts: &[Part]) -> Option<String> {
+        let is_it = |path: &Path| {
+            fs::metadata(path).is_ok_and(|found| {
+                let number = number(found.rdev());
+                parts.iter().any(|part| part.number == number)
+            })
+        };
+        let has_open = |id: &u32| {
+            let descriptors = fs::read_dir(self.proc.join(id.to_string()).join("fd"));
+            descriptors.is_ok_and(|all| all.flatten().any(|entry| is_it(&entry.path())))
+        };
+        let id = self.process_ids().find(has_open)?;
+        let name = fs::read_to_string(self.proc.join(id.to_string()).join("comm")).unwrap_or_default();
+        Some(format!("the process {id} ({})", name.trim()))
+    }
+
+    fn process_ids(&self) -> impl Iterator<Item = u32> {
+        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    }
+}
+
+fn mounted(table: &str, number: &str) -> Option<String> {
+    let line = table.lines().find(|line| line.split(' ').nth(2) == Some(number))?;
     Some(format!("the file system mounted on {}", line.split(' ').nth(4)?))
 }
 
-fn swap(device: &Path) -> Option<String> {
-    let swaps = fs::read_to_string("/proc/swaps").ok()?;
-    let path = device.to_string_lossy();
-    swaps.lines().any(|line| line.split_whitespace().next() == Some(&path)).then(|| "swap".into())
+fn number(device: u64) -> String {
+    format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
-fn holder(name: &str) -> Option<String> {
-    let holder = fs::read_dir(format!("/sys/class/block/{name}/holders")).ok()?.next()?.ok()?;
-    Some(format!("the device {}", holder.file_name().to_string_lossy()))
-}
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
 
-fn opener(number: u64) -> Option<String> {
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let has_open = |id: &u32| {
-        let descriptors = fs::read_dir(format!("/proc/{id}/fd"));
-        let is_it = |path: &Path| fs::metadata(path).is_ok_and(|found| found.rdev() == number);
-        descriptors.is_ok_and(|all| all.flatten().any(|entry| is_it(&entry.path())))
-    };
-    let id = ids.find(has_open)?;
-    let name = fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
-    Some(format!("the process {id} ({})", name.trim()))
+    use super::*;
+
+    /// A host with a device 259:0 and a partition 259:1 of it, and nothing that uses them.
+    struct Fake {
+        folder: tempfile::TempDir,
+    }
+
+    impl Fake {
+        fn new() -> Fake {
+            let fake = Fake { folder: tempfile::tempdir().unwrap() };
+            fake.write("sys/class/block/ublkb0/dev", "259:0\n");
+            fake.write("sys/class/block/ublkb0/ublkb0p1/dev", "259:1\n");
+            fake.write("sys/class/block/ublkb0/ublkb0p1/partition", "1\n");
+            fake.write("sys/class/block/ublkb0/queue/dev", "not a partition");
+            fake.write("proc/self/mountinfo", "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+            fake.write("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n");
+            fake.write("proc/77/comm", "fio\n");
+            fake
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn user(&self) -> Option<String> {
+            let host = Host { proc: self.folder.path().join("proc"), sys: self.folder.path().join("sys") };
+            host.user_of("ublkb0")
+        }
+    }
+
+    #[test]
+    fn nobody_uses_a_device_that_stands_nowhere() {
+        assert_eq!(Fake::new().user(), None);
+    }
+
+    #[test]
+    fn a_mounted_file_system_uses_its_device() {
+        let fake = Fake::new();
+        fake.write("proc/self/mountinfo", "22 21 259:0 / /srv/data rw - ext4 /dev/ublkb0 rw\n");
+        assert_eq!(fake.user().unwrap(), "the file system mounted on /srv/data");
+    }
+
+    #[test]
+    fn a_file_system_on_a_partition_uses_the_device_too() {
+        let fake = Fake::new();
+        fake.write("proc/self/mountinfo", "22 21 259:1 / /srv/part rw - ext4 /dev/ublkb0p1 rw\n");
+        assert_eq!(fake.user().unwrap(), "the file system mounted on /srv/part");
+    }
+
+    #[test]
+    fn so_does_one_that_only_a_container_sees() {
+        let fake = Fake::new();
+        fake.write("proc/77/mountinfo", "22 21 259:0 / /inside rw - ext4 /dev/ublkb0 rw\n");
+        assert_eq!(fake.user().unwrap(), "the file system mounted on /inside");
+    }
+
+    #[test]
+    fn a_file_system_that_was_unmounted_lazily_uses_it_still() {
+        let fake = Fake::new();
+        fake.write("sys/fs/ext4/ublkb0p1/errors_count", "0");
+        assert_eq!(fake.user().unwrap(), "a file system (ext4)");
+    }
+
+    #[test]
+    fn swap_and_devices_on_top_use_it() {
+        let fake = Fake::new();
+        fake.write("proc/swaps", "Filename Type\n/dev/ublkb0p1 partition 1 0 -2\n");
+        assert_eq!(fake.user().unwrap(), "swap");
+        let fake = Fake::new();
+        fake.write("sys/class/block/ublkb0/holders/dm-3/dev", "");
+        assert_eq!(fake.user().unwrap(), "the device dm-3");
+    }
+
+    #[test]
+    fn a_process_that_has_it_open_uses_it() {
+        let fake = Fake::new();
+        let null = number(fs::metadata("/dev/null").unwrap().rdev());
+        fake.write("sys/class/block/ublkb0/dev", &null);
+        let descriptors = fake.folder.path().join("proc/77/fd");
+        fs::create_dir_all(&descriptors).unwrap();
+        symlink("/dev/zero", descriptors.join("3")).unwrap();
+        assert_eq!(fake.user(), None, "another device is open");
+        symlink("/dev/null", descriptors.join("4")).unwrap();
+        assert_eq!(fake.user().unwrap(), "the process 77 (fio)");
+    }
 }

@@ -8,20 +8,26 @@
 //! are issued once more.
 
 pub(crate) mod abi;
+mod channel;
 pub(crate) mod control;
+pub(crate) mod controls;
 pub(crate) mod cookie;
 pub(crate) mod description;
 mod descriptions;
 mod device;
+#[cfg(test)]
+pub(crate) mod fake_kernel;
 pub(crate) mod in_use;
 pub(crate) mod key;
 pub(crate) mod own_device;
 pub(crate) mod parameters;
 pub(crate) mod place;
 mod process;
+mod queue;
 pub(crate) mod request;
 
-use std::thread;
+use std::fmt::Display;
+use std::path::Path;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Operation, Reply};
@@ -29,6 +35,7 @@ use kickcache_engine::units::BLOCK_SIZE;
 
 use self::abi::{COMMIT_AND_FETCH, FETCH};
 use self::control::Control;
+use self::controls::Controls;
 use self::description::{extent, operation, result};
 use self::device::{Begun, UblkDevice};
 use self::in_use::user_of;
@@ -38,7 +45,7 @@ use self::request::{UblkMemory, UblkRequest};
 use crate::driver::buffers::Bound;
 use crate::driver::io_engine::IoEngine;
 use crate::serve::complaints::NO_MEMORY;
-use crate::serve::core::{Asked, Core};
+use crate::serve::core::{Asked, Core, Volume};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::watch_key::WatchKey;
 use crate::serve::requests::Pending;
@@ -53,12 +60,23 @@ pub(crate) struct Ublk {
     is_started: bool,
     /// Nothing more is taken: the kernel keeps it for the next daemon.
     is_closed: bool,
+    controls: Controls,
 }
 
 impl Ublk {
     /// Makes the devices, or takes them over; they are started once the loop fetches requests.
     pub(crate) fn open<E>(places: &[UblkPlace], core: &mut Core<E>) -> Result<Ublk, ServeError> {
+        Ublk::open_with(Controls::default(), places, core)
+    }
+
+    /// With another way to the kernel's driver.
+    pub(crate) fn open_with<E>(
+        controls: Controls,
+        places: &[UblkPlace],
+        core: &mut Core<E>,
+    ) -> Result<Ublk, ServeError> {
         let mut ublk = Ublk::default();
+        ublk.controls = controls;
         if !places.is_empty() {
             process::prepare();
         }
@@ -72,7 +90,7 @@ impl Ublk {
                     "ublk needs io_uring, and devices are driven by threads; say --io-engine io_uring".into(),
                 ));
             }
-            let mut control = Control::open().map_err(refuse)?;
+            let mut control = ublk.controls.open().map_err(refuse)?;
             let allocator = &mut core.driver.buffers().allocator;
             ublk.devices.push(UblkDevice::open(&mut control, place, volume, allocator).map_err(refuse)?);
         }
@@ -91,14 +109,40 @@ impl Ublk {
             return;
         }
         for (index, device) in self.devices.iter().enumerate() {
-            let number = u16::try_from(index).expect("few volumes");
-            for tag in 0..device.depth {
-                let key = WatchKey::Ublk(UblkKey { device: number, tag });
-                core.driver.command(key.bits(), device.fd(), FETCH, device.command(tag, 0).bytes());
+            let index = u16::try_from(index).expect("few volumes");
+            for (number, queue) in (0..).zip(&device.queues) {
+                for tag in 0..queue.depth() {
+                    let key = WatchKey::Ublk(UblkKey { device: index, queue: number, tag });
+                    core.driver.command(key.bits(), device.fd(), FETCH, queue.command(tag, 0).bytes());
+                }
             }
-            let name = core.volumes[device.volume].info.name.clone();
-            start_aside(device.id, device.begun, name);
+            self.start_aside(device, &core.volumes[device.volume]);
         }
+    }
+
+    /// Has a device started, which takes as long as the loop needs to fetch its requests, and reads its partition table.
+    fn start_aside(&self, device: &UblkDevice, volume: &Volume) {
+        let (id, begun, name) = (device.id, device.begun, volume.info.name.clone());
+        let sectors = device.sectors_of(volume.info.size);
+        let has_grown = sectors > device.sectors;
+        let path = device.path();
+        let work = move |control: &mut Control| {
+            match begun {
+                Begun::Added => control.start(id),
+                Begun::TakenOver => control.end_recovery(id),
+            }?;
+            if has_grown {
+                tell_size(&path, sectors, control.set_size(id, sectors));
+            }
+            Ok(())
+        };
+        self.controls.aside(work, move |started| match (started, begun) {
+            (Ok(()), Begun::Added) => tracing::info!("/dev/ublkb{id} is {name}"),
+            (Ok(()), Begun::TakenOver) => tracing::info!("/dev/ublkb{id} is {name} again"),
+            (Err(error), _) => {
+                tracing::error!("/dev/ublkb{id}, which is to be {name}, cannot be started: {error}");
+            }
+        });
     }
 
     /// A command has ended: the kernel has a request.
@@ -107,7 +151,7 @@ impl Ublk {
             0 if !self.is_closed => self.begin_or_hold(core, key),
             0 => {}
             // The device is being deleted.
-            _ => tracing::debug!("tag {} of ublk device {} ended with {ended}", key.tag, key.device),
+            _ => tracing::debug!("{key:?} ended with {ended}"),
         }
     }
 
@@ -120,7 +164,7 @@ impl Ublk {
 
     fn begin_or_hold<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey) {
         let device = &mut self.devices[usize::from(key.device)];
-        let description = device.description(key.tag);
+        let description = device.queue(key).description(key.tag);
         let volume = &core.volumes[device.volume].info;
         let (operation, extent) = (operation(&description), extent(&description, volume.size));
         let id = volume.id;
@@ -132,7 +176,7 @@ impl Ublk {
         let is_lent = has_payload && extent.start.is_multiple_of(BLOCK_SIZE);
         let allocated = if is_lent {
             let length = usize::try_from(extent.length).expect("at most 256 KiB");
-            Ok(Some(core.driver.buffers().lend(device.lend(key.tag), length)))
+            Ok(Some(core.driver.buffers().lend(device.queue(key).lend(key.tag), length)))
         } else if has_payload {
             core.driver.buffers().allocate(device.volume, extent, Bound::Kept)
         } else {
@@ -150,7 +194,7 @@ impl Ublk {
         if let (Operation::Write(_), false) = (operation, is_lent) {
             let payload = core.driver.buffers().payload_mut(request);
             let length = payload.len();
-            payload.copy_from_slice(device.bytes(key.tag, length));
+            payload.copy_from_slice(device.queue(key).bytes(key.tag, length));
         }
         let memory = if is_lent { UblkMemory::Tag } else { UblkMemory::Own };
         let bytes = if has_payload { i32::try_from(extent.length).expect("at most 256 KiB") } else { 0 };
@@ -168,11 +212,13 @@ impl Ublk {
         let UblkRequest { key, bytes, memory } = request;
         let device = &mut self.devices[usize::from(key.device)];
         match memory {
-            UblkMemory::Tag => device.give_back(key.tag, core.driver.buffers().take_back(reply.id)),
+            UblkMemory::Tag => {
+                device.queue(key).give_back(key.tag, core.driver.buffers().take_back(reply.id));
+            }
             UblkMemory::Own => {
                 if operation == Operation::Read && reply.result.is_ok() {
                     let payload = core.driver.buffers().payload(reply.id);
-                    device.bytes(key.tag, payload.len()).copy_from_slice(payload);
+                    device.queue(key).bytes(key.tag, payload.len()).copy_from_slice(payload);
                 }
                 core.driver.buffers().release(reply.id);
             }
@@ -182,9 +228,15 @@ impl Ublk {
 
     /// Ends a request of the kernel's, and fetches the next one of its tag.
     fn answer<E>(&mut self, core: &mut Core<E>, key: UblkKey, result: i32) {
-        let device = &self.devices[usize::from(key.device)];
-        let command = device.command(key.tag, result);
+        let device = &mut self.devices[usize::from(key.device)];
+        let command = device.queue(key).command(key.tag, result);
         core.driver.command(WatchKey::Ublk(key).bits(), device.fd(), COMMIT_AND_FETCH, command.bytes());
+    }
+
+    /// The memory of a tag whose request is not in flight.
+    #[cfg(test)]
+    pub(crate) fn memory_of(&mut self, key: UblkKey, length: usize) -> &mut [u8] {
+        self.devices[usize::from(key.device)].queue(key).bytes(key.tag, length)
     }
 
     /// Takes no more requests; the kernel keeps them.
@@ -202,18 +254,9 @@ impl Ublk {
     /// A volume has another size.
     pub(super) fn resize(&self, volume: usize, size: u64) {
         for device in self.devices.iter().filter(|device| device.volume == volume) {
-            let (id, path) = (device.id, device.path());
-            aside(move || {
-                let path = path.display();
-                match Control::open().and_then(|mut control| {
-                    control.set_size(id, size / 512).map_err(|error| error.to_string())
-                }) {
-                    Ok(()) => tracing::info!("{path} has {size} bytes now"),
-                    Err(error) => tracing::warn!(
-                        "{path} keeps its size until it is removed and served again, as the kernel cannot change it ({error})"
-                    ),
-                }
-            });
+            let (id, path, sectors) = (device.id, device.path(), device.sectors_of(size));
+            let tell = move |done| tell_size(&path, sectors, done);
+            self.controls.aside(move |control| control.set_size(id, sectors), tell);
         }
     }
 }
@@ -226,45 +269,30 @@ impl Drop for Ublk {
             let (id, path) = (device.id, device.path());
             drop(device);
             let shown = path.display();
-            match user_of(&path) {
-                Some(user) => tracing::warn!(
+            if let Some(user) = user_of(&path) {
+                tracing::warn!(
                     "{shown} stays, as {user} has it open; its requests wait until the volume is served again, or it is removed \
                      (kickcache ublk remove {id})"
-                ),
-                None => match Control::open()
-                    .and_then(|mut control| control.remove_later(id).map_err(|e| e.to_string()))
-                {
-                    Ok(()) => tracing::info!("{shown} was removed"),
-                    Err(error) => tracing::warn!("{shown} cannot be removed: {error}"),
-                },
+                );
+                continue;
+            }
+            let removed = self.controls.open();
+            let removed = removed.and_then(|mut control| control.remove_later(id).map_err(|e| e.to_string()));
+            match removed {
+                Ok(()) => tracing::info!("{shown} was removed"),
+                Err(error) => tracing::warn!("{shown} cannot be removed: {error}"),
             }
         }
     }
 }
 
-/// Has a device started, which takes as long as the loop needs to fetch its requests, and reads its partition table.
-fn start_aside(id: u32, begun: Begun, volume: String) {
-    aside(move || {
-        let started = Control::open().and_then(|mut control| {
-            let started = match begun {
-                Begun::Added => control.start(id),
-                Begun::TakenOver => control.end_recovery(id),
-            };
-            started.map_err(|error| error.to_string())
-        });
-        match (started, begun) {
-            (Ok(()), Begun::Added) => tracing::info!("/dev/ublkb{id} is {volume}"),
-            (Ok(()), Begun::TakenOver) => tracing::info!("/dev/ublkb{id} is {volume} again"),
-            (Err(error), _) => {
-                tracing::error!("/dev/ublkb{id}, which is to be {volume}, cannot be started: {error}");
-            }
-        }
-    });
-}
-
-fn aside(work: impl FnOnce() + Send + 'static) {
-    let spawned = thread::Builder::new().name("ublk-control".into()).spawn(work);
-    if let Err(error) = spawned {
-        tracing::error!("no thread for a command to the kernel's ublk driver: {error}");
+/// Says what became of a new size.
+fn tell_size(path: &Path, sectors: u64, done: Result<(), impl Display>) {
+    let path = path.display();
+    match done {
+        Ok(()) => tracing::info!("{path} has {} bytes now", sectors * 512),
+        Err(error) => tracing::warn!(
+            "{path} keeps its size until it is removed and served again, as the kernel cannot change it ({error}; Linux 6.16 can)"
+        ),
     }
 }

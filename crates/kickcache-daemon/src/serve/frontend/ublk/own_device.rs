@@ -1,47 +1,241 @@
 //! Whether a volume would stand on itself: its start would wait for a device that only it can serve.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::control::Control;
 use super::cookie::cookie;
 use crate::plan::cache_spec::CacheSpec;
 
-/// Refuses a cache device or origin that lies on a device which one of these volumes is.
+/// Refuses a cache device or origin that lies on a device which one of these volumes is, or was before it waits for them:
+/// itself, a file of a file system there, or by way of partitions, loop devices and what the device mapper and md make of it.
 ///
 /// # Errors
 /// A sentence.
 pub(crate) fn check(cache: &CacheSpec) -> Result<(), String> {
-    let own: Vec<u64> = cache
-        .volumes
-        .iter()
-        .filter(|volume| volume.ublk.is_some())
-        .filter_map(|volume| Some(cookie(&volume.name, &volume.origin.identity().ok()?)))
-        .collect();
+    let own = cache.volumes.iter().filter_map(|volume| {
+        let origin = volume.origin.identity().ok()?;
+        Some(cookie(&volume.name, &origin))
+    });
+    let own: BTreeSet<u64> = own.collect();
+    let host = Host { sys: "/sys".into(), mounts: "/proc/self/mountinfo".into() };
     let origins = cache.volumes.iter().filter_map(|volume| volume.origin.path());
-    if own.is_empty() {
-        return Ok(());
-    }
     for path in origins.chain([cache.device.as_path()]) {
-        let Some(id) = ublk_below(path) else { continue };
-        let info = Control::open().ok().and_then(|mut control| control.info(id).ok().flatten());
-        if info.is_some_and(|info| own.contains(&info.server_flags)) {
-            return Err(format!(
-                "{} lies on /dev/ublkb{id}, which is a volume of this daemon: it would wait for itself; give another device",
-                path.display()
-            ));
+        for id in host.ublk_below(path) {
+            let info = Control::open().ok().and_then(|mut control| control.info(id).ok().flatten());
+            if info.is_some_and(|info| own.contains(&info.server_flags)) {
+                return Err(refusal(path, id));
+            }
         }
     }
     Ok(())
 }
 
-/// The ublk device that a path is, or is on.
-fn ublk_below(path: &Path) -> Option<u32> {
-    let found = fs::metadata(path).ok()?;
-    let number = if found.file_type().is_block_device() { found.rdev() } else { found.dev() };
-    let entry = format!("/sys/dev/block/{}:{}", libc::major(number), libc::minor(number));
-    let place = fs::canonicalize(entry).ok()?;
-    let names = place.iter().filter_map(|part| part.to_str()?.strip_prefix("ublkb"));
-    names.filter_map(|digits| digits.parse().ok()).next()
+fn refusal(path: &Path, id: u32) -> String {
+    format!(
+        "{} lies on /dev/ublkb{id}, which is a volume of this daemon: it would wait for itself; give another device",
+        path.display()
+    )
+}
+
+/// Where the kernel tells what stands on what.
+struct Host {
+    sys: PathBuf,
+    mounts: PathBuf,
+}
+
+impl Host {
+    /// The ublk devices that a path is, or is on.
+    fn ublk_below(&self, path: &Path) -> Vec<u32> {
+        self.number_of(path).map_or_else(Vec::new, |number| self.ublk_under(number))
+    }
+
+    /// Those that a device is, or stands on.
+    fn ublk_under(&self, number: String) -> Vec<u32> {
+        let mut left = vec![number];
+        let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+        while let Some(number) = left.pop() {
+            let Some(device) = self.whole_device(&number) else { continue };
+            if !seen.insert(device.clone()) {
+                continue;
+            }
+            let name = device.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            found.extend(name.strip_prefix("ublkb").and_then(|digits| digits.parse::<u32>().ok()));
+            left.extend(self.below(&device));
+        }
+        found
+    }
+
+    /// The folder of a device; of a partition, that of the device which it is a part of.
+    fn whole_device(&self, number: &str) -> Option<PathBuf> {
+        let place = fs::canonicalize(self.sys.join("dev/block").join(number)).ok()?;
+        let is_part = place.join("partition").exists();
+        if is_part { place.parent().map(Path::to_path_buf) } else { Some(place) }
+    }
+
+    /// The numbers of the devices that one stands on.
+    fn below(&self, device: &Path) -> Vec<String> {
+        let slaves = fs::read_dir(device.join("slaves")).into_iter().flatten().flatten();
+        let mut numbers: Vec<String> =
+            slaves.filter_map(|slave| fs::read_to_string(slave.path().join("dev")).ok()).collect();
+        numbers.iter_mut().for_each(|number| *number = number.trim().to_owned());
+        let backing = fs::read_to_string(device.join("loop/backing_file"));
+        numbers.extend(backing.ok().and_then(|path| self.number_of(Path::new(path.trim_end_matches('\n')))));
+        numbers
+    }
+
+    /// That of a block device, or of the one below the file system of a file.
+    fn number_of(&self, path: &Path) -> Option<String> {
+        let found = fs::metadata(path).ok()?;
+        if found.file_type().is_block_device() {
+            return Some(shown(found.rdev()));
+        }
+        if libc::major(found.dev()) != 0 {
+            return Some(shown(found.dev()));
+        }
+        self.source_of(&fs::canonicalize(path).ok()?)
+    }
+
+    /// The device of a file system that has a number of its own, such as btrfs: the one that it was mounted from.
+    fn source_of(&self, path: &Path) -> Option<String> {
+        let found = fs::metadata(self.mount_source(path)?).ok()?;
+        found.file_type().is_block_device().then(|| shown(found.rdev()))
+    }
+
+    fn mount_source(&self, path: &Path) -> Option<String> {
+        let mounts = fs::read_to_string(&self.mounts).ok()?;
+        let mounts = mounts.lines().filter_map(|line| {
+            let place = line.split(' ').nth(4)?;
+            let source = line.split_once(" - ")?.1.split(' ').nth(1)?;
+            Some((place, source)).filter(|_| path.starts_with(place))
+        });
+        // Of several on one place, the last one is on top.
+        mounts.max_by_key(|(place, _)| place.len()).map(|(_, source)| source.to_owned())
+    }
+}
+
+fn shown(device: u64) -> String {
+    format!("{}:{}", libc::major(device), libc::minor(device))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const NONE: [u32; 0] = [];
+
+    /// A sysfs.
+    struct Fake {
+        folder: tempfile::TempDir,
+    }
+
+    impl Fake {
+        fn new() -> Fake {
+            let fake = Fake { folder: tempfile::tempdir_in("/var/tmp").unwrap() };
+            fs::create_dir_all(fake.path("sys/dev/block")).unwrap();
+            fs::write(fake.path("file"), "").unwrap();
+            fake
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.folder.path().join(path)
+        }
+
+        /// A device, or a partition, below `sys`.
+        fn add(&self, place: &str, number: &str) -> PathBuf {
+            let folder = self.path("sys").join(place);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("dev"), format!("{number}\n")).unwrap();
+            symlink(&folder, self.path("sys/dev/block").join(number)).unwrap();
+            folder
+        }
+
+        fn under(&self, number: &str) -> Vec<u32> {
+            let mut found = self.host().ublk_under(number.into());
+            found.sort_unstable();
+            found
+        }
+
+        fn host(&self) -> Host {
+            Host { sys: self.path("sys"), mounts: self.path("mountinfo") }
+        }
+    }
+
+    fn stack(upper: &Path, lower: &Path) {
+        fs::create_dir_all(upper.join("slaves")).unwrap();
+        symlink(lower, upper.join("slaves").join(lower.file_name().unwrap())).unwrap();
+    }
+
+    #[test]
+    fn a_disk_stands_on_none() {
+        let fake = Fake::new();
+        fake.add("devices/sda", "8:0");
+        fake.add("devices/ublkb7", "259:7");
+        assert_eq!((fake.under("8:0"), fake.under("259:7")), (vec![], vec![7]));
+        assert_eq!(fake.under("8:1"), NONE, "a device that is not there");
+    }
+
+    #[test]
+    fn a_partition_stands_on_its_device() {
+        let fake = Fake::new();
+        fake.add("devices/ublkb7", "259:7");
+        let part = fake.add("devices/ublkb7/ublkb7p1", "259:8");
+        assert_eq!(fake.under("259:8"), NONE);
+        fs::write(part.join("partition"), "1").unwrap();
+        assert_eq!(fake.under("259:8"), [7]);
+    }
+
+    #[test]
+    fn mapped_devices_stand_on_all_that_they_are_made_of() {
+        let fake = Fake::new();
+        let (upper, lower) = (fake.add("devices/dm-1", "254:1"), fake.add("devices/dm-0", "254:0"));
+        let (first, _second) = (fake.add("devices/ublkb3", "259:3"), fake.add("devices/ublkb4", "259:4"));
+        let part = fake.add("devices/ublkb4/ublkb4p2", "259:5");
+        fs::write(part.join("partition"), "2").unwrap();
+        stack(&upper, &lower);
+        stack(&lower, &first);
+        stack(&lower, &part);
+        assert_eq!(fake.under("254:1"), [3, 4]);
+    }
+
+    #[test]
+    fn devices_that_stand_on_each_other_come_to_an_end() {
+        let fake = Fake::new();
+        let (one, other) = (fake.add("devices/dm-0", "254:0"), fake.add("devices/dm-1", "254:1"));
+        stack(&one, &other);
+        stack(&other, &one);
+        assert_eq!(fake.under("254:0"), NONE);
+    }
+
+    #[test]
+    fn a_loop_device_stands_where_its_file_does() {
+        let fake = Fake::new();
+        let file = fake.path("file");
+        let number = fs::metadata(&file).unwrap().dev();
+        if libc::major(number) == 0 {
+            eprintln!("skipped: {} lies on no block device", file.display());
+            return;
+        }
+        fake.add("devices/ublkb9", &shown(number));
+        let device = fake.add("devices/loop0", "7:0");
+        assert_eq!(fake.under("7:0"), NONE, "nothing is behind it");
+        fs::create_dir_all(device.join("loop")).unwrap();
+        fs::write(device.join("loop/backing_file"), format!("{}\n", file.display())).unwrap();
+        assert_eq!(fake.under("7:0"), [9]);
+        assert_eq!(fake.host().ublk_below(&file), [9]);
+    }
+
+    #[test]
+    fn a_file_system_without_a_device_of_its_own_lies_where_it_was_mounted_from() {
+        let fake = Fake::new();
+        let mounts = "1 0 8:1 / / rw - ext4 /dev/null rw\n2 1 0:44 / /srv/a rw shared:3 - btrfs /dev/loop-control rw\n";
+        fs::write(fake.path("mountinfo"), mounts).unwrap();
+        let source = |path: &str| fake.host().mount_source(Path::new(path));
+        assert_eq!(source("/srv/a/file").as_deref(), Some("/dev/loop-control"));
+        assert_eq!(source("/srv/ab").as_deref(), Some("/dev/null"));
+    }
 }

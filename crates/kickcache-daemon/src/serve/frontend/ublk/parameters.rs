@@ -18,6 +18,25 @@ pub(crate) enum LogicalBlock {
     Bytes4096,
 }
 
+impl LogicalBlock {
+    /// That of a device which exists.
+    pub(crate) fn of_shift(shift: u8) -> LogicalBlock {
+        if shift < BLOCK_SHIFT { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 }
+    }
+
+    fn shift(self) -> u8 {
+        match self {
+            LogicalBlock::Bytes512 => 9,
+            LogicalBlock::Bytes4096 => BLOCK_SHIFT,
+        }
+    }
+
+    /// Sectors of 512 bytes in the whole blocks of `size` bytes.
+    pub(crate) fn sectors_of(self, size: u64) -> u64 {
+        size >> self.shift() << self.shift() >> SECTOR_SHIFT
+    }
+}
+
 /// Whether the volume may be written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writes {
@@ -33,19 +52,15 @@ pub(crate) fn parameters(
     block: LogicalBlock,
     writes: Writes,
 ) -> Parameters {
-    let logical_block_shift = match block {
-        LogicalBlock::Bytes512 => 9,
-        LogicalBlock::Bytes4096 => BLOCK_SHIFT,
-    };
     let read_only = if writes == Writes::Refused { READ_ONLY } else { 0 };
     let basic = BasicParameters {
         attributes: VOLATILE_CACHE | FUA_ATTRIBUTE | read_only,
-        logical_block_shift,
+        logical_block_shift: block.shift(),
         physical_block_shift: BLOCK_SHIFT,
         io_optimal_shift: BLOCK_SHIFT,
         io_minimal_shift: BLOCK_SHIFT,
         sectors_max: request_bytes_max >> SECTOR_SHIFT,
-        device_sectors: size >> logical_block_shift << logical_block_shift >> SECTOR_SHIFT,
+        device_sectors: block.sectors_of(size),
         ..BasicParameters::default()
     };
     let discard = match writes {

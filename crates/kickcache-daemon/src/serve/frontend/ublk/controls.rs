@@ -1,0 +1,49 @@
+//! Commands that may wait for long, or for the loop: given from threads of their own.
+
+use std::sync::Arc;
+use std::thread;
+
+use super::control::Control;
+
+/// How to reach the kernel's ublk driver, for any thread.
+#[derive(Clone)]
+pub(crate) struct Controls {
+    open: Arc<dyn Fn() -> Result<Control, String> + Send + Sync>,
+}
+
+impl Default for Controls {
+    fn default() -> Controls {
+        Controls::new(Control::open)
+    }
+}
+
+impl Controls {
+    /// With another way to the driver.
+    pub(crate) fn new(open: impl Fn() -> Result<Control, String> + Send + Sync + 'static) -> Controls {
+        Controls { open: Arc::new(open) }
+    }
+
+    /// Opens the driver, for commands that wait for nothing of this process's.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(super) fn open(&self) -> Result<Control, String> {
+        (self.open)()
+    }
+
+    /// Has something done on another thread, and `tell` say what became of it.
+    pub(super) fn aside<T>(
+        &self,
+        work: impl FnOnce(&mut Control) -> std::io::Result<T> + Send + 'static,
+        tell: impl FnOnce(Result<T, String>) + Send + 'static,
+    ) {
+        let open = Arc::clone(&self.open);
+        let run = move || {
+            let done = open().and_then(|mut control| work(&mut control).map_err(|error| error.to_string()));
+            tell(done);
+        };
+        if let Err(error) = thread::Builder::new().name("ublk-control".into()).spawn(run) {
+            tracing::error!("no thread for a command to the kernel's ublk driver: {error}");
+        }
+    }
+}
