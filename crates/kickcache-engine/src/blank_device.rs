@@ -13,7 +13,7 @@ static CHECKSUMS: [Checksum; 8192] = [Checksum::new(0); 8192];
 /// As long as the longest read of metadata, a segment.
 static ZEROES: [u8; 4 << 20] = [0; 4 << 20];
 
-/// The checksums of so many blocks, at most 8192.
+/// The checksums of this many blocks, at most 8192.
 pub fn checksums(count: usize) -> &'static [Checksum] {
     &CHECKSUMS[..count]
 }

@@ -80,7 +80,7 @@ impl CacheDevice {
         self.journal.add(Record { sequence, fact });
     }
 
-    /// The next block of records as a write, if at least so many have gathered.
+    /// The next block of records as a write, if at least this many have gathered.
     pub(crate) fn take_records(&mut self, least: usize) -> Option<(Purpose, DeviceOperation)> {
         if self.journal.gathered() < least || self.is_out_of_service() {
             return None;
@@ -132,7 +132,7 @@ impl CacheDevice {
         self.failed_batches
     }
 
-    /// Whether so many batches failed that it is to take nothing new.
+    /// Whether this many batches failed that it is to take nothing new.
     pub(crate) fn fails_too_often(&self) -> bool {
         self.failed_batches >= CACHE_WRITE_ERRORS_MAX
     }

@@ -20,7 +20,7 @@ impl State {
         }
     }
 
-    /// Writes blocks of records while at least so many have gathered.
+    /// Writes blocks of records while at least this many have gathered.
     fn write_records(&mut self, least: usize) {
         while let Some((purpose, operation)) = self.device.take_records(least) {
             self.submit(purpose, operation);

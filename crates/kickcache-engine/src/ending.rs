@@ -1,4 +1,4 @@
-//! The end of an engine: everything lands, open segments are summed up, and a last checkpoint says it all once more, so
+//! The end of an engine: everything lands, open segments get their summaries, and a last checkpoint says it all once more, so
 //! that neither a damaged record nor a damaged checkpoint alone can mislead the next recovery.
 
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ impl Engine {
 
     /// Whether the end may come nearer without anything else happening.
     pub(crate) fn is_ending(&self) -> bool {
-        !matches!(self.ending, Ending::No | Ending::Settling | Ending::Done)
+        !matches!(self.ending, Ending::No | Ending::MakingDurable | Ending::Done)
     }
 
     /// Goes on with the end when nothing is in flight any more.
@@ -43,21 +43,21 @@ impl Engine {
             Ending::Draining | Ending::FlushingOrigins if !self.state.device.is_out_of_service() => {
                 land::end_segments(&mut self.state);
                 self.state.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
-                Ending::SummingUp
+                Ending::WritingSummaries
             }
-            Ending::SummingUp if !self.state.device.is_out_of_service() => {
+            Ending::WritingSummaries if !self.state.device.is_out_of_service() => {
                 checkpoint::begin_last(&mut self.state);
                 Ending::Checkpointing
             }
             Ending::No
             | Ending::Draining
             | Ending::FlushingOrigins
-            | Ending::SummingUp
+            | Ending::WritingSummaries
             | Ending::Checkpointing
-            | Ending::Settling
+            | Ending::MakingDurable
             | Ending::Done => {
                 self.state.agenda.push_back(Task::Barrier(DurableWaiter::Stop));
-                Ending::Settling
+                Ending::MakingDurable
             }
         };
     }

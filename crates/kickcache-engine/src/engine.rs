@@ -394,7 +394,7 @@ impl Engine {
         }
     }
 
-    /// From here on a volume has so many bytes: its origin was extended.
+    /// From here on a volume has this many bytes: its origin was extended.
     ///
     /// # Panics
     /// If the volume would shrink, or end within a block.

@@ -1,9 +1,9 @@
 //! What the policy that offloads work to an origin is told, and asked.
 
 use crate::ids::RequestSlot;
-use crate::inflight::requests::{Metered, Route, Source as Payload};
+use crate::inflight::requests::{Metered, Route, WriteData};
 use crate::policy::load::work_of;
-use crate::policy::offload::{Clock, Kind, Source};
+use crate::policy::offload::{Clock, Kind, ServedBy};
 use crate::policy::trials::Served;
 use crate::state::State;
 use crate::stats::VolumeCounters;
@@ -18,18 +18,18 @@ impl State {
         Clock { now: self.now, device: self.device_time }
     }
 
-    /// Whether the origin is to serve a hit of so many bytes.
+    /// Whether the origin is to serve a hit of this many bytes.
     pub(crate) fn is_offloaded(&self, volume: VolumeId, bytes: u64) -> bool {
-        self.volumes.get(volume).offload.choose(self.now, Kind::Read, bytes) == Source::Origin
+        self.volumes.get(volume).offload.choose(self.now, Kind::Read, bytes) == ServedBy::Origin
     }
 
     /// Whether a long write is done sooner at the origin than in the log.
     pub(crate) fn is_origin_sooner(&self, volume: VolumeId, bytes: u64) -> bool {
         bytes >= LONG_WRITE
-            && self.volumes.get(volume).offload.choose(self.now, Kind::Write, bytes) == Source::Origin
+            && self.volumes.get(volume).offload.choose(self.now, Kind::Write, bytes) == ServedBy::Origin
     }
 
-    /// Whether the cache device is to take nothing that a read of so many bytes missed.
+    /// Whether the cache device is to take nothing that a read of this many bytes missed.
     pub(crate) fn is_cache_behind(&self, volume: VolumeId, bytes: u64) -> bool {
         self.volumes.get(volume).offload.is_cache_behind(self.now, bytes)
     }
@@ -71,18 +71,18 @@ impl State {
         let writing = pending.writing();
         let bytes = writing.extent.length;
         let source = match route {
-            Route::Log => Source::Cache,
-            Route::Around => Source::Origin,
+            Route::Log => ServedBy::Cache,
+            Route::Around => ServedBy::Origin,
             Route::LogThrough | Route::Through => return,
         };
-        if bytes < LONG_WRITE || writing.source == Payload::Zeroes || writing.metered.is_some() {
+        if bytes < LONG_WRITE || writing.source == WriteData::Zeroes || writing.metered.is_some() {
             return;
         }
         writing.metered = Some(Metered { source, begun: clock.device });
         let offload = &mut self.volumes.get_mut(volume).offload;
         match source {
-            Source::Cache => offload.begin(clock, bytes),
-            Source::Origin => offload.begin_origin_write(clock.now, bytes),
+            ServedBy::Cache => offload.begin(clock, bytes),
+            ServedBy::Origin => offload.begin_origin_write(clock.now, bytes),
         }
     }
 
@@ -96,8 +96,8 @@ impl State {
         let Some(Metered { source, begun }) = writing.metered.take() else { return };
         let found = self.volumes.get_mut(volume);
         match source {
-            Source::Origin => found.offload.origin.load.end(clock.now, bytes),
-            Source::Cache => {
+            ServedBy::Origin => found.offload.origin.load.end(clock.now, bytes),
+            ServedBy::Cache => {
                 if found.offload.end(clock, (Kind::Write, begun), bytes) {
                     found.offload.look(clock.now, served(&found.counters));
                 }

@@ -10,14 +10,14 @@ use crate::units::{BLOCK_LENGTH, PageIndex, VolumeId, VolumeSet};
 
 /// Which pages a user may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Share {
+pub(crate) enum BufferQuota {
     /// Fills: not the last quarter of all pages, nor what the request that misses may need for its own ends.
     Fill,
     /// Merges, reclaim and writeback, which must go on for fills to end.
     All,
 }
 
-/// Pages that are left to reclaim, which makes room for everybody: one in so many.
+/// Pages that are left to reclaim, which makes room for everybody: one in this many.
 const RECLAIM_PART: u64 = 8;
 /// Pages that a request with partial blocks may need.
 pub(crate) const PARTIAL_PAGES: usize = 2;
@@ -71,11 +71,11 @@ impl Pool {
         &mut self,
         volume: VolumeId,
         count: usize,
-        share: Share,
+        share: BufferQuota,
     ) -> Option<Vec<PageIndex>> {
         let (own, reserve) = match share {
-            Share::Fill => (PARTIAL_PAGES, (self.count / 4) as usize),
-            Share::All => (0, 0),
+            BufferQuota::Fill => (PARTIAL_PAGES, (self.count / 4) as usize),
+            BufferQuota::All => (0, 0),
         };
         if self.free_for(volume) < count + own || self.free.len() < count + reserve {
             return None;
@@ -186,11 +186,11 @@ mod tests {
     #[test]
     fn fills_leave_a_quarter_and_clients_what_reclaim_needs() {
         let mut pool = Pool::new(100, [ONE].into_iter().collect());
-        assert!(pool.take_for(ONE, 75, Share::Fill).is_none());
-        let pages = pool.take_for(ONE, 74, Share::Fill).unwrap();
-        assert!(pool.take_for(ONE, 1, Share::Fill).is_none());
-        assert_eq!((pool.take_for(ONE, 15, Share::All), pool.free_for(ONE)), (None, 14));
-        pool.take_for(ONE, 14, Share::All).unwrap();
+        assert!(pool.take_for(ONE, 75, BufferQuota::Fill).is_none());
+        let pages = pool.take_for(ONE, 74, BufferQuota::Fill).unwrap();
+        assert!(pool.take_for(ONE, 1, BufferQuota::Fill).is_none());
+        assert_eq!((pool.take_for(ONE, 15, BufferQuota::All), pool.free_for(ONE)), (None, 14));
+        pool.take_for(ONE, 14, BufferQuota::All).unwrap();
         assert_eq!(pool.take(11).unwrap().len(), 11);
         assert_eq!(page_pieces(&pages).len(), 1);
         assert_eq!(pool.used(), 99);
@@ -200,22 +200,22 @@ mod tests {
     fn a_fill_leaves_the_pages_for_the_ends_of_its_request() {
         let mut pool = Pool::new(801, [ONE, OTHER].into_iter().collect());
         let all = pool.free_for(ONE);
-        assert!(pool.take_for(ONE, all - 1, Share::Fill).is_none());
-        pool.take_for(ONE, all - 2, Share::Fill).unwrap();
-        pool.take_for(ONE, 2, Share::All).unwrap();
-        assert!(pool.take_for(ONE, 1, Share::All).is_none());
+        assert!(pool.take_for(ONE, all - 1, BufferQuota::Fill).is_none());
+        pool.take_for(ONE, all - 2, BufferQuota::Fill).unwrap();
+        pool.take_for(ONE, 2, BufferQuota::All).unwrap();
+        assert!(pool.take_for(ONE, 1, BufferQuota::All).is_none());
         assert_eq!(pool.take_over(ONE, 1).unwrap().len(), 1);
     }
 
     #[test]
     fn a_volume_that_gives_nothing_back_leaves_the_other_its_part() {
         let mut pool = Pool::new(801, [ONE, OTHER].into_iter().collect());
-        while pool.take_for(ONE, 1, Share::All).is_some() {}
+        while pool.take_for(ONE, 1, BufferQuota::All).is_some() {}
         assert_eq!(pool.free_for(OTHER), 175);
-        let pages = pool.take_for(OTHER, 175, Share::All).unwrap();
-        assert!(pool.take_for(OTHER, 1, Share::All).is_none());
+        let pages = pool.take_for(OTHER, 175, BufferQuota::All).unwrap();
+        assert!(pool.take_for(OTHER, 1, BufferQuota::All).is_none());
         pool.disown(pages[0]);
-        assert!(pool.take_for(OTHER, 1, Share::All).is_some(), "the log has a page of it");
+        assert!(pool.take_for(OTHER, 1, BufferQuota::All).is_some(), "the log has a page of it");
         pages.into_iter().for_each(|page| pool.release(page));
         assert_eq!(pool.free_for(OTHER), 174);
     }

@@ -12,7 +12,7 @@ use crate::queue::Queue;
 use crate::state::State;
 use crate::units::VolumeId;
 
-/// Writes through the log may go beyond the dirty limit of their volume by one part in so many of the cache, divided among
+/// Writes through the log may go beyond the dirty limit of their volume by one part in this many of the cache, divided among
 /// the volumes.
 const THROUGH_PART: u64 = 16;
 

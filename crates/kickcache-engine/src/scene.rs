@@ -118,7 +118,7 @@ impl Scene {
         self.fail_times(u32::MAX, begin, error);
     }
 
-    /// The next operations fail whose line begins like this: so many of them.
+    /// The next operations fail whose line begins like this: this many of them.
     pub(crate) fn fail_times(&mut self, left: u32, begin: &'static str, error: DeviceError) {
         self.failing = Some(Failing { begin, error, left });
     }

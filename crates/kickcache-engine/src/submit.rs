@@ -12,7 +12,7 @@ impl State {
         self.submissions.add(self.now, PulseId::of(operation.device()), purpose, operation);
     }
 
-    /// The same for a read of cached blocks of so many bytes: the way of each hit, on which nothing is asked that is known.
+    /// The same for a read of cached blocks of this many bytes: the way of each hit, on which nothing is asked that is known.
     #[inline]
     pub(crate) fn submit_hit(&mut self, purpose: Purpose, offset: u64, memory: Piece) {
         self.count_read(Device::Cache, u64::from(memory.length));

@@ -127,7 +127,7 @@ impl Engine {
     }
 
     /// Forgets every block of a volume, **dirty ones too**, by one record. For a volume without requests or
-    /// writebacks in flight: one that is not served, or before its first request. See [`Engine::is_settled`].
+    /// writebacks in flight: one that is not served, or before its first request. See [`Engine::is_all_durable`].
     pub fn drop_volume(&mut self, volume: VolumeId) {
         self.is_stirred = true;
         let slots = self.state.cache.slots();
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// Whether everything that was recorded is durable, or never will be.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_all_durable(&self) -> bool {
         self.state.device.order.is_durable(self.state.device.order.newest())
             || self.state.device.is_out_of_service()
     }

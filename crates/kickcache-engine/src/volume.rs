@@ -2,7 +2,7 @@
 
 use crate::config::{OriginKind, VolumeSettings};
 use crate::ids::Ticket;
-use crate::inflight::origin::{Access, AccessRequest, OriginQueue, Priority};
+use crate::inflight::origin::{AccessRequest, OriginAccess, OriginQueue, Priority};
 use crate::inflight::origin_flush::OriginFlush;
 use crate::inflight::writebacks::Sweep;
 use crate::policy::admission::Gate;
@@ -52,7 +52,7 @@ impl Volume {
     }
 
     /// Takes a place among the accesses to the origin for a client.
-    pub(crate) fn enqueue(&mut self, extent: ByteExtent, access: Access) -> Ticket {
+    pub(crate) fn enqueue(&mut self, extent: ByteExtent, access: OriginAccess) -> Ticket {
         self.foreground_total += 1;
         self.queue.enqueue(AccessRequest { extent, access, priority: Priority::Foreground })
     }

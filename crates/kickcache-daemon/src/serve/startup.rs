@@ -179,10 +179,10 @@ impl EventLoop<Engine> {
         }
         let dropped = self.core.engine.cached_blocks(volume);
         self.core.engine.drop_volume(volume);
-        while !self.core.engine.is_settled() {
+        while !self.core.engine.is_all_durable() {
             let now = self.core.clock.now();
             self.pump(now);
-            if !self.core.engine.is_settled() {
+            if !self.core.engine.is_all_durable() {
                 let until = self.core.engine.poll_timeout();
                 self.core.driver.wait(now, until).map_err(ServeError::system("wait for the cache device"))?;
             }

@@ -124,7 +124,7 @@ impl Cache {
         self.segments.add_header(segment);
     }
 
-    /// So many blocks of a segment hold no data.
+    /// This many blocks of a segment hold no data.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         self.segments.set_headers(segment, headers);
     }

@@ -26,7 +26,7 @@ pub(crate) enum SegmentState {
     Open,
     /// Full; the last batches or the summary are in flight.
     Sealing,
-    /// Full and summed up.
+    /// Full, with a summary.
     Sealed,
     /// Reclaim empties it.
     Reclaiming,
@@ -176,7 +176,7 @@ impl Segments {
         }
     }
 
-    /// So many blocks of a segment hold headers, or never held anything.
+    /// This many blocks of a segment hold headers, or never held anything.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         let found = &mut self.segments[segment.get() as usize];
         if found.not_clean > 0 {

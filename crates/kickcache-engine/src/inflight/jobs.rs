@@ -77,10 +77,10 @@ pub(crate) enum Ending {
     /// The origins are flushed, so that what they have is recorded as clean.
     FlushingOrigins,
     /// Open segments get their summaries.
-    SummingUp,
+    WritingSummaries,
     /// The last checkpoint is written.
     Checkpointing,
     /// The last records and batches become durable.
-    Settling,
+    MakingDurable,
     Done,
 }

@@ -13,7 +13,7 @@ use crate::units::ByteExtent;
 
 /// Reading or changing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
+pub(crate) enum OriginAccess {
     Read,
     Write,
 }
@@ -31,7 +31,7 @@ pub(crate) enum Priority {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AccessRequest {
     pub(crate) extent: ByteExtent,
-    pub(crate) access: Access,
+    pub(crate) access: OriginAccess,
     pub(crate) priority: Priority,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct OriginQueue {
 }
 
 fn conflict(one: &AccessRequest, other: &AccessRequest) -> bool {
-    let both_read = one.access == Access::Read && other.access == Access::Read;
+    let both_read = one.access == OriginAccess::Read && other.access == OriginAccess::Read;
     !both_read && one.extent.overlaps(other.extent) && !mutant!(OverlapsUnordered)
 }
 
@@ -89,7 +89,7 @@ impl OriginQueue {
     fn count(&mut self, request: &AccessRequest, by: isize) {
         if request.priority == Priority::Foreground {
             self.foreground = self.foreground.strict_add_signed(by);
-            if request.access == Access::Read {
+            if request.access == OriginAccess::Read {
                 self.foreground_reads = self.foreground_reads.strict_add_signed(by);
             }
         }
@@ -134,7 +134,7 @@ mod tests {
     use crate::device::Device;
     use crate::units::VolumeId;
 
-    fn ask(start: u64, access: Access) -> AccessRequest {
+    fn ask(start: u64, access: OriginAccess) -> AccessRequest {
         AccessRequest { extent: ByteExtent { start, length: 4096 }, access, priority: Priority::Foreground }
     }
 
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn overlapping_accesses_keep_their_order() {
         let mut queue = OriginQueue::new();
-        let read = queue.enqueue(ask(0, Access::Read));
-        let write = queue.enqueue(ask(0, Access::Write));
-        let late = queue.enqueue(ask(0, Access::Read));
-        let other = queue.enqueue(ask(8192, Access::Write));
+        let read = queue.enqueue(ask(0, OriginAccess::Read));
+        let write = queue.enqueue(ask(0, OriginAccess::Write));
+        let late = queue.enqueue(ask(0, OriginAccess::Read));
+        let other = queue.enqueue(ask(8192, OriginAccess::Write));
         for ticket in [read, write, late, other] {
             ready(&mut queue, ticket);
         }
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn an_access_that_is_not_ready_still_holds_its_place() {
         let mut queue = OriginQueue::new();
-        let first = queue.enqueue(ask(0, Access::Write));
-        let second = queue.enqueue(ask(0, Access::Write));
+        let first = queue.enqueue(ask(0, OriginAccess::Write));
+        let second = queue.enqueue(ask(0, OriginAccess::Write));
         ready(&mut queue, second);
         assert!(queue.take_startable().is_none());
         queue.release(first);

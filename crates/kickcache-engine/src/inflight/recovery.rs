@@ -58,7 +58,7 @@ pub(crate) struct Recovery {
     pub(crate) next_segment: u32,
     /// Sequence number of the copy at each location that is in the cache metadata.
     pub(crate) sequences: Vec<Sequence>,
-    /// Segments without a summary, to be summed up at the end.
+    /// Segments without a summary, which get one at the end.
     pub(crate) unsealed: Vec<Summary>,
     /// What is not whole in segments without a summary.
     pub(crate) damaged: Vec<DamagedEntry>,

@@ -15,7 +15,7 @@ use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, Locat
 
 /// Where the data of a write comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Source {
+pub(crate) enum WriteData {
     /// The request's memory.
     Payload,
     /// The zero page.
@@ -109,7 +109,7 @@ pub(crate) enum WritePhase {
 /// A long write that a device is busy with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Metered {
-    pub(crate) source: offload::Source,
+    pub(crate) source: offload::ServedBy,
     /// When it set out, by the cache device's time.
     pub(crate) begun: Instant,
 }
@@ -118,7 +118,7 @@ pub(crate) struct Metered {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Writing {
     pub(crate) phase: WritePhase,
-    pub(crate) source: Source,
+    pub(crate) source: WriteData,
     pub(crate) durability: Durability,
     pub(crate) unmap: Unmap,
     /// The part of the request that is under way; the whole of it but for long ones.
@@ -138,8 +138,8 @@ impl Writing {
     /// A write that just arrived.
     pub(crate) fn new(operation: Operation, extent: ByteExtent, checksums: &[Checksum]) -> Option<Writing> {
         let (source, durability, unmap) = match operation {
-            Operation::Write(durability) => (Source::Payload, durability, Unmap::Forbid),
-            Operation::WriteZeroes { unmap, durability } => (Source::Zeroes, durability, unmap),
+            Operation::Write(durability) => (WriteData::Payload, durability, Unmap::Forbid),
+            Operation::WriteZeroes { unmap, durability } => (WriteData::Zeroes, durability, unmap),
             Operation::Read | Operation::Flush | Operation::Discard | Operation::Promote => return None,
         };
         Some(Writing {

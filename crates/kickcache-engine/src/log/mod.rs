@@ -447,7 +447,7 @@ impl Log {
         Some(Appended { location, opened: None, header: None, joined })
     }
 
-    /// The sequence number under which a location of a segment not yet summed up was written; `None` if it was not.
+    /// The sequence number under which a location of a segment without a summary was written; `None` if it was not.
     pub(crate) fn sequence_of(&self, segment: SegmentIndex, location: Location) -> Option<Sequence> {
         let open = self.open.iter().find(|open| open.segment == segment)?;
         let offset = location.get() - self.geometry.first_location(segment).get();

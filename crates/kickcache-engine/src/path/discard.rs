@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::config::FILL_WINDOW_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::ids::{RequestSlot, Ticket};
-use crate::inflight::origin::Access;
+use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
 use crate::inflight::requests::{Stage, WaitingDiscard, blocks_of};
 use crate::order::DurableWaiter;
@@ -49,7 +49,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let part = ByteExtent { start, length };
     let forgotten = if is_empty { Vec::new() } else { forget(state, volume, part) };
     state.fills.invalidate(volume, part);
-    let access = state.volumes.get_mut(volume).enqueue(part, Access::Write);
+    let access = state.volumes.get_mut(volume).enqueue(part, OriginAccess::Write);
     let (next, ticket) = cursor(state, slot);
     *next = part.end();
     *ticket = Some(access);

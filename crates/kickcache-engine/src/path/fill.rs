@@ -12,11 +12,11 @@ use crate::config::{FILL_WINDOW_MAX, OriginKind};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
 use crate::ids::{FillSlot, RequestSlot};
 use crate::inflight::fills::{BlockSet, Fill, FillWaiter};
-use crate::inflight::origin::Access;
+use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
 use crate::inflight::requests::{block_extent, blocks_of, intersection};
 use crate::log::Entry;
-use crate::pool::{Share, page_memory, page_pieces};
+use crate::pool::{BufferQuota, page_memory, page_pieces};
 use crate::queue::Queue;
 use crate::request::{Durability, Errno, Operation, ReadFrom};
 use crate::state::State;
@@ -40,10 +40,10 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot, part: ByteExtent, main
     let window = choose_window(state, volume, part);
     let mut chosen = window;
     let count = |extent: ByteExtent| usize::try_from(extent.length / BLOCK_SIZE).expect("at most 256 blocks");
-    let mut pages = state.pool.take_for(volume, count(window), Share::Fill);
+    let mut pages = state.pool.take_for(volume, count(window), BufferQuota::Fill);
     if pages.is_none() {
         chosen = part.widened_to_blocks();
-        pages = state.pool.take_for(volume, count(chosen), Share::Fill);
+        pages = state.pool.take_for(volume, count(chosen), BufferQuota::Fill);
     }
     let Some(pages) = pages else { return false };
     let mut fill = new(state, slot, part, (chosen, pages));
@@ -104,7 +104,7 @@ fn new(
     state.requests.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;
     let volume = state.requests.get(slot).volume;
-    let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Read);
+    let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Read);
     let pending = state.requests.get(slot);
     let wants_data = !matches!(pending.operation, Operation::Promote);
     let mut fill = Fill {

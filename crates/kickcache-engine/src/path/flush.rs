@@ -14,7 +14,7 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::VolumeId;
 
-/// Blocks that wait for an origin's flush are one part in so many of the cache at most before it is forced.
+/// Blocks that wait for an origin's flush are one part in this many of the cache at most before it is forced.
 const UNFLUSHED_PART: usize = 16;
 
 /// Begins a flush request.

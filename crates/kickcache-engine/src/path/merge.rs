@@ -5,10 +5,10 @@
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
 use crate::ids::RequestSlot;
-use crate::inflight::origin::Access;
+use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::{OriginRest, PagedBlock, Purpose};
-use crate::inflight::requests::{Merged, Source, block_extent, intersection};
-use crate::pool::{Share, page_memory, page_piece};
+use crate::inflight::requests::{Merged, WriteData, block_extent, intersection};
+use crate::pool::{BufferQuota, page_memory, page_piece};
 use crate::request::Errno;
 use crate::state::State;
 use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, Location, PageIndex};
@@ -19,7 +19,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let volume = pending.volume;
     let writing = pending.writing();
     let blocks: alloc::vec::Vec<BlockIndex> = writing.partial_blocks().collect();
-    let Some(pages) = state.pool.take_for(volume, blocks.len(), Share::All) else { return false };
+    let Some(pages) = state.pool.take_for(volume, blocks.len(), BufferQuota::All) else { return false };
     state.requests.add_pending(slot);
     for (block, page) in blocks.into_iter().zip(pages) {
         state.requests.add_pending(slot);
@@ -75,7 +75,7 @@ fn read_cached(state: &mut State, slot: RequestSlot, key: BlockKey, location: Lo
 
 fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
     let volume = key.volume();
-    let ticket = state.volumes.get_mut(volume).enqueue(block_extent(key.block()), Access::Read);
+    let ticket = state.volumes.get_mut(volume).enqueue(block_extent(key.block()), OriginAccess::Read);
     let operation = DeviceOperation::Read {
         device: Device::Origin(volume),
         offset: key.block().byte_offset(),
@@ -151,7 +151,7 @@ fn overlay(state: &mut State, slot: RequestSlot, block: BlockIndex, page: PageIn
     let length = u32::try_from(part.length).expect("at most a block");
     let to = Memory::Pool { page, offset: skip };
     let operation = match source {
-        Source::Payload => {
+        WriteData::Payload => {
             let offset = u32::try_from(part.start - start).expect("requests have at most 32 MiB");
             DeviceOperation::Copy {
                 from: Memory::Request { id, offset },
@@ -160,7 +160,7 @@ fn overlay(state: &mut State, slot: RequestSlot, block: BlockIndex, page: PageIn
                 checksums: Checksums::Compute,
             }
         }
-        Source::Zeroes => DeviceOperation::Zero { to, length, checksums: Checksums::Compute },
+        WriteData::Zeroes => DeviceOperation::Zero { to, length, checksums: Checksums::Compute },
     };
     state.submit(Purpose::Merged { request: slot, block, page }, operation);
 }

@@ -14,13 +14,13 @@ use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_BACKOFF, WRITEBACK_DEPTH_MAX};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
 use crate::format::journal::Fact;
 use crate::ids::WritebackSlot;
-use crate::inflight::origin::{Access, AccessRequest, Priority};
+use crate::inflight::origin::{AccessRequest, OriginAccess, Priority};
 use crate::inflight::purpose::{Purpose, WritebackRun};
 use crate::inflight::requests::block_extent;
 use crate::inflight::writebacks::Writeback;
 use crate::order::DurableWaiter;
-use crate::policy::pacing::{Choice, View};
-use crate::pool::{Share, page_pieces};
+use crate::policy::pacing::{View, WritebackPace};
+use crate::pool::{BufferQuota, page_pieces};
 use crate::queue::Queue;
 use crate::request::Durability;
 use crate::state::State;
@@ -35,17 +35,17 @@ const GAP_MAX: u64 = 4;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What the pace of a volume is at the moment.
-pub(crate) fn choose(state: &State, volume: VolumeId) -> Choice {
+pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
     let found = state.volumes.get(volume);
     if state.now < found.backoff_until {
-        return Choice::RestUntil(found.backoff_until);
+        return WritebackPace::RestUntil(found.backoff_until);
     }
     let blocks = state.cache.volume(volume);
     if blocks.dirty == blocks.damaged {
-        return Choice::Rest;
+        return WritebackPace::Rest;
     }
     if let Some(at) = state.unreadable.rest_until() {
-        return Choice::RestUntil(at);
+        return WritebackPace::RestUntil(at);
     }
     let settings = &found.settings;
     let view = View {
@@ -68,7 +68,7 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
         return;
     }
     loop {
-        let Choice::Run(depth) = choose(state, volume) else { return };
+        let WritebackPace::Run(depth) = choose(state, volume) else { return };
         if state.writebacks.count_for(volume) >= depth || !start_one(state, volume) {
             return;
         }
@@ -86,7 +86,7 @@ fn start_one(state: &mut State, volume: VolumeId) -> bool {
         first = next_dirty(state, volume);
     }
     let Some(first) = first else { return false };
-    let Some(pages) = state.pool.take_for(volume, BLOCKS_MAX, Share::All) else {
+    let Some(pages) = state.pool.take_for(volume, BLOCKS_MAX, BufferQuota::All) else {
         state.cache.leave_sweep(first.location);
         return false;
     };
@@ -95,7 +95,7 @@ fn start_one(state: &mut State, volume: VolumeId) -> bool {
     spare.iter().for_each(|page| state.pool.release(*page));
     let extent =
         ByteExtent { start: first.key.block().byte_offset(), length: blocks.len() as u64 * BLOCK_SIZE };
-    let request = AccessRequest { extent, access: Access::Write, priority: Priority::Background };
+    let request = AccessRequest { extent, access: OriginAccess::Write, priority: Priority::Background };
     let ticket = state.volumes.get_mut(volume).queue.enqueue(request);
     let pages = pages.to_vec();
     let slot = state.writebacks.insert(Writeback {
@@ -384,9 +384,9 @@ fn finish(state: &mut State, slot: WritebackSlot) {
 /// When a volume's writeback should be looked at again.
 pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
     match choose(state, volume) {
-        Choice::RestUntil(at) => Some(at),
-        Choice::Run(_) if state.writebacks.count_for(volume) == 0 => Some(state.now.plus(LOOK_AGAIN)),
-        Choice::Rest | Choice::Run(_) => None,
+        WritebackPace::RestUntil(at) => Some(at),
+        WritebackPace::Run(_) if state.writebacks.count_for(volume) == 0 => Some(state.now.plus(LOOK_AGAIN)),
+        WritebackPace::Rest | WritebackPace::Run(_) => None,
     }
 }
 

@@ -14,18 +14,18 @@ use crate::units::Sequence;
 /// Newcomers that are judged together, as a part of the cache's capacity in blocks.
 const JUDGED_SHARE: u64 = 16;
 const JUDGED_MIN: u64 = 256;
-/// Unknown blocks wait if fewer than one in so many blocks that were asked for was a newcomer's first use.
+/// Unknown blocks wait if fewer than one in this many blocks that were asked for was a newcomer's first use.
 const STRICT: u64 = 512;
-/// They no longer do if more than one in so many would have been.
+/// They no longer do if more than one in this many would have been.
 const OPEN: u64 = 256;
-/// Misses are few if they are at most one in so many blocks that were asked for.
+/// Misses are few if they are at most one in this many blocks that were asked for.
 const FEW: u64 = 8;
-/// A cache has learned what it can when so many times its capacity was asked for since the last sudden change.
+/// A cache has learned what it can when this many times its capacity was asked for since the last sudden change.
 const LEARNING: u64 = 32;
 
 /// The answer for one miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Choice {
+pub(crate) enum Verdict {
     /// Promote it.
     Promote,
     /// Serve it past the cache, and remember that it was asked for.
@@ -104,14 +104,14 @@ impl Gate {
     }
 
     /// What happens to a miss, by when ghost memory noted it, if it did.
-    pub(crate) fn choose(&self, admission: Admission, pressure: Pressure, noted: Option<Noted>) -> Choice {
+    pub(crate) fn choose(&self, admission: Admission, pressure: Pressure, noted: Option<Noted>) -> Verdict {
         let may_enter = match admission {
             Admission::Always => true,
             Admission::Pressure if self.is_strict => noted.is_some_and(|noted| noted < Noted::LongAgo),
             Admission::Pressure if pressure == Pressure::None => true,
             Admission::Pressure | Admission::SecondTouch => noted.is_some(),
         };
-        if may_enter { Choice::Promote } else { Choice::Remember }
+        if may_enter { Verdict::Promote } else { Verdict::Remember }
     }
 }
 
@@ -142,42 +142,42 @@ mod tests {
         }
     }
 
-    fn choose(gate: &Gate, noted: Option<Noted>) -> Choice {
+    fn choose(gate: &Gate, noted: Option<Noted>) -> Verdict {
         gate.choose(Admission::Pressure, Pressure::None, noted)
     }
 
     fn strict() -> Gate {
         let mut gate = learned();
         leave(&mut gate, 100, 20);
-        assert_eq!(choose(&gate, None), Choice::Remember);
+        assert_eq!(choose(&gate, None), Verdict::Remember);
         gate
     }
 
     #[test]
     fn unknown_blocks_wait_where_newcomers_earn_next_to_nothing() {
-        assert_eq!(choose(&strict(), Some(Noted::Lately)), Choice::Promote);
-        assert_eq!(choose(&strict(), Some(Noted::LongAgo)), Choice::Remember);
+        assert_eq!(choose(&strict(), Some(Noted::Lately)), Verdict::Promote);
+        assert_eq!(choose(&strict(), Some(Noted::LongAgo)), Verdict::Remember);
     }
 
     #[test]
     fn a_cache_that_misses_a_lot_has_not_proved_itself() {
         let mut gate = learned();
         leave(&mut gate, 1_000, 2);
-        assert_eq!(choose(&gate, None), Choice::Promote);
+        assert_eq!(choose(&gate, None), Verdict::Promote);
     }
 
     #[test]
     fn a_cache_that_still_learns_takes_everything() {
         let mut gate = Gate::default();
         leave(&mut gate, 1_000, 20);
-        assert_eq!(choose(&gate, None), Choice::Promote);
+        assert_eq!(choose(&gate, None), Verdict::Promote);
     }
 
     #[test]
     fn newcomers_that_are_used_do_not_wait() {
         let mut gate = learned();
         leave(&mut gate, 10, 20);
-        assert_eq!(choose(&gate, None), Choice::Promote);
+        assert_eq!(choose(&gate, None), Verdict::Promote);
     }
 
     #[test]
@@ -191,25 +191,25 @@ mod tests {
             }
         };
         misses(&mut gate, 50);
-        assert_eq!(choose(&gate, None), Choice::Remember);
+        assert_eq!(choose(&gate, None), Verdict::Remember);
         misses(&mut gate, 5);
-        assert_eq!(choose(&gate, None), Choice::Promote);
+        assert_eq!(choose(&gate, None), Verdict::Promote);
     }
 
     #[test]
     fn a_sudden_change_ends_the_wait_and_old_blocks_prove_nothing() {
         let mut gate = strict();
         gate.open(Sequence::new(8), gate.asked);
-        assert_eq!(choose(&gate, None), Choice::Promote);
+        assert_eq!(choose(&gate, None), Verdict::Promote);
         leave(&mut gate, 100, 20);
-        assert_eq!(choose(&gate, None), Choice::Promote, "they were written before");
+        assert_eq!(choose(&gate, None), Verdict::Promote, "they were written before");
     }
 
     #[test]
     fn settings_decide_first() {
         let gate = strict();
-        assert_eq!(gate.choose(Admission::Always, Pressure::High, None), Choice::Promote);
-        assert_eq!(Gate::default().choose(Admission::SecondTouch, Pressure::None, None), Choice::Remember);
-        assert_eq!(Gate::default().choose(Admission::Pressure, Pressure::High, None), Choice::Remember);
+        assert_eq!(gate.choose(Admission::Always, Pressure::High, None), Verdict::Promote);
+        assert_eq!(Gate::default().choose(Admission::SecondTouch, Pressure::None, None), Verdict::Remember);
+        assert_eq!(Gate::default().choose(Admission::Pressure, Pressure::High, None), Verdict::Remember);
     }
 }

@@ -44,7 +44,7 @@ impl Latencies {
         Latencies { halves: [Box::new([0; BUCKETS]), Box::new([0; BUCKETS])], since: Instant::ZERO }
     }
 
-    /// So many requests took so long.
+    /// This many requests took so long.
     #[inline(never)]
     pub(crate) fn add(&mut self, now: Instant, nanos: u64, requests: u32) {
         let age = now.since(self.since).as_nanos();

@@ -4,18 +4,18 @@ use crate::time::Instant;
 
 /// What a request costs beside its bytes, in bytes: a device has a cap on both.
 const OVERHEAD: u64 = 48 << 10;
-/// Busy nanoseconds that make a measurement: caps let pass what they have for a slice of time at once. So many
+/// Busy nanoseconds that make a measurement: caps let pass what they have for a slice of time at once. This many
 /// requests are enough for a first one.
 const WINDOW: u64 = 200_000_000;
 const FIRST_COUNT: u32 = 8;
-/// Scale of the pace: nanoseconds for so many bytes.
+/// Scale of the pace: nanoseconds for this many bytes.
 const SCALE: u64 = 1 << 20;
 /// Levels of requests in flight, each twice as many as the one before.
 const LEVELS: usize = 12;
-/// With more in flight a device does more if it does so many parts more in a hundred.
+/// With more in flight a device does more if it does this many parts more in a hundred.
 const MORE: u64 = 20;
 
-/// What so many requests of so many bytes in all cost.
+/// What this many requests of this many bytes in all cost.
 pub(crate) const fn work_of(requests: u64, bytes: u64) -> u64 {
     bytes + requests * OVERHEAD
 }
@@ -100,7 +100,7 @@ impl Load {
         (self.time, self.area, self.work, self.ended) = (0, 0, 0, 0);
     }
 
-    /// Nanoseconds until a request of so many bytes more would be done.
+    /// Nanoseconds until a request of this many bytes more would be done.
     pub(crate) fn expected(&self, bytes: u64) -> u64 {
         (self.in_flight + work_of(1, bytes)).saturating_mul(self.pace) / SCALE
     }
@@ -135,7 +135,7 @@ impl Load {
 mod tests {
     use super::*;
 
-    /// Lets a device serve for two seconds at a depth, a request each so many microseconds.
+    /// Lets a device serve for two seconds at a depth, a request every this many microseconds.
     fn serve(load: &mut Load, from: u64, depth: u64, micros: impl Fn(u64) -> u64) -> u64 {
         let mut now = from;
         let at = |now| Instant::from_nanos(now);

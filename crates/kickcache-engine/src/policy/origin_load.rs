@@ -4,7 +4,7 @@ use crate::policy::load::Load;
 use crate::time::{Duration, Instant};
 use crate::units::ByteExtent;
 
-/// A read that begins at most so many bytes from where the last one ended is not a random one.
+/// A read that begins at most this many bytes from where the last one ended is not a random one.
 const NEAR: u64 = 1 << 20;
 /// Nanoseconds after which a random read's latency is not known any more.
 const FORGET: u64 = 60_000_000_000;

@@ -29,7 +29,7 @@ pub(crate) struct View {
 
 /// The answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Choice {
+pub(crate) enum WritebackPace {
     /// Nothing to do until something happens.
     Rest,
     /// Nothing to do before this time.
@@ -55,31 +55,31 @@ impl Pacing {
         self.turn = foreground_total;
     }
 
-    pub(crate) fn choose(&self, view: &View, depth_max: usize) -> Choice {
+    pub(crate) fn choose(&self, view: &View, depth_max: usize) -> WritebackPace {
         if view.dirty_share >= view.high {
-            return Choice::Run(depth_max);
+            return WritebackPace::Run(depth_max);
         }
         if view.foreground_reads > 0 {
             return self.choose_beside_reads(view);
         }
         if view.urgent {
-            return Choice::Run(depth_max);
+            return WritebackPace::Run(depth_max);
         }
         let idle_at = view.last_request.plus(view.idle_after);
         if view.now >= idle_at {
-            return Choice::Run(depth_max);
+            return WritebackPace::Run(depth_max);
         }
-        if view.dirty_share > view.low { Choice::Run(1) } else { Choice::RestUntil(idle_at) }
+        if view.dirty_share > view.low { WritebackPace::Run(1) } else { WritebackPace::RestUntil(idle_at) }
     }
 
-    fn choose_beside_reads(&self, view: &View) -> Choice {
+    fn choose_beside_reads(&self, view: &View) -> WritebackPace {
         if view.dirty_share <= view.low && !view.urgent {
-            return Choice::Rest;
+            return WritebackPace::Rest;
         }
         let span = view.high.saturating_sub(view.low).max(1);
         let above = view.dirty_share.saturating_sub(view.low).min(span);
         let turn = if view.urgent { 4 } else { 1 + TURN_LOW * (span - above) / span };
-        if view.foreground_total >= self.turn + turn { Choice::Run(1) } else { Choice::Rest }
+        if view.foreground_total >= self.turn + turn { WritebackPace::Run(1) } else { WritebackPace::Rest }
     }
 }
 
@@ -104,17 +104,17 @@ mod tests {
     #[test]
     fn yields_to_foreground_reads_between_the_marks() {
         let pacing = Pacing::new();
-        assert_eq!(pacing.choose(&view(), 8), Choice::Rest);
-        assert_eq!(pacing.choose(&View { foreground_total: 49, ..view() }, 8), Choice::Run(1));
-        assert_eq!(pacing.choose(&View { foreground_total: 48, ..view() }, 8), Choice::Rest);
-        assert_eq!(pacing.choose(&View { dirty_share: 500, ..view() }, 8), Choice::Run(8));
+        assert_eq!(pacing.choose(&view(), 8), WritebackPace::Rest);
+        assert_eq!(pacing.choose(&View { foreground_total: 49, ..view() }, 8), WritebackPace::Run(1));
+        assert_eq!(pacing.choose(&View { foreground_total: 48, ..view() }, 8), WritebackPace::Rest);
+        assert_eq!(pacing.choose(&View { dirty_share: 500, ..view() }, 8), WritebackPace::Run(8));
     }
 
     #[test]
     fn drains_when_idle() {
         let quiet = View { foreground_reads: 0, dirty_share: 0, ..view() };
         let at = Instant::from_nanos(500_000_000);
-        assert_eq!(Pacing::new().choose(&quiet, 8), Choice::RestUntil(at));
-        assert_eq!(Pacing::new().choose(&View { now: at, ..quiet }, 8), Choice::Run(8));
+        assert_eq!(Pacing::new().choose(&quiet, 8), WritebackPace::RestUntil(at));
+        assert_eq!(Pacing::new().choose(&View { now: at, ..quiet }, 8), WritebackPace::Run(8));
     }
 }

@@ -26,7 +26,7 @@ const CARRIED_PERCENT_MAX: u32 = 75;
 const COPIES_SHARE: u64 = 4;
 /// A segment of main with fewer hot blocks than this, older than all of probation, goes first, in percent.
 const STALE_PERCENT: u32 = 10;
-/// It does so only while there are at most so many misses for each hit: a scan makes all of main look unused.
+/// It does so only while there are at most this many misses for each hit: a scan makes all of main look unused.
 const MISSES_FOR_A_HIT: u64 = 2;
 /// Blocks asked for until what was asked before counts half, as a part of the capacity.
 const ASKED_SHARE: u64 = 4;

@@ -14,7 +14,7 @@ const USED_PERCENT: u32 = 1;
 const HITS_SHARE: u64 = 256;
 /// Hits for each miss that a proof takes.
 const HITS_FOR_A_MISS: u64 = 3;
-/// A proof takes that at most one in so many hits is one of a candidate.
+/// A proof takes that at most one in this many hits is one of a candidate.
 const NEW_FOR_AN_OLD: u64 = 16;
 /// Blocks asked for after which a shift without a proof ends, as a part of the cache's capacity.
 const LENGTH_SHARE: u64 = 4;
@@ -96,7 +96,7 @@ impl Shift {
         candidate
     }
 
-    /// Whether a candidate is stale, and leaves: blocks of it were used so often since, so many of them live.
+    /// Whether a candidate is stale, and leaves: blocks of it were used so often since, this many of them live.
     pub(crate) const fn is_stale(&self, used: u32, live: u32) -> bool {
         used * 100 <= live * USED_PERCENT
     }

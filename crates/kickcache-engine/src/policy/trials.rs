@@ -8,18 +8,18 @@ const SPAN: u64 = 300_000_000;
 const GAP: u64 = 1_000_000_000;
 /// Nanoseconds without a backlog after which nothing is proven any more.
 const FORGET: u64 = 600_000_000_000;
-/// One request in so many may be part of a trial.
+/// One request in this many may be part of a trial.
 const PART: u64 = 50;
-/// What is proven is tried again after so many spans.
+/// What is proven is tried again after this many spans.
 const SPANS: u32 = 50;
 /// Most requests that are saved for trials.
 const SAVED_MAX: u64 = 4_096;
-/// What serves more must serve so many parts in a hundred more to be taken, and so many to be kept.
+/// What serves more must serve this many parts in a hundred more to be taken, and this many to be kept.
 const TAKEN: u64 = 6;
 const KEPT: u64 = 3;
-/// Two spans are alike when each has at most so many parts in a hundred less than the other.
+/// Two spans are alike when each has at most this many parts in a hundred less than the other.
 const STEADY: u64 = 20;
-/// With fewer in flight, a cache device at its limit still does so many parts in a hundred.
+/// With fewer in flight, a cache device at its limit still does this many parts in a hundred.
 const STILL: u64 = 70;
 
 /// What a volume's clients were served so far.
@@ -56,7 +56,7 @@ impl Rate {
         self.exceeds(other, 100 - STEADY, by_cache) && other.exceeds(self, 100 - STEADY, by_cache)
     }
 
-    /// So many parts in a hundred of what this rate would serve in the time of the other, against what the other served.
+    /// This many parts in a hundred of what this rate would serve in the time of the other, against what the other served.
     fn exceeds(&self, other: &Rate, percent: u64, of: impl Fn(&Served) -> u64) -> bool {
         let product = |one: &Rate, other: &Rate| u128::from(of(&one.served)) * u128::from(other.nanos);
         product(self, other) * 100 > product(other, self) * u128::from(percent)
@@ -149,7 +149,7 @@ impl Trials {
     }
 
     /// The next span begins: a trial if it may be one and enough requests were saved for it.
-    /// After a change nothing counts until a backlog of so many nanoseconds is done.
+    /// After a change nothing counts until a backlog of this many nanoseconds is done.
     pub(crate) fn begin_span(&mut self, span: Ended, backlog: u64, trial: TrialRule) {
         let was_on = self.is_on();
         self.decide(&span, trial);
@@ -188,7 +188,7 @@ impl Trials {
 mod tests {
     use super::*;
 
-    /// Spans of half a second with a backlog all the time; so many requests are served in each, without the origin and with
+    /// Spans of half a second with a backlog all the time; this many requests are served in each, without the origin and with
     /// it. Gives how many spans went with the origin, and whether it is proven at the end.
     fn run(without: u64, with: u64, spans: u64) -> (u64, bool) {
         let (mut trials, mut served, mut on) = (Trials::default(), Served::default(), 0);

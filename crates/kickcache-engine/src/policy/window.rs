@@ -16,7 +16,7 @@ const VOTES: u32 = 128;
 const PATIENCE_SHARE: u64 = 32;
 /// Misses after which an opening window doubles.
 const OPENING_MISSES: u32 = 8;
-/// A volume misses suddenly if it misses more than so many times as often as before, and more than this, in 1/1024.
+/// A volume misses suddenly if it misses more than this many times as often as before, and more than this, in 1/1024.
 const SUDDEN_FACTOR: u64 = 2;
 const SUDDEN_LEAST: u64 = 51;
 const START: u64 = 64 << 10;

@@ -2,7 +2,7 @@
 
 use crate::device::{Checksums, Device, DeviceOperation, Piece, Pieces};
 use crate::ids::RequestSlot;
-use crate::inflight::origin::Access;
+use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::{OriginRead, Purpose};
 use crate::path::read::lookup;
 use crate::request::ReadFrom;
@@ -35,7 +35,7 @@ fn read_into_request(
     state.begin_metered_read(volume, extent);
     let memory = lookup::payload(state, slot, extent.start);
     let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
-    let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Read);
+    let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Read);
     let operation = DeviceOperation::Read {
         device: Device::Origin(volume),
         offset: extent.start,

@@ -7,10 +7,10 @@ use crate::inflight::requests::{Stage, blocks_of, intersection};
 use crate::path::fill;
 use crate::path::read::lookup::RUN_MAX;
 use crate::path::read::{direct, lookup};
-use crate::policy::admission::Choice;
+use crate::policy::admission::Verdict;
 use crate::policy::retention::Noted;
 use crate::policy::window::Missed;
-use crate::pool::Share;
+use crate::pool::BufferQuota;
 use crate::queue::Queue;
 use crate::request::{Errno, Operation, ReadFrom};
 use crate::state::State;
@@ -118,8 +118,8 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     }
     note_miss(state, volume, part, noted);
     match state.volumes.get(volume).gate.choose(settings.admission, state.pressure(), noted) {
-        Choice::Promote => Keep::Promote { main },
-        Choice::Remember => {
+        Verdict::Promote => Keep::Promote { main },
+        Verdict::Remember => {
             blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
             Keep::Nothing
         }
@@ -141,7 +141,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
     let count = usize::try_from(whole.length / BLOCK_SIZE).expect("at most 256 blocks");
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
-    let pages = state.pool.take_for(volume, count, Share::All).or_else(|| match &mut pending.stage {
+    let pages = state.pool.take_for(volume, count, BufferQuota::All).or_else(|| match &mut pending.stage {
         Stage::Cursor { next, .. } => {
             // A wider fill of what came before took the pages: a promote comes back to this part.
             *next = part.start.min(*next);

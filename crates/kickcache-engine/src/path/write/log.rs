@@ -7,8 +7,8 @@ use crate::cache::slots::SlotState;
 use crate::config::BATCH_BLOCKS_MAX;
 use crate::device::Memory;
 use crate::ids::{RequestSlot, Ticket};
-use crate::inflight::origin::Access;
-use crate::inflight::requests::{IfRefused, Route, Source, Stage, Taken, WritePhase, Written, blocks_of};
+use crate::inflight::origin::OriginAccess;
+use crate::inflight::requests::{IfRefused, Route, Stage, Taken, WriteData, WritePhase, Written, blocks_of};
 use crate::log::Entry;
 use crate::path::write::{finish, lock, origin};
 use crate::pool::{Pool, page_memory};
@@ -70,7 +70,7 @@ fn on_appended(state: &mut State, slot: RequestSlot) {
     let writing = pending.writing();
     if writing.is_through_log() {
         let extent = writing.extent.widened_to_blocks();
-        let place = state.volumes.get_mut(volume).enqueue(extent, Access::Write);
+        let place = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
         if let WritePhase::Logging { ticket, .. } = &mut state.requests.get_mut(slot).writing().phase {
             *ticket = Some(place);
         }
@@ -151,8 +151,8 @@ fn entry_of(state: &mut State, slot: RequestSlot, key: BlockKey) -> Entry {
     let writing = pending.writing();
     let (memory, checksum) = match (writing.merged(key.block()), writing.source) {
         (Some(merged), _) => (page_memory(merged.page), merged.checksum),
-        (None, Source::Zeroes) => (page_memory(Pool::ZERO_PAGE), ZERO_BLOCK_CHECKSUM),
-        (None, Source::Payload) => {
+        (None, WriteData::Zeroes) => (page_memory(Pool::ZERO_PAGE), ZERO_BLOCK_CHECKSUM),
+        (None, WriteData::Payload) => {
             let at = key.block().byte_offset() - start;
             let offset = u32::try_from(at).expect("requests have at most 32 MiB");
             let number = usize::try_from(at / BLOCK_SIZE).expect("below 8192");

@@ -15,7 +15,7 @@ mod undo;
 
 use crate::config::FILL_WINDOW_MAX;
 use crate::ids::RequestSlot;
-use crate::inflight::requests::{Route, Source, Taken, WritePhase};
+use crate::inflight::requests::{Route, Taken, WriteData, WritePhase};
 pub(crate) use crate::path::write::log::go_on_appending;
 pub(crate) use crate::path::write::origin::{go_past_cache, on_origin};
 use crate::state::State;
@@ -34,9 +34,9 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let (start, source) = (writing.extent.start, writing.source);
     let rest = ByteExtent { start, length: whole.end() - start };
     let part = match source {
-        Source::Payload => part::of_payload(rest, part_max(state)),
-        Source::Zeroes if state.cache.volume(volume).cached == 0 => part::of_zeroes(rest, rest.length),
-        Source::Zeroes => part::of_zeroes(rest, FILL_WINDOW_MAX.min(part_max(state))),
+        WriteData::Payload => part::of_payload(rest, part_max(state)),
+        WriteData::Zeroes if state.cache.volume(volume).cached == 0 => part::of_zeroes(rest, rest.length),
+        WriteData::Zeroes => part::of_zeroes(rest, FILL_WINDOW_MAX.min(part_max(state))),
     };
     state.requests.get_mut(slot).writing().extent = part;
     let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();

@@ -2,9 +2,9 @@
 
 use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
 use crate::ids::RequestSlot;
-use crate::inflight::origin::Access;
+use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{Route, Source, WritePhase, Writing, blocks_of};
+use crate::inflight::requests::{Route, WriteData, WritePhase, Writing, blocks_of};
 use crate::order::DurableWaiter;
 use crate::path::write::{finish, lock, undo};
 use crate::pool::{Pool, page_piece};
@@ -21,7 +21,7 @@ pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     state.volumes.get_mut(volume).counters.bypass_blocks += blocks_of(extent).len() as u64;
     forget_all(state, slot, extent);
     state.fills.invalidate(volume, extent);
-    let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Write);
+    let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
     let phase = WritePhase::AtOrigin { route: Route::Around, ticket };
     state.requests.get_mut(slot).writing().phase = phase;
     state.requests.add_pending(slot);
@@ -50,7 +50,7 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     state.fills.invalidate(volume, extent);
     // Dirty blocks are forgotten when the origin has the write; until then nothing else brings them there.
     lock::lock(state, slot);
-    let ticket = state.volumes.get_mut(volume).enqueue(extent, Access::Write);
+    let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
     let phase = WritePhase::AtOrigin { route: Route::Through, ticket };
     state.requests.get_mut(slot).writing().phase = phase;
     state.requests.add_pending(slot);
@@ -79,7 +79,7 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let asked = writing.durability;
     let durability = state.volumes.get(volume).durability_without_copy(asked);
     let writing = state.requests.get_mut(slot).writing();
-    let operation = if writing.source == Source::Zeroes && writing.merged.is_empty() {
+    let operation = if writing.source == WriteData::Zeroes && writing.merged.is_empty() {
         DeviceOperation::WriteZeroes { device, extent, unmap: writing.unmap, durability }
     } else {
         let pieces = pieces_of(writing, extent, (id, start));
@@ -95,14 +95,14 @@ fn pieces_of(writing: &Writing, extent: ByteExtent, payload: (crate::request::Re
         id,
         offset: u32::try_from(at - start).expect("requests have at most 32 MiB"),
     };
-    if writing.merged.is_empty() && writing.source == Source::Payload {
+    if writing.merged.is_empty() && writing.source == WriteData::Payload {
         let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
         return Pieces::One(Piece { memory: memory(extent.start), length });
     }
     let piece = |block: BlockIndex| match (writing.merged(block), writing.source) {
         (Some(merged), _) => page_piece(merged.page),
-        (None, Source::Zeroes) => page_piece(Pool::ZERO_PAGE),
-        (None, Source::Payload) => Piece { memory: memory(block.byte_offset()), length: BLOCK_LENGTH },
+        (None, WriteData::Zeroes) => page_piece(Pool::ZERO_PAGE),
+        (None, WriteData::Payload) => Piece { memory: memory(block.byte_offset()), length: BLOCK_LENGTH },
     };
     Pieces::Many(blocks_of(extent).map(piece).collect())
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::cache::slots::SlotState;
 use crate::config::Mode;
 use crate::ids::RequestSlot;
-use crate::inflight::requests::{Route, Source, Stage, blocks_of};
+use crate::inflight::requests::{Route, Stage, WriteData, blocks_of};
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE};
 
@@ -62,7 +62,7 @@ impl State {
         let (extent, source) = (writing.extent, writing.source);
         let found = self.volumes.get_mut(volume);
         let settings = found.settings;
-        let stream = if source == Source::Payload { found.write_streams.observe(extent) } else { 0 };
+        let stream = if source == WriteData::Payload { found.write_streams.observe(extent) } else { 0 };
         let is_stream = settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
         match settings.mode {
             Mode::WriteAround | Mode::Bypass => true,
@@ -70,7 +70,7 @@ impl State {
                 let is_new = || self.keys(slot).all(|key| self.cache.find(key).is_none());
                 let is_sooner =
                     || settings.mode == Mode::WriteBack && self.is_origin_sooner(volume, extent.length);
-                source == Source::Zeroes || is_stream && is_new() || is_sooner()
+                source == WriteData::Zeroes || is_stream && is_new() || is_sooner()
             }
         }
     }

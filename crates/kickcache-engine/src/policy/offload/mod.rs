@@ -13,18 +13,18 @@ use crate::policy::trials::{Served, TrialRule, Trials};
 use crate::time::Instant;
 use crate::units::ByteExtent;
 
-/// A request that the cache device answers within so many nanoseconds stays there.
+/// A request that the cache device answers within this many nanoseconds stays there.
 const SLOW: u64 = 1_000_000;
-/// A cache device that is slow takes nothing new while one would wait for the origin at most so many times as long: when
+/// A cache device that is slow takes nothing new while one would wait for the origin at most this many times as long: when
 /// both have enough to do, what is brought in costs the cache device a write and is not served sooner.
 const BUSY_SHARE: u64 = 2;
 
-/// One in so many of the latencies that are not slow is taken down, for all of them.
+/// One in this many of the latencies that are not slow is taken down, for all of them.
 const SAMPLED: u32 = 16;
 
 /// Where something is served.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Source {
+pub(crate) enum ServedBy {
     Cache,
     Origin,
 }
@@ -74,24 +74,24 @@ impl Offload {
         }
     }
 
-    /// Where so many bytes are to be served that both devices have, or may get.
-    pub(crate) fn choose(&self, now: Instant, kind: Kind, bytes: u64) -> Source {
+    /// Where this many bytes are to be served that both devices have, or may get.
+    pub(crate) fn choose(&self, now: Instant, kind: Kind, bytes: u64) -> ServedBy {
         match self.setting {
-            OriginOffload::Never => Source::Cache,
-            OriginOffload::Forced if self.begun.is_multiple_of(2) => Source::Origin,
-            OriginOffload::Forced => Source::Cache,
+            OriginOffload::Never => ServedBy::Cache,
+            OriginOffload::Forced if self.begun.is_multiple_of(2) => ServedBy::Origin,
+            OriginOffload::Forced => ServedBy::Cache,
             OriginOffload::Proven => self.choose_proven(now, kind, bytes),
         }
     }
 
-    fn choose_proven(&self, now: Instant, kind: Kind, bytes: u64) -> Source {
+    fn choose_proven(&self, now: Instant, kind: Kind, bytes: u64) -> ServedBy {
         let cache = self.cache.expected(bytes);
         if cache < SLOW || !self.is_on(now, kind) {
-            return Source::Cache;
+            return ServedBy::Cache;
         }
         let load = &self.origin.load;
         let is_sooner = if load.is_unknown() { load.is_idle() } else { load.expected(bytes) < cache };
-        if is_sooner { Source::Origin } else { Source::Cache }
+        if is_sooner { ServedBy::Origin } else { ServedBy::Cache }
     }
 
     fn is_on(&self, now: Instant, kind: Kind) -> bool {
@@ -117,7 +117,7 @@ impl Offload {
         }
     }
 
-    /// The cache device begins to read so many bytes, or the log to take them.
+    /// The cache device begins to read this many bytes, or the log to take them.
     #[inline]
     pub(crate) fn begin(&mut self, clock: Clock, bytes: u64) {
         self.begun = self.begun.wrapping_add(1);

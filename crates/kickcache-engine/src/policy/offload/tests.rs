@@ -12,9 +12,9 @@ const SECOND: u64 = 1_000_000_000;
 /// How long a device takes.
 #[derive(Clone, Copy)]
 enum Device {
-    /// A request each so many microseconds, one behind the other.
+    /// A request every this many microseconds, one behind the other.
     Cap(u64),
-    /// So many microseconds, all at once.
+    /// This many microseconds, all at once.
     Parallel(u64),
 }
 
@@ -45,7 +45,7 @@ impl Scene {
     fn run(&self) -> Outcome {
         let offload = Offload::new(OriginOffload::Proven);
         let mut outcome = Outcome { cache: 0, origin: 0, turned_away: 0, offload };
-        let mut in_flight: BTreeSet<(u64, u64, Source, Instant)> = BTreeSet::new();
+        let mut in_flight: BTreeSet<(u64, u64, ServedBy, Instant)> = BTreeSet::new();
         let mut free = [0, 0];
         let (mut now, mut device) = (0, 0);
         for number in 0.. {
@@ -66,12 +66,12 @@ impl Scene {
             outcome.turned_away += u64::from(outcome.offload.is_cache_behind(clock.now, 4096));
             let extent = extent(number);
             let (model, index) = match source {
-                Source::Cache => (self.cache, 0),
-                Source::Origin => (self.origin, 1),
+                ServedBy::Cache => (self.cache, 0),
+                ServedBy::Origin => (self.origin, 1),
             };
             match source {
-                Source::Cache => outcome.offload.begin(clock, 4096),
-                Source::Origin => outcome.offload.begin_origin_read(clock.now, extent),
+                ServedBy::Cache => outcome.offload.begin(clock, 4096),
+                ServedBy::Origin => outcome.offload.begin_origin_read(clock.now, extent),
             }
             let end = match model {
                 Device::Cap(micros) => {
@@ -91,13 +91,13 @@ fn extent(number: u64) -> ByteExtent {
 }
 
 impl Outcome {
-    fn end(&mut self, clock: Clock, source: Source, (number, begun): (u64, Instant), before: u64) {
+    fn end(&mut self, clock: Clock, source: ServedBy, (number, begun): (u64, Instant), before: u64) {
         match source {
-            Source::Origin => {
+            ServedBy::Origin => {
                 self.origin += 1;
                 self.offload.origin.end_read(clock.now, extent(number));
             }
-            Source::Cache => {
+            ServedBy::Cache => {
                 self.cache += 1;
                 if self.offload.end(clock, (Kind::Read, begun), 4096) {
                     let requests = self.cache + self.origin + DEPTH as u64 + before;
@@ -172,7 +172,7 @@ fn an_origin_that_failed_is_left_alone() {
     let mut offload = Scene::new(Device::Cap(357), Device::Cap(410)).run().offload;
     let now = Instant::from_nanos(10 * SECOND);
     let asks = |offload: &Offload, now| {
-        let origin = offload.choose(now, Kind::Read, 4096) == Source::Origin;
+        let origin = offload.choose(now, Kind::Read, 4096) == ServedBy::Origin;
         origin || offload.is_cache_behind(now, 4096)
     };
     assert!(asks(&offload, now), "both have enough to do");
@@ -192,7 +192,7 @@ fn settings_say_never_and_every_other_time() {
             source
         })
     };
-    assert_eq!(choices(OriginOffload::Never), [Source::Cache; 4]);
-    let (cache, origin) = (Source::Cache, Source::Origin);
+    assert_eq!(choices(OriginOffload::Never), [ServedBy::Cache; 4]);
+    let (cache, origin) = (ServedBy::Cache, ServedBy::Origin);
     assert_eq!(choices(OriginOffload::Forced), [origin, cache, origin, cache]);
 }
