@@ -10,7 +10,7 @@
 //! * [`untimed`]: the engine on devices that take no time, for hit ratios and bytes written.
 //! * [`replay`]: a workload against the engine or a model, on virtual devices.
 //! * [`published`]: the published runs that the project answers to.
-//! * [`result`]: what a run gave; its JSON.
+//! * [`result`]: what a run gave; its JSON. [`statistics`]: what several rounds of runs say.
 //! * [`memory`]: whether there is enough of it.
 //!
 //! Invariants: the same input and seed give the same result on every machine; nothing here reads a clock.
@@ -26,6 +26,7 @@ mod ratio;
 pub mod reference_policy;
 pub mod replay;
 pub mod result;
+pub mod statistics;
 pub mod trace_file;
 pub mod untimed;
 pub mod workload;

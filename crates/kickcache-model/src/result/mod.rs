@@ -24,6 +24,9 @@ pub struct RunResult {
     pub name: String,
     /// The cache device, as people call it; nothing for a bare device.
     pub cache: Option<String>,
+    /// Bytes of the cache device, if they are known.
+    #[serde(default)]
+    pub cache_bytes: Option<u64>,
     /// The origin.
     pub origin: String,
     /// The load.
@@ -142,6 +145,7 @@ impl RunResult {
             version: RESULT_VERSION,
             name: name.into(),
             cache: None,
+            cache_bytes: None,
             origin: String::new(),
             workload: workload.into(),
             seed,

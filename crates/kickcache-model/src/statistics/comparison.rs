@@ -1,0 +1,232 @@
+//! Whether one thing is faster than another, from pairs of figures that were measured in one round each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::student::quantile;
+
+/// With fewer rounds nothing is said.
+pub const ROUNDS_MIN: usize = 3;
+/// The probability of a wrong verdict of each kind.
+const ERROR: f64 = 0.05;
+
+/// Which figures are good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Better {
+    /// Operations a second.
+    Higher,
+    /// Latencies.
+    Lower,
+}
+
+/// Two figures of one round, both above 0.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pair {
+    /// Of what others are compared with.
+    pub base: f64,
+    /// Of what is compared.
+    pub other: f64,
+}
+
+/// What the rounds say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Faster than what it is compared with.
+    Faster,
+    /// Slower.
+    Slower,
+    /// Within the margin: an equivalence test says so.
+    Equal,
+    /// The rounds are too few, or too far from each other.
+    NotEnoughData,
+}
+
+/// A ratio with its confidence, and what it means.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The geometric mean of the ratios of all rounds.
+    pub ratio: f64,
+    /// Lower end of the interval that holds the true ratio with 95 % confidence; nothing of one round.
+    pub low: Option<f64>,
+    /// Upper end of it.
+    pub high: Option<f64>,
+    /// Rounds behind it.
+    pub rounds: usize,
+    /// Differences up to this part are called none.
+    pub margin: f64,
+    /// What it means.
+    pub verdict: Verdict,
+}
+
+/// Mean and standard error of some numbers.
+#[derive(Clone, Copy)]
+struct Estimate {
+    mean: f64,
+    error: f64,
+    freedom: f64,
+}
+
+impl Estimate {
+    /// `None` of no number; the error of one is unknown, and infinite.
+    fn of(numbers: &[f64]) -> Option<Estimate> {
+        let count = f64::from(u32::try_from(numbers.len()).ok().filter(|count| *count > 0)?);
+        let mean = numbers.iter().sum::<f64>() / count;
+        let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
+        let error = if count < 2.0 { f64::INFINITY } else { (squares / (count - 1.0) / count).sqrt() };
+        Some(Estimate { mean, error, freedom: count - 1.0 })
+    }
+
+    /// Half the width of the interval that leaves out a part of the distribution on each side.
+    fn reach(self, outside: f64) -> f64 {
+        if self.error.is_finite() {
+            quantile(1.0 - outside, self.freedom) * self.error
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
+/// Compares by the logarithms of the ratios, a t test and two one-sided ones for equivalence; `None` without a pair
+/// whose figures are both above 0.
+///
+/// A difference that the rounds show, but which lies within the margin, is called none.
+pub fn compare(pairs: &[Pair], margin: f64, better: Better) -> Option<Comparison> {
+    let ratios: Vec<f64> = pairs
+        .iter()
+        .filter(|pair| pair.base > 0.0 && pair.other > 0.0)
+        .map(|pair| (pair.other / pair.base).ln())
+        .collect();
+    let estimate = Estimate::of(&ratios)?;
+    let reach = estimate.reach(ERROR / 2.0);
+    let (low, high) = (estimate.mean - reach, estimate.mean + reach);
+    let narrow = estimate.reach(ERROR);
+    let bound = margin.ln_1p();
+    let is_equal = estimate.mean - narrow > -bound && estimate.mean + narrow < bound;
+    let verdict = match better {
+        _ if ratios.len() < ROUNDS_MIN => Verdict::NotEnoughData,
+        _ if is_equal => Verdict::Equal,
+        Better::Higher if low > 0.0 => Verdict::Faster,
+        Better::Higher if high < 0.0 => Verdict::Slower,
+        Better::Lower if high < 0.0 => Verdict::Faster,
+        Better::Lower if low > 0.0 => Verdict::Slower,
+        Better::Higher | Better::Lower => Verdict::NotEnoughData,
+    };
+    let known = |end: f64| Some(end.exp()).filter(|_| reach.is_finite());
+    Some(Comparison {
+        ratio: estimate.mean.exp(),
+        low: known(low),
+        high: known(high),
+        rounds: ratios.len(),
+        margin,
+        verdict,
+    })
+}
+
+/// The least difference, as a part, that as many rounds of a thing against itself could tell from none; `None` of
+/// fewer than three rounds.
+pub fn noise_floor(figures: &[f64]) -> Option<f64> {
+    let logarithms: Vec<f64> =
+        figures.iter().filter(|figure| **figure > 0.0).map(|figure| figure.ln()).collect();
+    if logarithms.len() < ROUNDS_MIN {
+        return None;
+    }
+    // Of two series of rounds each has an error of its own.
+    let reach = Estimate::of(&logarithms)?.reach(ERROR / 2.0) * std::f64::consts::SQRT_2;
+    Some(reach.exp_m1())
+}
+
+impl Verdict {
+    /// It in words; the margin is a part.
+    pub fn words(self, margin: f64) -> String {
+        match self {
+            Verdict::Faster => "faster".into(),
+            Verdict::Slower => "slower".into(),
+            Verdict::Equal => format!("equal within +-{} %", (margin * 1e3).round() / 10.0),
+            Verdict::NotEnoughData => "not enough data".into(),
+        }
+    }
+}
+
+impl Comparison {
+    /// The verdict in words.
+    pub fn words(&self) -> String {
+        self.verdict.words(self.margin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_random::Random;
+
+    use super::*;
+
+    fn pairs(ratios: &[f64]) -> Vec<Pair> {
+        let pair = |(index, ratio): (usize, &f64)| {
+            // What both share, such as a disk that becomes slower, is no difference.
+            let base = if index % 2 == 0 { 100.0 } else { 250.0 };
+            Pair { base, other: base * ratio }
+        };
+        ratios.iter().enumerate().map(pair).collect()
+    }
+
+    fn verdict(ratios: &[f64], better: Better) -> Verdict {
+        compare(&pairs(ratios), 0.05, better).unwrap().verdict
+    }
+
+    #[test]
+    fn the_verdict_follows_from_the_rounds() {
+        let higher = |ratios: &[f64]| verdict(ratios, Better::Higher);
+        assert_eq!(higher(&[1.9, 2.1, 2.0, 2.05]), Verdict::Faster);
+        assert_eq!(higher(&[0.5, 0.52, 0.49]), Verdict::Slower);
+        assert_eq!(higher(&[1.01, 0.99, 1.0, 1.005]), Verdict::Equal);
+        assert_eq!(higher(&[1.02, 1.021, 1.019, 1.02]), Verdict::Equal, "within the margin, however certain");
+        assert_eq!(higher(&[0.7, 1.6, 1.1]), Verdict::NotEnoughData);
+        assert_eq!(higher(&[62.0, 62.0]), Verdict::NotEnoughData, "two rounds say nothing");
+        assert_eq!(verdict(&[0.5, 0.52, 0.49], Better::Lower), Verdict::Faster);
+        assert_eq!(verdict(&[1.9, 2.1, 2.0], Better::Lower), Verdict::Slower);
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_t_distribution() {
+        let found = compare(&pairs(&[1.0, 2.0, 4.0]), 0.05, Better::Higher).unwrap();
+        // The logarithms are 0, 1 and 2 times ln 2: mean 1, deviation 1, error 1 / sqrt(3), t = 4.3027.
+        let reach = 4.302_652_73 * std::f64::consts::LN_2 / 3.0_f64.sqrt();
+        assert!((found.ratio - 2.0).abs() < 1e-9);
+        assert!((found.low.unwrap().ln() - (std::f64::consts::LN_2 - reach)).abs() < 1e-6, "{found:?}");
+        assert!((found.high.unwrap().ln() - (std::f64::consts::LN_2 + reach)).abs() < 1e-6, "{found:?}");
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        assert_eq!(compare(&[], 0.05, Better::Higher), None);
+        assert_eq!(compare(&[Pair { base: 0.0, other: 5.0 }], 0.05, Better::Higher), None);
+        let one = compare(&pairs(&[3.0]), 0.05, Better::Higher).unwrap();
+        assert_eq!((one.low, one.high, one.verdict), (None, None, Verdict::NotEnoughData));
+        assert_eq!(noise_floor(&[5.0, 5.0]), None);
+    }
+
+    #[test]
+    fn a_noise_floor_grows_with_the_noise() {
+        let quiet = noise_floor(&[100.0, 101.0, 99.0, 100.0]).unwrap();
+        let loud = noise_floor(&[100.0, 130.0, 70.0, 100.0]).unwrap();
+        assert!((0.005..0.03).contains(&quiet) && loud > 10.0 * quiet, "{quiet} {loud}");
+    }
+
+    #[test]
+    fn a_thing_against_itself_is_seldom_called_faster_or_slower() {
+        let mut random = Random::new(7);
+        let mut wrong = 0;
+        for _ in 0..2_000 {
+            let ratios: Vec<f64> = (0..5).map(|_| random.log_normal(1.0, 0.2)).collect();
+            wrong += u32::from(matches!(verdict(&ratios, Better::Higher), Verdict::Faster | Verdict::Slower));
+        }
+        // 5 % of 2,000 are 100, give or take 10.
+        assert!((60..=140).contains(&wrong), "{wrong}");
+    }
+
+    #[test]
+    fn words_name_the_margin() {
+        assert_eq!(Verdict::Equal.words(0.05), "equal within +-5 %");
+        assert_eq!(Verdict::Equal.words(0.025), "equal within +-2.5 %");
+    }
+}

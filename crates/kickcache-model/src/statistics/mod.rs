@@ -1,0 +1,28 @@
+//! What figures of several rounds say: medians, ratios with their confidence, and a verdict in words.
+//!
+//! The unit is the round. Seconds of one run depend on each other and are never taken for independent measurements.
+
+pub mod comparison;
+mod student;
+
+/// The middle one of some numbers, or the mean of the two in the middle; `None` of none.
+pub fn median(numbers: &[f64]) -> Option<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let high = *sorted.get(sorted.len() / 2)?;
+    let low = sorted[(sorted.len() - 1) / 2];
+    Some(low.midpoint(high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+}
