@@ -8,7 +8,7 @@
 //! * [`state`]: the state directory: records of origins and cache devices.
 //! * [`offline`]: tools for a cache device that nobody serves: read, verify, drain, change.
 //! * [`shell_command`]: commands that messages tell the user to type.
-//! * [`signals`], [`wakeup`], [`places`], [`extents`]: helpers of several rooms.
+//! * [`signals`], [`signature`], [`wakeup`], [`places`], [`extents`]: helpers of several rooms.
 //!
 //! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock.
 //! Nothing here knows models, simulations or the command line. No error of a device becomes success, and no log
@@ -27,6 +27,7 @@ pub mod plan;
 pub mod serve;
 pub mod shell_command;
 pub mod signals;
+pub mod signature;
 pub mod state;
 pub mod wakeup;
 pub mod whole_path;

@@ -16,6 +16,8 @@ const LOG_FROM: f64 = 20.0;
 const BARS_PER_DECADE: f64 = 12.0;
 /// Runs whose details are shown without being asked for.
 const OPEN_RUNS_MAX: usize = 5;
+/// Latencies below this one, in nanoseconds, stand at the ground.
+const SHORTEST: f64 = 100.0;
 /// Jobs that have a line each; of more, three stand for all.
 const JOB_LINES_MAX: usize = 6;
 
@@ -46,10 +48,8 @@ fn line(name: &str, style: usize, points: Vec<Point>) -> Line {
     Line { name: name.into(), style, is_main: false, shape: Shape::Joined, points }
 }
 
-fn seconds_axis(lines: &[Line]) -> Axis {
-    let ends = lines.iter().filter_map(|line| line.points.last());
-    let end = ends.map(|point| point.x).fold(0.0, f64::max);
-    Axis::new(Scale::Linear, Unit::Seconds, "time since the start", Span::up_to(end.ceil()))
+fn seconds_axis(span: Span) -> Axis {
+    Axis::new(Scale::Linear, Unit::Seconds, "time since the start", span)
 }
 
 fn highest(lines: &[Line]) -> f64 {
@@ -101,7 +101,7 @@ fn iops(runs: &[RunResult]) -> Plot {
         title: "Operations a second".into(),
         note: note.into(),
         width: Width::Full,
-        x: seconds_axis(&lines),
+        x: seconds_axis(seconds_span(runs)),
         y,
         lines,
     }
@@ -109,8 +109,9 @@ fn iops(runs: &[RunResult]) -> Plot {
 
 fn percentiles(runs: &[RunResult]) -> Plot {
     let lines: Vec<Line> = runs.iter().enumerate().map(|(style, run)| percentile_line(run, style)).collect();
-    let lowest =
-        lines.iter().flat_map(|line| &line.points).map(|point| point.y).fold(f64::INFINITY, f64::min);
+    let all = lines.iter().flat_map(|line| &line.points).map(|point| point.y);
+    // A hit in memory takes no time that could be told; an axis down to it would be empty.
+    let lowest = all.fold(f64::INFINITY, f64::min).max(SHORTEST);
     let longest = lines.iter().flat_map(|line| &line.points).map(|point| point.x).fold(0.0, f64::max);
     let note = "How long that share of the operations took at most, from request to reply.";
     Plot {
@@ -137,8 +138,10 @@ fn percentile_line(run: &RunResult, style: usize) -> Line {
 }
 
 fn hit_ratio(runs: &[RunResult]) -> Plot {
+    let end = seconds_span(runs).to;
     let of_run = |(style, run): (usize, &RunResult)| {
-        let points = ratio_points(&run.hit_blocks, &run.miss_blocks);
+        let mut points = ratio_points(&run.hit_blocks, &run.miss_blocks);
+        points.retain(|point| point.x <= end);
         (!points.is_empty()).then(|| line(&run.name, style, points))
     };
     let lines: Vec<Line> = runs.iter().enumerate().filter_map(of_run).collect();
@@ -146,7 +149,7 @@ fn hit_ratio(runs: &[RunResult]) -> Plot {
         title: "Hit ratio".into(),
         note: String::new(),
         width: Width::Full,
-        x: seconds_axis(&lines),
+        x: seconds_axis(seconds_span(runs)),
         y: Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(1.0)),
         lines,
     }
@@ -179,12 +182,12 @@ fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
 
 /// A part for each run: its jobs, its latencies, its devices.
 pub(crate) fn by_run(runs: &[RunResult]) -> String {
-    let span = latency_span(runs);
+    let scales = Scales { latencies: latency_span(runs), seconds: seconds_span(runs) };
     if runs.len() <= OPEN_RUNS_MAX {
-        let part = |(style, run): (usize, &RunResult)| section(&run.name, &one_run(run, style, span));
+        let part = |(style, run): (usize, &RunResult)| section(&run.name, &one_run(run, style, scales));
         return runs.iter().enumerate().map(part).collect();
     }
-    let part = |run: &RunResult| fold(&run.name, &one_run(run, 0, span));
+    let part = |run: &RunResult| fold(&run.name, &one_run(run, 0, scales));
     section("Each run", &runs.iter().map(part).collect::<String>())
 }
 
@@ -194,16 +197,32 @@ fn latency_span(runs: &[RunResult]) -> Span {
         runs.iter().map(RunResult::latencies).filter(|latencies| latencies.count() > 0).collect();
     let low = all.iter().map(|latencies| float(latencies.quantile(0.001))).fold(f64::INFINITY, f64::min);
     let high = all.iter().map(|latencies| float(latencies.p99_9())).fold(1.0, f64::max);
-    Span { from: low.min(high).max(1.0), to: high }
+    Span { from: low.min(high).max(SHORTEST), to: high.max(SHORTEST) }
 }
 
-fn one_run(run: &RunResult, style: usize, span: Span) -> String {
-    let jobs = jobs(run).figure();
-    let pair = [histogram(run, style, span), utilisation(run)].map(|plot| plot.figure()).concat();
+/// The axes that the charts of all runs share, so that they can be compared.
+#[derive(Clone, Copy)]
+struct Scales {
+    latencies: Span,
+    seconds: Span,
+}
+
+/// The time of the longest run.
+fn seconds_span(runs: &[RunResult]) -> Span {
+    let longest = runs.iter().map(|run| float(run.nanos)).fold(0.0, f64::max) / 1e9;
+    // fio runs a few milliseconds longer than it is told.
+    Span::up_to((longest * 0.99).ceil().max(1.0))
+}
+
+fn one_run(run: &RunResult, style: usize, scales: Scales) -> String {
+    let jobs = jobs(run, scales.seconds).figure();
+    let pair = [histogram(run, style, scales.latencies), utilisation(run, scales.seconds)]
+        .map(|plot| plot.figure())
+        .concat();
     format!("{jobs}<div class=\"pair\">\n{pair}</div>\n")
 }
 
-fn jobs(run: &RunResult) -> Plot {
+fn jobs(run: &RunResult, seconds: Span) -> Plot {
     let mut lines = job_lines(run);
     name_alike(&mut lines);
     let count = run.jobs.len();
@@ -221,7 +240,7 @@ fn jobs(run: &RunResult) -> Plot {
         title: "Operations a second, by job".into(),
         note,
         width: Width::Full,
-        x: seconds_axis(&lines),
+        x: seconds_axis(seconds),
         y: Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(highest(&lines) * 1.05)),
         lines,
     }
@@ -293,7 +312,7 @@ fn histogram(run: &RunResult, style: usize, span: Span) -> Plot {
     }
 }
 
-fn utilisation(run: &RunResult) -> Plot {
+fn utilisation(run: &RunResult, seconds: Span) -> Plot {
     let of_device = |name: &str, style: usize, device: &Option<DeviceResult>| {
         let busy = &device.as_ref()?.busy;
         let shares: Vec<f64> = busy.rates().iter().map(|rate| (rate / 1e9).min(1.0)).collect();
@@ -310,7 +329,7 @@ fn utilisation(run: &RunResult) -> Plot {
         title: "Utilisation".into(),
         note: String::new(),
         width: Width::Half,
-        x: seconds_axis(&lines),
+        x: seconds_axis(seconds),
         y: Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(1.0)),
         lines,
     }

@@ -4,7 +4,7 @@ use kickcache_units::show_bytes;
 use serde::Serialize;
 
 use crate::charts::float;
-use crate::html::{escape, json, section};
+use crate::html::{self, escape, json, section};
 use crate::page::Page;
 use crate::plot::axis::{Axis, Scale, Span, Unit};
 use crate::plot::lines::{Line, Shape};
@@ -55,33 +55,48 @@ pub struct Curve {
 impl Curves<'_> {
     /// The page.
     pub fn html(&self) -> String {
-        let body: String = self.traces.iter().map(TraceCurves::html).collect();
+        let answer: Vec<String> = self.traces.iter().filter_map(TraceCurves::answer).collect();
+        let body = html::answer(&answer) + &self.traces.iter().map(TraceCurves::html).collect::<String>();
         Page { title: self.title, introduction: self.introduction, body: &body, data: &json(self) }.html()
     }
 }
 
 impl TraceCurves {
+    /// What the cache of the middle size hits, beside the best of the reference policies.
+    fn answer(&self) -> Option<String> {
+        let middle = self.sizes.len() / 2;
+        let size = show_bytes(*self.sizes.get(middle)?);
+        let at = |curve: &Curve| curve.hit_ratios.get(middle).copied().unwrap_or(0.0);
+        let highest = |is_main: bool| {
+            let curves = self.curves.iter().filter(|curve| curve.is_main == is_main);
+            curves.max_by(|one, other| at(one).total_cmp(&at(other)))
+        };
+        let show = |curve: &Curve| format!("{} hits {:.1} %", curve.name, at(curve) * 100.0);
+        let best = highest(false)
+            .map_or_else(String::new, |best| format!("; the best reference policy, {}", show(best)));
+        Some(format!("{}, a cache of {size}: {}{best}.", self.name, show(highest(true)?)))
+    }
+
     fn html(&self) -> String {
         let note = format!("<p class=\"note\">{}</p>\n", escape(&self.note));
         section(&self.name, &(note + &self.plot().figure() + &self.table()))
     }
 
     fn plot(&self) -> Plot {
-        let parts: Vec<f64> =
-            self.sizes.iter().map(|size| float(*size) / float(self.footprint_bytes.max(1))).collect();
+        let sizes: Vec<f64> = self.sizes.iter().map(|size| float(*size)).collect();
         let line = |(style, curve): (usize, &Curve)| Line {
             name: curve.name.clone(),
             style,
             is_main: curve.is_main,
             shape: Shape::Exact,
-            points: parts.iter().zip(&curve.hit_ratios).map(|(x, y)| Point { x: *x, y: *y }).collect(),
+            points: sizes.iter().zip(&curve.hit_ratios).map(|(x, y)| Point { x: *x, y: *y }).collect(),
         };
-        let label = "size of the cache, as a part of what is touched";
+        let label = "size of the cache";
         Plot {
             title: "Hit ratio".into(),
             note: String::new(),
             width: Width::Full,
-            x: Axis::at_points(Unit::Share, label, &parts),
+            x: Axis::at_points(Unit::Bytes, label, &sizes),
             y: Axis::new(Scale::Linear, Unit::Share, "", self.span()),
             lines: self.curves.iter().enumerate().map(line).collect(),
         }
@@ -103,7 +118,7 @@ impl TraceCurves {
         let rows: String = (0..self.sizes.len()).map(|index| self.row(index)).collect();
         format!(
             "<div class=\"wide-table\"><table class=\"summary curves\">\n<thead><tr><th scope=\"col\">cache</th>{head}\
-             <th scope=\"col\">written/kept</th><th scope=\"col\">read, wide</th></tr></thead>\n\
+             <th scope=\"col\">write amplification</th><th scope=\"col\">origin bytes, wide</th></tr></thead>\n\
              <tbody>\n{rows}</tbody>\n</table></div>\n"
         )
     }
@@ -122,8 +137,8 @@ impl TraceCurves {
         };
         let cells: String = self.curves.iter().map(cell).collect();
         format!(
-            "<tr><th scope=\"row\">{}</th>{cells}<td data-label=\"written/kept\">{:.2}</td>\
-             <td data-label=\"read, wide\">\u{d7} {:.2}</td></tr>\n",
+            "<tr><th scope=\"row\">{}</th>{cells}<td data-label=\"write amplification\">{:.2}</td>\
+             <td data-label=\"origin bytes, wide\">\u{d7} {:.2}</td></tr>\n",
             show_bytes(self.sizes[index]),
             self.written_per_byte[index],
             self.origin_factor[index]

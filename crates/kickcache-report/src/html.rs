@@ -29,7 +29,25 @@ pub(crate) fn section(heading: &str, body: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escape(heading))
 }
 
-/// A part that opens when its title is clicked.
+/// A part that opens when its title is clicked; it is open where there is no script.
 pub(crate) fn fold(title: &str, body: &str) -> String {
-    format!("<details>\n<summary>{}</summary>\n{body}</details>\n", escape(title))
+    details("fold", title, body)
+}
+
+/// A part that is open, and can be closed.
+pub(crate) fn unfolded(title: &str, body: &str) -> String {
+    details("", title, body)
+}
+
+fn details(class: &str, title: &str, body: &str) -> String {
+    format!("<details class=\"{class}\" open>\n<summary>{}</summary>\n{body}</details>\n", escape(title))
+}
+
+/// The answer in words, at the head of a page.
+pub(crate) fn answer(sentences: &[String]) -> String {
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let lines: String = sentences.iter().map(|sentence| format!("<p>{}</p>\n", escape(sentence))).collect();
+    format!("<section class=\"answer\">\n{lines}</section>\n")
 }

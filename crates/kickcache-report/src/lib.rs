@@ -10,10 +10,13 @@
 //!
 //! Start with [`Report`] (runs to be compared) or [`Collection`] (many runs).
 
+mod answer;
+mod by_size;
 mod charts;
 mod curves;
 mod facts;
 mod html;
+mod measure;
 mod overview;
 mod page;
 mod plot;
@@ -25,7 +28,7 @@ use kickcache_model::result::RunResult;
 pub use crate::curves::{Curve, Curves, TraceCurves};
 pub use crate::overview::{Overview, OverviewRow};
 
-use crate::html::{fold, json, section};
+use crate::html::{fold, json, section, unfolded};
 use crate::page::Page;
 
 /// Runs to be compared.
@@ -46,7 +49,9 @@ impl Report<'_> {
         let repeated = repeated::fold(self.runs);
         let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
         let body = [
+            html::answer(&answer::sentences(&repeated)),
             summary::table(&repeated),
+            by_size::section(&runs),
             section("Side by side", &charts::side_by_side(&runs, 0)),
             charts::by_run(&runs),
             charts::endurance(&runs),
@@ -55,6 +60,11 @@ impl Report<'_> {
         .concat();
         Page { title: self.title, introduction: self.introduction, body: &body, data: &json(&runs) }.html()
     }
+}
+
+/// The answer in words: each run against the first, in a sentence; repeated runs with a verdict.
+pub fn answer(runs: &[RunResult]) -> Vec<String> {
+    answer::sentences(&repeated::fold(runs))
 }
 
 /// Runs that belong together, of many.
@@ -77,6 +87,8 @@ pub struct Collection<'a> {
     pub title: &'a str,
     /// What was run, in a sentence or two.
     pub introduction: &'a str,
+    /// The answer in sentences, which stand on top.
+    pub answer: &'a [String],
     /// Results, in rows; a row may name a group, which is what its name leads to.
     pub overviews: &'a [Overview],
     /// What is charted together.
@@ -96,7 +108,8 @@ impl Collection<'_> {
             [groups, charts::by_run(&runs), charts::endurance(&runs), facts::table(&runs)].concat()
         };
         let charts = if runs.is_empty() { String::new() } else { charted() };
-        let body = self.overviews.iter().map(Overview::html).collect::<String>() + &charts;
+        let head = [html::answer(self.answer), by_size::section(&runs)].concat();
+        let body = head + &self.overviews.iter().map(Overview::html).collect::<String>() + &charts;
         Page { title: self.title, introduction: self.introduction, body: &body, data: &json(&runs) }.html()
     }
 
@@ -109,7 +122,8 @@ impl Collection<'_> {
             overview::anchor(index),
             charts::side_by_side(&runs, group.first)
         );
-        fold(&group.title, &body)
+        let part = if index == 0 { unfolded } else { fold };
+        part(&group.title, &body)
     }
 }
 

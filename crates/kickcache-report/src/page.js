@@ -71,6 +71,13 @@
     svg.addEventListener("pointerleave", () => leave(svg));
   }
 
+  // Without this script, and on paper, everything is open.
+  const folds = [...document.querySelectorAll("details.fold")];
+  const foldAll = () => folds.forEach((part) => part.removeAttribute("open"));
+  foldAll();
+  window.addEventListener("beforeprint", () => folds.forEach((part) => part.setAttribute("open", "")));
+  window.addEventListener("afterprint", foldAll);
+
   // A link to something folded away opens it.
   const unfold = () => {
     const target = location.hash && document.getElementById(location.hash.slice(1));
@@ -94,7 +101,7 @@
     measure.closest(".chooser").hidden = false;
     const rows = [...document.querySelectorAll(".summary tbody tr")];
     measure.addEventListener("change", () => rows.forEach((line) => {
-      const ratio = line.dataset.iops / rows[measure.value].dataset.iops;
+      const ratio = line.dataset.measure / rows[measure.value].dataset.measure;
       line.querySelector(".ratio").textContent = factor(ratio);
     }));
   }

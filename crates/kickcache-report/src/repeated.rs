@@ -3,7 +3,7 @@
 use kickcache_model::result::RunResult;
 
 /// Runs of one kind.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Repeated<'a> {
     /// The one with the middle rate.
     pub(crate) run: &'a RunResult,
@@ -11,8 +11,8 @@ pub(crate) struct Repeated<'a> {
     pub(crate) least: f64,
     /// The highest.
     pub(crate) most: f64,
-    /// How many there are.
-    pub(crate) count: usize,
+    /// All of them, by their rates.
+    pub(crate) all: Vec<&'a RunResult>,
 }
 
 /// Brings runs of one name together, in the order of their first.
@@ -34,6 +34,6 @@ fn of_kind(mut runs: Vec<&RunResult>) -> Repeated<'_> {
         run: runs[runs.len() / 2],
         least: runs[0].iops(),
         most: runs[runs.len() - 1].iops(),
-        count: runs.len(),
+        all: runs,
     }
 }

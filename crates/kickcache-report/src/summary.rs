@@ -5,6 +5,7 @@ use kickcache_model::result::latencies::Latencies;
 use kickcache_units::{show_bytes, show_rate};
 
 use crate::html::{escape, section};
+use crate::measure::Measure;
 use crate::plot::axis::{show_bandwidth, show_nanos};
 use crate::repeated::Repeated;
 
@@ -13,13 +14,45 @@ pub(crate) fn table(runs: &[Repeated<'_>]) -> String {
     let columns = columns(runs);
     let head: String =
         columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.name)).collect();
-    let measure = runs.first().map_or(0.0, |first| first.run.iops());
-    let rows: String = runs.iter().map(|run| row(run, &columns, measure)).collect();
+    let measure = Measure::of(runs);
+    let base = runs.first().map_or(0.0, |first| measure.value(first.run));
+    let rows: String = runs.iter().map(|run| row(run, &columns, measure, base)).collect();
     let table = format!(
         "<table class=\"summary\">\n<thead><tr><th scope=\"col\">run</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n\
          </table>\n"
     );
-    section("Results", &format!("{}{table}", chooser(runs)))
+    section("Results", &format!("{}{table}{}", chooser(runs), meaning(&columns, measure)))
+}
+
+/// What the columns are.
+fn meaning(columns: &[Column], measure: Measure) -> String {
+    let ratio = match measure {
+        Measure::Rate => "ratio: of IOPS to the first run, or the one that is chosen above",
+        Measure::MeanLatency => {
+            "ratio: of the mean latency to the first run, or the one that is chosen above; the load comes at times \
+                                 of its own, so that the rate is the same whatever the device; lower is better"
+        }
+    };
+    let known = [
+        ("IOPS", "IOPS: reads and writes a second"),
+        (
+            "min-max",
+            "min-max: of the runs that were repeated; the other figures are of the run with the middle rate",
+        ),
+        ("ratio", ratio),
+        (
+            "p50",
+            "p50, p99, p99.9: half, 99 % and 99.9 % of the operations took at most so long, from request to reply",
+        ),
+        ("hits", "hits: the part of the blocks asked for that was found in the cache"),
+        (
+            "write amplification",
+            "write amplification: bytes written to the cache device for each that was to be kept there",
+        ),
+    ];
+    let is_shown = |name: &str| columns.iter().any(|column| column.name == name);
+    let texts: Vec<&str> = known.iter().filter(|(name, _)| is_shown(name)).map(|(_, text)| *text).collect();
+    format!("<p class=\"note\">{}.</p>\n", escape(&texts.join(". ")))
 }
 
 /// What stands where a run has no figure.
@@ -58,6 +91,7 @@ fn columns(runs: &[Repeated<'_>]) -> Vec<Column> {
         Column { name: "IOPS", class: "strong", value: |run, _| Some(show_rate(run.iops())) },
         Column { name: "min-max", class: "spread", value: |_, _| Some(String::new()) },
         Column { name: "ratio", class: "ratio", value: |_, _| Some(String::new()) },
+        Column { name: "mean", class: "mean", value: |_, latencies| Some(show_nanos(latencies.mean())) },
         column("bytes/s", |run, _| Some(show_bandwidth(run.bytes_per_second()))),
         column("p50", |_, latencies| nanos(latencies, 0.5)),
         column("p99", |_, latencies| nanos(latencies, 0.99)),
@@ -69,8 +103,9 @@ fn columns(runs: &[Repeated<'_>]) -> Vec<Column> {
         column("write amplification", |run, _| run.written_per_byte().map(|ratio| format!("{ratio:.2}"))),
     ];
     let is_used = |column: &Column| match column.class {
+        "mean" => Measure::of(runs) == Measure::MeanLatency,
         "ratio" => runs.len() > 1,
-        "spread" => runs.iter().any(|known| known.count > 1),
+        "spread" => runs.iter().any(|known| known.all.len() > 1),
         _ => runs.iter().any(|known| (column.value)(known.run, &known.run.latencies()).is_some()),
     };
     all.into_iter().filter(is_used).collect()
@@ -81,12 +116,12 @@ fn nanos(latencies: &Latencies, quantile: f64) -> Option<String> {
     (latencies.count() > 0).then(|| show_nanos(latencies.quantile(quantile) as f64))
 }
 
-fn row(known: &Repeated<'_>, columns: &[Column], measure: f64) -> String {
+fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: f64) -> String {
     let run = known.run;
     let latencies = run.latencies();
     let cell = |column: &Column| {
         let value = match column.class {
-            "ratio" => show_factor(run.iops() / measure),
+            "ratio" => show_factor(measure.value(run) / base),
             "spread" => show_spread(known),
             _ => (column.value)(run, &latencies).unwrap_or_else(|| NOTHING.into()),
         };
@@ -94,15 +129,15 @@ fn row(known: &Repeated<'_>, columns: &[Column], measure: f64) -> String {
         format!("<td class=\"{}{none}\" data-label=\"{}\">{}</td>", column.class, column.name, escape(&value))
     };
     let cells: String = columns.iter().map(cell).collect();
-    let iops = run.iops();
-    format!("<tr data-iops=\"{iops:.3}\"><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&run.name))
+    let value = measure.value(run);
+    format!("<tr data-measure=\"{value:.3}\"><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&run.name))
 }
 
 fn show_spread(known: &Repeated<'_>) -> String {
-    if known.count < 2 {
+    if known.all.len() < 2 {
         return NOTHING.into();
     }
-    format!("{} to {} ({} runs)", show_rate(known.least), show_rate(known.most), known.count)
+    format!("{} to {} ({} runs)", show_rate(known.least), show_rate(known.most), known.all.len())
 }
 
 /// A factor to three digits, as the script writes it too.

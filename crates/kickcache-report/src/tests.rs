@@ -106,8 +106,8 @@ fn runs_that_differ_in_their_seed_are_one_row_with_a_spread() {
     let mut runs = [run("disk", 1_000, 1), run("disk", 2_000, 1), run("disk", 4_000, 1)];
     (1..).zip(&mut runs).for_each(|(seed, run)| run.seed = seed);
     let page = page(&runs);
-    assert_eq!(page.matches("<tr data-iops").count(), 1);
-    assert!(page.contains("data-iops=\"500.000\""), "the middle one stands for all");
+    assert_eq!(page.matches("<tr data-measure").count(), 1);
+    assert!(page.contains("data-measure=\"500.000\""), "the middle one stands for all");
     assert!(page.contains("250 to 1.0k (3 runs)"));
 }
 
@@ -136,7 +136,7 @@ fn collection(runs: &[RunResult]) -> String {
     };
     let group = Group { title: "Full".into(), note: "Rows: full".into(), runs: vec![0, 1], first: 1 };
     let (title, introduction) = ("Many", "Runs.");
-    Collection { title, introduction, overviews: &[overview], groups: &[group], runs }.html()
+    Collection { title, introduction, answer: &[], overviews: &[overview], groups: &[group], runs }.html()
 }
 
 #[test]
@@ -165,8 +165,15 @@ fn an_overview_without_figures_is_a_page_all_the_same() {
         measure: 1,
         rows,
     };
-    let page =
-        Collection { title: "", introduction: "", overviews: &[overview], groups: &[], runs: &[] }.html();
+    let page = Collection {
+        title: "",
+        introduction: "",
+        answer: &[],
+        overviews: &[overview],
+        groups: &[],
+        runs: &[],
+    }
+    .html();
     assert!(page.contains("</html>") && !page.contains("NaN") && !page.contains("inf"));
 }
 
@@ -183,7 +190,91 @@ fn curves_name_the_sizes_that_were_tried() {
         origin_factor: vec![1.0, 1.5],
     };
     let page = Curves { title: "Hits", introduction: "", traces: vec![trace] }.html();
-    for part in ["10 MiB", "512 MiB", "50 %</text>", "0.977 %</text>", "75.0 %", "\u{d7} 1.50"] {
+    for part in [
+        "10 MiB",
+        "512 MiB",
+        ">10 MiB</text>",
+        ">512 MiB</text>",
+        "75.0 %",
+        "\u{d7} 1.50",
+        "vm, a cache of 512 MiB: kickcache hits 75.0 %",
+    ] {
         assert!(page.contains(part), "{part}");
     }
+}
+
+#[test]
+fn the_answer_stands_on_top_in_words() {
+    let page = page(&[run("disk", 10_000, 1), run("cached", 100, 1)]);
+    let answer = "disk: 100 IOPS, cached: 10,000, 100x; p99 10 ms, now 100 \u{b5}s.";
+    assert!(
+        page.contains(answer),
+        "{}",
+        page.split("class=\"answer\"").nth(1).unwrap_or_default().split("</section>").next().unwrap()
+    );
+    assert!(page.find(answer) < page.find("<table"));
+}
+
+#[test]
+fn repeated_runs_get_a_verdict_from_their_rounds() {
+    let mut runs = Vec::new();
+    for (seed, gap) in [(1, 1_000), (2, 1_010), (3, 990)] {
+        runs.push(RunResult { seed, ..run("disk", gap, 1) });
+        runs.push(RunResult { seed, ..run("twin", gap + 5, 1) });
+        runs.push(RunResult { seed, ..run("cached", gap / 10, 1) });
+    }
+    let page = page(&runs);
+    assert!(page.contains("disk: 1,000 IOPS, twin: 995, equal within +-5 % (3 rounds)"), "no equality");
+    assert!(page.contains("10x: faster (10x to 10"), "no verdict");
+}
+
+#[test]
+fn a_load_at_its_own_times_is_compared_by_its_latency() {
+    let open = |name: &str, nanos| {
+        let mut run = run(name, 10_000, 1);
+        run.pacing = kickcache_model::result::Pacing::Open;
+        run.jobs[0].reads.latencies = kickcache_model::result::latencies::Latencies::default();
+        run.jobs[0].reads.latencies.record_many(Duration::from_nanos(nanos), 1_000);
+        run
+    };
+    let page = page(&[open("disk", 8_000_000), open("cached", 80_000)]);
+    assert!(page.contains("disk: mean latency 8 ms, cached: 80 \u{b5}s, 0.01x"), "no mean latency");
+    assert!(
+        page.contains("\u{d7} 0.01") && !page.contains("\u{d7} 1.00</td><td class=\"\" data-label=\"bytes")
+    );
+}
+
+#[test]
+fn caches_of_several_sizes_are_drawn_by_size() {
+    let sized = |bytes: u64, gap| {
+        let name = format!("kickcache, {}", kickcache_units::show_bytes(bytes));
+        RunResult { cache_bytes: Some(bytes), ..with_cache(run(&name, gap, 1)) }
+    };
+    let page = page(&[run("disk", 10_000, 1), sized(4 << 30, 1_000), sized(8 << 30, 500)]);
+    assert!(
+        page.contains("By size of the cache")
+            && page.contains(">4 GiB</text>")
+            && page.contains(">8 GiB</text>")
+    );
+    assert!(!self::page(&[sized(4 << 30, 1_000)]).contains("By size of the cache"));
+}
+
+#[test]
+fn no_latency_axis_begins_at_nothing() {
+    let mut fast = run("memory", 1_000, 1);
+    fast.jobs[0].reads.latencies.record_many(Duration::from_nanos(0), 5_000);
+    let page = page(&[fast]);
+    assert!(!page.contains(">0 ns</text>"), "an axis begins at 0 ns");
+}
+
+#[test]
+fn compared_runs_share_their_time_axis() {
+    let mut short = run("short", 10_000, 1);
+    short.nanos = 4_000_000_000;
+    let page = page(&[run("long", 10_000, 1), short]);
+    let part = page.split("<h2>short</h2>").nth(1).unwrap();
+    assert!(
+        part.split("</figure>").next().unwrap().contains(">10 s</text>"),
+        "the axis ends with its own run"
+    );
 }

@@ -2,14 +2,21 @@
 //!
 //! Rooms:
 //! * [`cli`]: the commands, a file each; the only place that writes to standard output.
+//! * `bench`: fio on named targets, in turns, with a verdict.
 //! * [`demo`]: a cached disk beside its parts, measured on this machine.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
+//! * `fio`: fio as a child process, its report and its logs; `interrupt`, `process_times`, `timeline`: what measurements share.
 //!
 //! Invariants: nothing here serves or opens a volume itself. Commands make a plan for `kickcache_daemon`, ask a daemon over
 //! its control socket, or call its offline tools; simulations are those of `kickcache_model`.
 //!
 //! Start with `cli/mod.rs`.
 
+mod bench;
 pub mod cli;
 pub mod demo;
+mod fio;
+mod interrupt;
 pub mod judge;
+mod process_times;
+mod timeline;

@@ -14,7 +14,7 @@ use kickcache_units::show_bytes;
 
 use crate::offline::error::OfflineError;
 use crate::offline::offline_device::OfflineDevice;
-use crate::serve::cache_device::signature;
+use crate::signature;
 
 /// A recovered engine above a device that is only read.
 pub(crate) struct Metadata {

@@ -51,6 +51,20 @@ pub struct RunResult {
     pub logged_bytes: u64,
     /// Bytes that only the cache has, at the end.
     pub dirty_bytes: u64,
+    /// What decides when an access comes.
+    #[serde(default)]
+    pub pacing: Pacing,
+}
+
+/// What decides when an access comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pacing {
+    /// The ones before it: a fixed number are in flight.
+    #[default]
+    Closed,
+    /// Its own time, so that the rate says nothing about the devices.
+    Open,
 }
 
 /// What one job gave.
@@ -158,6 +172,7 @@ impl RunResult {
             promoted_bytes: 0,
             logged_bytes: 0,
             dirty_bytes: 0,
+            pacing: Pacing::Closed,
         }
     }
 

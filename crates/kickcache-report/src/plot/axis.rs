@@ -24,6 +24,8 @@ pub(crate) enum Unit {
     Nanos,
     /// Shares from 0 to 1.
     Share,
+    /// Bytes.
+    Bytes,
 }
 
 impl Unit {
@@ -34,6 +36,7 @@ impl Unit {
             Unit::Rate => "rate",
             Unit::Nanos => "nanos",
             Unit::Share => "share",
+            Unit::Bytes => "bytes",
         }
     }
 
@@ -44,6 +47,7 @@ impl Unit {
             Unit::Rate => show_rate(value).replace(".0k", "k").replace(".00M", "M"),
             Unit::Nanos => show_nanos(value),
             Unit::Share => format!("{} %", trimmed((value * 1e5).round() / 1e3)),
+            Unit::Bytes => show_size(value),
         }
     }
 }
@@ -75,6 +79,17 @@ pub(crate) fn show_nanos(nanos: f64) -> String {
     let text = format!("{value:.digits$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text} {unit}")
+}
+
+/// Bytes in the unit that they fill.
+fn show_size(bytes: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "sizes are positive and saturate"
+    )]
+    let whole = bytes.max(0.0).round() as u64;
+    show_bytes(whole)
 }
 
 /// Bytes a second.
@@ -207,7 +222,7 @@ impl Axis {
     pub(crate) fn show(&self, value: f64) -> String {
         match self.unit {
             Unit::Seconds => show_time(value, self.to),
-            Unit::Rate | Unit::Nanos | Unit::Share => self.unit.show(value),
+            Unit::Rate | Unit::Nanos | Unit::Share | Unit::Bytes => self.unit.show(value),
         }
     }
 
@@ -216,7 +231,7 @@ impl Axis {
         match self.unit {
             Unit::Seconds if self.to >= 7_200.0 => format!("{}, h:min", self.label),
             Unit::Seconds if self.to >= 120.0 => format!("{}, min:s", self.label),
-            Unit::Seconds | Unit::Rate | Unit::Nanos | Unit::Share => self.label.clone(),
+            Unit::Seconds | Unit::Rate | Unit::Nanos | Unit::Share | Unit::Bytes => self.label.clone(),
         }
     }
 
@@ -227,7 +242,7 @@ impl Axis {
                 let span = Duration::from_secs_f64(value.max(0.0));
                 if value < 120.0 { format!("{value:.1} s") } else { kickcache_units::show_duration(span) }
             }
-            Unit::Rate | Unit::Nanos | Unit::Share => self.unit.show(value),
+            Unit::Rate | Unit::Nanos | Unit::Share | Unit::Bytes => self.unit.show(value),
         }
     }
 }

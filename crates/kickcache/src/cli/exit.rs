@@ -28,6 +28,8 @@ pub(crate) enum Exit {
     OutOfService,
     /// What `judge` says to `git bisect run`.
     Judged(u8),
+    /// A measurement was interrupted, and what it had is printed.
+    Interrupted,
 }
 
 impl From<Exit> for ExitCode {
@@ -42,6 +44,7 @@ impl From<Exit> for ExitCode {
             Exit::Suspect => 6,
             Exit::OutOfService => 7,
             Exit::Judged(code) => code,
+            Exit::Interrupted => 130,
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The command line: one file a command. Standard output is written here and nowhere else.
 
+mod bench;
+mod bench_table;
 mod cache_report;
 mod check;
 mod completions;
@@ -23,6 +25,7 @@ mod outdated;
 mod outlet;
 mod output;
 mod refusal;
+mod report;
 mod resize;
 mod serve;
 mod simulate;
@@ -55,7 +58,8 @@ Exit codes:
   2  an argument or a key of the configuration file is wrong (a file that cannot be read is 1)
   3  no daemon answers at the control socket
   4, 5, 6  `check` found damage: see `kickcache check --help`
-  7  `check` found a cache device that no daemon uses: out of service, or an older copy";
+  7  `check` found a cache device that no daemon uses: out of service, or an older copy
+  130  `bench` was interrupted: what it measured before is printed";
 
 /// A user-space block cache for Linux: a small fast device in front of a big slow one.
 ///
@@ -84,6 +88,8 @@ enum Command {
     Detach(detach::DetachArgs),
     Ublk(ublk::UblkArgs),
     Demo(demo::DemoArgs),
+    Bench(bench::BenchArgs),
+    Report(report::ReportArgs),
     Simulate(simulate::SimulateArgs),
     Judge(Box<judge::JudgeArgs>),
     Completions(completions::CompletionsArgs),
@@ -106,6 +112,8 @@ impl Command {
             Command::Detach(args) => args.run(out),
             Command::Ublk(args) => args.run(out),
             Command::Demo(args) => args.run(out),
+            Command::Bench(args) => args.run(out),
+            Command::Report(args) => args.run(out),
             Command::Simulate(args) => args.run(out),
             Command::Completions(args) => args.run(Cli::command(), out),
             Command::Man(args) => args.run(Cli::command(), out),

@@ -37,6 +37,8 @@ fn help_is_what_was_reviewed() {
         "detach",
         "ublk",
         "demo",
+        "bench",
+        "report",
         "simulate",
         "judge",
         "completions",

@@ -20,10 +20,10 @@ use rustix::fs::statvfs;
 use tempfile::TempDir;
 
 use crate::demo::content::Content;
-use crate::demo::interrupt::Interrupt;
 use crate::demo::result::Phase;
 use crate::demo::slow_disk::SlowDisk;
 use crate::demo::workload::Scale;
+use crate::interrupt::Interrupt;
 
 /// The export with the data.
 pub(crate) const DATA: &str = "data";

@@ -5,7 +5,7 @@
 
 mod content;
 mod devices;
-mod interrupt;
+mod job_result;
 mod load;
 mod load_maker;
 mod phases;
@@ -13,7 +13,6 @@ mod progress;
 mod report;
 pub mod result;
 mod slow_disk;
-mod timeline;
 mod workload;
 
 use std::io::Write;
@@ -30,12 +29,12 @@ pub use crate::demo::load_maker::LoadMaker;
 pub use crate::demo::report::chart::Colours;
 
 use crate::demo::devices::DemoDevices;
-use crate::demo::interrupt::Interrupt;
-use crate::demo::load::fio;
 use crate::demo::phases::Context;
 use crate::demo::progress::Progress;
 use crate::demo::result::{DemoResult, Phase, PhaseResult, RESULT_VERSION, Settings};
 use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
+use crate::fio::child;
+use crate::interrupt::Interrupt;
 
 /// Time of a run with a cache, unless something else is asked for.
 pub const SECONDS: u64 = 14;
@@ -72,21 +71,21 @@ pub enum Output {
 /// When a file or a socket cannot be made, a server fails, or the demo is interrupted.
 pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     if options.load == LoadMaker::Fio {
-        fio::check()?;
+        child::check_engine("nbd").context("--fio needs it; leave --fio out")?;
     }
     run_at(options, Scale::full(options.seconds.max(1)), out)
 }
 
 fn run_at(options: &Options, scale: Scale, out: &mut dyn Write) -> anyhow::Result<()> {
     let Output::Text(colours) = options.output else {
-        let (result, runs) = measure(options, scale)?;
-        write_report(options, &scale, &runs)?;
+        let result = measure(options, scale)?;
+        write_report(options, &scale, &result.runs)?;
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?);
     };
     introduce(options, &scale, out)?;
-    let (result, runs) = measure(options, scale)?;
+    let result = measure(options, scale)?;
     report::print(&result, colours, out)?;
-    write_report(options, &scale, &runs)?;
+    write_report(options, &scale, &result.runs)?;
     if let Some(path) = &options.report {
         writeln!(out, "The report is in {}.", path.display())?;
     }
@@ -128,8 +127,8 @@ fn whole(scale: &Scale) -> Duration {
     Phase::ALL.iter().map(|phase| phase.duration(scale)).sum()
 }
 
-fn measure(options: &Options, scale: Scale) -> anyhow::Result<(DemoResult, Vec<RunResult>)> {
-    let interrupt = Interrupt::listen()?;
+fn measure(options: &Options, scale: Scale) -> anyhow::Result<DemoResult> {
+    let interrupt = Interrupt::listen("the demo was interrupted; its files are removed")?;
     let mut progress = Progress::new(whole(&scale));
     progress.say("writing the fast file");
     let devices = DemoDevices::set_up(options.directory.as_deref(), scale, options.seed, &interrupt)?;
@@ -139,7 +138,7 @@ fn measure(options: &Options, scale: Scale) -> anyhow::Result<(DemoResult, Vec<R
     let measured = Phase::ALL.iter().map(run).collect::<anyhow::Result<Vec<_>>>()?;
     drop(progress);
     let (phases, runs) = measured.into_iter().unzip::<PhaseResult, RunResult, Vec<_>, Vec<_>>();
-    Ok((DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases }, runs))
+    Ok(DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases, runs })
 }
 
 fn settings(options: &Options, scale: &Scale) -> Settings {

@@ -8,15 +8,17 @@ use kickcache_model::result::RunResult;
 use kickcache_units::show_bytes;
 
 use crate::demo::devices::{DATA, DemoDevices};
-use crate::demo::interrupt::Interrupt;
+use crate::demo::job_result::job_result;
 use crate::demo::load::measure::JobMeasure;
 use crate::demo::load::{Glance, Run, built_in, fio, measure};
 use crate::demo::load_maker::LoadMaker;
 use crate::demo::progress::Progress;
 use crate::demo::result::{CacheFigures, Phase, PhaseResult};
 use crate::demo::slow_disk;
-use crate::demo::timeline::{Timeline, job_result};
 use crate::demo::workload::{DEPTH, JOB_COUNT, JobLoad, Order, Scale, THETA};
+use crate::interrupt::Interrupt;
+use crate::process_times;
+use crate::timeline::Timeline;
 
 /// Everything that the phases share.
 pub(crate) struct Context<'a> {
@@ -65,9 +67,14 @@ pub(crate) fn run(
     let server = context.devices.start(phase, context.interrupt)?;
     progress.say(phase.name());
     let before = data_volume(&server)?;
-    let mut timeline = Timeline::begin(&server)?;
+    let mut timeline = Timeline::begin(&server, DATA)?;
+    let own = [std::process::id()].into();
+    let processors = process_times::look(&own);
     let measured = make_load(context, phase, progress, &mut timeline)?;
     let mut result = measure::summarize(phase, phase.duration(&context.scale), &measured);
+    if let (Some(before), Some(after)) = (processors, process_times::look(&own)) {
+        result.others = after.others_since(&before);
+    }
     let mut run = run_result(context, phase, &measured);
     let after = data_volume(&server)?;
     if phase.has_cache() {

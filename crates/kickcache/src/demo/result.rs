@@ -1,12 +1,13 @@
 //! What the demo measured, as it is printed, stored and read again.
 
 use hdrhistogram::Histogram;
+use kickcache_model::result::RunResult;
 use serde::{Deserialize, Serialize};
 
 use crate::demo::load_maker::LoadMaker;
 
 /// Version of the JSON that [`DemoResult`] is stored as.
-pub const RESULT_VERSION: u32 = 1;
+pub const RESULT_VERSION: u32 = 2;
 
 /// The whole result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -17,6 +18,9 @@ pub struct DemoResult {
     pub settings: Settings,
     /// The runs, in their order.
     pub phases: Vec<PhaseResult>,
+    /// The same as other commands store them, with histograms and series.
+    #[serde(default)]
+    pub runs: Vec<RunResult>,
 }
 
 /// What was run.
@@ -83,6 +87,9 @@ pub struct PhaseResult {
     pub phase: Phase,
     /// How long it took, in milliseconds.
     pub millis: u64,
+    /// The part of all processors that other programs took.
+    #[serde(default)]
+    pub others: f64,
     /// All jobs together.
     pub total: Figures,
     /// Each job.

@@ -15,6 +15,7 @@ mod bad_command_lines;
 mod bad_input;
 mod bad_neighbour;
 mod bad_spot;
+mod bench;
 mod cells;
 mod client;
 mod complete;

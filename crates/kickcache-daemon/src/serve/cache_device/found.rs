@@ -20,11 +20,11 @@ use crate::serve::cache_device::io::{cache_io, read};
 use crate::serve::cache_device::made::Made;
 use crate::serve::cache_device::marks::{of_known, read_marks, together, write_marks};
 use crate::serve::cache_device::overwrite::Overwrite;
-use crate::serve::cache_device::signature;
 use crate::serve::cache_device::superblocks::{decode, read_copies};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
+use crate::signature;
 
 /// What is noted of a device outside of it.
 #[derive(Clone, Copy)]

@@ -7,7 +7,6 @@ mod io;
 mod made;
 pub(crate) mod marks;
 mod overwrite;
-pub(crate) mod signature;
 mod superblocks;
 
 use std::path::Path;

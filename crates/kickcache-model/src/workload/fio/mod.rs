@@ -41,8 +41,6 @@ struct JobFile {
     name: String,
     /// Where it begins on the volume, in bytes.
     base: u64,
-    /// Bytes.
-    length: u64,
 }
 
 impl FioWorkload {
@@ -79,7 +77,7 @@ impl FioWorkload {
                 return Err(JobFileError { place: format!("job [{}]", options.name), what });
             }
             for copy in 0..options.numjobs {
-                let base = workload.place(&mut files, options, copy);
+                let base = workload.place(&mut files, all, options, copy);
                 workload.jobs.push(Job::new(options, base, group, random.split()));
                 workload.shapes.push(JobShape { name: options.name.clone(), depth: options.depth() });
             }
@@ -91,18 +89,25 @@ impl FioWorkload {
     }
 
     /// Where a job's file begins: files of one name are one file.
-    fn place(&mut self, files: &mut Vec<JobFile>, options: &JobOptions, copy: u32) -> u64 {
+    fn place(
+        &mut self,
+        files: &mut Vec<JobFile>,
+        all: &[JobOptions],
+        options: &JobOptions,
+        copy: u32,
+    ) -> u64 {
         let own = || format!("{}.{copy}.{}", options.name, self.jobs.len());
         let name = options.filename.clone().unwrap_or_else(own);
-        let needed = (options.offset + options.size).div_ceil(ALIGNMENT) * ALIGNMENT;
-        if let Some(file) = files.iter().find(|file| file.name == name)
-            && file.length >= needed
-        {
+        if let Some(file) = files.iter().find(|file| file.name == name) {
             return file.base;
         }
+        // A file is as long as the job that reaches farthest needs it.
+        let shares = |other: &&JobOptions| other.filename.is_some() && other.filename == options.filename;
+        let lengths = all.iter().filter(shares).chain([options]).map(|job| job.offset + job.size);
+        let needed = lengths.max().unwrap_or(0).div_ceil(ALIGNMENT) * ALIGNMENT;
         let base = self.volume_bytes;
         self.volume_bytes += needed;
-        files.push(JobFile { name, base, length: needed });
+        files.push(JobFile { name, base });
         base
     }
 

@@ -21,7 +21,16 @@ pub(crate) fn page(names: &SetupNames, kinds: &[ComparedRuns<'_>], runs: &[RunRe
     }
     let groups: Vec<Group> = sizes.iter().map(|size| group(*size, kinds)).collect();
     let overviews = [overview(&sizes, kinds)];
-    Collection { title, introduction: &introduction, overviews: &overviews, groups: &groups, runs }.html()
+    let answer = kickcache_report::answer(runs);
+    Collection {
+        title,
+        introduction: &introduction,
+        answer: &answer,
+        overviews: &overviews,
+        groups: &groups,
+        runs,
+    }
+    .html()
 }
 
 fn sizes(kinds: &[ComparedRuns<'_>]) -> Vec<Size> {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kickcache_model::result::RunResult;
+use kickcache_model::result::{Pacing, RunResult};
 use kickcache_units::show_bytes;
 
 use crate::cli::simulate::compared_runs::ComparedRuns;
@@ -43,7 +43,11 @@ pub(crate) fn print(
 const NOTHING: &str = "-";
 
 fn columns<'a>(kinds: &'a [ComparedRuns<'_>], ratios: Ratios) -> Vec<Column<'a>> {
-    let measure = kinds.first().map_or(0.0, |kind| kind.median(RunResult::iops));
+    // The rate of a load that comes at its own times says nothing about the devices.
+    let is_open = kinds.iter().flat_map(|kind| kind.runs).all(|run| run.pacing == Pacing::Open);
+    let compared: fn(&RunResult) -> f64 =
+        if is_open { |run| run.latencies().mean() } else { RunResult::iops };
+    let measure = kinds.first().map_or(0.0, |kind| kind.median(compared));
     let is_repeated = kinds.iter().any(|kind| kind.runs.len() > 1);
     let has_cache = kinds.iter().any(|kind| kind.size.is_some());
     let mut columns: Vec<Column<'a>> = vec![
@@ -52,11 +56,16 @@ fn columns<'a>(kinds: &'a [ComparedRuns<'_>], ratios: Ratios) -> Vec<Column<'a>>
         ("IOPS", Align::Right, Box::new(|kind| format!("{:.0}", kind.median(RunResult::iops)))),
     ];
     if kinds.len() > 1 && ratios == Ratios::ToFirst {
-        let ratio = move |kind: &ComparedRuns<'_>| kind.median(RunResult::iops) / measure;
+        let ratio = move |kind: &ComparedRuns<'_>| kind.median(compared) / measure;
         let show = move |kind: &ComparedRuns<'_>| {
             optional(Some(ratio(kind)).filter(|ratio| ratio.is_finite()).map(two))
         };
-        columns.push(("RATIO", Align::Right, Box::new(show)));
+        let heading = if is_open { "LATENCY RATIO" } else { "RATIO" };
+        columns.push((heading, Align::Right, Box::new(show)));
+    }
+    if is_open {
+        let mean = |run: &RunResult| run.latencies().mean() / 1e3;
+        columns.push(("MEAN", Align::Right, Box::new(move |kind| latency(kind.median(mean)))));
     }
     if is_repeated {
         columns.push(("MIN-MAX", Align::Right, Box::new(spread)));

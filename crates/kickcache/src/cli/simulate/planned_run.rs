@@ -5,7 +5,7 @@ use kickcache_model::cache_model::cache_kind::CacheKind;
 use kickcache_model::device_model::device_file::DeviceFile;
 use kickcache_model::replay::bench::{Course, run};
 use kickcache_model::replay::devices::Devices;
-use kickcache_model::result::RunResult;
+use kickcache_model::result::{Pacing, RunResult};
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::simulate::load::{Load, PROGRESS_MAX};
@@ -69,6 +69,8 @@ impl PlannedRun {
         let workload = opened.workload.as_mut();
         let mut result = run(course, workload, model.as_mut(), &mut devices, &mut tell);
         result.name = self.name();
+        result.cache_bytes = self.cache_bytes();
+        result.pacing = if self.load.span().is_some() { Pacing::Open } else { Pacing::Closed };
         result.cache = (self.choice != CacheKind::None).then(|| self.cache.name.clone());
         result.origin.clone_from(&self.origin.name);
         result.workload.clone_from(&self.load.description);

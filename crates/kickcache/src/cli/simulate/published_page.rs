@@ -16,7 +16,8 @@ pub(crate) fn page(tables: &[Table], outcomes: &Outcomes) -> String {
     let overviews: Vec<Overview> = tables.map(|table| overview(table, outcomes, &mut groups)).collect();
     let runs: Vec<RunResult> = outcomes.runs().cloned().collect();
     let (title, introduction) = ("The published results, simulated", INTRODUCTION);
-    Collection { title, introduction, overviews: &overviews, groups: &groups, runs: &runs }.html()
+    Collection { title, introduction, answer: &[], overviews: &overviews, groups: &groups, runs: &runs }
+        .html()
 }
 
 fn overview(table: &Table, outcomes: &Outcomes, groups: &mut Vec<Group>) -> Overview {

@@ -10,8 +10,8 @@ use crate::cli::simulate::finding::{Finding, Surveyed};
 const INTRODUCTION: &str = "How often caches of several sizes would have had what was asked for. kickcache is the real \
 engine on devices that take no time, bringing in single blocks, or (wide) what its adaptive fill window brings. The others \
 keep single blocks without segments, headers or copies, so that what they need not write and waste is an advantage that no \
-log has. Written/kept: bytes written to the cache device for each byte that entered the cache. Read, wide: bytes that the \
-wide window read from the origin for each that single blocks read.";
+log has. Write amplification: bytes written to the cache device for each byte that entered the cache. Origin bytes, wide: \
+bytes that the wide window read from the origin for each that single blocks read.";
 
 /// The page.
 pub(crate) fn page(traces: &[Surveyed], findings: &[Finding]) -> String {

@@ -58,6 +58,7 @@ pub(crate) fn summarize(phase: Phase, duration: Duration, jobs: &[JobMeasure]) -
     PhaseResult {
         phase,
         millis,
+        others: 0.0,
         total: Figures::new(&whole.latencies, millis),
         jobs: jobs.iter().map(|job| Figures::new(&job.latencies, millis)).collect(),
         cache: None,

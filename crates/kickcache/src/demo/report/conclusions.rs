@@ -7,8 +7,10 @@ use crate::demo::result::{DemoResult, Phase, PhaseResult};
 
 /// How many times the slow disk's speed is worth a mention.
 const NOTABLE: u64 = 10;
-/// A difference below this one, in percent, is called none.
-const NOISE: f64 = 5.0;
+/// Shorter runs, in milliseconds, say nothing.
+const MILLIS_MIN: u64 = 8_000;
+/// The part of the processors that other programs may take.
+const OTHERS_MAX: f64 = 0.05;
 /// Span over which a speed is taken, in milliseconds.
 const SPAN: u64 = 1_000;
 
@@ -40,22 +42,75 @@ fn of_cold(slow: &PhaseResult, cold: &PhaseResult) -> String {
     format!("Empty cache: {end} the slow disk's speed in its last 2 s; {passed}.")
 }
 
+/// The lowest and the highest of some seconds.
+#[derive(Clone, Copy)]
+struct Seconds {
+    low: u64,
+    high: u64,
+}
+
+impl Seconds {
+    /// Those of a run from a point on, in milliseconds from its start.
+    fn of(phase: &PhaseResult, from: u64) -> Seconds {
+        let first = from.div_ceil(SPAN);
+        let seconds = first..phase.millis / SPAN;
+        let rates = seconds.map(|second| phase.iops_between(second * SPAN, (second + 1) * SPAN));
+        let rates: Vec<u64> = rates.collect();
+        let (low, high) = (rates.iter().min(), rates.iter().max());
+        Seconds { low: low.copied().unwrap_or(0), high: high.copied().unwrap_or(0) }
+    }
+
+    fn show(self) -> String {
+        format!("{}-{}", show_count(self.low), show_count(self.high))
+    }
+}
+
+/// One run of each says that there is a difference only if no second of one is as fast as any of the other.
 fn of_stale(cold: &PhaseResult, stale: &PhaseResult) -> String {
-    let change = (factor(stale.total.iops, cold.total.iops) - 1.0) * 100.0;
-    let verdict = match change {
-        loss if loss < -NOISE => format!("cost {:.0} %", -loss),
-        gain if gain > NOISE => format!("cost nothing ({gain:+.0} %)"),
-        _ => "cost nothing".into(),
+    let [before, after] = [cold, stale].map(|phase| Seconds::of(phase, phase.millis / 2));
+    let loss = (1.0 - factor(stale.total.iops, cold.total.iops)) * 100.0;
+    let verdict = if after.high < before.low && loss > 0.0 {
+        format!("cost {loss:.0} %")
+    } else if before.high < after.low {
+        "cost nothing".into()
+    } else {
+        "made no difference that one run of each can show".into()
     };
     let (with, without) = (show_count(stale.total.iops), show_count(cold.total.iops));
-    format!("Stale data in the cache {verdict}: {with} IOPS, {without} without it.")
+    format!(
+        "Stale data in the cache {verdict}: {with} IOPS, {without} without it (seconds of the second halves: {} and {}).",
+        after.show(),
+        before.show()
+    )
 }
 
 fn of_restart(before: &PhaseResult, restart: &PhaseResult) -> String {
-    let first = restart.iops_between(0, SPAN);
-    let part = factor(first, at_end(before)) * 100.0;
-    let lowest =
-        (0..restart.millis / SPAN).map(|second| restart.iops_between(second * SPAN, (second + 1) * SPAN));
-    let (first, lowest) = (show_count(first), show_count(lowest.min().unwrap_or(0)));
-    format!("Restart: {first} IOPS in the first second, {part:.0} % of before it; lowest {lowest}.")
+    let first = show_count(restart.iops_between(0, SPAN));
+    let last = Seconds::of(before, before.millis / 2);
+    let all = Seconds::of(restart, 0);
+    format!(
+        "Restart: {first} IOPS in the first second; seconds before it, in the second half: {}; after it: {}.",
+        last.show(),
+        all.show()
+    )
+}
+
+/// What forbids to conclude anything.
+pub(crate) fn warnings(result: &DemoResult) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let longest = result.phases.iter().map(|phase| phase.millis).max().unwrap_or(0);
+    if longest < MILLIS_MIN && longest > 0 {
+        let seconds = longest as f64 / 1000.0;
+        warnings.push(format!(
+            "WARNING: runs of {seconds:.1} s are too short to conclude from; use --seconds 14 or more."
+        ));
+    }
+    let others = result.phases.iter().map(|phase| phase.others).fold(0.0, f64::max);
+    if others > OTHERS_MAX {
+        warnings.push(format!(
+            "WARNING: other programs took up to {:.0} % of the processors; differences between the runs may be theirs.",
+            others * 100.0
+        ));
+    }
+    warnings
 }

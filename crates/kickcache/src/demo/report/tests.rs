@@ -32,7 +32,7 @@ fn phase(phase: Phase, millis: u64, from: u64, to: u64) -> PhaseResult {
     });
     let jobs = vec![figures(sum / 2, millis, scale), figures(sum - sum / 2, millis, scale)];
     let total = figures(sum, millis, scale);
-    PhaseResult { phase, millis, total, jobs, cache, interval_millis: 100, operations }
+    PhaseResult { phase, millis, others: 0.0, total, jobs, cache, interval_millis: 100, operations }
 }
 
 fn result() -> DemoResult {
@@ -55,7 +55,7 @@ fn result() -> DemoResult {
         phase(Phase::Stale, 14_000, 80, 5_900),
         phase(Phase::Restart, 14_000, 6_000, 7_000),
     ];
-    DemoResult { version: RESULT_VERSION, settings, phases }
+    DemoResult { version: RESULT_VERSION, settings, phases, runs: Vec::new() }
 }
 
 #[test]
@@ -65,13 +65,6 @@ fn the_result_is_printed_in_80_columns() {
     let text = String::from_utf8(out).unwrap();
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     expect![[r#"
-                        IOPS   job 1   job 2    hits      p50      p99    p99.9 speed-up
-        slow alone       991     495     495       -  3.41 ms  21.0 ms   167 ms     1.0x
-        fast alone    87,185  43,592  43,592       -   170 us  1.05 ms  8.34 ms    88.0x
-        empty cache   30,395  15,197  15,197  98.0 %  3.41 ms  21.0 ms   167 ms    30.7x
-        stale data    29,895  14,947  14,947  98.0 %  3.41 ms  21.0 ms   167 ms    30.2x
-        restarted     64,995  32,497  32,497  98.0 %   170 us  1.05 ms  8.34 ms    65.6x
-
         IOPS over time, on a logarithmic scale:
 
              │           ▆▆▇▇▇▇▇███              ▁▂▂              ▁▁▂ ▃▃▃▃▃▃▃▄▄▄▄▄▄▄▄▄
@@ -88,9 +81,19 @@ fn the_result_is_printed_in_80_columns() {
               slow alone fast alone   empty cache       stale data       restarted
                  9 s        9 s           14 s             14 s             14 s
 
+                        IOPS   job 1   job 2    hits      p50      p99    p99.9 speed-up
+        slow alone       991     495     495       -  3.41 ms  21.0 ms   167 ms     1.0x
+        fast alone    87,185  43,592  43,592       -   170 us  1.05 ms  8.34 ms    88.0x
+        empty cache   30,395  15,197  15,197  98.0 %  3.41 ms  21.0 ms   167 ms    30.7x
+        stale data    29,895  14,947  14,947  98.0 %  3.41 ms  21.0 ms   167 ms    30.2x
+        restarted     64,995  32,497  32,497  98.0 %   170 us  1.05 ms  8.34 ms    65.6x
+
         * Empty cache: 56.5x the slow disk's speed in its last 2 s; 10x after 1.7 s.
-        * Stale data in the cache cost nothing: 29,895 IOPS, 30,395 without it.
-        * Restart: 60,319 IOPS in the first second, 110 % of before it; lowest 60,319.
+        * Stale data in the cache made no difference that one run of each can show:
+          29,895 IOPS, 30,395 without it (seconds of the second halves: 31,988-57,112
+          and 32,525-58,079).
+        * Restart: 60,319 IOPS in the first second; seconds before it, in the second
+          half: 31,988-57,112; after it: 60,319-69,672.
 
         Next: `kickcache serve --help` puts a cache in front of a disk of yours.
     "#]]
@@ -137,7 +140,40 @@ fn sentences_follow_the_figures() {
     let sentences = conclusions::conclusions(&result).join("\n");
     expect![[r#"
         Empty cache: 4.7x the slow disk's speed in its last 2 s; not yet 10x.
-        Stale data in the cache cost nothing (+259 %): 10,395 IOPS, 2,895 without it.
-        Restart: 60,319 IOPS in the first second, 323 % of before it; lowest 60,319."#]]
+        Stale data in the cache cost nothing: 10,395 IOPS, 2,895 without it (seconds of the second halves: 11,085-19,374 and 3,045-4,856).
+        Restart: 60,319 IOPS in the first second; seconds before it, in the second half: 11,085-19,374; after it: 60,319-69,672."#]]
     .assert_eq(&sentences);
+}
+
+#[test]
+fn a_terminal_of_24_lines_ends_with_table_and_findings() {
+    let mut out = Vec::new();
+    let mut result = result();
+    result.phases.iter_mut().for_each(|phase| phase.others = 0.3);
+    print(&result, Colours::Plain, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    // The last of the 24 is for the prompt.
+    let seen = lines[lines.len() - 23..].join("\n");
+    for part in [
+        "IOPS   job 1",
+        "slow alone ",
+        "restarted ",
+        "Empty cache: ",
+        "Stale data in",
+        "Restart: ",
+        "WARNING: other",
+    ] {
+        assert!(seen.contains(part), "{part} is out of sight:\n{seen}");
+    }
+}
+
+#[test]
+fn short_runs_and_busy_machines_are_warned_of() {
+    let mut result = result();
+    assert!(conclusions::warnings(&result).is_empty());
+    result.phases[1].others = 0.31;
+    result.phases.iter_mut().for_each(|phase| phase.millis = 1_500);
+    let said = conclusions::warnings(&result).join("\n");
+    assert!(said.contains("1.5 s are too short") && said.contains("up to 31 % of the processors"), "{said}");
 }

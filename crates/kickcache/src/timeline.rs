@@ -7,10 +7,7 @@ use kickcache_engine::stats::{CacheCounters, VolumeCounters};
 use kickcache_engine::time;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::series::Series;
-use kickcache_model::result::{DeviceResult, JobResult, RunResult};
-
-use crate::demo::devices::DATA;
-use crate::demo::load::measure::{INTERVAL, JobMeasure};
+use kickcache_model::result::{DeviceResult, RunResult};
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -25,6 +22,7 @@ struct Look {
 /// The counters of one run over time.
 pub(crate) struct Timeline<'a> {
     server: &'a ServerHandle,
+    volume: &'a str,
     first: Look,
     last: Look,
     last_at: Duration,
@@ -32,11 +30,11 @@ pub(crate) struct Timeline<'a> {
     miss_blocks: Series,
 }
 
-fn look(server: &ServerHandle) -> anyhow::Result<Look> {
+fn look(server: &ServerHandle, name: &str) -> anyhow::Result<Look> {
     let status = server.status()?;
-    let id = status.volumes.iter().find(|volume| volume.name == DATA).map(|volume| volume.id);
+    let id = status.volumes.iter().find(|volume| volume.name == name).map(|volume| volume.id);
     let found = status.engine.volumes.into_iter().find(|volume| Some(volume.volume) == id);
-    let volume = found.ok_or_else(|| anyhow::anyhow!("the server does not know the volume `{DATA}`"))?;
+    let volume = found.ok_or_else(|| anyhow::anyhow!("the server does not know the volume `{name}`"))?;
     Ok(Look { volume: volume.counters, cache: status.engine.counters })
 }
 
@@ -46,11 +44,12 @@ fn nanos(span: Duration) -> u64 {
 
 impl<'a> Timeline<'a> {
     /// Begins with what the server has counted so far.
-    pub(crate) fn begin(server: &'a ServerHandle) -> anyhow::Result<Timeline<'a>> {
-        let first = look(server)?;
+    pub(crate) fn begin(server: &'a ServerHandle, volume: &'a str) -> anyhow::Result<Timeline<'a>> {
+        let first = look(server, volume)?;
         let series = Series::new(time::Duration::from_nanos(nanos(LOOK_EVERY)));
         Ok(Timeline {
             server,
+            volume,
             first,
             last: first,
             last_at: Duration::ZERO,
@@ -66,7 +65,7 @@ impl<'a> Timeline<'a> {
 
     /// Adds what was counted since the last look to the interval in which most of it happened.
     fn note(&mut self, elapsed: Duration) -> anyhow::Result<()> {
-        let now = look(self.server)?;
+        let now = look(self.server, self.volume)?;
         let middle = time::Instant::from_nanos(nanos((self.last_at + elapsed) / 2));
         self.hit_blocks.add(middle, now.volume.hit_blocks - self.last.volume.hit_blocks);
         self.miss_blocks.add(middle, now.volume.miss_blocks - self.last.volume.miss_blocks);
@@ -100,36 +99,5 @@ impl<'a> Timeline<'a> {
         run.hit_blocks = self.hit_blocks;
         run.miss_blocks = self.miss_blocks;
         Ok(())
-    }
-}
-
-/// A job as a report shows it; the demo only reads.
-pub(crate) fn job_result(number: usize, depth: u32, measure: &JobMeasure) -> JobResult {
-    let mut job = JobResult::new(&format!("job {number}"), depth);
-    job.reads.count = measure.latencies.len();
-    job.reads.bytes = job.reads.count * BLOCK_SIZE;
-    for step in measure.latencies.iter_recorded() {
-        let latency = time::Duration::from_nanos(step.value_iterated_to());
-        job.reads.latencies.record_many(latency, step.count_at_value());
-    }
-    let interval = time::Duration::from_nanos(nanos(INTERVAL));
-    job.reads.ended = Series::with_values(interval, measure.series.clone());
-    job
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_job_keeps_its_latencies_and_its_course() {
-        let mut measure = JobMeasure::new();
-        for index in 0..100_u32 {
-            measure.record(Duration::from_millis(u64::from(index) * 10), Duration::from_micros(150));
-        }
-        let job = job_result(2, 8, &measure);
-        assert_eq!((job.name.as_str(), job.count(), job.bytes()), ("job 2", 100, 409_600));
-        assert!(job.latencies().p50().abs_diff(150_000) < 200);
-        assert_eq!(job.ended().values(), [10; 10]);
     }
 }

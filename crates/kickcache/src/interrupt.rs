@@ -1,7 +1,8 @@
-//! Ctrl-C, or a terminal that is closed: the demo stops in order and removes its files.
+//! Ctrl-C, or a terminal that is closed: a measurement stops in order and cleans up.
 //!
 //! A second signal changes nothing: some senders (`timeout`) send each twice, and files would be left behind.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,29 +14,43 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 pub(crate) struct Interrupt {
     raised: Arc<AtomicBool>,
     registrations: Vec<SigId>,
+    /// What is said of it.
+    sentence: &'static str,
 }
+
+/// A signal came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Interrupted(&'static str);
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Interrupted {}
 
 impl Interrupt {
     /// Starts to listen for the signals.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn listen() -> anyhow::Result<Interrupt> {
+    pub(crate) fn listen(sentence: &'static str) -> anyhow::Result<Interrupt> {
         let raised = Arc::new(AtomicBool::new(false));
         let mut registrations = Vec::new();
         for signal in [SIGHUP, SIGINT, SIGTERM] {
             registrations.push(signal_hook::flag::register(signal, Arc::clone(&raised))?);
         }
-        Ok(Interrupt { raised, registrations })
+        Ok(Interrupt { raised, registrations, sentence })
     }
 
     /// Fails once a signal came.
     ///
     /// # Errors
-    /// A sentence that says so.
+    /// [`Interrupted`].
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.raised.load(Ordering::Relaxed) {
-            anyhow::bail!("the demo was interrupted; its files are removed");
+            return Err(Interrupted(self.sentence).into());
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What a device holds that is no cache device, as far as its first bytes tell: so that a message can name it.
 
 /// Bytes that a look needs.
-pub(crate) const LOOK_BYTES: usize = 68 << 10;
+pub const LOOK_BYTES: usize = 68 << 10;
 
 /// Offset, bytes and name; what is more certain stands first.
 const SIGNATURES: [(usize, &[u8], &str); 22] = [
@@ -30,7 +30,7 @@ const SIGNATURES: [(usize, &[u8], &str); 22] = [
 ];
 
 /// What the first bytes of a device look like.
-pub(crate) fn name(bytes: &[u8]) -> &'static str {
+pub fn name(bytes: &[u8]) -> &'static str {
     let stands =
         |offset: usize, magic: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic));
     let known = SIGNATURES.iter().find(|(offset, magic, _)| stands(*offset, magic));

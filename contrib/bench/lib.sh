@@ -1,0 +1,45 @@
+# Shared by the executables of this folder, which `kickcache bench --target NAME=cmd:...` runs with `up`, `path`,
+# `restart` or `down`. DRY_RUN=1 prints what would be run that changes anything, and runs none of it.
+# shellcheck shell=sh
+
+die() {
+    echo "$0: $*" >&2
+    exit 1
+}
+
+# What was made by `up` is noted here, so that `down` takes down nothing else.
+# shellcheck disable=SC2034
+state=${KICKCACHE_BENCH_DIR:-/tmp}
+
+# Runs a command, or prints it.
+run() {
+    if [ "${DRY_RUN:-0}" = 1 ]; then
+        echo "+ $*" >&2
+    else
+        "$@"
+    fi
+}
+
+# need VARIABLE WHAT: the variable names a block device that exists.
+need_device() {
+    eval "value=\${$1:-}"
+    [ -n "$value" ] || die "set $1 to the $2, a block device"
+    [ "${DRY_RUN:-0}" = 1 ] || [ -b "$value" ] || die "$1=$value is no block device"
+}
+
+# A device that holds something is left alone, unless the bench was given --destroy-data.
+check_blank() {
+    [ "${DRY_RUN:-0}" = 1 ] && return
+    [ "${KICKCACHE_BENCH_DESTROY:-0}" = 1 ] && return
+    # What the bench itself left there in an earlier round is no data.
+    grep -qxF "$1" "$state/ours" 2>/dev/null && return
+    found=$(wipefs --noheadings --output TYPE "$1") || die "$1 cannot be read"
+    [ -z "$found" ] || die "$1 holds $found; give --destroy-data to lose it"
+    cmp -s -n 1048576 "$1" /dev/zero || die "$1 is not blank; give --destroy-data to lose what it holds"
+    echo "$1" >> "$state/ours"
+}
+
+usage() {
+    echo "usage: $0 up | path | restart | down" >&2
+    exit 64
+}

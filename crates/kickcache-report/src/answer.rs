@@ -1,0 +1,97 @@
+//! The answer in words, at the head of a page: each run against the first.
+
+use kickcache_model::result::RunResult;
+use kickcache_model::statistics::comparison::{Better, Comparison, Pair, Verdict, compare};
+
+use crate::measure::Measure;
+use crate::plot::axis::show_nanos;
+use crate::repeated::Repeated;
+
+/// Differences up to this part are called none.
+const MARGIN: f64 = 0.05;
+/// More runs than this are for the table.
+const SENTENCES_MAX: usize = 8;
+
+/// A sentence for each run behind the first; of one run alone, what it gave.
+pub(crate) fn sentences(runs: &[Repeated<'_>]) -> Vec<String> {
+    let measure = Measure::of(runs);
+    let Some((base, others)) = runs.split_first() else { return Vec::new() };
+    if others.is_empty() {
+        return vec![alone(base, measure)];
+    }
+    others.iter().take(SENTENCES_MAX).map(|other| against(base, other, measure)).collect()
+}
+
+fn alone(base: &Repeated<'_>, measure: Measure) -> String {
+    let p99 = show_p99(base.run).map_or_else(String::new, |p99| format!(", p99 {p99}"));
+    format!("{}: {}{p99}.", name(base.run), measure.show_with_unit(base.run))
+}
+
+fn against(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> String {
+    let (one, two) = (measure.show_with_unit(base.run), measure.show(other.run));
+    let ratio = measure.value(other.run) / measure.value(base.run);
+    let times = match paired(base, other, measure) {
+        Some(known) => with_verdict(&known),
+        None if !ratio.is_finite() || ratio <= 0.0 => String::new(),
+        None => format!(", {}", times(ratio)),
+    };
+    let latency = match (measure, show_p99(base.run), show_p99(other.run)) {
+        (_, Some(before), Some(now)) if before == now => format!("; p99 {before} in both"),
+        (_, Some(before), Some(now)) => format!("; p99 {before}, now {now}"),
+        _ => String::new(),
+    };
+    format!("{}: {one}, {}: {two}{times}{latency}.", name(base.run), name(other.run))
+}
+
+/// A run's name, without a comma that would part the sentence.
+fn name(run: &RunResult) -> String {
+    match run.name.split_once(", ") {
+        Some((what, rest)) => format!("{what} ({rest})"),
+        None => run.name.clone(),
+    }
+}
+
+/// The runs of both with the same seed, compared; nothing of runs that were not repeated.
+fn paired(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> Option<Comparison> {
+    let pair = |run: &&RunResult| {
+        let twin = base.all.iter().find(|twin| twin.seed == run.seed)?;
+        Some(Pair { base: measure.value(twin), other: measure.value(run) })
+    };
+    let pairs: Vec<Pair> = other.all.iter().filter_map(pair).collect();
+    let better = match measure {
+        Measure::Rate => Better::Higher,
+        Measure::MeanLatency => Better::Lower,
+    };
+    compare(&pairs, MARGIN, better).filter(|known| known.rounds > 1)
+}
+
+fn with_verdict(known: &Comparison) -> String {
+    let (Some(low), Some(high)) = (known.low, known.high) else { return format!(", {}", times(known.ratio)) };
+    let rounds = known.rounds;
+    match known.verdict {
+        Verdict::Equal => format!(", {} ({rounds} rounds)", known.words()),
+        Verdict::Faster | Verdict::Slower | Verdict::NotEnoughData => {
+            format!(
+                ", {}: {} ({} to {}, {rounds} rounds)",
+                times(known.ratio),
+                known.words(),
+                times(low),
+                times(high)
+            )
+        }
+    }
+}
+
+/// `62x`, `1.4x`, `0.52x`.
+fn times(ratio: f64) -> String {
+    let digits = if ratio < 9.95 { 2 } else { usize::from(ratio < 19.95) };
+    let text = format!("{ratio:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}x")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
+fn show_p99(run: &RunResult) -> Option<String> {
+    let latencies = run.latencies();
+    (latencies.count() >= 100).then(|| show_nanos(latencies.p99() as f64))
+}

@@ -1,0 +1,83 @@
+//! What caches of several sizes are worth: a line for each cache.
+
+use kickcache_model::result::RunResult;
+use kickcache_units::show_bytes;
+
+use crate::charts::float;
+use crate::html;
+use crate::plot::axis::{Axis, Scale, Span, Unit};
+use crate::plot::lines::{Line, Shape};
+use crate::plot::point::Point;
+use crate::plot::{Plot, Width};
+
+/// A figure of a run, if it has it.
+type Figure = fn(&RunResult) -> Option<f64>;
+
+/// The section; nothing unless a cache was run in several sizes.
+pub(crate) fn section(runs: &[RunResult]) -> String {
+    let mut sizes: Vec<u64> = runs.iter().filter_map(|run| run.cache_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.len() < 2 {
+        return String::new();
+    }
+    let iops = lines(runs, |run| Some(run.iops()));
+    let top = highest(&iops) * 1.05;
+    let rate =
+        plot("Operations a second", &sizes, iops, Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top)));
+    let p99 = lines(runs, |run| Some(float(run.latencies().p99())).filter(|nanos| *nanos > 0.0));
+    let span = Span { from: lowest(&p99).max(100.0), to: highest(&p99) };
+    let p99 = plot(
+        "99 % of the operations took at most",
+        &sizes,
+        p99,
+        Axis::new(Scale::Log, Unit::Nanos, "", span),
+    );
+    let hits = lines(runs, RunResult::hit_ratio);
+    let hits = plot("Hit ratio", &sizes, hits, Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(1.0)));
+    let charts = [rate, p99, hits].map(|plot| plot.figure()).concat();
+    html::section("By size of the cache", &format!("<div class=\"pair\">\n{charts}</div>\n"))
+}
+
+fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
+    let sizes: Vec<f64> = sizes.iter().map(|size| float(*size)).collect();
+    let x = Axis::at_points(Unit::Bytes, "size of the cache", &sizes);
+    Plot { title: title.into(), note: String::new(), width: Width::Half, x, y, lines }
+}
+
+/// The name of a run without the size of its cache.
+fn family(run: &RunResult, size: u64) -> &str {
+    let end = format!(", {}", show_bytes(size));
+    run.name.strip_suffix(&end).unwrap_or(&run.name)
+}
+
+fn lines(runs: &[RunResult], figure: Figure) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for run in runs {
+        let (Some(size), Some(y)) = (run.cache_bytes, figure(run)) else { continue };
+        let point = Point { x: float(size), y };
+        let name = family(run, size);
+        match lines.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push(point),
+            None => {
+                let style = lines.len();
+                let (name, is_main, shape) = (name.to_owned(), false, Shape::Exact);
+                lines.push(Line { name, style, is_main, shape, points: vec![point] });
+            }
+        }
+    }
+    lines.iter_mut().for_each(|line| line.points.sort_by(|one, other| one.x.total_cmp(&other.x)));
+    lines
+}
+
+fn values(lines: &[Line]) -> impl Iterator<Item = f64> {
+    lines.iter().flat_map(|line| &line.points).map(|point| point.y)
+}
+
+fn highest(lines: &[Line]) -> f64 {
+    values(lines).fold(1.0, f64::max)
+}
+
+fn lowest(lines: &[Line]) -> f64 {
+    values(lines).fold(highest(lines), f64::min)
+}

@@ -1,0 +1,40 @@
+//! What other programs take of the processors while a run goes on.
+
+use std::collections::BTreeSet;
+use std::os::unix::net::UnixStream;
+
+use kickcache_daemon::plan::address::NbdAddress;
+
+use crate::bench::place::Place;
+use crate::process_times::{Look, look};
+
+/// A watch over the processors from its making on.
+pub(super) struct Busy {
+    own: BTreeSet<u32>,
+    before: Option<Look>,
+}
+
+impl Busy {
+    /// Begins; this process and all below it are no others, nor is a server on a unix socket that the run is about.
+    pub(super) fn begin(place: &Place) -> Busy {
+        let own = std::iter::once(std::process::id()).chain(server(place)).collect();
+        let before = look(&own);
+        Busy { own, before }
+    }
+
+    /// The part of all processors that others took; 0 where /proc cannot be read.
+    pub(super) fn others(&self) -> f64 {
+        let after = look(&self.own);
+        let (Some(before), Some(after)) = (self.before, after) else { return 0.0 };
+        after.others_since(&before)
+    }
+}
+
+/// The process that serves an export on a unix socket.
+fn server(place: &Place) -> Option<u32> {
+    let Place::Nbd(uri) = place else { return None };
+    let NbdAddress::Unix(path) = uri.address() else { return None };
+    let socket = UnixStream::connect(path).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}

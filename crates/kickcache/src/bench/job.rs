@@ -1,0 +1,191 @@
+//! What fio is told: the job, without what the target and the bench decide.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use kickcache_model::workload::Workload;
+use kickcache_model::workload::fio::FioWorkload;
+
+use crate::bench::options::Job;
+use crate::bench::place::{FileKind, Place};
+use crate::bench::section::{self, Section};
+
+/// Options that the target decides, or that the bench needs for itself.
+const DECIDED: [&str; 17] = [
+    "filename",
+    "filename_format",
+    "directory",
+    "opendir",
+    "uri",
+    "randseed",
+    "randrepeat",
+    "allrandrepeat",
+    "group_reporting",
+    "write_bw_log",
+    "write_lat_log",
+    "write_hist_log",
+    "write_iops_log",
+    "log_avg_msec",
+    "log_unix_epoch",
+    "per_job_logs",
+    "log_max_value",
+];
+/// Values of `rw` that write nothing.
+const READS: [&str; 2] = ["read", "randread"];
+/// Runs up to this long are logged finely.
+const SHORT: Duration = Duration::from_secs(120);
+
+/// A job.
+#[derive(Clone, Debug)]
+pub(super) struct JobSource {
+    sections: Vec<Section>,
+    /// It in a few words.
+    pub(super) description: String,
+    /// Bytes from the start of a device that it uses; nothing if that cannot be told.
+    pub(super) bytes: Option<u64>,
+    /// How long it runs; nothing if that cannot be told.
+    pub(super) length: Option<Duration>,
+}
+
+/// Whether a job writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    /// It only reads.
+    Reads,
+    /// It may write.
+    Writes,
+}
+
+impl JobSource {
+    /// Reads a job file, or takes the articles'.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is none.
+    pub(super) fn read(job: &Job) -> anyhow::Result<JobSource> {
+        match job {
+            Job::Article(article) => {
+                let size = kickcache_units::show_bytes(article.size);
+                let description = format!("2 jobs x 8 reads of 4 KiB in flight, zipf 1.2, {size} each");
+                JobSource::parse(&article.text(), description)
+            }
+            Job::File(path) => {
+                let name = path.display();
+                let text = fs::read_to_string(path)
+                    .with_context(|| format!("the job file {name} cannot be read"))?;
+                JobSource::parse(&text, name.to_string())
+                    .with_context(|| format!("the job file {name} cannot be used"))
+            }
+        }
+    }
+
+    fn parse(text: &str, description: String) -> anyhow::Result<JobSource> {
+        let sections = section::parse(text)?;
+        // On one device the jobs lie where their offsets say, not one behind the other.
+        let shared: String = std::iter::once("[global]\nfilename=shared\n".to_owned())
+            .chain(sections.iter().map(|section| strip(section, &[]).text()))
+            .collect();
+        let known = FioWorkload::parse(&shared, 1).ok();
+        let bytes = known.as_ref().map(Workload::volume_bytes);
+        let length = known.and_then(|known| known.longest());
+        let length = length.map(|length| Duration::from_nanos(length.as_nanos()));
+        Ok(JobSource { sections, description, bytes, length })
+    }
+
+    /// Whether it writes.
+    pub(super) fn access(&self) -> Access {
+        let mut kinds = self.sections.iter().flat_map(|section| section.values(&["rw", "readwrite"]));
+        let reads = kinds.all(|kind| READS.contains(&kind.split(':').next().unwrap_or_default()));
+        if reads { Access::Reads } else { Access::Writes }
+    }
+
+    /// Time between two entries of the logs.
+    pub(super) fn interval(&self) -> Duration {
+        if self.length.is_some_and(|length| length <= SHORT) {
+            Duration::from_millis(100)
+        } else {
+            Duration::from_secs(1)
+        }
+    }
+
+    /// The options that are left out, as they stand in the file.
+    pub(super) fn left_out(&self) -> Vec<&str> {
+        let options = self.sections.iter().flat_map(|section| &section.options);
+        options
+            .filter(|option| DECIDED.contains(&Section::key(option).as_str()))
+            .map(String::as_str)
+            .collect()
+    }
+
+    /// The job file for a place; the logs begin with `log`.
+    pub(super) fn text(&self, place: &Place, seed: u64, log: Option<&Path>) -> String {
+        let mut own = place.options();
+        own.push(format!("randseed={seed}"));
+        if let Some(log) = log {
+            own.push(format!("write_iops_log={}", log.display()));
+            own.push(format!("log_avg_msec={}", self.interval().as_millis()));
+            own.push("per_job_logs=1".into());
+        }
+        let mut left_out: Vec<String> = own.iter().map(|option| Section::key(option)).collect();
+        if place.file_kind() == FileKind::OfEachJob {
+            left_out.push("offset".into());
+        }
+        let first = Section { name: "global".into(), options: own };
+        std::iter::once(first)
+            .chain(self.sections.iter().map(|section| strip(section, &left_out)))
+            .map(|section| section.text())
+            .collect()
+    }
+}
+
+/// A section without what the targets decide and some options more.
+fn strip(section: &Section, more: &[String]) -> Section {
+    let is_kept = |option: &&String| {
+        let key = Section::key(option);
+        !DECIDED.contains(&key.as_str()) && !more.contains(&key)
+    };
+    Section { name: section.name.clone(), options: section.options.iter().filter(is_kept).cloned().collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::article_job::ArticleJob;
+
+    fn article() -> JobSource {
+        let job = ArticleJob { size: 1 << 20, runtime: Duration::from_secs(2) };
+        JobSource::read(&Job::Article(job)).unwrap()
+    }
+
+    #[test]
+    fn the_articles_job_is_two_jobs_side_by_side() {
+        let job = article();
+        assert_eq!((job.bytes, job.length), (Some(2 << 20), Some(Duration::from_secs(2))));
+        assert_eq!(job.access(), Access::Reads);
+        let text = job.text(&Place::Disk("/dev/sd:b".into()), 7, Some(Path::new("/t/log")));
+        assert!(text.contains("filename=/dev/sd\\:b\n") && text.contains("randseed=7\n"), "{text}");
+        assert!(text.contains("[job]\noffset=0\n[job]\noffset=1048576\n"), "{text}");
+        let text = job.text(&Place::Directory("/srv/d".into()), 7, None);
+        assert!(text.contains("directory=/srv/d\n") && !text.contains("offset="), "{text}");
+        assert!(!text.contains("write_iops_log"), "{text}");
+    }
+
+    #[test]
+    fn what_the_target_decides_is_taken_out_of_a_job_file() {
+        let text = "[global]\nioengine=io_uring\nfilename=/dev/sda\nrw=randread\nsize=1m\n[a]\nrw=randwrite\ngroup_reporting\n";
+        let job = JobSource::parse(text, String::new()).unwrap();
+        assert_eq!(job.access(), Access::Writes);
+        assert_eq!(job.left_out(), ["filename=/dev/sda", "group_reporting"]);
+        let uri = kickcache_daemon::plan::nbd_uri::NbdUri::parse("nbd://h/x").unwrap();
+        let text = job.text(&Place::Nbd(uri), 1, None);
+        assert!(
+            text.contains("ioengine=nbd\nuri=nbd\\://h\\:10809/x\n")
+                || text.contains("uri=nbd://h:10809/x\n"),
+            "{text}"
+        );
+        assert!(!text.contains("/dev/sda") && !text.contains("io_uring"), "{text}");
+        let text = job.text(&Place::Disk("/dev/sdb".into()), 1, None);
+        assert!(text.contains("ioengine=io_uring"), "{text}");
+    }
+}

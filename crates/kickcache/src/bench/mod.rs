@@ -1,0 +1,58 @@
+//! The bench: real fio on named targets, in turns, in rounds, with a verdict.
+//!
+//! Every round runs every target, in an order that is reversed in every other round (A B, B A). What is compared is
+//! rounds, never seconds. Nothing is written to a device that holds data unless that was asked for.
+
+mod article_job;
+mod busy;
+mod contents;
+mod disk_statistics;
+mod job;
+mod machine;
+mod options;
+mod own_cache;
+mod phase;
+mod place;
+mod prepare;
+mod program;
+mod progress;
+mod result;
+mod rounds;
+mod run;
+mod scratch_file;
+mod section;
+mod spec;
+mod summary;
+mod target;
+
+use crate::bench::job::JobSource;
+use crate::fio::child;
+use crate::interrupt::Interrupt;
+
+pub(crate) use crate::bench::article_job::ArticleJob;
+pub(crate) use crate::bench::options::{Data, Job, Options};
+pub(crate) use crate::bench::phase::Phase;
+pub(crate) use crate::bench::result::{BenchResult, End, KIND};
+pub(crate) use crate::bench::spec::TargetSpec;
+pub(crate) use crate::bench::summary::{Row, Summary};
+
+/// Measures.
+///
+/// # Errors
+/// If a target or the job cannot be used, or fio fails. An interruption is no error: what was measured before it is the
+/// result, which says so.
+pub(crate) fn run(options: &Options) -> anyhow::Result<BenchResult> {
+    let fio = child::version()?;
+    let interrupt = Interrupt::listen("the bench was interrupted")?;
+    let job = JobSource::read(&options.job)?;
+    let directory = tempfile::Builder::new().prefix("kickcache-bench-").tempdir()?;
+    // What a program leaves behind when it goes into the background is ours to count, and its parent is this process.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let targets = prepare::targets(options, &job, directory.path(), &interrupt)?;
+    rounds::measure(
+        options,
+        &job,
+        targets,
+        &rounds::Place { directory: directory.path(), interrupt: &interrupt, fio },
+    )
+}

@@ -1,0 +1,50 @@
+//! What a bench is asked for.
+
+use std::path::PathBuf;
+
+use crate::bench::article_job::ArticleJob;
+use crate::bench::phase::Phase;
+use crate::bench::spec::TargetSpec;
+
+/// What fio does.
+#[derive(Clone, Debug)]
+pub(crate) enum Job {
+    /// The job of a file.
+    File(PathBuf),
+    /// That of the articles, to scale.
+    Article(ArticleJob),
+}
+
+/// Whether devices that hold data may be written to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Data {
+    /// They may not.
+    Keep,
+    /// They may; the data is lost.
+    Destroy,
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// The first is what the others are compared with.
+    pub(crate) targets: Vec<TargetSpec>,
+    /// What fio does.
+    pub(crate) job: Job,
+    /// States of the caches; by default those that each target can be brought into.
+    pub(crate) phases: Option<Vec<Phase>>,
+    /// Rounds that count.
+    pub(crate) rounds: u32,
+    /// Rounds at most, with those that are discarded.
+    pub(crate) rounds_max: u32,
+    /// Differences up to this part are called none.
+    pub(crate) margin: f64,
+    /// The part of the processors above which other programs void a round.
+    pub(crate) busy_limit: f64,
+    /// Bytes of stale data.
+    pub(crate) stale_bytes: Option<u64>,
+    /// Seed of the first round; each later one has the next.
+    pub(crate) seed: u64,
+    /// Whether devices that hold data may be written to.
+    pub(crate) data: Data,
+}

@@ -1,0 +1,115 @@
+//! A target that the bench serves itself: a cache device in front of an origin, by the server that the daemon runs.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use kickcache_daemon::plan::address::NbdAddress;
+use kickcache_daemon::plan::cache_spec::CacheSpec;
+use kickcache_daemon::plan::nbd_uri::NbdUri;
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
+use kickcache_daemon::serve::config::ServerConfig;
+use kickcache_daemon::serve::server::{Server, ServerHandle};
+use kickcache_units::Size;
+
+use crate::bench::options::Data;
+use crate::bench::spec::CacheTarget;
+
+/// The name of the volume and its export.
+pub(super) const VOLUME: &str = "bench";
+
+/// The cache and, while it is up, its server.
+pub(super) struct OwnCache {
+    spec: CacheTarget,
+    socket: PathBuf,
+    /// Whether the cache device is a file that was not there before.
+    is_new: bool,
+    overwrite: Overwrite,
+    server: Option<ServerHandle>,
+}
+
+impl OwnCache {
+    /// A cache that is not up; its socket is in a directory.
+    pub(super) fn new(spec: &CacheTarget, directory: &Path, data: Data) -> OwnCache {
+        let overwrite = if data == Data::Destroy { Overwrite::Allow } else { Overwrite::Refuse };
+        let is_new = spec.cache.symlink_metadata().is_err();
+        OwnCache { spec: spec.clone(), socket: directory.join("nbd.sock"), is_new, overwrite, server: None }
+    }
+
+    /// Formats the cache device and serves it.
+    ///
+    /// # Errors
+    /// If it holds data that may not be overwritten, or cannot be served.
+    pub(super) fn up(&mut self) -> anyhow::Result<()> {
+        self.down()?;
+        let size = self.spec.size.map(Size::bytes);
+        CacheDevice::format(&self.spec.cache, size, self.overwrite)?;
+        // From now on what is there is ours.
+        self.overwrite = Overwrite::Allow;
+        self.start()
+    }
+
+    /// Serves the cache device as it is.
+    ///
+    /// # Errors
+    /// If it cannot be served.
+    pub(super) fn start(&mut self) -> anyhow::Result<()> {
+        let volume = VolumeSpec {
+            mode: self.spec.mode,
+            nbd: Some(vec![NbdAddress::Unix(self.socket.clone())]),
+            ..VolumeSpec::new(VOLUME, self.spec.origin.clone())
+        };
+        let cache = CacheSpec::new(&self.spec.cache, vec![volume]);
+        self.server = Some(Server::start(ServerConfig::new(cache)).context("the volume cannot be served")?);
+        Ok(())
+    }
+
+    /// Stops serving.
+    ///
+    /// # Errors
+    /// What ended the server.
+    pub(super) fn stop(&mut self) -> anyhow::Result<()> {
+        let Some(server) = self.server.take() else { return Ok(()) };
+        server.stop();
+        Ok(server.join()?)
+    }
+
+    /// Stops serving, and removes a cache file that was not there before.
+    ///
+    /// # Errors
+    /// As [`OwnCache::stop`].
+    pub(super) fn down(&mut self) -> anyhow::Result<()> {
+        let stopped = self.stop();
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.spec.cache);
+        }
+        stopped
+    }
+
+    /// Where it is served.
+    ///
+    /// # Errors
+    /// If the path of the socket makes no URI.
+    pub(super) fn uri(&self) -> anyhow::Result<NbdUri> {
+        Ok(NbdUri::parse(&NbdAddress::Unix(self.socket.clone()).uri(VOLUME))?)
+    }
+
+    /// The server, while it is up.
+    pub(super) fn server(&self) -> Option<&ServerHandle> {
+        self.server.as_ref()
+    }
+
+    /// Bytes of its cache device.
+    pub(super) fn cache_bytes(&self) -> Option<u64> {
+        std::fs::File::open(&self.spec.cache)
+            .ok()
+            .and_then(|file| rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).ok())
+    }
+}
+
+impl Drop for OwnCache {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        let _ = self.down();
+    }
+}

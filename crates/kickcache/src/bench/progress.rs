@@ -1,0 +1,57 @@
+//! The progress bar: what is measured, and how much time is left. Only a terminal sees it.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+const STYLE: &str = "{bar:30} {percent:>3} %, {eta} left  {msg}";
+
+/// The progress of all rounds; the bar goes away with it.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    /// Milliseconds of the runs before this one.
+    before: u64,
+}
+
+impl Progress {
+    /// A bar for runs of so long in all.
+    pub(super) fn new(whole: Duration) -> Progress {
+        let bar = ProgressBar::new(millis(whole));
+        if let Ok(style) = ProgressStyle::with_template(STYLE) {
+            bar.set_style(style);
+        }
+        Progress { bar, before: 0 }
+    }
+
+    /// Says what is being done.
+    pub(super) fn say(&self, what: String) {
+        self.bar.set_message(what);
+        self.bar.tick();
+    }
+
+    /// The run has taken so long.
+    pub(super) fn show(&self, elapsed: Duration, length: Duration) {
+        self.bar.set_position(self.before + millis(elapsed.min(length)));
+    }
+
+    /// A run of so long is done.
+    pub(super) fn finish_run(&mut self, length: Duration) {
+        self.before += millis(length);
+        self.bar.set_position(self.before);
+    }
+
+    /// So much is to be measured once more.
+    pub(super) fn add(&self, length: Duration) {
+        self.bar.inc_length(millis(length));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

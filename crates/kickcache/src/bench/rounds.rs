@@ -1,0 +1,159 @@
+//! The rounds: every target in every phase, in turns.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::bail;
+
+use crate::bench::job::JobSource;
+use crate::bench::machine::Machine;
+use crate::bench::options::Options;
+use crate::bench::phase::Phase;
+use crate::bench::program::Known;
+use crate::bench::progress::Progress;
+use crate::bench::result::{BenchResult, BenchRun, End, KIND, RESULT_VERSION, Round, Standing, TargetFacts};
+use crate::bench::run::Runner;
+use crate::bench::target::Target;
+use crate::interrupt::{Interrupt, Interrupted};
+
+/// What a bench works with.
+pub(super) struct Place<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) interrupt: &'a Interrupt,
+    /// fio's version.
+    pub(super) fio: String,
+}
+
+/// Measures as many rounds as are wanted and count.
+///
+/// # Errors
+/// What failed in the first round; what fails later, or an interruption, ends the bench with what it has.
+pub(super) fn measure(
+    options: &Options,
+    job: &JobSource,
+    mut targets: Vec<Target>,
+    place: &Place<'_>,
+) -> anyhow::Result<BenchResult> {
+    let runner = Runner {
+        job,
+        directory: place.directory,
+        stale_bytes: options.stale_bytes.or(job.bytes).unwrap_or(0),
+    };
+    let runs: usize = targets.iter().map(|target| target.phases.len()).sum();
+    let one_round = job.length.unwrap_or(Duration::from_secs(60)) * u32::try_from(runs).unwrap_or(1);
+    let mut bench = Rounds {
+        options,
+        runner,
+        interrupt: place.interrupt,
+        progress: Progress::new(one_round * options.rounds),
+        one_round,
+        rounds: Vec::new(),
+    };
+    let end = match bench.measure(&mut targets) {
+        Ok(end) => end,
+        Err(error) if error.is::<Interrupted>() => End::Interrupted,
+        Err(error) if bench.rounds.iter().all(|round| round.standing == Standing::Incomplete) => {
+            return Err(error);
+        }
+        Err(error) => End::Failed(format!("{error:#}")),
+    };
+    let rounds = bench.rounds;
+    Ok(BenchResult {
+        kind: KIND.into(),
+        version: RESULT_VERSION,
+        machine: Machine::look(place.fio.clone()),
+        job: job.description.clone(),
+        margin: options.margin,
+        busy_limit: options.busy_limit,
+        targets: facts(options),
+        rounds,
+        end,
+    })
+}
+
+fn facts(options: &Options) -> Vec<TargetFacts> {
+    let facts = options.targets.iter();
+    facts.map(|spec| TargetFacts { name: spec.name.clone(), target: spec.text.clone() }).collect()
+}
+
+struct Rounds<'a> {
+    options: &'a Options,
+    runner: Runner<'a>,
+    interrupt: &'a Interrupt,
+    progress: Progress,
+    one_round: Duration,
+    rounds: Vec<Round>,
+}
+
+impl Rounds<'_> {
+    fn measure(&mut self, targets: &mut [Target]) -> anyhow::Result<End> {
+        let mut counted = 0;
+        for number in 0..self.options.rounds_max {
+            let mut runs = Vec::new();
+            let measured = self.round(number, targets, &mut runs);
+            let is_busy = runs.iter().any(|run: &BenchRun| run.others > self.options.busy_limit);
+            let standing = match (&measured, is_busy) {
+                (Err(_), _) => Standing::Incomplete,
+                (Ok(()), true) => Standing::Discarded,
+                (Ok(()), false) => Standing::Counts,
+            };
+            if !runs.is_empty() {
+                self.rounds.push(Round { runs, standing });
+            }
+            measured?;
+            counted += u32::from(standing == Standing::Counts);
+            if counted == self.options.rounds {
+                return Ok(End::Complete);
+            }
+            if standing == Standing::Discarded && number + 1 < self.options.rounds_max {
+                self.progress.add(self.one_round);
+            }
+        }
+        Ok(End::Busy)
+    }
+
+    /// All targets, from the first to the last in even rounds and from the last to the first in odd ones.
+    fn round(&mut self, number: u32, targets: &mut [Target], runs: &mut Vec<BenchRun>) -> anyhow::Result<()> {
+        let seed = self.options.seed.wrapping_add(u64::from(number));
+        let mut order: Vec<usize> = (0..targets.len()).collect();
+        if number % 2 == 1 {
+            order.reverse();
+        }
+        for index in order {
+            self.target(number, &mut targets[index], seed, runs)?;
+        }
+        Ok(())
+    }
+
+    fn target(
+        &mut self,
+        number: u32,
+        target: &mut Target,
+        seed: u64,
+        runs: &mut Vec<BenchRun>,
+    ) -> anyhow::Result<()> {
+        for phase in target.phases.clone() {
+            self.progress.say(format!("round {}: {}, {}", number + 1, target.name, phase.name()));
+            self.interrupt.check()?;
+            if target.enter(phase)? == Known::Unknown {
+                bail!("{} cannot be restarted by the bench; leave the phase out", target.name);
+            }
+            let interrupt = self.interrupt;
+            let mut quiet = |_: Duration| interrupt.check();
+            let place = target.place()?;
+            self.runner.lay_out(&place, seed, &mut quiet)?;
+            if phase == Phase::Stale {
+                self.runner.read_stale_data(&place, &mut quiet)?;
+            }
+            let length = self.runner.job.length.unwrap_or(Duration::from_secs(60));
+            let progress = &self.progress;
+            let mut watch = |elapsed: Duration| {
+                progress.show(elapsed, length);
+                interrupt.check()
+            };
+            runs.push(self.runner.measure(target, phase, seed, &mut watch)?);
+            self.progress.finish_run(length);
+        }
+        target.leave()
+    }
+}

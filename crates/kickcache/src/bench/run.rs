@@ -1,0 +1,147 @@
+//! One run of fio against one target.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use kickcache_model::result::RunResult;
+
+use crate::bench::busy::Busy;
+use crate::bench::disk_statistics::DiskWatch;
+use crate::bench::job::{Access, JobSource};
+use crate::bench::own_cache::VOLUME;
+use crate::bench::phase::Phase;
+use crate::bench::place::Place;
+use crate::bench::result::BenchRun;
+use crate::bench::target::Target;
+use crate::fio::child::{Fio, Watch};
+use crate::fio::report;
+use crate::timeline::Timeline;
+
+/// How much longer than it is told fio may take; a job that cannot be read has all the time.
+const GRACE: Duration = Duration::from_secs(120);
+
+/// What all runs share.
+pub(super) struct Runner<'a> {
+    pub(super) job: &'a JobSource,
+    /// For job files and logs.
+    pub(super) directory: &'a Path,
+    pub(super) stale_bytes: u64,
+}
+
+impl Runner<'_> {
+    /// Makes the files of a directory before anything is measured.
+    ///
+    /// # Errors
+    /// If fio fails, or the watch wants it to end.
+    pub(super) fn lay_out(&self, place: &Place, seed: u64, watch: Watch<'_>) -> anyhow::Result<()> {
+        let Place::Directory(_) = place else { return Ok(()) };
+        self.fio(&self.job.text(place, seed, None), &["--create_only=1"], None)?.run(watch).map(drop)
+    }
+
+    /// Has stale data read, which the job never asks for: other files, deleted afterwards, or what lies behind the job's
+    /// part of a device. Each block is read twice, in random order, so that it looks worth keeping.
+    ///
+    /// # Errors
+    /// As [`Runner::lay_out`].
+    pub(super) fn read_stale_data(&self, place: &Place, watch: Watch<'_>) -> anyhow::Result<()> {
+        let bytes = self.stale_bytes;
+        let job = |place: &Place, offset: u64| {
+            let options = place.options().join("\n");
+            format!(
+                "[global]\nioengine=libaio\n{options}\n[stale]\ndirect=1\nrw=randread\nbs=64k\niodepth=16\nloops=2\n\
+                 offset={offset}\nsize={bytes}\n"
+            )
+        };
+        let Place::Directory(path) = place else {
+            let start = self
+                .job
+                .bytes
+                .context("where the job ends cannot be told, so that stale data has no place")?;
+            return self
+                .fio(&job(place, start.next_multiple_of(64 << 10)), &["--readonly"], None)?
+                .run(watch)
+                .map(drop);
+        };
+        let own = tempfile::Builder::new().prefix("stale-").tempdir_in(path)?;
+        self.fio(&job(&Place::Directory(own.path().into()), 0), &[], None)?.run(watch)?;
+        Ok(own.close()?)
+    }
+
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// If fio fails or makes no sense, or the watch wants it to end.
+    pub(super) fn measure(
+        &self,
+        target: &Target,
+        phase: Phase,
+        seed: u64,
+        watch: Watch<'_>,
+    ) -> anyhow::Result<BenchRun> {
+        let place = target.place()?;
+        let log = self.directory.join("log");
+        self.remove_logs();
+        let is_read_only = self.job.access() == Access::Reads && !matches!(place, Place::Directory(_));
+        let flags: &[&str] = if is_read_only { &["--readonly"] } else { &[] };
+        let fio = self.fio(&self.job.text(&place, seed, Some(&log)), flags, self.job.length)?;
+        let mut timeline = target.server().map(|server| Timeline::begin(server, VOLUME)).transpose()?;
+        let mut disk = DiskWatch::begin(&place);
+        let busy = Busy::begin(&place);
+        let text = fio.run(&mut |elapsed| {
+            timeline.as_mut().map_or(Ok(()), |timeline| timeline.go_on(elapsed))?;
+            if let Some(disk) = &mut disk {
+                disk.go_on(elapsed);
+            }
+            watch(elapsed)
+        })?;
+        // fio ends in order when a terminal interrupts all of us.
+        watch(self.job.length.unwrap_or_default())?;
+        let others = busy.others();
+        let logs = (1..=report::count(&text)?).map(|job| format!("{}_iops.{job}.log", log.display()));
+        let logs = logs
+            .map(fs::read_to_string)
+            .collect::<Result<Vec<_>, _>>()
+            .context("a log of fio cannot be read")?;
+        let measured = report::read(&text, &logs, self.job.interval())?;
+        let mut result = self.result(target, phase, seed);
+        result.nanos = u64::try_from(measured.took.as_nanos()).unwrap_or(u64::MAX);
+        result.jobs = measured.jobs;
+        result.origin_device = disk.map(|disk| disk.finish(measured.took));
+        if let Some(timeline) = timeline {
+            timeline.finish(measured.took, &mut result)?;
+        }
+        Ok(BenchRun { target: target.name.clone(), phase, others, result })
+    }
+
+    /// The run without anything that was measured.
+    fn result(&self, target: &Target, phase: Phase, seed: u64) -> RunResult {
+        let name = match phase {
+            Phase::Found => target.name.clone(),
+            Phase::Empty | Phase::Stale | Phase::Restart | Phase::Repeated => {
+                format!("{}, {}", target.name, phase.name())
+            }
+        };
+        let mut result = RunResult::new(&name, &self.job.description, seed);
+        result.cache.clone_from(&target.cache);
+        result.cache_bytes = target.cache_bytes();
+        result.origin.clone_from(&target.origin);
+        result
+    }
+
+    fn fio(&self, job: &str, flags: &[&str], length: Option<Duration>) -> anyhow::Result<Fio<'_>> {
+        let file = self.directory.join("job.fio");
+        fs::write(&file, job)?;
+        let arguments = flags.iter().map(Into::into).chain([file.into_os_string()]).collect();
+        Ok(Fio { arguments, directory: self.directory, longest: length.map(|length| length * 2 + GRACE) })
+    }
+
+    fn remove_logs(&self) {
+        let Ok(entries) = fs::read_dir(self.directory) else { return };
+        for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("log_"))
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}

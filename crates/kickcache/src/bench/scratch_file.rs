@@ -1,0 +1,48 @@
+//! A file of random bytes that is made for a bench and goes away with it.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use kickcache_random::Random;
+
+use crate::interrupt::Interrupt;
+
+/// Bytes written at once.
+const PIECE: usize = 1 << 20;
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct ScratchFile(PathBuf);
+
+impl ScratchFile {
+    /// Makes it; there is none yet.
+    ///
+    /// # Errors
+    /// If it cannot be made or filled, or the bench is interrupted.
+    pub(super) fn make(path: &Path, bytes: u64, interrupt: &Interrupt) -> anyhow::Result<ScratchFile> {
+        let failed = || format!("{} cannot be made", path.display());
+        let mut file = File::create_new(path).with_context(failed)?;
+        let own = ScratchFile(path.into());
+        let mut random = Random::new(bytes);
+        let mut piece = vec![0; PIECE];
+        let mut left = bytes;
+        while left > 0 {
+            interrupt.check()?;
+            piece.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
+            let part = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+            file.write_all(&piece[..part]).with_context(failed)?;
+            left -= part as u64;
+        }
+        file.sync_all().with_context(failed)?;
+        Ok(own)
+    }
+}
+
+impl Drop for ScratchFile {
+    fn drop(&mut self) {
+        // It may have been removed by somebody else.
+        let _ = fs::remove_file(&self.0);
+    }
+}

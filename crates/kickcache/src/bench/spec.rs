@@ -1,0 +1,115 @@
+//! What people call a target.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use kickcache_daemon::plan::origin_source::OriginSource;
+use kickcache_daemon::words::ModeWord;
+use kickcache_units::Size;
+
+/// A target: its name in tables, and what it is.
+#[derive(Clone, Debug)]
+pub(crate) struct TargetSpec {
+    pub(crate) name: String,
+    /// As it was written.
+    pub(crate) text: String,
+    pub(super) kind: TargetKind,
+}
+
+/// What a target is.
+#[derive(Clone, Debug)]
+pub(super) enum TargetKind {
+    /// A path or the URI of an NBD export, used as it is.
+    Place(String),
+    /// An executable that puts something up.
+    Program(PathBuf),
+    /// A volume that the bench serves itself.
+    Cache(CacheTarget),
+}
+
+/// A volume to be served.
+#[derive(Clone, Debug)]
+pub(super) struct CacheTarget {
+    pub(super) cache: PathBuf,
+    pub(super) size: Option<Size>,
+    pub(super) origin: OriginSource,
+    pub(super) mode: ModeWord,
+}
+
+const EXPECTED: &str = "write NAME=PATH, NAME=nbd+unix:///EXPORT?socket=PATH, NAME=cmd:EXECUTABLE, or \
+NAME=cache:PATH,origin:PATH,mode:MODE,size:SIZE";
+
+impl FromStr for TargetSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TargetSpec, String> {
+        let (name, what) = text.split_once('=').ok_or_else(|| format!("`{text}` has no name; {EXPECTED}"))?;
+        if name.is_empty() || what.is_empty() || name.contains('/') {
+            return Err(format!("`{text}` is no target; {EXPECTED}"));
+        }
+        let kind = if let Some(program) = what.strip_prefix("cmd:") {
+            TargetKind::Program(program.into())
+        } else if what.starts_with("cache:") {
+            TargetKind::Cache(cache(what)?)
+        } else {
+            TargetKind::Place(what.into())
+        };
+        Ok(TargetSpec { name: name.into(), text: what.into(), kind })
+    }
+}
+
+/// Reads `cache:PATH,origin:PATH,mode:MODE,size:SIZE`.
+fn cache(text: &str) -> Result<CacheTarget, String> {
+    let (mut cache, mut origin, mut size, mut mode) = (None, None, None, ModeWord::default());
+    for part in text.split(',') {
+        let (key, value) = part.split_once(':').unwrap_or((part, ""));
+        match key {
+            "cache" if !value.is_empty() => cache = Some(PathBuf::from(value)),
+            "origin" if !value.is_empty() => {
+                origin = Some(OriginSource::parse(OsStr::new(value)).map_err(|error| error.to_string())?);
+            }
+            "mode" => mode = ModeWord::from_str(value, true).map_err(|_| format!("`{value}` is no mode"))?,
+            "size" => size = Some(value.parse::<Size>().map_err(|error| error.to_string())?),
+            _ => return Err(format!("`{part}` is not understood; {EXPECTED}")),
+        }
+    }
+    let missing = |what: &str| format!("`{text}` names no {what}; {EXPECTED}");
+    Ok(CacheTarget {
+        cache: cache.ok_or_else(|| missing("cache device"))?,
+        origin: origin.ok_or_else(|| missing("origin"))?,
+        size,
+        mode,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> String {
+        text.parse::<TargetSpec>().unwrap_err()
+    }
+
+    #[test]
+    fn targets_are_read() {
+        let spec: TargetSpec =
+            "k=cache:/c,origin:nbd+unix:///e?socket=/s,mode:write-back,size:1G".parse().unwrap();
+        let TargetKind::Cache(cache) = spec.kind else { panic!("{spec:?}") };
+        assert_eq!((cache.mode, cache.size), (ModeWord::WriteBack, Some(Size::from_bytes(1 << 30))));
+        assert!(matches!(cache.origin, OriginSource::Nbd(_)));
+        let spec: TargetSpec = "x=nbd+unix:///vm1?socket=/s".parse().unwrap();
+        assert!(matches!(spec.kind, TargetKind::Place(uri) if uri.ends_with("socket=/s")));
+        assert!(matches!("l=cmd:./up".parse::<TargetSpec>().unwrap().kind, TargetKind::Program(_)));
+    }
+
+    #[test]
+    fn what_is_no_target_is_said_with_what_is() {
+        assert!(fault("/dev/sdb").starts_with("`/dev/sdb` has no name; write NAME=PATH"));
+        assert!(fault("=x").contains("is no target"));
+        assert!(fault("k=cache:/c").contains("names no origin"));
+        assert!(fault("k=cache:/c,origin:/o,mode:fast").contains("`fast` is no mode"));
+        assert!(fault("k=cache:/c,origin:/o,colour:red").contains("`colour:red` is not understood"));
+    }
+}

@@ -1,0 +1,233 @@
+//! What the rounds say: a row for each target and phase.
+
+use kickcache_model::result::RunResult;
+use kickcache_model::statistics::comparison::{Better, Comparison, Pair, compare, noise_floor};
+use kickcache_model::statistics::median;
+use serde::Serialize;
+
+use crate::bench::phase::Phase;
+use crate::bench::result::{BenchResult, Round, Standing};
+
+/// The rows, and what they rest on.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Summary {
+    /// In the order of the targets.
+    pub(crate) rows: Vec<Row>,
+    /// Rounds that count.
+    pub(crate) rounds: usize,
+    /// Rounds that other programs voided.
+    pub(crate) discarded: usize,
+    /// The most that other programs took of the processors in a run of those.
+    pub(crate) others_most: f64,
+    /// The least difference, as a part, that this many rounds of the first row against itself could tell from none.
+    pub(crate) noise_floor: Option<f64>,
+}
+
+/// A target in a phase. Figures are medians over the rounds.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Row {
+    /// The target.
+    pub(crate) target: String,
+    /// The phase.
+    pub(crate) phase: Phase,
+    /// Operations a second.
+    pub(crate) iops: f64,
+    /// The lowest.
+    pub(crate) iops_min: f64,
+    /// The highest.
+    pub(crate) iops_max: f64,
+    /// Nanoseconds.
+    pub(crate) p50: f64,
+    /// Nanoseconds.
+    pub(crate) p99: f64,
+    /// The part of the blocks that was found in the cache, where that is known.
+    pub(crate) hit_ratio: Option<f64>,
+    /// Operations a second against those of the base, round by round; nothing for the base itself.
+    pub(crate) iops_against_base: Option<Comparison>,
+    /// The same of the 99th percentile.
+    pub(crate) p99_against_base: Option<Comparison>,
+}
+
+/// A target in a phase.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place<'a> {
+    target: &'a str,
+    phase: Phase,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
+fn p99(run: &RunResult) -> f64 {
+    run.latencies().p99() as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
+fn p50(run: &RunResult) -> f64 {
+    run.latencies().p50() as f64
+}
+
+fn find<'a>(round: &'a Round, place: Place<'_>) -> Option<&'a RunResult> {
+    let found = round.runs.iter().find(|run| run.target == place.target && run.phase == place.phase);
+    found.map(|run| &run.result)
+}
+
+impl Summary {
+    /// Of the rounds that count; if none does, of those that there are, without verdicts.
+    pub(crate) fn of(result: &BenchResult) -> Summary {
+        let counted: Vec<&Round> = result.counted().collect();
+        let shown: Vec<&Round> =
+            if counted.is_empty() { result.rounds.iter().collect() } else { counted.clone() };
+        let places = places(result, &shown);
+        let rows =
+            places.iter().filter_map(|place| row(result, &shown, *place, base(&places, *place))).collect();
+        let rows: Vec<Row> = if counted.is_empty() { without_verdicts(rows) } else { rows };
+        let discarded: Vec<&Round> =
+            result.rounds.iter().filter(|round| round.standing == Standing::Discarded).collect();
+        let others = discarded.iter().flat_map(|round| &round.runs).map(|run| run.others);
+        let first = |round: &&Round| find(round, *places.first()?).map(RunResult::iops);
+        Summary {
+            rows,
+            rounds: counted.len(),
+            discarded: discarded.len(),
+            others_most: others.fold(0.0, f64::max),
+            noise_floor: noise_floor(&counted.iter().filter_map(first).collect::<Vec<f64>>()),
+        }
+    }
+}
+
+fn without_verdicts(rows: Vec<Row>) -> Vec<Row> {
+    let plain = |row: Row| Row { iops_against_base: None, p99_against_base: None, ..row };
+    rows.into_iter().map(plain).collect()
+}
+
+/// All targets in all phases, in the order of the targets.
+fn places<'a>(result: &'a BenchResult, rounds: &[&'a Round]) -> Vec<Place<'a>> {
+    let mut places: Vec<Place<'a>> = Vec::new();
+    for target in &result.targets {
+        let runs = rounds.iter().flat_map(|round| &round.runs).filter(|run| run.target == target.name);
+        for run in runs {
+            let place = Place { target: &target.name, phase: run.phase };
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    }
+    places
+}
+
+/// What a place is compared with: the first target in the same phase, else the first of all.
+fn base<'a>(places: &[Place<'a>], place: Place<'_>) -> Option<Place<'a>> {
+    let first = *places.first()?;
+    let same = Place { target: first.target, phase: place.phase };
+    let base = if places.contains(&same) && same != place { same } else { first };
+    (base != place).then_some(base)
+}
+
+fn row(result: &BenchResult, rounds: &[&Round], place: Place<'_>, base: Option<Place<'_>>) -> Option<Row> {
+    let runs: Vec<&RunResult> = rounds.iter().filter_map(|round| find(round, place)).collect();
+    let figures = |figure: fn(&RunResult) -> f64| runs.iter().map(|run| figure(run)).collect::<Vec<f64>>();
+    let iops = figures(RunResult::iops);
+    let against = |figure: fn(&RunResult) -> f64, better: Better| {
+        let pair = |round: &&Round| {
+            Some(Pair { base: figure(find(round, base?)?), other: figure(find(round, place)?) })
+        };
+        compare(&rounds.iter().filter_map(pair).collect::<Vec<Pair>>(), result.margin, better)
+    };
+    let hits: Vec<f64> = runs.iter().filter_map(|run| run.hit_ratio()).collect();
+    Some(Row {
+        target: place.target.into(),
+        phase: place.phase,
+        iops: median(&iops)?,
+        iops_min: iops.iter().copied().fold(f64::INFINITY, f64::min),
+        iops_max: iops.iter().copied().fold(0.0, f64::max),
+        p50: median(&figures(p50))?,
+        p99: median(&figures(p99))?,
+        hit_ratio: median(&hits),
+        iops_against_base: against(RunResult::iops, Better::Higher),
+        p99_against_base: against(p99, Better::Lower),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::time::Duration;
+    use kickcache_model::result::JobResult;
+    use kickcache_model::statistics::comparison::Verdict;
+
+    use super::*;
+    use crate::bench::machine::Machine;
+    use crate::bench::result::{BenchRun, End, TargetFacts};
+
+    fn run(target: &str, phase: Phase, count: u64) -> BenchRun {
+        let mut result = RunResult::new(target, "reads", count);
+        result.nanos = 1_000_000_000;
+        let mut job = JobResult::new("job", 1);
+        job.reads.count = count;
+        job.reads.latencies.record_many(Duration::from_micros(1_000_000 / count), count);
+        result.jobs.push(job);
+        BenchRun { target: target.into(), phase, others: 0.0, result }
+    }
+
+    fn round(hdd: u64, cache: u64, standing: Standing) -> Round {
+        let runs = vec![
+            run("cache", Phase::Empty, cache),
+            run("cache", Phase::Stale, cache / 2),
+            run("hdd", Phase::Found, hdd),
+        ];
+        Round { runs, standing }
+    }
+
+    fn result(rounds: Vec<Round>) -> BenchResult {
+        let fact = |name: &str| TargetFacts { name: name.into(), target: "/x".into() };
+        BenchResult {
+            kind: "kickcache-bench".into(),
+            version: 1,
+            machine: Machine::look("fio-3".into()),
+            job: "reads".into(),
+            margin: 0.05,
+            busy_limit: 0.02,
+            targets: vec![fact("hdd"), fact("cache")],
+            rounds,
+            end: End::Complete,
+        }
+    }
+
+    #[test]
+    fn rounds_that_other_programs_voided_count_for_nothing() {
+        let counts = Standing::Counts;
+        let mut voided = round(1, 1_000_000, Standing::Discarded);
+        voided.runs[0].others = 0.4;
+        let rounds =
+            vec![round(100, 5_000, counts), voided, round(110, 5_300, counts), round(95, 4_900, counts)];
+        let summary = Summary::of(&result(rounds));
+        assert_eq!((summary.rounds, summary.discarded), (3, 1));
+        assert!((summary.others_most - 0.4).abs() < 1e-9);
+        let names: Vec<(&str, Phase)> =
+            summary.rows.iter().map(|row| (row.target.as_str(), row.phase)).collect();
+        assert_eq!(names, [("hdd", Phase::Found), ("cache", Phase::Empty), ("cache", Phase::Stale)]);
+        let [hdd, empty, stale] = &summary.rows[..] else { panic!() };
+        assert!(hdd.iops_against_base.is_none() && (hdd.iops - 100.0).abs() < 1e-9);
+        assert!((hdd.iops_min - 95.0).abs() < 1e-9 && (hdd.iops_max - 110.0).abs() < 1e-9);
+        let faster = empty.iops_against_base.unwrap();
+        assert!(faster.verdict == Verdict::Faster && (45.0..55.0).contains(&faster.ratio), "{faster:?}");
+        assert_eq!(stale.p99_against_base.unwrap().verdict, Verdict::Faster);
+        assert!(summary.noise_floor.unwrap() > 0.05);
+    }
+
+    #[test]
+    fn without_a_round_that_counts_there_is_no_verdict() {
+        let rounds = vec![round(100, 5_000, Standing::Discarded), round(100, 5_000, Standing::Incomplete)];
+        let summary = Summary::of(&result(rounds));
+        assert_eq!((summary.rounds, summary.rows.len()), (0, 3));
+        assert!(summary.rows.iter().all(|row| row.iops_against_base.is_none()));
+        assert_eq!(summary.noise_floor, None);
+    }
+
+    #[test]
+    fn a_result_is_read_back_as_it_was() {
+        let result = result(vec![round(100, 5_000, Standing::Counts)]);
+        let text = serde_json::to_string(&result).unwrap();
+        assert_eq!(serde_json::from_str::<BenchResult>(&text).unwrap(), result);
+        let names: Vec<String> = result.runs().into_iter().map(|run| run.name).collect();
+        assert_eq!(names, ["hdd", "cache", "cache"]);
+    }
+}

@@ -1,0 +1,157 @@
+//! A target that can be brought into the states that its phases begin with.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use kickcache_daemon::serve::server::ServerHandle;
+use tempfile::TempDir;
+
+use crate::bench::own_cache::OwnCache;
+use crate::bench::phase::Phase;
+use crate::bench::place::Place;
+use crate::bench::program::{Known, Program};
+use crate::bench::scratch_file::ScratchFile;
+
+/// A target, ready to be measured. Dropping it takes it down and removes what was made for it.
+pub(super) struct Target {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) phases: Vec<Phase>,
+    /// Its cache device in a few words, if it is known.
+    pub(super) cache: Option<String>,
+    /// What is behind the cache, or the device itself.
+    pub(super) origin: String,
+    /// Files that were made for it; they go away behind what uses them.
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    pub(super) made: Vec<ScratchFile>,
+}
+
+/// What a target is made of.
+pub(super) enum Kind {
+    /// A disk or an export as it was found.
+    Found(Place),
+    /// A file system, by a directory of the bench's own.
+    FileSystem(TempDir),
+    /// Something that an executable puts up.
+    Program(ProgramTarget),
+    /// A volume that the bench serves.
+    Cache(OwnCache),
+}
+
+/// An executable's target.
+pub(super) struct ProgramTarget {
+    pub(super) program: Program,
+    /// Whether it is up.
+    pub(super) state: ProgramState,
+}
+
+/// Whether an executable's target is up.
+pub(super) enum ProgramState {
+    Down,
+    /// It is there; of a file system, by a directory of the bench's own.
+    Up(Place, Option<TempDir>),
+}
+
+/// The prefix of directories that are made on file systems.
+pub(super) const DIRECTORY: &str = "kickcache-bench-";
+
+impl ProgramTarget {
+    fn up(&mut self) -> anyhow::Result<()> {
+        self.down()?;
+        // Down it must go from now on, even if it is only half up.
+        self.state = ProgramState::Up(Place::Disk(PathBuf::new()), None);
+        self.program.up()?;
+        self.state = match Place::find(&self.program.place()?)? {
+            Place::Directory(path) => {
+                let own = tempfile::Builder::new().prefix(DIRECTORY).tempdir_in(&path);
+                let own = own.with_context(|| format!("no directory can be made in {}", path.display()))?;
+                ProgramState::Up(Place::Directory(own.path().into()), Some(own))
+            }
+            place @ (Place::Disk(_) | Place::Nbd(_)) => ProgramState::Up(place, None),
+        };
+        Ok(())
+    }
+
+    fn down(&mut self) -> anyhow::Result<()> {
+        match std::mem::replace(&mut self.state, ProgramState::Down) {
+            ProgramState::Down => Ok(()),
+            ProgramState::Up(_, own) => {
+                drop(own);
+                self.program.down()
+            }
+        }
+    }
+}
+
+impl Drop for ProgramTarget {
+    fn drop(&mut self) {
+        if let Err(error) = self.down() {
+            tracing::warn!("{error:#}");
+        }
+    }
+}
+
+impl Target {
+    /// Brings it into the state of a phase, but for stale data, which is for fio to read.
+    ///
+    /// # Errors
+    /// If it cannot be put up.
+    pub(super) fn enter(&mut self, phase: Phase) -> anyhow::Result<Known> {
+        match (&mut self.kind, phase) {
+            (Kind::Found(_) | Kind::FileSystem(_), Phase::Restart) => return Ok(Known::Unknown),
+            (Kind::Found(_) | Kind::FileSystem(_), _) | (_, Phase::Repeated) => {}
+            (Kind::Program(program), Phase::Restart) => return program.program.restart(),
+            (Kind::Program(program), Phase::Found | Phase::Empty | Phase::Stale) => program.up()?,
+            (Kind::Cache(cache), Phase::Restart) => {
+                cache.stop()?;
+                cache.start()?;
+            }
+            (Kind::Cache(cache), Phase::Found | Phase::Empty | Phase::Stale) => cache.up()?,
+        }
+        Ok(Known::Done)
+    }
+
+    /// Takes it down until its next turn.
+    ///
+    /// # Errors
+    /// What ended it.
+    pub(super) fn leave(&mut self) -> anyhow::Result<()> {
+        match &mut self.kind {
+            Kind::Found(_) | Kind::FileSystem(_) => Ok(()),
+            Kind::Program(program) => program.down(),
+            Kind::Cache(cache) => cache.down(),
+        }
+    }
+
+    /// Where it is now.
+    ///
+    /// # Errors
+    /// If it is not up.
+    pub(super) fn place(&self) -> anyhow::Result<Place> {
+        match &self.kind {
+            Kind::Found(place) => Ok(place.clone()),
+            Kind::FileSystem(directory) => Ok(Place::Directory(directory.path().into())),
+            Kind::Cache(cache) => Ok(Place::Nbd(cache.uri()?)),
+            Kind::Program(program) => match &program.state {
+                ProgramState::Up(place, _) => Ok(place.clone()),
+                ProgramState::Down => anyhow::bail!("{} is not up", self.name),
+            },
+        }
+    }
+
+    /// The server, if the bench serves it itself.
+    pub(super) fn server(&self) -> Option<&ServerHandle> {
+        match &self.kind {
+            Kind::Cache(cache) => cache.server(),
+            Kind::Found(_) | Kind::FileSystem(_) | Kind::Program(_) => None,
+        }
+    }
+
+    /// Bytes of its cache device, as far as they are known.
+    pub(super) fn cache_bytes(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Cache(cache) => cache.cache_bytes(),
+            Kind::Found(_) | Kind::FileSystem(_) | Kind::Program(_) => None,
+        }
+    }
+}

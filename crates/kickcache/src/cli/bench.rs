@@ -1,0 +1,167 @@
+//! `kickcache bench`: hands over to the bench, and says what it gave.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kickcache_report::Report;
+use kickcache_units::Size;
+
+use crate::bench::{ArticleJob, BenchResult, Data, End, Job, Options, Phase, Summary, TargetSpec};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::{bench_table, output};
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache bench --target hdd=/dev/sdb --target cached=nbd+unix:///vm1?socket=/run/kickcache/vm1.sock
+  kickcache bench --target raw=/srv/x.img --target kickcache=cache:/nvme/c.img,size:4G,origin:/srv/x.img
+  kickcache bench --job mail.fio --target slow=/mnt/hdd --target lvm=cmd:contrib/bench/lvmcache -o bench.html
+  kickcache bench --target a=/srv/x.img --rounds 10 --runtime 30 --size 1G --json > bench.json
+
+A target is NAME=SPEC, where SPEC is
+  a path                     a block device, a file, or a directory of a file system
+  nbd://... nbd+unix://...   an export of an NBD server
+  cmd:EXECUTABLE             what an executable puts up (contrib/bench/, docs/bench.md)
+  cache:PATH,origin:PATH     a volume that the bench serves itself; also mode:MODE and size:SIZE
+
+Exit codes: 0 all rounds were measured; 1 something failed, or other programs left too few rounds that count; 2 an
+argument is wrong; 130 interrupted. What was measured before is printed and written all the same.";
+
+/// Measure disks and caches with fio, in turns, and say which is faster
+///
+/// Every round runs every target, in an order that the next round reverses. Rounds in which other programs took more than
+/// --busy-limit of the processors are discarded and made again. Nothing is written to a device that holds data; on file
+/// systems only files are touched that the bench made itself.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// What to measure; the first is what the others are compared with
+    #[arg(long = "target", value_name = "NAME=SPEC", required = true)]
+    targets: Vec<TargetSpec>,
+    /// The load: a job file of fio [default: 2 jobs x 8 random reads of 4 KiB, zipf 1.2]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "runtime"])]
+    job: Option<PathBuf>,
+    /// Bytes of data of each of the two jobs
+    #[arg(long, value_name = "SIZE", default_value = "2G", allow_hyphen_values = true)]
+    size: Size,
+    /// Seconds of a run
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    runtime: u64,
+    /// States of the caches, in this order [default: as found; of cmd: and cache: targets empty and stale]
+    #[arg(long, value_name = "PHASES", value_delimiter = ',', value_enum)]
+    phases: Option<Vec<Phase>>,
+    /// Bytes of stale data that the stale phase reads twice [default: as many as the job has]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    stale: Option<Size>,
+    /// Rounds that count; fewer than 3 give no verdict
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+    /// Rounds at most, with those that are discarded [default: twice --rounds]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds_max: Option<u32>,
+    /// Differences up to this percentage are called none
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = parse_percent)]
+    margin: f64,
+    /// Percent of the processors that other programs may take
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = parse_percent)]
+    busy_limit: f64,
+    /// Seed of the first round; each later one has the next
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write to devices that hold data; the data is lost
+    #[arg(long)]
+    destroy_data: bool,
+    /// Print the result as JSON, with histograms and series
+    #[arg(long)]
+    json: bool,
+    /// Write the JSON to a file too, for `kickcache report`
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Write a report too, an HTML page with charts that needs nothing else
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>().ok();
+    number
+        .filter(|percent| (0.01..=100.0).contains(percent))
+        .ok_or_else(|| format!("`{text}` is no percentage; write a number from 0.01 to 100"))
+}
+
+impl BenchArgs {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+        output::try_out(self.output.as_deref())?;
+        output::try_out(self.save.as_deref())?;
+        let result = crate::bench::run(&self.options())?;
+        let json = serde_json::to_string(&result)?;
+        if let Some(path) = &self.save {
+            output::write(path, &json)?;
+        }
+        let summary = Summary::of(&result);
+        if let Some(path) = &self.output {
+            output::write(path, &page(&result, &summary))?;
+        }
+        if self.json {
+            writeln!(out, "{json}")?;
+        } else {
+            bench_table::print(&result, &summary, out)?;
+        }
+        end(&result.end, &summary)
+    }
+
+    fn options(&self) -> Options {
+        let runtime = Duration::from_secs(self.runtime);
+        let article = || Job::Article(ArticleJob { size: self.size.bytes(), runtime });
+        Options {
+            targets: self.targets.clone(),
+            job: self.job.clone().map_or_else(article, Job::File),
+            phases: self.phases.clone(),
+            rounds: self.rounds,
+            rounds_max: self.rounds_max.unwrap_or(self.rounds * 2).max(self.rounds),
+            margin: self.margin / 100.0,
+            busy_limit: self.busy_limit / 100.0,
+            stale_bytes: self.stale.map(Size::bytes),
+            seed: self.seed,
+            data: if self.destroy_data { Data::Destroy } else { Data::Keep },
+        }
+    }
+}
+
+/// What the process ends with.
+fn end(end: &End, summary: &Summary) -> Result<(), Failure> {
+    let fail = |exit, sentence: String| Err(Failure { exit, error: anyhow::Error::msg(sentence) });
+    match end {
+        End::Complete => Ok(()),
+        End::Interrupted => {
+            fail(Exit::Interrupted, format!("interrupted; {} rounds are complete", summary.rounds))
+        }
+        End::Failed(why) => fail(Exit::Failed, why.clone()),
+        End::Busy => fail(
+            Exit::Failed,
+            format!(
+                "only {} rounds count: other programs took up to {:.1} % of the processors; stop them, or raise \
+                 --busy-limit or --rounds-max",
+                summary.rounds,
+                summary.others_most * 100.0
+            ),
+        ),
+    }
+}
+
+fn page(result: &BenchResult, summary: &Summary) -> String {
+    let runs = result.runs();
+    let machine = &result.machine;
+    let introduction = format!(
+        "{}; {} rounds in turns. {}, {} processors, Linux {}, {}, kickcache {}. {}",
+        result.job,
+        summary.rounds,
+        machine.processor,
+        machine.processor_count,
+        machine.kernel,
+        machine.fio,
+        machine.kickcache,
+        bench_table::footnotes(summary, result).join(" ")
+    );
+    Report { title: "kickcache bench", introduction: &introduction, runs: &runs }.html()
+}

@@ -1,0 +1,113 @@
+//! The table of `kickcache bench`.
+
+use std::io::{self, Write};
+
+use kickcache_model::statistics::comparison::{Comparison, Verdict};
+use kickcache_units::show_count;
+
+use crate::bench::{BenchResult, Row, Summary};
+use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
+
+/// What stands where there is no figure.
+const NOTHING: &str = "-";
+
+pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}\n", result.job)?;
+    let columns = [
+        ("TARGET", Align::Left, KEEP),
+        ("CACHE", Align::Left, KEEP),
+        ("IOPS", Align::Right, KEEP),
+        ("MIN-MAX", Align::Right, 2),
+        ("RATIO", Align::Right, KEEP),
+        ("P50", Align::Right, 3),
+        ("P99", Align::Right, 1),
+        ("HITS", Align::Right, 4),
+        ("VERDICT", Align::Left, KEEP),
+    ];
+    let mut table = Table::ranked(&columns);
+    summary.rows.iter().for_each(|row| table.row(cells(row)));
+    table.print(out, Colour::for_stdout())?;
+    writeln!(out)?;
+    footnotes(summary, result).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+fn cells(row: &Row) -> Vec<Cell> {
+    let comparison = row.iops_against_base.as_ref();
+    let text = |shown: Option<String>| Cell::new(shown.unwrap_or_else(|| NOTHING.into()));
+    vec![
+        Cell::new(&row.target),
+        Cell::new(row.phase.name()),
+        Cell::new(whole(row.iops)),
+        Cell::new(format!("{}-{}", whole(row.iops_min), whole(row.iops_max))),
+        text(comparison.map(|known| ratio(known.ratio))),
+        Cell::new(latency(row.p50)),
+        Cell::new(latency(row.p99)),
+        text(row.hit_ratio.map(|part| format!("{:.1} %", part * 100.0))),
+        comparison
+            .map_or_else(|| Cell::new(NOTHING), |known| Cell::toned(verdict(known), tone(known.verdict))),
+    ]
+}
+
+/// What the figures rest on, in sentences.
+pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> {
+    let Summary { rounds, discarded, others_most, .. } = summary;
+    let mut lines = vec![format!(
+        "{rounds} rounds count; figures are medians, ratios are to the first row, round by round."
+    )];
+    if *discarded > 0 {
+        lines.push(format!(
+            "{discarded} more were discarded: other programs took up to {:.1} % of the processors, {:.1} % are allowed.",
+            others_most * 100.0,
+            result.busy_limit * 100.0
+        ));
+    }
+    if let (Some(floor), Some(first)) = (summary.noise_floor, summary.rows.first()) {
+        lines.push(format!(
+            "{} against itself: this many rounds tell no difference below {:.1} %.",
+            first.target,
+            floor * 100.0
+        ));
+    }
+    lines
+}
+
+fn verdict(comparison: &Comparison) -> String {
+    match (comparison.verdict, comparison.low, comparison.high) {
+        (Verdict::Equal, ..) | (_, None, _) | (_, _, None) => comparison.words(),
+        (_, Some(low), Some(high)) => format!("{} ({} to {})", comparison.words(), ratio(low), ratio(high)),
+    }
+}
+
+fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Faster => Tone::Good,
+        Verdict::Slower => Tone::Bad,
+        Verdict::Equal => Tone::Plain,
+        Verdict::NotEnoughData => Tone::Warning,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates are positive and saturate"
+)]
+fn whole(rate: f64) -> String {
+    show_count(rate.round() as u64)
+}
+
+/// A ratio with three digits.
+fn ratio(ratio: f64) -> String {
+    let digits = if ratio < 9.995 { 2 } else { usize::from(ratio < 99.95) };
+    format!("{ratio:.digits$}x")
+}
+
+fn latency(nanos: f64) -> String {
+    match nanos {
+        none if none <= 0.0 => NOTHING.into(),
+        few if few < 999_500.0 => format!("{:.0} us", few / 1e3),
+        millis if millis < 9_995_000.0 => format!("{:.2} ms", millis / 1e6),
+        millis if millis < 999_500_000.0 => format!("{:.0} ms", millis / 1e6),
+        long => format!("{:.1} s", long / 1e9),
+    }
+}

@@ -1,0 +1,103 @@
+//! `kickcache report`: results of any command, in one page.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use kickcache_model::result::RunResult;
+use kickcache_report::Report;
+use serde_json::Value;
+
+use crate::bench::{BenchResult, KIND};
+use crate::cli::exit::Failure;
+use crate::cli::output;
+use crate::demo::result::DemoResult;
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache report before.json after.json -o change.html
+  kickcache bench --target d=/srv/x.img --save measured.json
+  kickcache simulate compare --job mail.fio --json > simulated.json
+  kickcache report measured.json simulated.json -o both.html";
+
+/// Compare results in words, and in an HTML page: of `bench`, `demo --json` and `simulate compare --json`
+///
+/// The first run of the first file is what the others are compared with. Of several files, each run's name begins with that
+/// of its file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReportArgs {
+    /// Results, as JSON
+    #[arg(required = true)]
+    results: Vec<PathBuf>,
+    /// Where the page goes, an HTML page with charts that needs nothing else
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// A file of results.
+struct Stored {
+    runs: Vec<RunResult>,
+    /// What it is, in a sentence.
+    description: String,
+}
+
+impl ReportArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let stored = self.results.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+        output::try_out(self.output.as_deref())?;
+        let mut runs = Vec::new();
+        for (path, file) in self.results.iter().zip(&stored) {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            runs.extend(file.runs.iter().cloned().map(|run| named(run, &stem, stored.len())));
+        }
+        kickcache_report::answer(&runs).iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
+        if let Some(path) = &self.output {
+            let introduction: Vec<&str> = stored.iter().map(|file| file.description.as_str()).collect();
+            let introduction = introduction.join(" ");
+            let page = Report { title: "Results compared", introduction: &introduction, runs: &runs }.html();
+            output::write(path, &page)?;
+        }
+        Ok(())
+    }
+}
+
+fn named(run: RunResult, stem: &str, files: usize) -> RunResult {
+    let name = if files > 1 { format!("{stem}: {}", run.name) } else { run.name };
+    RunResult { name, ..run }
+}
+
+fn read(path: &Path) -> Result<Stored, Failure> {
+    let name = path.display();
+    let wrong = |what: String| Failure::usage(format!("{name} cannot be used: {what}"));
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let expected = "expected what `bench --json`, `demo --json` or `simulate compare --json` prints";
+    let value: Value =
+        serde_json::from_str(&text).map_err(|_| wrong(format!("it is no JSON; {expected}")))?;
+    let unknown = |error: serde_json::Error| wrong(format!("{error}; {expected}"));
+    let stored = if value.is_array() {
+        let runs = serde_json::from_value(value).map_err(unknown)?;
+        Stored { runs, description: format!("{name}: simulated, in virtual time.") }
+    } else if value["kind"] == KIND {
+        of_bench(&serde_json::from_value(value).map_err(unknown)?, &name.to_string())
+    } else {
+        let result: DemoResult = serde_json::from_value(value).map_err(unknown)?;
+        Stored {
+            runs: result.runs,
+            description: format!("{name}: kickcache demo, on a simulated slow disk."),
+        }
+    };
+    if stored.runs.is_empty() {
+        return Err(wrong(format!("it has no runs; {expected}")));
+    }
+    Ok(stored)
+}
+
+fn of_bench(result: &BenchResult, name: &str) -> Stored {
+    let machine = &result.machine;
+    let description = format!(
+        "{name}: {}, on {} processors ({}), Linux {}, {}.",
+        result.job, machine.processor_count, machine.processor, machine.kernel, machine.fio
+    );
+    Stored { runs: result.runs(), description }
+}

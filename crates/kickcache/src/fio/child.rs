@@ -1,0 +1,124 @@
+//! Running fio.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+/// How often fio is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Whether an I/O engine of fio can be used.
+///
+/// # Errors
+/// A sentence that says what to install.
+pub(crate) fn check_engine(engine: &str) -> anyhow::Result<()> {
+    let output = Command::new("fio").arg(format!("--enghelp={engine}")).stdin(Stdio::null()).output();
+    let output = output.context("fio cannot be started; install it")?;
+    if !output.status.success() {
+        anyhow::bail!("this fio was built without its {engine} engine; install another one");
+    }
+    Ok(())
+}
+
+/// The version that fio names.
+pub(crate) fn version() -> anyhow::Result<String> {
+    let output = Command::new("fio").arg("--version").stdin(Stdio::null()).output();
+    let output = output.context("fio cannot be started; install it")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Learns how long fio has been running; an error ends it.
+pub(crate) type Watch<'a> = &'a mut dyn FnMut(Duration) -> anyhow::Result<()>;
+
+/// A run of fio.
+pub(crate) struct Fio<'a> {
+    /// What it is told.
+    pub(crate) arguments: Vec<OsString>,
+    /// Where it runs and leaves what it says.
+    pub(crate) directory: &'a Path,
+    /// When it is ended by force.
+    pub(crate) longest: Option<Duration>,
+}
+
+impl Fio<'_> {
+    /// Runs it to its end; returns its report in the format json+.
+    ///
+    /// # Errors
+    /// If it cannot be started, fails, takes too long, or the watch wants it to end.
+    pub(crate) fn run(&self, watch: Watch<'_>) -> anyhow::Result<String> {
+        let [report, complaints] = ["fio.json", "fio.err"].map(|name| self.directory.join(name));
+        let _ = fs::remove_file(&report);
+        let child = Command::new("fio")
+            .args(["--output-format=json+", "--eta=never"])
+            .arg(flag("--output=", &report))
+            .args(&self.arguments)
+            .current_dir(self.directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&complaints)?)
+            .spawn()
+            .context("fio cannot be started; install it")?;
+        let ended = self.wait(Guard(child), watch)?;
+        let text = fs::read_to_string(&report).unwrap_or_default();
+        if !ended {
+            anyhow::bail!("fio failed: {}", complaint(&complaints, &text));
+        }
+        Ok(text)
+    }
+
+    /// Waits for fio; returns whether it says that all went well.
+    fn wait(&self, mut child: Guard, watch: Watch<'_>) -> anyhow::Result<bool> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = child.0.try_wait()? {
+                return Ok(status.success());
+            }
+            let elapsed = start.elapsed();
+            if self.longest.is_some_and(|longest| elapsed > longest) {
+                anyhow::bail!("fio did not end within {} seconds", elapsed.as_secs());
+            }
+            watch(elapsed)?;
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// An argument that ends with a path.
+pub(crate) fn flag(name: &str, path: &Path) -> OsString {
+    let mut argument = OsString::from(name);
+    argument.push(path);
+    argument
+}
+
+/// What fio says of its failure; it writes some of it before its report.
+fn complaint(path: &PathBuf, report: &str) -> String {
+    let said = fs::read_to_string(path).unwrap_or_default();
+    let before = report.split("\n{").next().unwrap_or_default();
+    let mut lines = said.lines().chain(before.lines()).filter(|line| line.starts_with("fio:"));
+    let last = lines.next_back().map(|line| line.trim_start_matches("fio:").trim().to_owned());
+    let any = || said.lines().last().map(str::to_owned);
+    last.or_else(any).unwrap_or_else(|| "it does not say why".into())
+}
+
+/// A child that does not outlive its owner.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // SIGTERM lets fio end the processes of its jobs; one that has ended needs no end.
+        let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let (Ok(None), Some(pid)) = (self.0.try_wait(), pid) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let deadline = Instant::now() + Duration::from_secs(5);
+            while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

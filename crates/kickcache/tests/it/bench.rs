@@ -1,0 +1,241 @@
+//! `kickcache bench` with real fio: turns, phases, what is kept of an interruption, and what is never written to.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::daemon::KICKCACHE;
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, need_tools, tools};
+
+/// The bench on small data, with a second a run, whatever else the machine does.
+fn command(arguments: &[String]) -> Command {
+    let mut command = Command::new(KICKCACHE);
+    command.arg("bench").args(arguments).args(["--busy-limit", "100"]).stdin(Stdio::null());
+    command
+}
+
+fn small(arguments: &[&str]) -> Vec<String> {
+    ["--size", "2M", "--runtime", "1", "--json"]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .map(str::to_owned)
+        .collect()
+}
+
+fn run(arguments: &[String]) -> Value {
+    let output = command(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn names(directory: &Path) -> BTreeSet<PathBuf> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Target and phase of each run of a round.
+fn order(round: &Value) -> Vec<String> {
+    let runs = round["runs"].as_array().unwrap();
+    runs.iter()
+        .map(|run| format!("{} {}", run["target"].as_str().unwrap(), run["phase"].as_str().unwrap()))
+        .collect()
+}
+
+fn sum(series: &Value) -> u64 {
+    series["values"].as_array().unwrap().iter().map(|value| value.as_u64().unwrap()).sum()
+}
+
+#[test]
+fn targets_take_turns_and_nothing_is_left_behind() {
+    need_kickcache!();
+    need_tools!("fio");
+    let scratch = Scratch::new();
+    let file = scratch.random("disk", 4 * MIB, 1);
+    let before = fs::read(&file).unwrap();
+    let (cache, origin) = (scratch.path("cache"), scratch.path("origin"));
+    let found = names(scratch.dir());
+    let disk = format!("disk={}", file.display());
+    let cached =
+        format!("cached=cache:{},size:16M,origin:{},mode:write-back", cache.display(), origin.display());
+    let result = run(&small(&["--target", &disk, "--target", &cached, "--rounds", "2"]));
+    assert_eq!(result["end"], "complete");
+    let rounds = result["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 2);
+    assert_eq!(order(&rounds[0]), ["disk found", "cached empty", "cached stale"]);
+    assert_eq!(order(&rounds[1]), ["cached empty", "cached stale", "disk found"]);
+    for run in rounds.iter().flat_map(|round| round["runs"].as_array().unwrap()) {
+        for job in run["result"]["jobs"].as_array().unwrap() {
+            let count = job["reads"]["count"].as_u64().unwrap();
+            let bins = job["reads"]["latencies"].as_array().unwrap();
+            assert_eq!(
+                bins.iter().map(|bin| bin[1].as_u64().unwrap()).sum::<u64>(),
+                count,
+                "every latency is there"
+            );
+            assert!(count > 0 && sum(&job["reads"]["ended"]) > 0, "{job}");
+        }
+        let hits = sum(&run["result"]["hit_blocks"]);
+        assert_eq!(hits > 0, run["target"] == "cached", "the server's counters are in the run");
+    }
+    assert_eq!(names(scratch.dir()), found, "the cache and the origin were made, and are gone");
+    assert!(fs::read(&file).unwrap() == before);
+    compare_with_a_simulation(&scratch, &result);
+}
+
+/// Measured and simulated runs in one page.
+fn compare_with_a_simulation(scratch: &Scratch, result: &Value) {
+    let names = ["measured.json", "simulated.json", "job.fio", "page.html"];
+    let [measured, simulated, job, page] = names.map(|name| scratch.path(name));
+    fs::write(&measured, result.to_string()).unwrap();
+    fs::write(&job, "[a]\nrw=randread\nbs=4k\nsize=2m\ntime_based\nruntime=1\n").unwrap();
+    let compare = ["simulate", "compare", "--cache", "none,lru", "--size", "16M", "--json", "--job"];
+    let said = tools::run(KICKCACHE, compare.map(PathBuf::from).into_iter().chain([job]));
+    fs::write(&simulated, said).unwrap();
+    let said =
+        tools::run(KICKCACHE, ["report".into(), measured.clone(), simulated, "-o".into(), page.clone()]);
+    assert!(said.contains("measured: disk: ") && said.contains("simulated: no cache: "), "{said}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("measured: cached, stale data") && page.contains("class=\"answer\""));
+    fs::write(&measured, "{}").unwrap();
+    let output = tools::output(KICKCACHE, ["report".into(), measured]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(complaint(&output).contains("expected what `bench --json`"), "{}", complaint(&output));
+}
+
+#[test]
+fn a_file_system_keeps_nothing_but_what_it_had() {
+    need_tools!("fio");
+    let scratch = Scratch::new();
+    let directory = scratch.path("fs");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("mine"), "kept").unwrap();
+    let target = format!("fs={}", directory.display());
+    let phases = ["--phases", "stale,repeated", "--rounds", "1"];
+    let result = run(&small(&[&["--target", target.as_str()][..], &phases].concat()));
+    assert_eq!(order(&result["rounds"][0]), ["fs stale", "fs repeated"]);
+    assert_eq!(names(&directory), [directory.join("mine")].into());
+    let restart =
+        command(&small(&["--target", &target, "--phases", "restart", "--rounds", "1"])).output().unwrap();
+    assert_eq!(restart.status.code(), Some(1));
+    assert!(complaint(&restart).contains("cannot be restarted by the bench"), "{}", complaint(&restart));
+}
+
+#[test]
+fn data_is_written_over_only_when_that_is_asked_for() {
+    need_kickcache!();
+    need_tools!("fio");
+    let scratch = Scratch::new();
+    let file = scratch.random("disk", 4 * MIB, 1);
+    let before = fs::read(&file).unwrap();
+    let job = scratch.path("job.fio");
+    fs::write(&job, "[w]\nrw=randwrite\nbs=4k\nsize=2m\nioengine=psync\ntime_based\nruntime=1\n").unwrap();
+    let arguments = |targets: &str, more: &[&str]| -> Vec<String> {
+        let fixed = ["--job", job.to_str().unwrap(), "--rounds", "1", "--json", "--target", targets];
+        fixed.iter().chain(more).map(|word| word.to_string()).collect()
+    };
+    let (name, new) = (file.display(), scratch.path("new"));
+    let as_cache = format!("c=cache:{name},origin:{},size:4M", new.display());
+    for target in [format!("d={name}"), format!("c=cache:{},origin:{name},size:16M", new.display()), as_cache]
+    {
+        let output = command(&arguments(&target, &[])).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{target}");
+        assert!(complaint(&output).contains("data"), "{target}: {}", complaint(&output));
+        assert!(fs::read(&file).unwrap() == before, "{target}");
+    }
+    let result = run(&arguments(&format!("d={name}"), &["--destroy-data"]));
+    assert!(result["rounds"][0]["runs"][0]["result"]["jobs"][0]["writes"]["count"].as_u64().unwrap() > 0);
+    assert!(fs::read(&file).unwrap() != before);
+}
+
+#[test]
+fn an_interruption_keeps_what_is_measured_and_cleans_up() {
+    need_kickcache!();
+    need_tools!("fio");
+    let scratch = Scratch::new();
+    let file = scratch.random("disk", 4 * MIB, 1);
+    let cache = scratch.path("cache");
+    let disk = format!("disk={}", file.display());
+    let cached = format!("cached=cache:{},size:16M,origin:{}", cache.display(), file.display());
+    let arguments = small(&["--target", &disk, "--target", &cached, "--phases", "empty", "--rounds", "1000"]);
+    let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The second target's turn has come.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !cache.exists() {
+        assert!(Instant::now() < deadline, "the cache was never made");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", complaint(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&result["end"], &result["rounds"][0]["standing"]),
+        (&"interrupted".into(), &"incomplete".into())
+    );
+    assert_eq!(order(&result["rounds"][0])[0], "disk empty");
+    assert!(!cache.exists(), "what was made for the bench is gone");
+}
+
+fn executable(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/bench").join(name)
+}
+
+#[test]
+fn executables_put_other_servers_up_and_take_them_down() {
+    need_tools!("fio", "qemu-nbd", "nbdkit");
+    let scratch = Scratch::new();
+    let image = scratch.random("image", 8 * MIB, 1);
+    let target = |name: &str| format!("{name}=cmd:{}", executable(name).display());
+    let (qemu, nbdkit) = (target("qemu-nbd"), target("nbdkit-cache"));
+    let arguments = small(&["--target", &qemu, "--target", &nbdkit, "--phases", "empty", "--rounds", "1"]);
+    let mut command = command(&arguments);
+    command.env("IMAGE", &image).env("CACHE_DIR", scratch.dir()).env("TMPDIR", scratch.dir());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", complaint(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(order(&result["rounds"][0]), ["qemu-nbd empty", "nbdkit-cache empty"]);
+    // Their sockets and their notes were in a directory of the bench.
+    assert_eq!(names(scratch.dir()), [image].into());
+}
+
+#[test]
+fn executables_say_what_they_would_do_and_refuse_what_they_cannot() {
+    let say = |name: &str, verb: &str| {
+        let scratch = Scratch::new();
+        let state = scratch.path("ours");
+        fs::write(scratch.path(name.trim_start_matches("dm-")), "").unwrap();
+        let mut command = Command::new(executable(name));
+        command.arg(verb).env("DRY_RUN", "1").env("CACHE", "/dev/fast").env("ORIGIN", "/dev/slow");
+        let output = command.env("KICKCACHE_BENCH_DIR", state.parent().unwrap()).output().unwrap();
+        (output.status.code(), complaint(&output))
+    };
+    for (name, up) in [
+        (
+            "lvmcache",
+            "+ lvconvert --yes --type cache --cachepool kickcache_bench/pool kickcache_bench/data\n",
+        ),
+        ("bcache", "+ make-bcache --wipe-bcache -C /dev/fast -B /dev/slow\n"),
+        ("dm-writecache", "--table 0 SECTORS writecache s /dev/slow /dev/fast 4096 0\n"),
+    ] {
+        let (code, said) = say(name, "up");
+        assert!(code == Some(0) && said.contains(up), "{name}: {said}");
+        let (code, said) = say(name, "down");
+        assert!(code == Some(0) && said.contains('+'), "{name}: {said}");
+        assert_eq!(say(name, "sideways").0, Some(64), "{name}");
+    }
+    if tools::is_installed("shellcheck") {
+        let names = ["lvmcache", "bcache", "dm-writecache", "qemu-nbd", "nbdkit-cache"].map(executable);
+        let flags = ["-x", "-P", "SCRIPTDIR"].map(PathBuf::from);
+        tools::run("shellcheck", flags.into_iter().chain(names));
+    }
+}
