@@ -5,6 +5,7 @@
 //! * [`serve`]: the event loop with the engine, the front ends, the origins, and the checks before a volume is served.
 //! * [`driver`]: devices, aligned memory, checksums, io_uring and its stand-in; all `unsafe` of this crate.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
+//! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
 //! * [`state`]: the state directory: records of origins and cache devices.
 //! * [`offline`]: tools for a cache device that nobody serves: read, verify, drain, change.
 //! * [`shell_command`]: commands that messages tell the user to type.
@@ -24,6 +25,7 @@ mod jobs;
 pub mod offline;
 pub mod places;
 pub mod plan;
+pub mod recording;
 pub mod serve;
 pub mod shell_command;
 pub mod signals;

@@ -1,10 +1,11 @@
-//! The other end of the control socket: `status`, `mode`, `drain` and `stop`.
+//! The other end of the control socket: `status`, `mode`, `drain`, `record` and `stop`.
 
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{REPLY_LINE_MAX, Reply, Request, Resized, read_line, write_line};
 use crate::plan::address::{AddressError, check_socket_path};
@@ -65,7 +66,9 @@ impl Client {
         match self.ask(&Request::Status {})? {
             Reply::Status(report) => Ok(*report),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done | Reply::Resized(_) => Err(ClientError::Answer(self.path.clone())),
+            Reply::Done | Reply::Resized(_) | Reply::Recording(_) => {
+                Err(ClientError::Answer(self.path.clone()))
+            }
         }
     }
 
@@ -93,7 +96,25 @@ impl Client {
         match self.ask(&Request::Resize { volume: volume.into() })? {
             Reply::Resized(resized) => Ok(resized),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done | Reply::Status(_) => Err(ClientError::Answer(self.path.clone())),
+            Reply::Done | Reply::Status(_) | Reply::Recording(_) => {
+                Err(ClientError::Answer(self.path.clone()))
+            }
+        }
+    }
+
+    /// Records what a volume is asked for, until what this gives is dropped.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn record(&self, volume: &str) -> Result<RecordingClient, ClientError> {
+        let stream = self.connect()?;
+        let mut reader = BufReader::new(&stream);
+        let reply = exchange(&stream, &mut reader, &Request::Record { volume: volume.into() });
+        let came = reader.buffer().to_vec();
+        match reply.map_err(|error| self.exchange_error(error))? {
+            Reply::Recording(title) => Ok(RecordingClient::new(stream, title, came)),
+            Reply::Error { message } => Err(ClientError::Refused(message)),
+            Reply::Done | Reply::Status(_) | Reply::Resized(_) => Err(ClientError::Answer(self.path.clone())),
         }
     }
 
@@ -109,14 +130,20 @@ impl Client {
         match self.ask(request)? {
             Reply::Done => Ok(()),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Status(_) | Reply::Resized(_) => Err(ClientError::Answer(self.path.clone())),
+            Reply::Status(_) | Reply::Resized(_) | Reply::Recording(_) => {
+                Err(ClientError::Answer(self.path.clone()))
+            }
         }
     }
 
     fn ask(&self, request: &Request) -> Result<Reply, ClientError> {
+        let stream = self.connect()?;
+        exchange(&stream, &mut BufReader::new(&stream), request).map_err(|error| self.exchange_error(error))
+    }
+
+    fn connect(&self) -> Result<UnixStream, ClientError> {
         check_socket_path(&self.path)?;
-        let stream = UnixStream::connect(&self.path).map_err(|error| self.connect_error(error))?;
-        exchange(&stream, request).map_err(|error| self.exchange_error(error))
+        UnixStream::connect(&self.path).map_err(|error| self.connect_error(error))
     }
 
     fn connect_error(&self, source: io::Error) -> ClientError {
@@ -137,11 +164,11 @@ impl Client {
     }
 }
 
-fn exchange(stream: &UnixStream, request: &Request) -> io::Result<Reply> {
+fn exchange(stream: &UnixStream, reader: &mut impl BufRead, request: &Request) -> io::Result<Reply> {
     stream.set_read_timeout(Some(ANSWER_MAX))?;
     stream.set_write_timeout(Some(ANSWER_MAX))?;
     let mut writer = stream;
     write_line(&mut writer, request)?;
-    let reply = read_line(&mut BufReader::new(stream), REPLY_LINE_MAX)?;
+    let reply = read_line(reader, REPLY_LINE_MAX)?;
     reply.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"))
 }

@@ -120,6 +120,12 @@ impl Connections {
         self.find(number)?.reply(reply, Then::GoOn, now)
     }
 
+    /// Gives a connection away: its next bytes are not of this protocol.
+    pub(super) fn take(&mut self, number: u64) -> Option<UnixStream> {
+        let index = self.open.iter().position(|connection| connection.number == number)?;
+        Some(self.open.swap_remove(index).stream)
+    }
+
     /// Forgets those that are closed, or silent for too long.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.open.retain(|connection| match connection.stage {

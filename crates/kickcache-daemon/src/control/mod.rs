@@ -5,14 +5,17 @@
 pub mod activity;
 pub mod client;
 mod connections;
+mod feed;
 pub mod last_error;
+pub mod recording_client;
 pub mod report;
 pub mod server;
 pub mod wire;
 mod workers;
 
 use crate::control::report::Report;
-use crate::control::wire::Resized;
+use crate::control::wire::{RecordingTitle, Resized};
+use crate::recording::ring::Recording;
 use crate::words::ModeWord;
 
 /// What the control socket speaks for: a running daemon.
@@ -42,6 +45,12 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// # Errors
     /// No such volume, an origin that shrank, a device that does not answer in time, or the daemon is stopping.
     fn resize(&self, volume: &str) -> Result<Resized, ControlError>;
+
+    /// Begins to record what a volume is asked for; the recording ends when it is dropped.
+    ///
+    /// # Errors
+    /// No such volume, too many recordings, or the daemon is stopping.
+    fn record(&self, volume: &str) -> Result<(RecordingTitle, Recording), ControlError>;
 
     /// Begins a clean stop.
     ///

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,11 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::control::ControlTarget;
 use crate::control::connections::{Connections, ControlRequest};
-use crate::control::workers::Workers;
+use crate::control::feed::feed;
+use crate::control::wire::Reply;
+use crate::control::workers::{Answer, Workers};
 use crate::plan::address::{AddressError, check_socket_path};
+use crate::recording::ring::Recording;
 use crate::shell_command::ShellCommand;
 use crate::wakeup::Wakeup;
 
@@ -92,7 +95,14 @@ impl ControlServer {
         let workers = Workers::new(target).map_err(fail)?;
         let (wakeup, ending) = (workers.wakeup(), Arc::new(AtomicBool::new(false)));
         let connections = Connections::default();
-        let acceptor = Acceptor { listener, connections, workers, ending: Arc::clone(&ending), pause: None };
+        let acceptor = Acceptor {
+            listener,
+            connections,
+            workers,
+            ending: Arc::clone(&ending),
+            feeds: Arc::default(),
+            pause: None,
+        };
         let thread = std::thread::Builder::new().name("control".into()).spawn(move || acceptor.run());
         let acceptor = Some(thread.map_err(fail)?);
         Ok(ControlServer { path: path.into(), inode, ending, wakeup, acceptor })
@@ -167,6 +177,8 @@ struct Acceptor {
     connections: Connections,
     workers: Workers,
     ending: Arc<AtomicBool>,
+    /// Threads that send recordings.
+    feeds: Arc<AtomicUsize>,
     /// No connection is accepted until then.
     pause: Option<Instant>,
 }
@@ -186,9 +198,14 @@ impl Acceptor {
         }
         // Who told the daemon to stop gets its answer still.
         let until = Instant::now() + GOODBYE_MAX;
-        while self.connections.owes() && Instant::now() < until {
+        while self.owes() && Instant::now() < until {
             self.turn(Some(until));
         }
+    }
+
+    /// Whether somebody waits for an answer, or the end of a recording.
+    fn owes(&self) -> bool {
+        self.connections.owes() || self.feeds.load(Ordering::Acquire) > 0
     }
 
     /// Waits for what comes next, and handles it. With an end in sight nobody is accepted.
@@ -198,7 +215,7 @@ impl Acceptor {
         for watched in self.wait(end) {
             let now = Instant::now();
             match watched {
-                Watched::Workers => self.take_replies(now),
+                Watched::Workers => self.take_answers(now),
                 Watched::Listener => self.accept(now),
                 Watched::Connection(number) => {
                     let job = self.connections.handle_ready(number, now);
@@ -229,10 +246,31 @@ impl Acceptor {
         ready.map(|(_, key)| key).collect()
     }
 
-    fn take_replies(&mut self, now: Instant) {
-        for (number, reply) in self.workers.take_replies() {
-            let job = self.connections.handle_reply(number, &reply, now);
-            self.begin(job);
+    fn take_answers(&mut self, now: Instant) {
+        for (number, answer) in self.workers.take_answers() {
+            match answer {
+                Answer::Reply(reply) => {
+                    let job = self.connections.handle_reply(number, &reply, now);
+                    self.begin(job);
+                }
+                Answer::Feed(reply, recording) => self.begin_feed(number, reply, recording),
+            }
+        }
+    }
+
+    /// Gives a connection to a thread of its own; without memory for one it is closed, and the recording ends.
+    fn begin_feed(&mut self, number: u64, reply: Reply, recording: Recording) {
+        let Some(stream) = self.connections.take(number) else { return };
+        let (feeds, wakeup) = (Arc::clone(&self.feeds), self.workers.wakeup());
+        feeds.fetch_add(1, Ordering::AcqRel);
+        let run = move || {
+            // A client that is gone ends the recording, too.
+            let _ = feed(stream, &reply, recording);
+            feeds.fetch_sub(1, Ordering::AcqRel);
+            wakeup.ring();
+        };
+        if std::thread::Builder::new().name("recording".into()).spawn(run).is_err() {
+            self.feeds.fetch_sub(1, Ordering::AcqRel);
         }
     }
 

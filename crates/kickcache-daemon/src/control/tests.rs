@@ -12,14 +12,17 @@ use std::time::{Duration, Instant};
 use super::client::{Client, ClientError};
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
-use super::wire::Resized;
+use super::wire::{RecordingTitle, Resized};
 use super::{ControlError, ControlTarget};
+use crate::recording::parcel::More;
+use crate::recording::ring::{Recorder, Recording, ring};
 use crate::words::ModeWord;
 
 /// A daemon with one volume `vm1` that writes down what it is told.
 #[derive(Default)]
 struct Daemon {
     told: Mutex<Vec<String>>,
+    recorders: Mutex<Vec<Recorder>>,
 }
 
 impl Daemon {
@@ -56,6 +59,13 @@ impl ControlTarget for Daemon {
         Daemon::find(volume)?;
         self.note(format!("resize {volume}"));
         Ok(Resized { size_bytes: 2 << 30, is_unchanged: false })
+    }
+
+    fn record(&self, volume: &str) -> Result<(RecordingTitle, Recording), ControlError> {
+        Daemon::find(volume)?;
+        let (recorder, recording) = ring();
+        self.recorders.lock().unwrap().push(recorder);
+        Ok((RecordingTitle { volume: volume.into(), volume_bytes: 1 << 40, started_nanos: 7 }, recording))
     }
 
     fn stop(&self) -> Result<(), ControlError> {
@@ -309,4 +319,34 @@ fn requests_that_are_sent_together_are_answered_in_turn_also_after_the_last_word
     stream.read_to_string(&mut answers).unwrap();
     assert_eq!(answers, "{\"reply\":\"done\"}\n{\"reply\":\"done\"}\n");
     assert_eq!(*daemon.told.lock().unwrap(), ["drain vm1", "stop"]);
+}
+
+#[test]
+fn a_recording_follows_its_reply_and_ends_with_its_client() {
+    let room = room();
+    let (daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let client = Client::new(&room.path);
+    assert!(client.record("vm2").unwrap_err().to_string().contains("there is vm1"));
+    let recording = client.record("vm1").unwrap();
+    assert_eq!((recording.title().volume_bytes, recording.title().started_nanos), (1 << 40, 7));
+    client.status().unwrap();
+    drop(recording);
+    let began = Instant::now();
+    while daemon.recorders.lock().unwrap()[0].is_wanted() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody noticed that the client is gone");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_end_of_the_server_waits_for_the_end_of_a_recording() {
+    let room = room();
+    let (daemon, server) = start(&room.path);
+    let server = server.unwrap();
+    let mut recording = Client::new(&room.path).record("vm1").unwrap();
+    daemon.recorders.lock().unwrap().clear();
+    drop(server);
+    let parcel = recording.next(Duration::from_secs(60)).unwrap().unwrap();
+    assert_eq!(parcel.more, More::No);
 }

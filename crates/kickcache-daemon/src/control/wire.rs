@@ -36,6 +36,11 @@ pub enum Request {
         /// The volume's name.
         volume: String,
     },
+    /// Record what a volume is asked for: parcels follow the reply, until the client shuts down its side of the connection.
+    Record {
+        /// The volume's name.
+        volume: String,
+    },
     /// Stop cleanly.
     Stop {},
 }
@@ -51,10 +56,23 @@ pub enum Reply {
         /// A sentence.
         message: String,
     },
+    /// A recording begins; parcels follow.
+    Recording(RecordingTitle),
     /// A volume's size from here on.
     Resized(Resized),
     /// State and counters.
     Status(Box<Report>),
+}
+
+/// What is recorded.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RecordingTitle {
+    /// The volume's name.
+    pub volume: String,
+    /// Its size in bytes.
+    pub volume_bytes: u64,
+    /// When the recording began, in nanoseconds since the beginning of 1970, UTC.
+    pub started_nanos: u64,
 }
 
 /// What came of a look at the size of an origin.

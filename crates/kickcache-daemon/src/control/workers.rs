@@ -3,10 +3,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::control::ControlTarget;
 use crate::control::connections::ControlRequest;
 use crate::control::wire::{Reply, Request};
+use crate::control::{ControlError, ControlTarget};
 use crate::jobs::Jobs;
+use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
 
 /// Requests carried out at a time.
@@ -18,10 +19,18 @@ pub(super) struct Workers {
     threads: usize,
 }
 
+/// What came of a request.
+pub(super) enum Answer {
+    /// A line.
+    Reply(Reply),
+    /// A line, and a recording behind it, which has the connection for itself.
+    Feed(Reply, Recording),
+}
+
 struct Shared {
     target: Arc<dyn ControlTarget>,
     jobs: Jobs<ControlRequest>,
-    replies: Mutex<Vec<(u64, Reply)>>,
+    answers: Mutex<Vec<(u64, Answer)>>,
     /// Rung when a reply is there, or the end has come.
     wakeup: Arc<Wakeup>,
 }
@@ -29,7 +38,7 @@ struct Shared {
 impl Workers {
     pub(super) fn new(target: Arc<dyn ControlTarget>) -> std::io::Result<Workers> {
         let wakeup = Arc::new(Wakeup::new()?);
-        let shared = Shared { target, jobs: Jobs::default(), replies: Mutex::default(), wakeup };
+        let shared = Shared { target, jobs: Jobs::default(), answers: Mutex::default(), wakeup };
         Ok(Workers { shared: Arc::new(shared), threads: 0 })
     }
 
@@ -49,10 +58,10 @@ impl Workers {
         }
     }
 
-    /// The replies that came since the last call.
-    pub(super) fn take_replies(&self) -> Vec<(u64, Reply)> {
+    /// The answers that came since the last call, each with the number of its connection.
+    pub(super) fn take_answers(&self) -> Vec<(u64, Answer)> {
         self.shared.wakeup.clear();
-        std::mem::take(&mut *self.shared.replies.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.shared.answers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -71,20 +80,25 @@ impl Drop for Workers {
 impl Shared {
     fn work(&self) {
         while let Some(job) = self.jobs.next() {
-            let reply = answer(&*self.target, &job.request);
-            self.replies.lock().unwrap_or_else(PoisonError::into_inner).push((job.number, reply));
+            let answer = answer(&*self.target, &job.request);
+            self.answers.lock().unwrap_or_else(PoisonError::into_inner).push((job.number, answer));
             self.wakeup.ring();
         }
     }
 }
 
-fn answer(target: &dyn ControlTarget, request: &Request) -> Reply {
+fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
+    let error = |error: ControlError| Reply::Error { message: error.to_string() };
     let result = match request {
         Request::Status {} => target.status().map(|report| Reply::Status(Box::new(report))),
         Request::Mode { volume, mode } => target.set_mode(volume, *mode).map(|()| Reply::Done),
         Request::Drain { volume } => target.drain(volume).map(|()| Reply::Done),
         Request::Resize { volume } => target.resize(volume).map(Reply::Resized),
+        Request::Record { volume } => match target.record(volume) {
+            Ok((title, recording)) => return Answer::Feed(Reply::Recording(title), recording),
+            Err(error) => Err(error),
+        },
         Request::Stop {} => target.stop().map(|()| Reply::Done),
     };
-    result.unwrap_or_else(|error| Reply::Error { message: error.to_string() })
+    Answer::Reply(result.unwrap_or_else(error))
 }

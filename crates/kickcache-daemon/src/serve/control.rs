@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
+use std::time::SystemTime;
 
 use kickcache_engine::config::Mode;
 use kickcache_engine::stats::Status;
@@ -10,6 +11,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::driver::fault::Fault;
 use crate::driver::io_engine::IoEngine;
+use crate::recording::ring::Recorder;
 use crate::serve::error::ServeError;
 use crate::serve::times::Activity;
 
@@ -19,9 +21,21 @@ pub(crate) enum Control {
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
     Resize(String, Sender<Result<Resized, ServeError>>),
+    Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
+    /// Recordings have ended at their other end.
+    EndRecordings,
     Stop,
     /// Stop, and wait no longer for what the log has named.
     Insist,
+}
+
+/// What is recorded, and since when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recorded {
+    /// Bytes of the volume.
+    pub volume_bytes: u64,
+    /// When the recording began.
+    pub started: SystemTime,
 }
 
 /// What came of a look at the size of an origin.

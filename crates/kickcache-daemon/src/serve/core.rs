@@ -12,6 +12,7 @@ use crate::driver::executor::Driver;
 use crate::serve::complaints::Complaints;
 use crate::serve::config::Limits;
 use crate::serve::control::VolumeInfo;
+use crate::serve::recorders::Recorders;
 use crate::serve::requests::{InFlight, Pending, Requests};
 use crate::serve::times::{Class, Times};
 
@@ -31,6 +32,7 @@ pub(crate) struct Core<E> {
     pub(crate) stage: LoopPhase,
     pub(crate) complaints: Complaints,
     pub(crate) times: Times,
+    pub(crate) recorders: Recorders,
     /// When connections are accepted again.
     pub(crate) accept_again: Option<Instant>,
     /// Of the payload that goes to the engine next.
@@ -84,6 +86,7 @@ impl<E: CacheEngine> Core<E> {
             stage: LoopPhase::Serving,
             complaints: Complaints::default(),
             times: Times::default(),
+            recorders: Recorders::default(),
             accept_again: None,
             checksums: Vec::new(),
         }
@@ -103,6 +106,7 @@ impl<E: CacheEngine> Core<E> {
     /// Gives a request to the engine; what is pending comes back with its reply.
     pub(crate) fn begin(&mut self, asked: &Asked, pending: Pending) {
         let &Asked { id, volume, operation, extent } = asked;
+        self.recorders.note(self.now, volume, operation, extent);
         self.requests
             .insert(id, InFlight { volume, operation, bytes: extent.length, begun: self.now, pending });
         self.checksums.clear();

@@ -23,6 +23,7 @@ mod out_of_service;
 pub mod overtaken;
 pub mod prepare;
 mod rate_limit;
+mod recorders;
 mod requests;
 mod resizes;
 pub mod server;

@@ -6,10 +6,11 @@ use std::thread::{self, JoinHandle};
 
 use kickcache_engine::config::Mode;
 
+use crate::recording::ring::{Recording, ring};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
-    Activities, Errors, Growth, Resized, ServedAt, ServerStatus, Trouble, VolumeInfo,
+    Activities, Errors, Growth, Recorded, Resized, ServedAt, ServerStatus, Trouble, VolumeInfo,
 };
 use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;
@@ -118,6 +119,23 @@ impl ServerHandle {
     /// [`ServeError::Stopped`].
     pub fn resize(&self, volume: &str) -> Result<Resized, ServeError> {
         self.ask(|answer| Control::Resize(volume.into(), answer))?
+    }
+
+    /// Records what a volume is asked for, until the recording is dropped or the server stops.
+    ///
+    /// # Errors
+    /// If no volume has the name, there are as many recordings as may be, or [`ServeError::Stopped`].
+    pub fn record(&self, volume: &str) -> Result<(Recorded, Recording), ServeError> {
+        let (recorder, mut recording) = ring();
+        let shared = Arc::downgrade(&self.shared);
+        recording.on_end(move || {
+            if let Some(shared) = shared.upgrade() {
+                // A server that has stopped records nothing.
+                let _ = ServerHandle { shared }.send(Control::EndRecordings);
+            }
+        });
+        let recorded = self.ask(|answer| Control::Record(volume.into(), recorder, answer))??;
+        Ok((recorded, recording))
     }
 
     /// Begins a clean stop; may be called again. See [`ServerHandle::join`].

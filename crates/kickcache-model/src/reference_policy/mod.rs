@@ -96,7 +96,7 @@ fn each(path: &Path, survey: &Survey, mut touch: impl FnMut(Kind, u64)) -> Resul
     for record in TraceFile::open(path, Some(survey.format))? {
         let record = match record {
             Ok(record) => record,
-            Err(TraceError::Line { .. }) => continue,
+            Err(error) if error.is_local() => continue,
             Err(error) => return Err(error),
         };
         let Some(extent) = survey.placement.place(&record) else { continue };

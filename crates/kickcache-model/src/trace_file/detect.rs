@@ -3,7 +3,7 @@
 use crate::trace_file::format::action::Action;
 use crate::trace_file::format::blkparse::action_of;
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
-use crate::trace_file::format::{blktrace, csv, parser};
+use crate::trace_file::format::{blktrace, csv, parser, recording};
 use crate::trace_file::trace_format::Format;
 
 /// Lines that are looked at.
@@ -11,6 +11,9 @@ const LINES: usize = 20;
 
 /// The format, if one fits.
 pub(crate) fn detect(head: &[u8]) -> Option<Format> {
+    if recording::is_recording(head) {
+        return Some(Format::Kickcache);
+    }
     if blktrace::is_blktrace(head) {
         return Some(Format::Blktrace);
     }
@@ -32,7 +35,13 @@ pub(crate) fn action(format: Format, head: &[u8]) -> Action {
     let is_noted = |action: &Action| match format {
         Format::Blktrace => blktrace::has_action(head, *action),
         Format::Blkparse => text(head).lines().any(|line| action_of(line) == Some(action.letter())),
-        Format::Csv | Format::Iolog | Format::Msr | Format::Spc | Format::Alibaba | Format::Tencent => true,
+        Format::Kickcache
+        | Format::Csv
+        | Format::Iolog
+        | Format::Msr
+        | Format::Spc
+        | Format::Alibaba
+        | Format::Tencent => true,
     };
     Action::ALL.into_iter().find(is_noted).unwrap_or(Action::Queued)
 }
@@ -73,7 +82,7 @@ fn says(format: Format, parser: &mut dyn LineParser, line: &str) -> Result<Parse
         Format::Spc => is_word(3, &["r", "R", "w", "W"]) && fields.get(4).is_some_and(|at| at.contains('.')),
         Format::Alibaba => fields.len() == 5 && is_word(1, &["R", "W"]),
         Format::Tencent => fields.len() == 5,
-        Format::Blkparse | Format::Blktrace | Format::Iolog => true,
+        Format::Kickcache | Format::Blkparse | Format::Blktrace | Format::Iolog => true,
     };
     if looks_right { Ok(parsed) } else { Err("another format".into()) }
 }

@@ -18,6 +18,14 @@ pub enum TraceError {
     /// No format fits the first lines.
     #[error("none of the formats fits the beginning of the file ({0:?}); name one: {names}", names = names())]
     UnknownFormat(String),
+    /// A part of a recording makes no sense; reading goes on behind it.
+    #[error("at byte {offset}: {what}")]
+    Damaged {
+        /// Where it begins.
+        offset: u64,
+        /// What was found, and what was expected.
+        what: String,
+    },
     /// A line, or for binary traces a record, makes no sense; reading goes on behind it.
     #[error("line {number}: {what}")]
     Line {
@@ -26,6 +34,13 @@ pub enum TraceError {
         /// What was found, and what was expected.
         what: String,
     },
+}
+
+impl TraceError {
+    /// Whether it costs a part of the trace only, and reading goes on behind it.
+    pub fn is_local(&self) -> bool {
+        matches!(self, TraceError::Line { .. } | TraceError::Damaged { .. })
+    }
 }
 
 fn names() -> String {

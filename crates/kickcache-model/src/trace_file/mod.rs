@@ -3,6 +3,7 @@
 //! The format is found by looking at the first lines, never by the file's name; compression by its first bytes. A
 //! line that makes no sense is reported with its number, and the reader goes on behind it.
 
+pub mod conversion;
 mod decompress;
 mod detect;
 mod error;
@@ -18,11 +19,14 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 pub use crate::trace_file::error::TraceError;
+pub use crate::trace_file::format::recording::header::RecordingHeader;
+pub use crate::trace_file::format::recording::writer::RecordingEncoder;
 pub use crate::trace_file::record::Record;
 pub use crate::trace_file::trace_format::Format;
 
 use crate::trace_file::format::blktrace::Blktrace;
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
+use crate::trace_file::format::recording::reader::RecordingReader;
 use crate::trace_file::lines::Lines;
 
 /// Bytes that detection looks at.
@@ -35,7 +39,8 @@ pub struct TraceFile {
 
 enum TraceInput {
     Text(Lines, Box<dyn LineParser>),
-    Binary(Blktrace),
+    Blktrace(Blktrace),
+    Recording(RecordingReader),
     Ended,
 }
 
@@ -68,7 +73,8 @@ impl TraceFile {
         let whole = Box::new(Cursor::new(head).chain(plain));
         let source = match format::parser(format, action) {
             Some(parser) => TraceInput::Text(Lines::new(whole), parser),
-            None => TraceInput::Binary(Blktrace::new(whole, action)),
+            None if format == Format::Kickcache => TraceInput::Recording(RecordingReader::new(whole)),
+            None => TraceInput::Blktrace(Blktrace::new(whole, action)),
         };
         Ok(TraceFile { format, source })
     }
@@ -76,6 +82,22 @@ impl TraceFile {
     /// The format that is read.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Of a recording, its header, once a record was read.
+    pub fn header(&self) -> Option<&RecordingHeader> {
+        match &self.source {
+            TraceInput::Recording(trace) => trace.header(),
+            TraceInput::Text(..) | TraceInput::Blktrace(_) | TraceInput::Ended => None,
+        }
+    }
+
+    /// Of a recording, how many records its recorder lost before what was read so far.
+    pub fn lost(&self) -> u64 {
+        match &self.source {
+            TraceInput::Recording(trace) => trace.lost(),
+            TraceInput::Text(..) | TraceInput::Blktrace(_) | TraceInput::Ended => 0,
+        }
     }
 }
 
@@ -91,10 +113,13 @@ impl Iterator for TraceFile {
     fn next(&mut self) -> Option<Result<Record, TraceError>> {
         let next = match &mut self.source {
             TraceInput::Text(lines, parser) => next_of_text(lines, parser.as_mut()),
-            TraceInput::Binary(trace) => trace.next(),
+            TraceInput::Blktrace(trace) => trace.next(),
+            TraceInput::Recording(trace) => trace.next(),
             TraceInput::Ended => None,
         };
-        if matches!(next, None | Some(Err(TraceError::Io(_)))) {
+        // A recording goes on to tell what it is; at its end it gives nothing more by itself.
+        let is_recording = matches!(self.source, TraceInput::Recording(_));
+        if matches!(next, Some(Err(TraceError::Io(_)))) || (next.is_none() && !is_recording) {
             self.source = TraceInput::Ended;
         }
         next

@@ -1,5 +1,6 @@
 //! One access of a trace, whatever its format.
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::ByteExtent;
 
@@ -19,6 +20,8 @@ pub struct Record {
     pub device: u32,
     /// What it does.
     pub kind: Kind,
+    /// For writes and zeroes: FUA, as far as the format knows it.
+    pub durability: Durability,
     /// Where on that device; empty for flushes.
     pub extent: ByteExtent,
 }

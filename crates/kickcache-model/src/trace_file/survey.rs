@@ -6,7 +6,7 @@ use std::path::Path;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 
-use crate::trace_file::{Format, Record, TraceError, TraceFile};
+use crate::trace_file::{Format, Record, RecordingHeader, TraceError, TraceFile};
 use crate::workload::Kind;
 
 /// Distinct blocks that are counted one by one; beyond that a sample is.
@@ -35,6 +35,14 @@ pub struct Survey {
     pub footprint: u64,
     /// From the first record to the last; `None` without times.
     pub span: Option<Duration>,
+    /// Bytes of the reads.
+    pub read_bytes: u64,
+    /// Bytes of the writes.
+    pub write_bytes: u64,
+    /// Of a recording: what stands at its beginning.
+    pub header: Option<Box<RecordingHeader>>,
+    /// Of a recording: records that its recorder lost.
+    pub lost: u64,
     /// Lines that made no sense.
     pub bad_lines: u64,
     /// What was wrong with the first of them.
@@ -115,16 +123,16 @@ fn mix(block: u64) -> u64 {
 /// # Errors
 /// If the file cannot be read, or no format fits it.
 pub fn survey(path: &Path, format: Option<Format>) -> Result<Survey, TraceError> {
-    let trace = TraceFile::open(path, format)?;
+    let mut trace = TraceFile::open(path, format)?;
     let mut pass = Pass::new(trace.format());
-    for record in trace {
+    for record in trace.by_ref() {
         match record {
             Ok(record) => pass.add(&record),
-            Err(TraceError::Line { number, what }) => pass.note_bad(&TraceError::Line { number, what }),
+            Err(error) if error.is_local() => pass.note_bad(&error),
             Err(error) => return Err(error),
         }
     }
-    Ok(pass.finish())
+    Ok(Survey { header: trace.header().cloned().map(Box::new), lost: trace.lost(), ..pass.finish() })
 }
 
 struct Pass {
@@ -144,6 +152,10 @@ impl Pass {
             touches: 0,
             footprint: 0,
             span: None,
+            read_bytes: 0,
+            write_bytes: 0,
+            header: None,
+            lost: 0,
             bad_lines: 0,
             first_bad_lines: Vec::new(),
             placement: Placement::default(),
@@ -162,8 +174,14 @@ impl Pass {
             self.times = Some((first.min(at), last.max(at)));
         }
         match record.kind {
-            Kind::Read => self.survey.reads += 1,
-            Kind::Write => self.survey.writes += 1,
+            Kind::Read => {
+                self.survey.reads += 1;
+                self.survey.read_bytes = self.survey.read_bytes.saturating_add(record.extent.length);
+            }
+            Kind::Write => {
+                self.survey.writes += 1;
+                self.survey.write_bytes = self.survey.write_bytes.saturating_add(record.extent.length);
+            }
             Kind::Flush | Kind::Discard | Kind::WriteZeroes => {
                 self.survey.others += 1;
                 return;

@@ -1,5 +1,6 @@
 use std::io::{Cursor, Write};
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::ByteExtent;
 
@@ -21,7 +22,7 @@ fn read_all(text: &str, format: Format) -> Vec<Record> {
 
 fn record(micros: u64, device: u32, kind: Kind, start: u64, length: u64) -> Record {
     let at = Some(Duration::from_micros(micros));
-    Record { at, device, kind, extent: ByteExtent { start, length } }
+    Record { at, device, kind, durability: Durability::Volatile, extent: ByteExtent { start, length } }
 }
 
 const CSV: &str = "time_us,op,offset,size\n0,R,4096,8192\n12,W,0,512\n";

@@ -3,6 +3,8 @@
 /// A format of traces.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
+    /// What `kickcache record` writes.
+    Kickcache,
     /// CSV with the header `time_us,op,offset,size`.
     Csv,
     /// The text that `blkparse` prints.
@@ -23,7 +25,8 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 8] = [
+    pub const ALL: [Format; 9] = [
+        Format::Kickcache,
         Format::Csv,
         Format::Blkparse,
         Format::Blktrace,
@@ -37,6 +40,7 @@ impl Format {
     /// The name that people type.
     pub const fn name(self) -> &'static str {
         match self {
+            Format::Kickcache => "kickcache",
             Format::Csv => "csv",
             Format::Blkparse => "blkparse",
             Format::Blktrace => "blktrace",

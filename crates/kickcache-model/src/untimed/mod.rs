@@ -93,7 +93,7 @@ pub fn run(path: &Path, survey: &Survey, trial: Trial) -> Result<Outcome, TraceE
     for record in TraceFile::open(path, Some(survey.format))? {
         let record = match record {
             Ok(record) => record,
-            Err(TraceError::Line { .. }) => continue,
+            Err(error) if error.is_local() => continue,
             Err(error) => return Err(error),
         };
         let since = match record.at {

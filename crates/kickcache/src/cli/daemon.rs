@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::Context;
 use kickcache_daemon::control::report::{CacheReport, Report, UnservedReport};
@@ -18,6 +18,7 @@ use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::default_paths::runtime_dir;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::recording::ring::Recording;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::Growth;
@@ -293,6 +294,17 @@ impl ControlTarget for Daemon {
     fn resize(&self, volume: &str) -> Result<wire::Resized, ControlError> {
         let resized = self.server_of(volume)?.handle.resize(volume).map_err(control_error)?;
         Ok(wire::Resized { size_bytes: resized.size, is_unchanged: resized.growth == Growth::Unchanged })
+    }
+
+    fn record(&self, volume: &str) -> Result<(wire::RecordingTitle, Recording), ControlError> {
+        let (recorded, recording) = self.server_of(volume)?.handle.record(volume).map_err(control_error)?;
+        let started = recorded.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let title = wire::RecordingTitle {
+            volume: volume.into(),
+            volume_bytes: recorded.volume_bytes,
+            started_nanos: u64::try_from(started).unwrap_or_default(),
+        };
+        Ok((title, recording))
     }
 
     fn stop(&self) -> Result<(), ControlError> {

@@ -24,6 +24,7 @@ mod out_of_service;
 mod outdated;
 mod outlet;
 mod output;
+mod record;
 mod refusal;
 mod report;
 mod resize;
@@ -35,6 +36,7 @@ mod start;
 mod status;
 mod stop;
 mod table;
+mod trace;
 mod ublk;
 
 use std::io::{self, Write};
@@ -81,6 +83,7 @@ enum Command {
     Mode(mode::ModeArgs),
     Drain(drain::DrainArgs),
     Resize(resize::ResizeArgs),
+    Record(record::RecordArgs),
     Stop(stop::StopArgs),
     Inspect(inspect::InspectArgs),
     Check(check::CheckArgs),
@@ -92,6 +95,7 @@ enum Command {
     Report(report::ReportArgs),
     Simulate(simulate::SimulateArgs),
     Judge(Box<judge::JudgeArgs>),
+    Trace(trace::TraceArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -105,6 +109,7 @@ impl Command {
             Command::Mode(args) => args.run(out),
             Command::Drain(args) => args.run(out),
             Command::Resize(args) => args.run(out),
+            Command::Record(args) => args.run(out),
             Command::Stop(args) => args.run(out),
             Command::Inspect(args) => args.run(out),
             Command::Check(args) => args.run(out),
@@ -115,6 +120,7 @@ impl Command {
             Command::Bench(args) => args.run(out),
             Command::Report(args) => args.run(out),
             Command::Simulate(args) => args.run(out),
+            Command::Trace(args) => args.run(out),
             Command::Completions(args) => args.run(Cli::command(), out),
             Command::Man(args) => args.run(Cli::command(), out),
             Command::Judge(args) => return Ok(Exit::Judged(args.run(out))),

@@ -6,6 +6,7 @@ use kickcache_daemon::control::client::Client;
 use kickcache_daemon::plan::default_paths::{SYSTEM_CONTROL, default_control};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::state::default_directory;
+use kickcache_model::trace_file::Format;
 use kickcache_units::Size;
 
 /// Which daemon is meant.
@@ -67,9 +68,26 @@ pub(crate) fn parse_cache_size(text: &str) -> Result<Size, String> {
     Ok(size)
 }
 
+/// Reads the name of a format of traces.
+pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
+    let names = || Format::ALL.map(Format::name).join(", ");
+    let found = Format::ALL.into_iter().find(|format| format.name() == text);
+    found.ok_or_else(|| format!("`{text}` is no format; use one of {}", names()))
+}
+
 /// Reads a number of seconds, such as `5` or `0.5`.
 pub(crate) fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
     let seconds = seconds.ok_or_else(|| format!("`{text}` is not a number of seconds from 0.1 to 86400"))?;
     Ok(std::time::Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_one_of_the_known() {
+        assert!(parse_format("pcap").unwrap_err().contains("blktrace"));
+    }
 }

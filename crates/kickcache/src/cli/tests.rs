@@ -30,6 +30,7 @@ fn help_is_what_was_reviewed() {
         "mode",
         "drain",
         "resize",
+        "record",
         "stop",
         "inspect",
         "check",
@@ -41,6 +42,7 @@ fn help_is_what_was_reviewed() {
         "report",
         "simulate",
         "judge",
+        "trace",
         "completions",
         "man",
     ];

@@ -48,6 +48,7 @@ mod one_of_two;
 mod out_of_service;
 mod pair;
 mod power_cuts;
+mod record;
 mod remote_origin;
 mod report;
 mod resize;

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::mpsc::TryRecvError;
+use std::time::SystemTime;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -10,9 +11,11 @@ use kickcache_engine::units::VolumeId;
 
 use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
-use crate::serve::control::{Activities, Control, ServerStatus};
+use crate::recording::ring::Recorder;
+use crate::serve::control::{Activities, Control, Recorded, ServerStatus};
 use crate::serve::core::{LoopPhase, Volume};
 use crate::serve::error::ServeError;
+use crate::serve::recorders::RECORDING_COUNT_MAX;
 use crate::words::ModeWord;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -48,6 +51,13 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
                 drop(answer.send(done));
             }
+            Control::Record(name, recorder, answer) => {
+                drop(answer.send(self.begin_recording(now, &name, recorder)));
+            }
+            Control::EndRecordings => {
+                self.core.recorders.sweep();
+                tracing::info!("a recording has ended");
+            }
             Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
@@ -57,6 +67,25 @@ impl<E: CacheEngine> EventLoop<E> {
                 drop(answer.send(done));
             }
         }
+    }
+
+    fn begin_recording(
+        &mut self,
+        now: Instant,
+        name: &str,
+        recorder: Recorder,
+    ) -> Result<Recorded, ServeError> {
+        let id = self.volume_id(name)?;
+        if !self.core.recorders.add(now, id, recorder) {
+            let what = format!(
+                "{RECORDING_COUNT_MAX} recordings run already on its cache device, and no more are possible; end one first"
+            );
+            return Err(ServeError::Volume { name: name.into(), what });
+        }
+        tracing::info!("a recording of {name} begins");
+        let found = self.core.volumes.iter().find(|volume| volume.info.id == id);
+        let volume_bytes = found.map_or(0, |volume| volume.info.size);
+        Ok(Recorded { volume_bytes, started: SystemTime::now() })
     }
 
     pub(super) fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {

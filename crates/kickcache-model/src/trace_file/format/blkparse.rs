@@ -1,5 +1,6 @@
 //! The text of `blkparse`: `major,minor cpu seq time pid action RWBS sector + count [process]`.
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::format::action::Action;
@@ -64,7 +65,13 @@ impl LineParser for Blkparse {
             _ => return Err("a sector, + and a count were expected".into()),
         };
         let at = Some(time(words[3], 1_000_000_000)?);
-        Ok(Parsed::Record(Record { at, device: self.devices.number(words[0])?, kind, extent }))
+        Ok(Parsed::Record(Record {
+            at,
+            device: self.devices.number(words[0])?,
+            kind,
+            durability: durability_of(kind, letters),
+            extent,
+        }))
     }
 }
 
@@ -76,6 +83,12 @@ fn kind_of(letters: &str) -> Option<Kind> {
         Some(b'D') => Some(Kind::Discard),
         _ => None,
     }
+}
+
+/// What the letters say of FUA: an F behind the W of a write.
+fn durability_of(kind: Kind, letters: &str) -> Durability {
+    let is_durable = kind == Kind::Write && letters.trim_start_matches('F').contains('F');
+    if is_durable { Durability::Durable } else { Durability::Volatile }
 }
 
 #[cfg(test)]

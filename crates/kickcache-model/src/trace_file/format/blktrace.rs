@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader, Read};
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::ByteExtent;
 
@@ -19,6 +20,7 @@ const WRITE: u32 = 1 << 17;
 const FLUSH: u32 = 1 << 18;
 const NOTIFY: u32 = 1 << 26;
 const DISCARD: u32 = 1 << 29;
+const FUA: u32 = 1 << 31;
 
 /// Reads records.
 pub(crate) struct Blktrace {
@@ -111,10 +113,11 @@ impl Blktrace {
             (_, action) if action & WRITE != 0 => Kind::Write,
             _ => Kind::Read,
         };
+        let durability = if action & FUA == 0 { Durability::Volatile } else { Durability::Durable };
         let extent =
             if length == 0 { ByteExtent { start: 0, length: 0 } } else { ByteExtent { start, length } };
         let device = self.devices.number(&field(36).to_string()).map_err(io::Error::other)?;
-        Ok(Some(Record { at: Some(Duration::from_nanos(long(bytes, 8))), device, kind, extent }))
+        Ok(Some(Record { at: Some(Duration::from_nanos(long(bytes, 8))), device, kind, durability, extent }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The traces of two cloud providers: Alibaba (`device,R|W,offset,size,microseconds`) and Tencent
 //! (`seconds,sector,sectors,0|1,volume`).
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::format::devices::Devices;
@@ -23,7 +24,13 @@ impl LineParser for Alibaba {
         let device = self.devices.number(fields[0])?;
         let extent = ByteExtent { start: number(fields[2], "offset")?, length: number(fields[3], "size")? };
         let at = Some(time(fields[4], 1_000)?);
-        Ok(Parsed::Record(Record { at, device, kind: kind(fields[1])?, extent }))
+        Ok(Parsed::Record(Record {
+            at,
+            device,
+            kind: kind(fields[1])?,
+            durability: Durability::Volatile,
+            extent,
+        }))
     }
 }
 
@@ -48,6 +55,6 @@ impl LineParser for Tencent {
         let device = self.devices.number(fields[4])?;
         let extent = ByteExtent { start: sectors(fields[1], "sector")?, length: sectors(fields[2], "size")? };
         let at = Some(time(fields[0], 1_000_000_000)?);
-        Ok(Parsed::Record(Record { at, device, kind, extent }))
+        Ok(Parsed::Record(Record { at, device, kind, durability: Durability::Volatile, extent }))
     }
 }

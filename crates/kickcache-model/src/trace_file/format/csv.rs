@@ -1,5 +1,6 @@
 //! `time_us,op,offset,size`: the format of the project's own traces.
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::format::fields::{fields, kind, number, time};
@@ -19,6 +20,12 @@ impl LineParser for Csv {
         let fields = fields(line, 4)?;
         let at = if fields[0].is_empty() { None } else { Some(time(fields[0], 1_000)?) };
         let extent = ByteExtent { start: number(fields[2], "offset")?, length: number(fields[3], "size")? };
-        Ok(Parsed::Record(Record { at, device: 0, kind: kind(fields[1])?, extent }))
+        Ok(Parsed::Record(Record {
+            at,
+            device: 0,
+            kind: kind(fields[1])?,
+            durability: Durability::Volatile,
+            extent,
+        }))
     }
 }

@@ -1,5 +1,6 @@
 //! fio's I/O log: version 3 with times in microseconds, version 2 with waits instead.
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::ByteExtent;
 
@@ -70,6 +71,12 @@ impl Iolog {
             }
             _ => return Err(format!("{action:?} was found without its offset and length")),
         };
-        Ok(Parsed::Record(Record { at: Some(at), device: self.devices.number(name)?, kind, extent }))
+        Ok(Parsed::Record(Record {
+            at: Some(at),
+            device: self.devices.number(name)?,
+            kind,
+            durability: Durability::Volatile,
+            extent,
+        }))
     }
 }

@@ -7,9 +7,10 @@ mod clouds;
 pub(crate) mod csv;
 mod devices;
 mod fields;
-mod iolog;
+pub(crate) mod iolog;
 pub(crate) mod line_parser;
 mod msr;
+pub(crate) mod recording;
 mod spc;
 
 use crate::trace_file::format::action::Action;
@@ -26,6 +27,6 @@ pub(crate) fn parser(format: Format, action: Action) -> Option<Box<dyn LineParse
         Format::Spc => Box::new(spc::Spc::default()),
         Format::Alibaba => Box::new(clouds::Alibaba::default()),
         Format::Tencent => Box::new(clouds::Tencent::default()),
-        Format::Blktrace => return None,
+        Format::Kickcache | Format::Blktrace => return None,
     })
 }

@@ -1,5 +1,6 @@
 //! MSR Cambridge: `time,host,disk,Read|Write,offset,size,response`, times in 100 ns since 1601.
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::format::devices::Devices;
@@ -25,6 +26,12 @@ impl LineParser for Msr {
         let device = self.devices.number(&format!("{}.{}", fields[1], fields[2]))?;
         let extent = ByteExtent { start: number(fields[4], "offset")?, length: number(fields[5], "size")? };
         let at = Some(time(&since.to_string(), 100)?);
-        Ok(Parsed::Record(Record { at, device, kind: kind(fields[3])?, extent }))
+        Ok(Parsed::Record(Record {
+            at,
+            device,
+            kind: kind(fields[3])?,
+            durability: Durability::Volatile,
+            extent,
+        }))
     }
 }

@@ -1,5 +1,6 @@
 //! SPC (UMass Financial, WebSearch): `unit,block of 512 bytes,size,r|w,seconds`.
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::format::devices::Devices;
@@ -21,6 +22,12 @@ impl LineParser for Spc {
         let device = self.devices.number(fields[0])?;
         let extent = ByteExtent { start: sectors(fields[1], "block")?, length: number(fields[2], "size")? };
         let at = Some(time(fields[4], 1_000_000_000)?);
-        Ok(Parsed::Record(Record { at, device, kind: kind(fields[3])?, extent }))
+        Ok(Parsed::Record(Record {
+            at,
+            device,
+            kind: kind(fields[3])?,
+            durability: Durability::Volatile,
+            extent,
+        }))
     }
 }

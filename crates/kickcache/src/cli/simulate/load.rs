@@ -14,6 +14,7 @@ use kickcache_model::workload::{JobShape, Next, Workload};
 use kickcache_units::{show_bytes, show_duration};
 
 use crate::cli::exit::Failure;
+use crate::cli::options::parse_format;
 use crate::cli::simulate::input;
 
 /// Processor time of an access of fio: what fio on the articles' machine took.
@@ -45,7 +46,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "N", conflicts_with = "job", value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: Option<u32>,
     /// Format of the trace [default: detected]
-    #[arg(long, value_name = "NAME", conflicts_with = "job", value_parser = super::trace::parse_format)]
+    #[arg(long, value_name = "NAME", conflicts_with = "job", value_parser = parse_format)]
     format: Option<Format>,
     /// Virtual seconds after which the run stops [default: 3600 for a job file, the whole of a trace]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -17,12 +16,14 @@ use kickcache_model::untimed::{self, Fill, Scale, Trial, blocks_max, blocks_min}
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
+use crate::cli::options::parse_format;
 use crate::cli::output;
 use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::finding::{Finding, Surveyed};
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::shard::Shard;
 use crate::cli::simulate::{input, parquet_file, trace_page, trace_rows, trace_table};
+use crate::cli::trace::spool::spool_input;
 
 /// Blocks of a cache that are few; a smaller one is left out.
 const CACHE_BLOCKS_MIN: u64 = 64;
@@ -36,8 +37,9 @@ Examples:
   blkparse -i sda | kickcache simulate trace - --sizes 8G    from a pipe, which is kept in a temporary file
   kickcache simulate compare --trace vm.csv.xz --speed 2     with times, on modelled devices
 
-Formats, found by looking at the file: CSV (time_us,op,offset,size), blkparse text, blktrace binary, fio I/O logs of
-version 2 and 3, MSR Cambridge, SPC, Alibaba, Tencent; each plain or packed by xz, gzip or zstd.";
+Formats, found by looking at the file: recordings of `kickcache record`, CSV
+(time_us,op,offset,size), blkparse text, blktrace binary, fio I/O logs of version 2 and 3,
+MSR Cambridge, SPC, Alibaba, Tencent; each plain or packed by xz, gzip or zstd.";
 
 /// Count what caches of several sizes would have done for recorded accesses
 ///
@@ -80,12 +82,6 @@ pub(crate) struct TraceArgs {
     /// Write a report too, an HTML page with charts that needs nothing else
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
-    let names = || Format::ALL.map(Format::name).join(", ");
-    let found = Format::ALL.into_iter().find(|format| format.name() == text);
-    found.ok_or_else(|| format!("`{text}` is no format; use one of {}", names()))
 }
 
 /// A trace that was named, or found in a directory.
@@ -232,15 +228,6 @@ fn measure(
     Ok(Finding { trace: 0, size, cache_blocks, reference_policies, exact, adaptive })
 }
 
-/// Standard input in a file, as it is read several times; the file has no name, so that it never stays behind.
-fn spool_input(spool: &mut Vec<File>) -> anyhow::Result<PathBuf> {
-    let mut file = tempfile::tempfile().context("no temporary file can be made for standard input")?;
-    std::io::copy(&mut std::io::stdin(), &mut file).context("standard input cannot be read")?;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    spool.push(file);
-    Ok(path.into())
-}
-
 /// A file, or the files of a directory that may be traces.
 fn files_of(path: &Path) -> anyhow::Result<Vec<TraceFile>> {
     let named = |path: &Path| {
@@ -261,14 +248,4 @@ fn files_of(path: &Path) -> anyhow::Result<Vec<TraceFile>> {
     files.sort();
     anyhow::ensure!(!files.is_empty(), "{} holds no files", path.display());
     Ok(files)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_format_is_one_of_the_known() {
-        assert!(parse_format("pcap").unwrap_err().contains("blktrace"));
-    }
 }

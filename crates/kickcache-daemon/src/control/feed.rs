@@ -1,0 +1,159 @@
+//! The feed of a recording: a thread that sends what is noted over the connection that asked for it.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::control::wire::{Reply, write_line};
+use crate::recording::parcel::{COUNT_MAX, More, pack};
+use crate::recording::ring::{Recording, SLOT_COUNT};
+
+/// How long the thread sleeps where little comes, and where much does.
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// A client that hears nothing for longer takes the daemon for hung.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// Sends a recording until the client ends it or is gone, or the volume is served no more.
+pub(super) fn feed(mut stream: UnixStream, reply: &Reply, mut recording: Recording) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    write_line(&mut stream, reply)?;
+    let (mut bytes, mut pause, mut beat) = (Vec::new(), PAUSE_MIN, Instant::now());
+    loop {
+        // Whatever was noted before the end is in the ring then.
+        let is_ended = recording.is_ended();
+        let count = pack(&mut recording, More::Yes, &mut bytes);
+        if count > 0 || beat.elapsed() >= BEAT {
+            stream.write_all(&bytes)?;
+            beat = Instant::now();
+        }
+        if count == COUNT_MAX {
+            pause = PAUSE_MIN;
+            continue;
+        }
+        if is_ended || is_over(&mut stream, pause)? {
+            return finish(&mut stream, &mut recording, &mut bytes);
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Sends what is in the ring still, and the end.
+fn finish(stream: &mut UnixStream, recording: &mut Recording, bytes: &mut Vec<u8>) -> io::Result<()> {
+    for _ in 0..SLOT_COUNT / COUNT_MAX {
+        if pack(recording, More::Yes, bytes) == 0 {
+            break;
+        }
+        stream.write_all(bytes)?;
+    }
+    pack(recording, More::No, bytes);
+    stream.write_all(bytes)
+}
+
+/// Waits a moment; gives whether the client has ended the recording meanwhile: it says nothing else.
+fn is_over(stream: &mut UnixStream, pause: Duration) -> io::Result<bool> {
+    let span = Timespec::try_from(pause).ok();
+    let is_ready = {
+        let mut fds = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)];
+        matches!(poll(&mut fds, span.as_ref()), Ok(count) if count > 0)
+    };
+    if !is_ready {
+        return Ok(false);
+    }
+    match stream.read(&mut [0; 64]) {
+        Ok(count) => Ok(count == 0),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::JoinHandle;
+
+    use kickcache_engine::request::Operation;
+    use kickcache_engine::units::ByteExtent;
+
+    use super::*;
+    use crate::control::recording_client::RecordingClient;
+    use crate::control::wire::RecordingTitle;
+    use crate::recording::access::{Noted, NotedAccess};
+    use crate::recording::ring::{Recorder, ring};
+
+    struct Scene {
+        recorder: Recorder,
+        client: RecordingClient,
+        thread: JoinHandle<io::Result<()>>,
+    }
+
+    fn scene() -> Scene {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (recorder, recording) = ring();
+        let title = RecordingTitle { volume: "vm1".into(), volume_bytes: 1, started_nanos: 2 };
+        let reply = Reply::Recording(title.clone());
+        let thread = std::thread::spawn(move || feed(ours, &reply, recording));
+        let mut byte = [0];
+        while byte != *b"\n" {
+            theirs.read_exact(&mut byte).unwrap();
+        }
+        Scene { recorder, client: RecordingClient::new(theirs, title, Vec::new()), thread }
+    }
+
+    fn note(recorder: &mut Recorder, count: u64) {
+        let access = |at| NotedAccess::of(at, Operation::Read, ByteExtent { start: at, length: 1 }).unwrap();
+        (0..count).for_each(|at| recorder.note(access(at)));
+    }
+
+    /// The accesses of all parcels up to the last, and how many were lost.
+    fn rest(client: &mut RecordingClient) -> (u64, u64) {
+        let mut count = 0;
+        loop {
+            let Some(parcel) = client.next(Duration::from_secs(60)).unwrap() else { continue };
+            count += parcel.noted.iter().filter(|noted| matches!(noted, Noted::Access(_))).count() as u64;
+            if parcel.more == More::No {
+                return (count, parcel.lost);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_noted_before_the_end_is_sent() {
+        let Scene { mut recorder, mut client, thread } = scene();
+        note(&mut recorder, 3 * COUNT_MAX + 5);
+        client.finish().unwrap();
+        assert_eq!(rest(&mut client), (3 * COUNT_MAX + 5, 0));
+        thread.join().unwrap().unwrap();
+        assert!(!recorder.is_wanted());
+    }
+
+    #[test]
+    fn a_volume_that_is_served_no_more_ends_its_recording() {
+        let Scene { mut recorder, mut client, thread } = scene();
+        note(&mut recorder, 3);
+        drop(recorder);
+        assert_eq!(rest(&mut client), (3, 0));
+        thread.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_client_that_is_gone_ends_the_recording() {
+        let Scene { recorder, client, thread } = scene();
+        drop(client);
+        let _ = thread.join().unwrap();
+        assert!(!recorder.is_wanted());
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_costs_records_and_nobody_waits() {
+        let Scene { mut recorder, mut client, thread } = scene();
+        note(&mut recorder, 2 * SLOT_COUNT);
+        client.finish().unwrap();
+        let (count, lost) = rest(&mut client);
+        assert!(lost > 0, "the ring and the socket hold less");
+        assert_eq!(count + lost, 2 * SLOT_COUNT);
+        thread.join().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,139 @@
+//! One access as the loop notes it: when, what and where, never the contents.
+
+use kickcache_engine::request::{Durability, Operation};
+use kickcache_engine::units::ByteExtent;
+
+/// Words of a noted access.
+pub(crate) const WORDS: usize = 3;
+/// Bytes of it on the wire.
+pub(crate) const BYTES: usize = 8 * WORDS;
+/// Where the length stands in the third word; below it are kind and durability.
+const LENGTH_SHIFT: u32 = 8;
+const KIND: u64 = 0b111;
+const DURABLE: u64 = 1 << 3;
+/// The kind of a gap.
+const GAP: u64 = 7;
+
+/// What an access does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessKind {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// It makes what was written before durable.
+    Flush,
+    /// It gives space back.
+    Discard,
+    /// It stores zeroes.
+    WriteZeroes,
+}
+
+/// An access of a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotedAccess {
+    /// Nanoseconds since the recording began.
+    pub at: u64,
+    /// What it does.
+    pub kind: AccessKind,
+    /// FUA, of writes and zeroes.
+    pub durability: Durability,
+    /// Where; empty for flushes.
+    pub extent: ByteExtent,
+}
+
+/// What a recording holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Noted {
+    /// An access.
+    Access(NotedAccess),
+    /// This many accesses were lost here.
+    Gap(u64),
+}
+
+impl NotedAccess {
+    /// What a request is in a recording; nothing if it moves no data of a client's and makes none durable.
+    pub(crate) fn of(at: u64, operation: Operation, extent: ByteExtent) -> Option<NotedAccess> {
+        let (kind, durability) = match operation {
+            Operation::Read => (AccessKind::Read, Durability::Volatile),
+            Operation::Write(durability) => (AccessKind::Write, durability),
+            Operation::Flush => (AccessKind::Flush, Durability::Volatile),
+            Operation::Discard => (AccessKind::Discard, Durability::Volatile),
+            Operation::WriteZeroes { durability, .. } => (AccessKind::WriteZeroes, durability),
+            Operation::Promote => return None,
+        };
+        let extent = if kind == AccessKind::Flush { ByteExtent { start: 0, length: 0 } } else { extent };
+        Some(NotedAccess { at, kind, durability, extent })
+    }
+}
+
+impl Noted {
+    pub(crate) fn to_words(self) -> [u64; WORDS] {
+        match self {
+            Noted::Gap(count) => [0, count, GAP],
+            Noted::Access(NotedAccess { at, kind, durability, extent }) => {
+                let durable = if durability == Durability::Durable { DURABLE } else { 0 };
+                [at, extent.start, extent.length << LENGTH_SHIFT | durable | code(kind)]
+            }
+        }
+    }
+
+    /// What the words say; `None` if another version of the program has written them.
+    pub(crate) fn of_words([at, start, rest]: [u64; WORDS]) -> Option<Noted> {
+        if rest & KIND == GAP {
+            return Some(Noted::Gap(start));
+        }
+        let durability = if rest & DURABLE == 0 { Durability::Volatile } else { Durability::Durable };
+        let extent = ByteExtent { start, length: rest >> LENGTH_SHIFT };
+        Some(Noted::Access(NotedAccess { at, kind: kind(rest & KIND)?, durability, extent }))
+    }
+}
+
+const fn code(kind: AccessKind) -> u64 {
+    match kind {
+        AccessKind::Read => 0,
+        AccessKind::Write => 1,
+        AccessKind::Flush => 2,
+        AccessKind::Discard => 3,
+        AccessKind::WriteZeroes => 4,
+    }
+}
+
+fn kind(code: u64) -> Option<AccessKind> {
+    Some(match code {
+        0 => AccessKind::Read,
+        1 => AccessKind::Write,
+        2 => AccessKind::Flush,
+        3 => AccessKind::Discard,
+        4 => AccessKind::WriteZeroes,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::request::Unmap;
+
+    use super::*;
+
+    #[test]
+    fn what_is_noted_comes_back() {
+        let zeroes = Operation::WriteZeroes { unmap: Unmap::Allow, durability: Durability::Durable };
+        let operations = [
+            Operation::Read,
+            Operation::Write(Durability::Volatile),
+            Operation::Write(Durability::Durable),
+            Operation::Flush,
+            Operation::Discard,
+            zeroes,
+        ];
+        for operation in operations {
+            let extent = ByteExtent { start: 1 << 50, length: 5 << 32 };
+            let noted = Noted::Access(NotedAccess::of(77, operation, extent).unwrap());
+            assert_eq!(Noted::of_words(noted.to_words()), Some(noted));
+        }
+        assert_eq!(Noted::of_words(Noted::Gap(12).to_words()), Some(Noted::Gap(12)));
+        assert_eq!(Noted::of_words([0, 0, 6]), None);
+        assert_eq!(NotedAccess::of(0, Operation::Promote, ByteExtent { start: 0, length: 4096 }), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! What goes over the control connection once a recording has begun: parcels of noted accesses, little-endian.
+//!
+//! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each access. An empty one
+//! says that the daemon lives.
+
+use crate::recording::access::{BYTES, Noted, WORDS};
+use crate::recording::ring::Recording;
+
+/// Bytes of a head.
+const HEAD_BYTES: usize = 16;
+/// Accesses of a parcel at most.
+pub(crate) const COUNT_MAX: u64 = 4_096;
+
+/// Whether more parcels come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum More {
+    /// They do.
+    Yes,
+    /// This was the last one.
+    No,
+}
+
+/// What came of a recording.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Parcel {
+    /// Accesses, and gaps between them.
+    pub noted: Vec<Noted>,
+    /// Accesses lost since the recording began, those in gaps included.
+    pub lost: u64,
+    /// Whether more comes.
+    pub more: More,
+}
+
+/// Bytes that are no parcel: another version of the program speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the daemon sent what is no part of a recording; is it another version of kickcache?")]
+pub struct NoParcel;
+
+/// Puts what is noted into a parcel; gives how much that is.
+pub(crate) fn pack(recording: &mut Recording, more: More, bytes: &mut Vec<u8>) -> u64 {
+    bytes.clear();
+    bytes.resize(HEAD_BYTES, 0);
+    let count =
+        recording.take(COUNT_MAX, |words| words.iter().for_each(|word| bytes.extend(word.to_le_bytes())));
+    let short = u32::try_from(count).expect("at most 4096");
+    bytes[0..4].copy_from_slice(&short.to_le_bytes());
+    bytes[4..8].copy_from_slice(&u32::from(more == More::No).to_le_bytes());
+    bytes[8..16].copy_from_slice(&recording.lost().to_le_bytes());
+    count
+}
+
+impl Parcel {
+    /// Takes a parcel off the front of what came; `None` if it is not all there.
+    pub(crate) fn take(bytes: &mut Vec<u8>) -> Result<Option<Parcel>, NoParcel> {
+        let Some(head) = bytes.get(..HEAD_BYTES) else { return Ok(None) };
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (count, last) = (word(0), word(4));
+        let lost = u64::from(word(8)) | u64::from(word(12)) << 32;
+        if u64::from(count) > COUNT_MAX || last > 1 {
+            return Err(NoParcel);
+        }
+        let end = HEAD_BYTES + usize::try_from(count).expect("at most 4096") * BYTES;
+        let Some(body) = bytes.get(HEAD_BYTES..end) else { return Ok(None) };
+        let noted = body.chunks_exact(BYTES).map(|bytes| Noted::of_words(words(bytes)).ok_or(NoParcel));
+        let noted = noted.collect::<Result<Vec<Noted>, NoParcel>>()?;
+        bytes.drain(..end);
+        Ok(Some(Parcel { noted, lost, more: if last == 1 { More::No } else { More::Yes } }))
+    }
+}
+
+fn words(bytes: &[u8]) -> [u64; WORDS] {
+    let word = |index: usize| bytes[8 * index..8 * index + 8].try_into().expect("eight bytes");
+    std::array::from_fn(|index| u64::from_le_bytes(word(index)))
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::request::Operation;
+    use kickcache_engine::units::ByteExtent;
+
+    use super::*;
+    use crate::recording::access::NotedAccess;
+    use crate::recording::ring::ring;
+
+    #[test]
+    fn parcels_come_back_from_any_pieces() {
+        let (mut recorder, mut recording) = ring();
+        let access = |at| NotedAccess::of(at, Operation::Read, ByteExtent { start: at, length: 1 }).unwrap();
+        (0..COUNT_MAX + 1).for_each(|at| recorder.note(access(at)));
+        let (mut parcel, mut sent) = (Vec::new(), Vec::new());
+        assert_eq!(pack(&mut recording, More::Yes, &mut parcel), COUNT_MAX);
+        sent.extend(&parcel);
+        assert_eq!(pack(&mut recording, More::No, &mut parcel), 1);
+        sent.extend(&parcel);
+        let (mut came, mut found) = (Vec::new(), Vec::new());
+        for byte in sent {
+            came.push(byte);
+            found.extend(Parcel::take(&mut came).unwrap());
+        }
+        let counts: Vec<_> = found.iter().map(|parcel| (parcel.noted.len(), parcel.more)).collect();
+        assert_eq!(counts, [(4096, More::Yes), (1, More::No)]);
+        assert_eq!(found[1].noted, [Noted::Access(access(COUNT_MAX))]);
+    }
+
+    #[test]
+    fn other_bytes_are_no_parcel() {
+        assert_eq!(Parcel::take(&mut b"{\"reply\":\"done\"}".to_vec()), Err(NoParcel));
+        assert_eq!(Parcel::take(&mut Vec::new()), Ok(None));
+    }
+}

@@ -1,0 +1,232 @@
+//! A ring of noted accesses with one thread at each end. Neither waits for the other, and nothing is allocated after the start.
+//!
+//! Invariants: `taken <= noted <= taken + SLOT_COUNT`; a slot is written only while `noted - taken < SLOT_COUNT`, and read only
+//! below `noted`, so that no slot is written and read at once.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::recording::access::{Noted, NotedAccess, WORDS};
+
+/// Accesses that fit: a third of a second at 400,000 a second, in 3 MiB.
+pub(crate) const SLOT_COUNT: u64 = 1 << 17;
+
+/// A counter with 64 bytes of its own, so that the two ends do not slow each other down.
+#[repr(align(64))]
+#[derive(Default)]
+struct Apart(AtomicU64);
+
+struct Ring {
+    slots: Box<[[AtomicU64; WORDS]]>,
+    /// Accesses that were put in, gaps included.
+    noted: Apart,
+    /// Those of them that were taken out.
+    taken: Apart,
+    /// Accesses that found no room.
+    lost: Apart,
+    /// Nothing more comes.
+    is_ended: AtomicBool,
+}
+
+/// The loop's end of a recording.
+pub(crate) struct Recorder {
+    ring: Arc<Ring>,
+    noted: u64,
+    /// How far the other end was when this one looked last.
+    taken: u64,
+    /// Accesses that found no room since the last that did.
+    gap: u64,
+}
+
+/// The other end of a recording: whoever has it gets what is noted. The recording ends when it is dropped.
+pub struct Recording {
+    ring: Arc<Ring>,
+    taken: u64,
+    on_end: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// Both ends of a recording.
+pub(crate) fn ring() -> (Recorder, Recording) {
+    let slots = (0..SLOT_COUNT).map(|_| [const { AtomicU64::new(0) }; WORDS]).collect();
+    let ring = Ring {
+        slots,
+        noted: Apart::default(),
+        taken: Apart::default(),
+        lost: Apart::default(),
+        is_ended: AtomicBool::new(false),
+    };
+    let ring = Arc::new(ring);
+    let recorder = Recorder { ring: Arc::clone(&ring), noted: 0, taken: 0, gap: 0 };
+    (recorder, Recording { ring, taken: 0, on_end: None })
+}
+
+impl Recorder {
+    /// Notes an access, or counts it as lost.
+    pub(crate) fn note(&mut self, access: NotedAccess) {
+        // Behind a gap there must be room for two.
+        let needed = 1 + u64::from(self.gap > 0);
+        if !self.has_room(needed) {
+            self.gap += 1;
+            self.ring.lost.0.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        if self.gap > 0 {
+            let gap = std::mem::take(&mut self.gap);
+            self.put(Noted::Gap(gap));
+        }
+        self.put(Noted::Access(access));
+        self.ring.noted.0.store(self.noted, Ordering::Release);
+    }
+
+    /// Whether somebody has the other end still.
+    pub(crate) fn is_wanted(&self) -> bool {
+        Arc::strong_count(&self.ring) > 1
+    }
+
+    fn has_room(&mut self, needed: u64) -> bool {
+        if self.noted - self.taken + needed > SLOT_COUNT {
+            self.taken = self.ring.taken.0.load(Ordering::Acquire);
+        }
+        self.noted - self.taken + needed <= SLOT_COUNT
+    }
+
+    fn put(&mut self, noted: Noted) {
+        for (slot, word) in self.ring.slot(self.noted).iter().zip(noted.to_words()) {
+            slot.store(word, Ordering::Relaxed);
+        }
+        self.noted += 1;
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.ring.is_ended.store(true, Ordering::Release);
+    }
+}
+
+impl Recording {
+    /// Takes what was noted, at most `count_max`, and gives the words of each.
+    pub(crate) fn take(&mut self, count_max: u64, mut each: impl FnMut([u64; WORDS])) -> u64 {
+        let noted = self.ring.noted.0.load(Ordering::Acquire);
+        let count = (noted - self.taken).min(count_max);
+        for number in self.taken..self.taken + count {
+            let slot = self.ring.slot(number);
+            each(std::array::from_fn(|word| slot[word].load(Ordering::Relaxed)));
+        }
+        self.taken += count;
+        self.ring.taken.0.store(self.taken, Ordering::Release);
+        count
+    }
+
+    /// Accesses that were lost so far, because the ring was full.
+    pub(crate) fn lost(&self) -> u64 {
+        self.ring.lost.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing more comes; what is in the ring can still be taken.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ring.is_ended.load(Ordering::Acquire)
+    }
+
+    /// What is called when this end is dropped.
+    pub(crate) fn on_end(&mut self, call: impl FnOnce() + Send + 'static) {
+        self.on_end = Some(Box::new(call));
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // The other end looks at the number of owners when it is called.
+        self.ring = Arc::new(Ring {
+            slots: Box::default(),
+            noted: Apart::default(),
+            taken: Apart::default(),
+            lost: Apart::default(),
+            is_ended: AtomicBool::new(true),
+        });
+        if let Some(call) = self.on_end.take() {
+            call();
+        }
+    }
+}
+
+impl Ring {
+    fn slot(&self, number: u64) -> &[AtomicU64; WORDS] {
+        &self.slots[usize::try_from(number % SLOT_COUNT).expect("far below 2^32")]
+    }
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Recording").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::request::Operation;
+    use kickcache_engine::units::ByteExtent;
+
+    use super::*;
+
+    fn access(at: u64) -> NotedAccess {
+        NotedAccess::of(at, Operation::Read, ByteExtent { start: at * 8, length: 8 }).unwrap()
+    }
+
+    fn taken(recording: &mut Recording, count_max: u64) -> Vec<Noted> {
+        let mut all = Vec::new();
+        recording.take(count_max, |words| all.push(Noted::of_words(words).unwrap()));
+        all
+    }
+
+    #[test]
+    fn a_full_ring_loses_and_says_where() {
+        let (mut recorder, mut recording) = ring();
+        (0..SLOT_COUNT + 3).for_each(|at| recorder.note(access(at)));
+        assert_eq!(recording.lost(), 3);
+        assert_eq!(taken(&mut recording, 1), [Noted::Access(access(0))]);
+        // Room for one is too little for the gap and what is behind it.
+        recorder.note(access(1));
+        assert_eq!(recording.lost(), 4);
+        assert_eq!(taken(&mut recording, SLOT_COUNT).len() as u64, SLOT_COUNT - 1);
+        recorder.note(access(9));
+        assert_eq!(taken(&mut recording, SLOT_COUNT), [Noted::Gap(4), Noted::Access(access(9))]);
+    }
+
+    #[test]
+    fn two_threads_pass_on_everything_in_order() {
+        let (mut recorder, mut recording) = ring();
+        let count = 3 * SLOT_COUNT;
+        let thread = std::thread::spawn(move || (0..count).for_each(|at| recorder.note(access(at))));
+        let (mut next, mut lost, mut is_ended) = (0, 0, false);
+        while !is_ended {
+            is_ended = recording.is_ended();
+            for noted in taken(&mut recording, SLOT_COUNT) {
+                match noted {
+                    Noted::Gap(gap) => (next, lost) = (next + gap, lost + gap),
+                    Noted::Access(found) => {
+                        assert_eq!(found, access(next));
+                        next += 1;
+                    }
+                }
+            }
+        }
+        thread.join().unwrap();
+        assert_eq!(next + (recording.lost() - lost), count);
+    }
+
+    #[test]
+    fn each_end_learns_of_the_end_of_the_other() {
+        let (recorder, recording) = ring();
+        assert!(recorder.is_wanted() && !recording.is_ended());
+        drop(recorder);
+        assert!(recording.is_ended());
+        let (recorder, mut recording) = ring();
+        let (tell, told) = std::sync::mpsc::channel();
+        recording.on_end(move || tell.send(()).unwrap());
+        drop(recording);
+        told.recv().unwrap();
+        assert!(!recorder.is_wanted());
+    }
+}

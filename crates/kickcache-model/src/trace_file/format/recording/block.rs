@@ -1,0 +1,160 @@
+//! The head of a block: how many records, how they are packed, and two checksums.
+
+use std::io::{self, Read, Write};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+
+use crate::trace_file::format::recording::header::{checksum, long, word};
+
+/// How every block begins.
+pub(crate) const MAGIC: [u8; 4] = *b"KBLK";
+/// Bytes of the head.
+pub(crate) const HEAD_BYTES: usize = 44;
+/// Most bytes of the records of a block, packed or not.
+pub(crate) const BODY_BYTES_MAX: u32 = 1 << 20;
+/// Where the checksum of the head stands, which covers what is before it.
+const CHECKED_BYTES: usize = 40;
+
+/// The head of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub(crate) record_count: u32,
+    pub(crate) plain_bytes: u32,
+    pub(crate) packed_bytes: u32,
+    /// Records that the recorder lost before the first one of this block.
+    pub(crate) lost: u64,
+    /// The time that the first record counts from, in nanoseconds.
+    pub(crate) base: u64,
+    pub(crate) packing: Packing,
+    pub(crate) body_checksum: u32,
+}
+
+/// How records are packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Packing {
+    /// Not at all: it would have saved less than a quarter, or was not tried.
+    Plain,
+    /// Raw deflate (RFC 1951).
+    Deflate,
+}
+
+impl Head {
+    /// The head of a block and its body.
+    pub(crate) fn of_body(record_count: u32, lost: u64, base: u64, plain_bytes: usize, body: &Body) -> Head {
+        let length = |bytes: usize| u32::try_from(bytes).expect("at most 1 MiB");
+        Head {
+            record_count,
+            plain_bytes: length(plain_bytes),
+            packed_bytes: length(body.bytes.len()),
+            lost,
+            base,
+            packing: body.packing,
+            body_checksum: checksum(&body.bytes),
+        }
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        let mut bytes = [0; HEAD_BYTES];
+        let mut at = 0;
+        let mut put = |field: &[u8]| {
+            bytes[at..at + field.len()].copy_from_slice(field);
+            at += field.len();
+        };
+        put(&MAGIC);
+        put(&self.record_count.to_le_bytes());
+        put(&self.plain_bytes.to_le_bytes());
+        put(&self.packed_bytes.to_le_bytes());
+        put(&self.lost.to_le_bytes());
+        put(&self.base.to_le_bytes());
+        let packing = match self.packing {
+            Packing::Plain => 0_u32,
+            Packing::Deflate => 1,
+        };
+        put(&packing.to_le_bytes());
+        put(&self.body_checksum.to_le_bytes());
+        let sum = checksum(&bytes[..CHECKED_BYTES]);
+        bytes[CHECKED_BYTES..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The head that these bytes are, if they are one.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Head> {
+        let bytes = bytes.get(..HEAD_BYTES)?;
+        if !bytes.starts_with(&MAGIC) || word(bytes, CHECKED_BYTES) != checksum(&bytes[..CHECKED_BYTES]) {
+            return None;
+        }
+        let packing = match word(bytes, 32) {
+            0 => Packing::Plain,
+            1 => Packing::Deflate,
+            _ => return None,
+        };
+        let head = Head {
+            record_count: word(bytes, 4),
+            plain_bytes: word(bytes, 8),
+            packed_bytes: word(bytes, 12),
+            lost: long(bytes, 16),
+            base: long(bytes, 24),
+            packing,
+            body_checksum: word(bytes, 36),
+        };
+        let is_sane = head.plain_bytes <= BODY_BYTES_MAX && head.packed_bytes <= BODY_BYTES_MAX;
+        is_sane.then_some(head)
+    }
+
+    /// The records of a body as they were before they were packed.
+    pub(crate) fn unpack(&self, body: &[u8]) -> Result<Vec<u8>, &'static str> {
+        if checksum(body) != self.body_checksum {
+            return Err("its checksum is wrong");
+        }
+        let plain_bytes = usize::try_from(self.plain_bytes).expect("at most 1 MiB");
+        let mut plain = Vec::with_capacity(plain_bytes);
+        let unpacked = match self.packing {
+            Packing::Plain => plain.write_all(body),
+            Packing::Deflate => inflate(body, u64::from(self.plain_bytes) + 1, &mut plain),
+        };
+        if unpacked.is_err() || plain.len() != plain_bytes {
+            return Err("it cannot be unpacked");
+        }
+        Ok(plain)
+    }
+}
+
+/// The records of a block as they stand in the file.
+pub(crate) struct Body {
+    packing: Packing,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Packs blocks where that saves something, and tries only now and then where it did not: packing costs more than all else
+/// about a record, and accesses at random places hardly pack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Packer {
+    /// Blocks that are not tried.
+    pass: u32,
+}
+
+/// Blocks that are passed over after one that did not pack.
+const PASS_COUNT: u32 = 31;
+
+impl Packer {
+    pub(crate) fn pack(&mut self, plain: &[u8]) -> Body {
+        if self.pass > 0 {
+            self.pass -= 1;
+            return Body { packing: Packing::Plain, bytes: plain.to_vec() };
+        }
+        let mut packer = DeflateEncoder::new(Vec::with_capacity(plain.len()), Compression::fast());
+        match packer.write_all(plain).and_then(|()| packer.finish()) {
+            Ok(bytes) if bytes.len() < plain.len() / 4 * 3 => Body { packing: Packing::Deflate, bytes },
+            Ok(_) | Err(_) => {
+                self.pass = PASS_COUNT;
+                Body { packing: Packing::Plain, bytes: plain.to_vec() }
+            }
+        }
+    }
+}
+
+fn inflate(body: &[u8], limit: u64, plain: &mut Vec<u8>) -> io::Result<()> {
+    DeflateDecoder::new(body).take(limit).read_to_end(plain).map(drop)
+}

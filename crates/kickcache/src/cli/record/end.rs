@@ -1,0 +1,72 @@
+//! Why a recording ended.
+
+use std::io;
+
+use anyhow::anyhow;
+use kickcache_units::show_bytes;
+
+use crate::cli::exit::Failure;
+
+/// Why a recording ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Somebody asked for it.
+    Asked,
+    /// Its time is over.
+    Time,
+    /// Its only file is full.
+    Full,
+    /// The daemon stopped.
+    Stopped,
+    /// The disk of the file is nearly full.
+    DiskFull {
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// A file cannot be written.
+    Failed(Failure),
+    /// The daemon is gone or hangs.
+    Gone(io::Error),
+}
+
+impl End {
+    /// It in a few words.
+    pub(crate) const fn sentence(&self) -> &'static str {
+        match self {
+            End::Asked => "it was asked to end",
+            End::Time => "its time is over",
+            End::Full => "the file has reached --size-max",
+            End::Stopped => "the daemon stopped",
+            End::DiskFull { .. } => "the disk is nearly full",
+            End::Failed(_) => "a file could not be written",
+            End::Gone(_) => "the daemon is gone",
+        }
+    }
+
+    /// It in a word, for scripts.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            End::Asked => "asked",
+            End::Time => "time",
+            End::Full => "size",
+            End::Stopped => "stopped",
+            End::DiskFull { .. } => "disk-full",
+            End::Failed(_) => "failed",
+            End::Gone(_) => "gone",
+        }
+    }
+
+    /// What the command ends with.
+    pub(crate) fn into_result(self) -> Result<(), Failure> {
+        match self {
+            End::Asked | End::Time | End::Full | End::Stopped => Ok(()),
+            End::DiskFull { free } => Err(anyhow!(
+                "the recording ended because only {} are free on its disk; what was recorded until then is good",
+                show_bytes(free)
+            )
+            .into()),
+            End::Failed(failure) => Err(failure),
+            End::Gone(error) => Err(anyhow!(error).context("the recording ended because the daemon is gone").into()),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The files of a recording: bounded in size and number, on a disk that must not fill up.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use kickcache_model::trace_file::RecordingHeader;
+
+use crate::cli::exit::Failure;
+use crate::cli::record::end::End;
+
+/// What stays free on the disk: a twentieth of it, but no more than this. Origins and cache files may need it.
+const FREE_BYTES: u64 = 1 << 30;
+const FREE_PART: u64 = 20;
+
+/// How large a recording may become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bounds {
+    /// Bytes of a file.
+    pub(crate) size_max: u64,
+    /// Files, from 1.
+    pub(crate) file_count: u32,
+}
+
+/// The files, of which the newest is written.
+#[derive(Debug)]
+pub(crate) struct RecordingFiles {
+    path: PathBuf,
+    bounds: Bounds,
+    header: RecordingHeader,
+    file: File,
+    /// Bytes of the newest file, and of all that were written.
+    file_bytes: u64,
+    bytes: u64,
+}
+
+impl RecordingFiles {
+    /// Refuses names that something has already.
+    pub(crate) fn refuse_existing(path: &Path, bounds: Bounds) -> Result<(), Failure> {
+        let taken =
+            (0..bounds.file_count).map(|age| name(path, age)).find(|name| name.symlink_metadata().is_ok());
+        match taken {
+            None => Ok(()),
+            Some(taken) => Err(Failure::usage(format!(
+                "{} exists, and a recording is written over nothing; name another file, or remove it",
+                taken.display()
+            ))),
+        }
+    }
+
+    /// Makes the first file.
+    pub(crate) fn create(
+        path: &Path,
+        bounds: Bounds,
+        header: RecordingHeader,
+    ) -> Result<RecordingFiles, Failure> {
+        let file = create(path)?;
+        let mut files = RecordingFiles { path: path.into(), bounds, header, file, file_bytes: 0, bytes: 0 };
+        files.begin().map_err(|error| files.failure(error))?;
+        Ok(files)
+    }
+
+    /// Writes a block, to the next file if this one is full.
+    ///
+    /// # Errors
+    /// The end of the recording; what was written before stays whole.
+    pub(crate) fn write(&mut self, block: &[u8]) -> Result<(), End> {
+        let is_full = self.file_bytes + block.len() as u64 > self.bounds.size_max;
+        if is_full && self.bounds.file_count == 1 {
+            return Err(End::Full);
+        }
+        if let Some(free) = self.too_little_free() {
+            return Err(End::DiskFull { free });
+        }
+        if is_full {
+            self.rotate()?;
+        }
+        self.append(block).map_err(|error| self.end(error))
+    }
+
+    /// Bytes that were written, those of removed files included.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        self.file_bytes = 0;
+        let header = self.header.to_bytes();
+        self.append(&header)
+    }
+
+    /// Appends to the newest file; what cannot be written whole is taken away again.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Err(error) = self.file.write_all(bytes) {
+            // A torn block at the end would be read as such, if this fails too.
+            let _ = self.file.set_len(self.file_bytes);
+            return Err(error);
+        }
+        self.file_bytes += bytes.len() as u64;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn rotate(&mut self) -> Result<(), End> {
+        for age in (1..self.bounds.file_count).rev() {
+            let (from, to) = (name(&self.path, age - 1), name(&self.path, age));
+            if from.exists() {
+                fs::rename(from, to).map_err(|error| self.end(error))?;
+            }
+        }
+        self.file = create(&self.path).map_err(End::Failed)?;
+        self.header.part += 1;
+        self.begin().map_err(|error| self.end(error))
+    }
+
+    /// Bytes that are free, if that is too little.
+    fn too_little_free(&self) -> Option<u64> {
+        let found = rustix::fs::fstatvfs(&self.file).ok()?;
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        let whole = found.f_blocks.saturating_mul(found.f_frsize);
+        (free < (whole / FREE_PART).min(FREE_BYTES)).then_some(free)
+    }
+
+    fn end(&self, error: io::Error) -> End {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => End::DiskFull { free: 0 },
+            _ => End::Failed(self.failure(error)),
+        }
+    }
+
+    fn failure(&self, error: io::Error) -> Failure {
+        anyhow::Error::from(error)
+            .context(format!("the recording {} cannot be written", self.path.display()))
+            .into()
+    }
+}
+
+/// The file of an age: the newest has the name that was given, the others a number behind it.
+fn name(path: &Path, age: u32) -> PathBuf {
+    if age == 0 {
+        return path.into();
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{age}"));
+    name.into()
+}
+
+/// Only its owner may read it: it tells what is done on a disk, and when.
+fn create(path: &Path) -> Result<File, Failure> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    Ok(made.with_context(|| format!("the recording {} cannot be made", path.display()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(folder: &Path, file_count: u32) -> RecordingFiles {
+        let bounds = Bounds { size_max: 100, file_count };
+        RecordingFiles::create(&folder.join("r"), bounds, RecordingHeader::default()).unwrap()
+    }
+
+    fn sizes(folder: &Path) -> Vec<u64> {
+        (0..5).filter_map(|age| Some(fs::metadata(name(&folder.join("r"), age)).ok()?.len())).collect()
+    }
+
+    #[test]
+    fn a_full_file_is_followed_by_others_and_the_oldest_leaves() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = files(folder.path(), 3);
+        let header = RecordingHeader::default().to_bytes().len() as u64;
+        for _ in 0..2 {
+            files.write(&[0; 30]).unwrap();
+        }
+        assert_eq!(sizes(folder.path()), [header + 60]);
+        (0..4).for_each(|_| files.write(&[1; 50]).unwrap());
+        assert_eq!(sizes(folder.path()), [header + 50; 3]);
+        assert_eq!(files.bytes(), 5 * header + 260);
+        let oldest = fs::read(folder.path().join("r.2")).unwrap();
+        assert_eq!(u32::from_le_bytes(oldest[32..36].try_into().unwrap()), 2, "the part");
+    }
+
+    #[test]
+    fn a_single_file_ends_when_it_is_full_and_nothing_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut one = files(folder.path(), 1);
+        one.write(&[0; 60]).unwrap();
+        assert!(matches!(one.write(&[0; 60]), Err(End::Full)));
+        let bounds = Bounds { size_max: 100, file_count: 1 };
+        let refused = RecordingFiles::refuse_existing(&folder.path().join("r"), bounds).unwrap_err();
+        assert!(refused.sentence().contains("a recording is written over nothing"));
+        fs::rename(folder.path().join("r"), folder.path().join("s.1")).unwrap();
+        let more = Bounds { file_count: 2, ..bounds };
+        assert!(RecordingFiles::refuse_existing(&folder.path().join("s"), more).is_err());
+        assert!(RecordingFiles::refuse_existing(&folder.path().join("s"), bounds).is_ok());
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_written_whole_leaves_no_part_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = files(folder.path(), 1);
+        files.file = File::open(folder.path().join("r")).unwrap();
+        assert!(matches!(files.write(&[0; 10]), Err(End::Failed(_))));
+        assert_eq!(files.bytes(), RecordingHeader::default().to_bytes().len() as u64);
+        files.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(matches!(
+            files.append(&[0; 10]).map_err(|error| files.end(error)),
+            Err(End::DiskFull { .. })
+        ));
+    }
+}

@@ -1,0 +1,192 @@
+//! `kickcache record`: writes down what a served volume is asked for, never what it holds.
+
+mod end;
+mod files;
+mod session;
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use kickcache_model::trace_file::RecordingHeader;
+use kickcache_units::{Size, show_bytes, show_count, show_duration};
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::cli::exit::Failure;
+use crate::cli::options::ControlOption;
+use crate::cli::record::end::End;
+use crate::cli::record::files::{Bounds, RecordingFiles};
+use crate::cli::record::session::Session;
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache record vm1 -o vm1.kct               until Ctrl-C, or the file has 1 GiB
+  kickcache record vm1 -o vm1.kct --for 1h      for an hour
+  kickcache record vm1 -o vm1.kct --size-max 100M --files 5
+                                                on and on: vm1.kct is the newest, vm1.kct.4 the oldest
+  kickcache simulate trace vm1.kct              how often caches of several sizes would have hit
+  kickcache trace convert vm1.kct -o vm1.log --to iolog
+                                                for fio --read_iolog
+
+A recording ends when this command ends, however it does, when the daemon stops, and when the disk
+is nearly full. What was written until then can be read. docs/trace-format.md tells the format.
+
+Exit codes:
+  0  it was recorded until it was to end, or the daemon stopped
+  1  it ended before: the disk is nearly full, a file cannot be written, or the daemon is gone
+  2  an argument is wrong
+  3  no daemon answers at the control socket";
+
+/// Smallest --size-max: a few blocks.
+const SIZE_MIN: u64 = 256 << 10;
+
+/// Record what a served volume is asked for: times, places and kinds of its requests, never their contents
+///
+/// Clients are not slowed down: what cannot be written in time is lost, and the file says how many requests that were.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RecordArgs {
+    /// Name of the volume
+    volume: String,
+    /// File for the recording; nothing is ever written over
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Bytes of a file at most
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size_max)]
+    size_max: Size,
+    /// Files at most: a full one becomes FILE.1, the one before FILE.2, and so on, and the oldest is removed; with 1 the
+    /// recording ends when it is full
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    files: u32,
+    /// End after so long, such as 90s, 30m, 1h or 2d
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_span)]
+    span: Option<Duration>,
+    /// Print what was recorded as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    control: ControlOption,
+}
+
+impl RecordArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let bounds = Bounds { size_max: self.size_max.bytes(), file_count: self.files };
+        RecordingFiles::refuse_existing(&self.output, bounds)?;
+        let stop = caught_signals().context("cannot catch signals")?;
+        let mut client = self.control.client().record(&self.volume)?;
+        let title = client.title();
+        let header = RecordingHeader {
+            volume: title.volume.clone(),
+            volume_bytes: title.volume_bytes,
+            started: title.started_nanos,
+            part: 0,
+        };
+        let files = RecordingFiles::create(&self.output, bounds, header)?;
+        if std::io::stderr().is_terminal() {
+            eprintln!("{} is recorded to {}; Ctrl-C ends it", self.volume, self.output.display());
+        }
+        let mut session = Session::new(files, self.span);
+        let began = Instant::now();
+        let end = session.run(&mut client, &stop);
+        drop(client);
+        self.tell(&session, &end, began.elapsed(), out)?;
+        end.into_result()
+    }
+
+    fn tell(&self, session: &Session, end: &End, took: Duration, out: &mut dyn Write) -> Result<(), Failure> {
+        let (count, lost, bytes) = (session.record_count(), session.lost(), session.bytes());
+        if self.json {
+            let value = json!({
+                "volume": self.volume,
+                "file": self.output,
+                "records": count,
+                "lost_records": lost,
+                "bytes": bytes,
+                "seconds": took.as_secs_f64(),
+                "end": end.word(),
+            });
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?);
+        }
+        let name = self.output.display();
+        writeln!(
+            out,
+            "{}: {} records in {}, {} in {name}; {}",
+            self.volume,
+            show_count(count),
+            show_duration(took),
+            show_bytes(bytes),
+            end.sentence()
+        )?;
+        if lost > 0 {
+            writeln!(
+                out,
+                "{} records were lost: they came faster than they could be written",
+                show_count(lost)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Set by what asks this command to end.
+fn caught_signals() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // The second one ends it at once.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn parse_size_max(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error| format!("{error}"))?;
+    if size.bytes() < SIZE_MIN {
+        return Err(format!("a file of {text} is too small; {} is the least", show_bytes(SIZE_MIN)));
+    }
+    Ok(size)
+}
+
+/// Reads a span of time, such as `90s`, `30m`, `1h` or `2d`; a number alone is one of seconds.
+fn parse_span(text: &str) -> Result<Duration, String> {
+    let wrong =
+        || format!("`{text}` is not a span of time; write a number with s, m, h or d, such as 90s or 1h");
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let seconds = match unit {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - unit.len()].parse().map_err(|_| wrong())?;
+    let span = number.checked_mul(seconds).filter(|span| (1..=366 * 86_400).contains(span));
+    span.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is not from 1s to 366d"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_numbers_with_a_unit() {
+        let seconds = |text| parse_span(text).map(|span| span.as_secs());
+        assert_eq!(
+            [seconds("90"), seconds("30m"), seconds("1h"), seconds("2d")],
+            [90, 1_800, 3_600, 172_800].map(Ok)
+        );
+        for bad in ["", "h", "1w", "0s", "-1h", "1.5h", "367d", "99999999999999999999d", "1 h"] {
+            assert!(parse_span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn files_have_room_for_some_blocks() {
+        assert!(parse_size_max("1K").unwrap_err().contains("256 KiB is the least"));
+        assert_eq!(parse_size_max("256K").unwrap().bytes(), SIZE_MIN);
+    }
+}

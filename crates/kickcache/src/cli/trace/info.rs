@@ -1,0 +1,128 @@
+//! `kickcache trace info`: what is in a trace.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_model::trace_file::Format;
+use kickcache_model::trace_file::survey::{Survey, survey};
+use kickcache_units::{show_bytes, show_count, show_duration};
+use serde_json::{Value, json};
+
+use crate::cli::exit::Failure;
+use crate::cli::options::parse_format;
+use crate::cli::table::{Align, Cell, Colour, Table};
+use crate::cli::trace::spool::spool_input;
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache trace info vm1.kct
+  kickcache trace info vm1.kct dev.csv.xz --json
+  xzcat dev.csv.xz | kickcache trace info -
+
+FOOTPRINT is the different blocks of 4 KiB that reads and writes touch, in bytes. OTHERS are flushes,
+discards and zeroes. LOST are records that `kickcache record` could not write in time.";
+
+/// Show what is in traces: accesses, bytes, footprint, span
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct InfoArgs {
+    /// Trace files; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The format, if it is not to be found out
+    #[arg(long, value_name = "NAME", value_parser = parse_format)]
+    format: Option<Format>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl InfoArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let surveys = self.surveys()?;
+        for (name, survey) in surveys.iter().filter(|(_, survey)| survey.bad_lines > 0) {
+            eprintln!("{name}: {} parts make no sense, such as:", survey.bad_lines);
+            survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));
+        }
+        if self.json {
+            let all: Vec<Value> = surveys.iter().map(|(name, survey)| as_json(name, survey)).collect();
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?);
+        }
+        Ok(table(&surveys).print(out, Colour::for_stdout())?)
+    }
+
+    fn surveys(&self) -> Result<Vec<(String, Survey)>, Failure> {
+        let mut spool = Vec::new();
+        let look = |file: &PathBuf| {
+            let is_stdin = file.as_os_str() == "-";
+            let name = if is_stdin { "standard input".into() } else { file.display().to_string() };
+            let path = if is_stdin { spool_input(&mut spool)? } else { file.clone() };
+            let found = survey(&path, self.format)
+                .map_err(|error| Failure::usage(format!("the trace {name} cannot be read: {error}")))?;
+            Ok((name, found))
+        };
+        self.files.iter().map(look).collect()
+    }
+}
+
+fn table(surveys: &[(String, Survey)]) -> Table {
+    let mut table = Table::new(&[
+        ("TRACE", Align::Left),
+        ("FORMAT", Align::Left),
+        ("SPAN", Align::Right),
+        ("READS", Align::Right),
+        ("BYTES READ", Align::Right),
+        ("WRITES", Align::Right),
+        ("BYTES WRITTEN", Align::Right),
+        ("OTHERS", Align::Right),
+        ("FOOTPRINT", Align::Right),
+        ("LOST", Align::Right),
+    ]);
+    for (name, survey) in surveys {
+        let span = survey.span.map_or_else(
+            || "-".into(),
+            |span| show_duration(std::time::Duration::from_nanos(span.as_nanos())),
+        );
+        table.row(vec![
+            Cell::new(name),
+            Cell::new(survey.format.name()),
+            Cell::new(span),
+            Cell::new(show_count(survey.reads)),
+            Cell::new(show_bytes(survey.read_bytes)),
+            Cell::new(show_count(survey.writes)),
+            Cell::new(show_bytes(survey.write_bytes)),
+            Cell::new(show_count(survey.others)),
+            Cell::new(show_bytes(survey.footprint * BLOCK_SIZE)),
+            Cell::new(show_count(survey.lost)),
+        ]);
+    }
+    table
+}
+
+fn as_json(name: &str, survey: &Survey) -> Value {
+    let recording = survey.header.as_ref().map(|header| {
+        json!({
+            "volume": header.volume,
+            "volume_bytes": header.volume_bytes,
+            "started_nanos": header.started,
+            "part": header.part,
+            "lost_records": survey.lost,
+        })
+    });
+    json!({
+        "trace": name,
+        "format": survey.format.name(),
+        "span_nanos": survey.span.map(|span| span.as_nanos()),
+        "reads": survey.reads,
+        "read_bytes": survey.read_bytes,
+        "writes": survey.writes,
+        "write_bytes": survey.write_bytes,
+        "others": survey.others,
+        "touched_blocks": survey.touches,
+        "footprint_blocks": survey.footprint,
+        "volume_bytes": survey.placement.volume_bytes(),
+        "bad_parts": survey.bad_lines,
+        "recording": recording,
+    })
+}

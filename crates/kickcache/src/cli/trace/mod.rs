@@ -1,0 +1,40 @@
+//! `kickcache trace`: recordings and traces of other programs, looked at and converted.
+
+mod convert;
+mod info;
+pub(crate) mod spool;
+
+use std::io::Write;
+
+use clap::Subcommand;
+
+use crate::cli::exit::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache trace info vm1.kct                                  what is in it
+  kickcache trace convert vm1.kct -o vm1.log --to iolog         for fio --read_iolog
+  blkparse -i sdb | kickcache trace convert - -o sdb.kct --to kickcache";
+
+/// Look at traces and convert them: recordings of kickcache, blkparse, fio, CSV
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct TraceArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Convert(convert::ConvertArgs),
+    Info(info::InfoArgs),
+}
+
+impl TraceArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        match &self.what {
+            What::Convert(args) => args.run(out),
+            What::Info(args) => args.run(out),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! `kickcache record` and `kickcache trace` as people use them: a volume under load, a file, other programs' formats.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::bad_input::refused;
+use crate::client::{FUA, Request, WRITE};
+use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
+use crate::scratch::{MIB, Scratch};
+use crate::tmpfs::Tmpfs;
+use crate::{need_kickcache, need_tools, skip, tools};
+
+/// Longest that a test waits for something that should be there at once.
+const SOON: Duration = Duration::from_secs(60);
+
+/// A command that records.
+struct Recorder {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Recorder {
+    /// Begins to record; the daemon has noted that when this returns.
+    fn start(daemon: &Daemon, file: &Path, more: &[&str]) -> Recorder {
+        let mut arguments: Vec<OsString> = ["record", VOLUME, "--json", "-o"].map(OsString::from).to_vec();
+        arguments.extend([file.into(), "--control".into(), daemon.spec.control().into()]);
+        arguments.extend(more.iter().map(OsString::from));
+        let mut command = guarded(KICKCACHE, arguments);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The file is made when the daemon has answered.
+        wait_until("the recording begins", || file.exists());
+        Recorder { child, file: file.into() }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it as Ctrl-C does.
+    fn stop(self) -> Value {
+        self.signal(Signal::INT);
+        self.wait()
+    }
+
+    fn wait(self) -> Value {
+        let output = self.child.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}: {errors}", output.status);
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < SOON, "{what}: not after {SOON:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn words(words: &str) -> Vec<OsString> {
+    words.split_whitespace().map(OsString::from).collect()
+}
+
+fn info(file: &Path) -> Value {
+    let text =
+        tools::run(KICKCACHE, ["trace".as_ref(), "info".as_ref(), "--json".as_ref(), file.as_os_str()]);
+    serde_json::from_str::<Value>(&text).unwrap()[0].clone()
+}
+
+/// Converts a file, and gives what was said about it.
+fn convert(from: &Path, to: &Path, more: &str) -> String {
+    let mut arguments = words("trace convert");
+    arguments.extend([from.into(), "-o".into(), to.into()]);
+    arguments.extend(words(more));
+    let output = tools::output(KICKCACHE, &arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+#[test]
+fn a_recording_simulates_to_the_hit_ratio_that_the_daemon_had() {
+    need_kickcache!();
+    need_tools!("fio");
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 128 * MIB);
+    let daemon = Spec::new(&scratch, &origin, "write-through", "32M").start();
+    let recorder = Recorder::start(&daemon, &scratch.path("r.kct"), &[]);
+    let mut arguments = words(
+        "--name=r --ioengine=nbd --rw=randread --bs=4k --iodepth=4 --size=128M --number_ios=16000 --norandommap \
+         --random_distribution=zipf:1.1 --output-format=json",
+    );
+    arguments.push(format!("--uri={}", daemon.uri()).into());
+    tools::run("fio", arguments);
+    let told = recorder.stop();
+    let (hits, misses) = (daemon.volume_count("hit_blocks"), daemon.volume_count("miss_blocks"));
+    daemon.stop();
+    let found = info(&scratch.path("r.kct"));
+    assert_eq!(
+        (found["reads"].as_u64(), found["recording"]["lost_records"].as_u64()),
+        (Some(16_000), Some(0))
+    );
+    assert_eq!(
+        (told["records"].as_u64(), found["recording"]["volume"].as_str()),
+        (Some(16_000), Some(VOLUME))
+    );
+    let bytes = fs::metadata(scratch.path("r.kct")).unwrap().len();
+    assert_eq!(told["bytes"].as_u64(), Some(bytes));
+    assert!(bytes < 16_000 * 8, "{bytes} bytes for 16,000 records");
+
+    let mut arguments = words("simulate trace --sizes 32M --scale 1 --json");
+    arguments.push(scratch.path("r.kct").into());
+    let simulated: Value = serde_json::from_str(&tools::run(KICKCACHE, arguments)).unwrap();
+    let missed = simulated["traces"][0]["sizes"][0]["adaptive"]["miss_ratio"].as_f64().unwrap();
+    #[expect(clippy::cast_precision_loss, reason = "thousands")]
+    let real = misses as f64 / (hits + misses) as f64;
+    assert_eq!(hits + misses, 16_000);
+    assert!((0.1..0.9).contains(&real), "{real}: nothing is shown by this");
+    assert!((missed - real).abs() < 0.05, "simulated {missed}, real {real}");
+
+    let mut arguments = words("simulate compare --size 32M --cache none,kickcache --depth 4 --trace");
+    arguments.push(scratch.path("r.kct").into());
+    let table = tools::run(KICKCACHE, arguments);
+    assert!(table.contains("16000 accesses, 4 in flight"), "{table}");
+}
+
+#[test]
+fn every_kind_of_request_is_recorded_with_fua_and_no_promotion() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let mut client = daemon.connect();
+    client.write(0, &[1; 4096]);
+    let recorder = Recorder::start(&daemon, &scratch.path("r.kct"), &[]);
+    client.read(8192, 512);
+    client.write(4096, &[2; 8192]);
+    let durable = Request { command: WRITE, flags: FUA, offset: 512, length: 1024 };
+    assert_eq!(client.call(durable, &[3; 1024]).unwrap().errno, 0);
+    client.flush();
+    client.trim(65_536, 65_536);
+    client.zero(131_072, 4096, 0);
+    client.promote(0, 4096);
+    recorder.stop();
+    // What comes later is not in it.
+    client.read(0, 4096);
+    let said = convert(&scratch.path("r.kct"), &scratch.path("r.csv"), "--to csv");
+    assert!(said.contains("6 records of kickcache as csv"), "{said}");
+    assert!(
+        said.contains("1 write of zeroes became plain writes") && said.contains("1 write with FUA"),
+        "{said}"
+    );
+    let csv = fs::read_to_string(scratch.path("r.csv")).unwrap();
+    let accesses: Vec<&str> = csv.lines().skip(1).map(|line| line.split_once(',').unwrap().1).collect();
+    let expected = ["R,8192,512", "W,4096,8192", "W,512,1024", "F,0,0", "D,65536,65536", "W,131072,4096"];
+    assert_eq!(accesses, expected);
+    daemon.stop();
+}
+
+#[test]
+fn a_killed_command_ends_its_recording_and_leaves_what_it_wrote() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let mut client = daemon.connect();
+    let recorder = Recorder::start(&daemon, &scratch.path("r.kct"), &[]);
+    client.read(0, 4096);
+    // A block is written every two seconds.
+    wait_until("a block is written", || fs::metadata(&recorder.file).unwrap().len() > 60);
+    let ended = daemon.log().matches("a recording has ended").count();
+    recorder.signal(Signal::KILL);
+    wait_until("the daemon notices", || daemon.log().matches("a recording has ended").count() > ended);
+    client.read(0, 4096);
+    assert_eq!(info(&scratch.path("r.kct"))["reads"].as_u64(), Some(1));
+    // A daemon that stops ends a recording, and the command with success.
+    let recorder = Recorder::start(&daemon, &scratch.path("s.kct"), &[]);
+    client.read(0, 4096);
+    drop(client);
+    daemon.stop();
+    let told = recorder.wait();
+    assert_eq!((told["records"].as_u64(), told["end"].as_str()), (Some(1), Some("stopped")));
+    assert_eq!(info(&scratch.path("s.kct"))["reads"].as_u64(), Some(1));
+}
+
+#[test]
+fn a_recording_has_bounds_and_an_end() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let file = scratch.path("r.kct");
+    let recorder = Recorder::start(&daemon, &file, &["--for", "1s"]);
+    assert_eq!(recorder.wait()["end"].as_str(), Some("time"));
+    let record = |more: &str| {
+        let mut arguments = words("record v -o");
+        arguments.extend([file.clone().into(), "--control".into(), daemon.spec.control().into()]);
+        arguments.extend(words(more));
+        refused(more, &arguments)
+    };
+    assert!(record("").contains("exists, and a recording is written over nothing"));
+    assert!(record("--for never").contains("is not a span of time"));
+    assert!(record("--size-max 1K").contains("256 KiB is the least"));
+    fs::remove_file(&file).unwrap();
+    let mut arguments = words("record w -o");
+    arguments.extend([file.clone().into(), "--control".into(), daemon.spec.control().into()]);
+    let output = tools::output(KICKCACHE, &arguments);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no volume `w` here; there is v"));
+    assert!(!output.status.success() && !file.exists());
+    daemon.stop();
+}
+
+#[test]
+fn a_disk_that_fills_ends_the_recording_and_nobody_else_notices() {
+    need_kickcache!();
+    if !tools::is_root() {
+        skip!("a file system in memory is mounted by root only");
+    }
+    let scratch = Scratch::new();
+    let small = match Tmpfs::new(&scratch, "1M") {
+        Ok(small) => small,
+        Err(why) => skip!("{why}"),
+    };
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let mut client = daemon.connect();
+    let file = small.place.join("r.kct");
+    let recorder = Recorder::start(&daemon, &file, &[]);
+    client.read(0, 4096);
+    wait_until("a block is written", || fs::metadata(&file).unwrap().len() > 60);
+    small.fill();
+    client.read(4096, 4096);
+    let output = recorder.child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("are free on its disk; what was recorded until then is good"), "{errors}");
+    client.read(8192, 4096);
+    assert_eq!(info(&file)["reads"].as_u64(), Some(1));
+    assert_eq!(info(&file)["bad_parts"].as_u64(), Some(0));
+    daemon.stop();
+}
+
+/// What fio did when it replayed a log: bytes read, bytes written, and milliseconds.
+fn replay(log: &Path) -> [u64; 3] {
+    let mut arguments = words("--name=r --ioengine=psync --output-format=json");
+    arguments.push(format!("--read_iolog={}", log.display()).into());
+    let text = tools::run("fio", arguments);
+    let found: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+    let job = &found["jobs"][0];
+    assert_eq!(job["error"].as_u64(), Some(0), "{job}");
+    let count = |value: &Value| value.as_u64().unwrap();
+    [count(&job["read"]["io_bytes"]), count(&job["write"]["io_bytes"]), count(&job["job_runtime"])]
+}
+
+#[test]
+fn fio_replays_what_was_converted_at_its_times() {
+    need_kickcache!();
+    need_tools!("fio");
+    let scratch = Scratch::new();
+    let target = scratch.random("target", MIB, 1);
+    // Half a second from the first to the last.
+    let csv = "time_us,op,offset,size\n7000000,R,0,4096\n7000050,W,8192,4096\n7000060,F,0,0\n7250000,R,4096,8192\n\
+               7500000,W,0,512\n";
+    fs::write(scratch.path("t.csv"), csv).unwrap();
+    convert(&scratch.path("t.csv"), &scratch.path("t.kct"), "--to kickcache");
+    for version in ["iolog", "iolog-v2"] {
+        let log = scratch.path(version);
+        let name = target.display();
+        convert(&scratch.path("t.kct"), &log, &format!("--to {version} --file {name}"));
+        let [read, written, millis] = replay(&log);
+        assert_eq!([read, written], [4_096 + 8_192, 4_096 + 512], "{version}");
+        let is_timed = version == "iolog";
+        assert!(!is_timed || millis >= 450, "{millis} ms for half a second");
+    }
+    let bytes = fs::read(&target).unwrap();
+    assert_ne!(bytes[..512], fs::read(scratch.random("again", MIB, 1)).unwrap()[..512], "it was written to");
+}
+
+#[test]
+fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    fs::write(scratch.path("t.csv"), "time_us,op,offset,size\n1,R,0,4096\nnonsense\n2,W,4096,512\n").unwrap();
+    let script = format!(
+        "{KICKCACHE} trace convert - -o - --to blkparse <{0}/t.csv | {KICKCACHE} trace convert - -o - --to kickcache | \
+         {KICKCACHE} trace convert - -o {0}/back.csv --to csv",
+        scratch.dir().display()
+    );
+    tools::run("sh", ["-c", &script]);
+    let back = fs::read_to_string(scratch.path("back.csv")).unwrap();
+    assert_eq!(back, "time_us,op,offset,size\n1,R,0,4096\n2,W,4096,512\n");
+    fs::write(scratch.path("two.csv"), "1,R,0,4096,100\n2,R,0,4096,200\n").unwrap();
+    let before: Vec<_> =
+        fs::read_dir(scratch.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let fail = |from: &str, more: &str| {
+        let mut arguments = words("trace convert");
+        arguments.extend([scratch.path(from).into(), "-o".into(), scratch.path("back.csv").into()]);
+        arguments.extend(words(more));
+        refused(more, &arguments)
+    };
+    assert!(fail("two.csv", "--from alibaba --to csv").contains("more than one device"));
+    assert!(fail("t.csv", "--to pcap").contains("is no format that can be written"));
+    assert!(fail("absent", "--to csv").contains("absent cannot be used"));
+    let after: Vec<_> =
+        fs::read_dir(scratch.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(before, after);
+    assert_eq!(fs::read_to_string(scratch.path("back.csv")).unwrap(), back, "it was not touched");
+}
