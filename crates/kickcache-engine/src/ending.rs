@@ -78,7 +78,10 @@ impl Engine {
         let unsettled: Vec<VolumeId> =
             state.volumes.ids().filter(|volume| state.volumes.get(*volume).flush.is_unsettled()).collect();
         for volume in &unsettled {
-            state.volumes.get_mut(*volume).flush.want();
+            let found = state.volumes.get_mut(*volume);
+            // It is asked a last time, though it may have refused a moment ago.
+            found.backoff_until = state.now;
+            found.flush.want();
         }
         flush::submit_due(state);
         !unsettled.is_empty()

@@ -376,7 +376,8 @@ impl Engine {
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
         first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));
         for volume in state.volumes.ids() {
-            let flush = state.volumes.get(volume).flush.due().map(|since| since.plus(after));
+            let found = state.volumes.get(volume);
+            let flush = found.flush.due().map(|since| since.plus(after).max(found.backoff_until));
             first = earlier(first, earlier(flush, writeback::poll_timeout(state, volume)));
         }
         first

@@ -114,6 +114,8 @@ mod planted {
         GoneResurfaces,
         /// A failed flush of the origin that no client waited for is told to none.
         FailedOriginFlushNotTold,
+        /// A flush does not reach the origin.
+        FlushSkipsOrigin,
         /// A block that waits for the origin's flush is clean once reclaim has carried it on.
         CarriedUnflushedIsClean,
         /// Writes go past a cache device out of service before that is on record.

@@ -74,22 +74,32 @@ impl Scene {
     }
 
     pub(crate) fn ask(&mut self, operation: Operation, start: u64, length: u64) -> Outcome {
-        let whole_blocks = ((start + length) / BLOCK_SIZE).saturating_sub(start.div_ceil(BLOCK_SIZE));
-        let count = if matches!(operation, Operation::Write(_)) { whole_blocks } else { 0 };
-        let checksums = blank_device::checksums(usize::try_from(count).unwrap());
-        let (id, extent) = (RequestId::new(1), ByteExtent { start, length });
-        self.engine.handle_request(self.now, Request { id, volume: VOLUME, operation, extent, checksums });
-        let mut seen = self.run();
+        let mut seen = self.begin(operation, start, length);
         let mut waited = 0;
-        let reply = loop {
-            if let Some(reply) = self.engine.poll_reply() {
-                break reply;
+        let result = loop {
+            if let Some(result) = self.take_reply() {
+                break result;
             }
             assert!(waited < 100, "{operation:?} is not answered: {seen:?}");
             waited += 1;
             seen.extend(self.pass(Duration::from_millis(10)));
         };
-        (reply.result, seen)
+        (result, seen)
+    }
+
+    /// A request that may wait; [`Scene::take_reply`] says whether it does.
+    pub(crate) fn begin(&mut self, operation: Operation, start: u64, length: u64) -> Vec<String> {
+        let whole_blocks = ((start + length) / BLOCK_SIZE).saturating_sub(start.div_ceil(BLOCK_SIZE));
+        let count = if matches!(operation, Operation::Write(_)) { whole_blocks } else { 0 };
+        let checksums = blank_device::checksums(usize::try_from(count).unwrap());
+        let (id, extent) = (RequestId::new(1), ByteExtent { start, length });
+        self.engine.handle_request(self.now, Request { id, volume: VOLUME, operation, extent, checksums });
+        self.run()
+    }
+
+    /// How the request ended that was begun, if it did.
+    pub(crate) fn take_reply(&mut self) -> Option<Result<(), Errno>> {
+        self.engine.poll_reply().map(|reply| reply.result)
     }
 
     /// Lets time pass, and the timers that are due.

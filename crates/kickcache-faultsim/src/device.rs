@@ -189,8 +189,17 @@ impl SimulatedDevice {
 
     /// Ends a flush badly: the writes it covered can be lost whatever later flushes say.
     pub fn fail_flush(&mut self, ticket: FlushTicket) {
+        self.abandon(|pending| is_covered(pending, ticket));
+    }
+
+    /// Ends a flush badly, as a file system does that reports an error once: the writes can be lost that had ended by now.
+    pub fn fail_flush_of_all(&mut self) {
+        self.abandon(|pending| pending.ended.is_some());
+    }
+
+    fn abandon(&mut self, is_meant: impl Fn(&Pending) -> bool) {
         let flushed = self.flushed;
-        for pending in self.pending.iter_mut().filter(|pending| is_covered(pending, ticket)) {
+        for pending in self.pending.iter_mut().filter(|pending| is_meant(pending)) {
             pending.abandoned |= !is_durable(pending, flushed);
         }
     }

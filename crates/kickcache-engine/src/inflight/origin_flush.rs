@@ -72,9 +72,15 @@ impl OriginFlush {
         self.written || self.in_flight.is_some() || !self.gathering.is_empty()
     }
 
-    /// Whether a flush request must wait for this origin.
-    pub(crate) fn concerns_clients(&self) -> bool {
-        self.acknowledged || self.in_flight.is_some()
+    /// Whether a client was told of a write that stands at the origin alone, or was to stand there, and that no flush has made
+    /// durable. Blocks that were written back are not among these: until a flush ended well, the log has them.
+    pub(crate) fn owes_clients(&self) -> bool {
+        self.acknowledged || (self.in_flight.is_some() && self.covers_clients)
+    }
+
+    /// Whether a flush request waits for the next flush.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// A flush request waits for the next flush.
@@ -126,17 +132,19 @@ impl OriginFlush {
         (waiters, core::mem::take(&mut self.flushing))
     }
 
-    /// The flush failed: what it would have made clean may never have reached the origin. Gives who is told, and the
-    /// blocks, which must be written again. Who waits for the next flush is told as well: that one no longer covers what
-    /// this one let go of.
+    /// The flush failed: what was written before it ended may never have reached the origin, whether it had begun by then or
+    /// not, since an error is reported once. Gives who is told, and the blocks, which must be written again. Who waits for
+    /// the next flush is told as well: that one no longer covers what this one let go of.
     pub(crate) fn fail(&mut self, now: Instant) -> (Vec<RequestSlot>, Vec<BlockCopy>) {
-        self.acknowledged = true;
+        let is_owed = self.owes_clients();
+        self.acknowledged = is_owed;
         self.on_write(now);
-        let (mut waiters, blocks) = self.end();
-        if self.covers_clients && !mutant!(FailedOriginFlushNotTold) {
+        let (mut waiters, mut blocks) = self.end();
+        if !mutant!(FailedOriginFlushNotTold) {
             waiters.append(&mut self.waiting);
         }
-        self.unreported |= self.covers_clients && waiters.is_empty();
+        blocks.append(&mut self.gathering);
+        self.unreported |= is_owed && waiters.is_empty();
         (waiters, blocks)
     }
 
@@ -182,7 +190,7 @@ mod tests {
         let mut flush = failed(|flush| flush.on_client_write(Instant::ZERO));
         assert!(flush.take_unreported());
         assert!(!flush.take_unreported());
-        assert!(flush.concerns_clients(), "and the next flush goes to the origin again");
+        assert!(flush.owes_clients(), "and the next flush goes to the origin again");
     }
 
     #[test]
@@ -230,7 +238,28 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_concerns_no_client_is_not_told() {
-        assert!(!failed(|flush| flush.on_write(Instant::ZERO)).take_unreported());
+    fn a_failure_that_concerns_no_client_is_not_told_and_leaves_no_debt() {
+        let mut flush = failed(|flush| flush.on_write(Instant::ZERO));
+        assert!(!flush.owes_clients());
+        assert!(!flush.take_unreported());
+        flush.want();
+        assert!(flush.begin(Covered::Something), "the origin is asked again all the same");
+        assert!(!flush.owes_clients(), "nor does that one owe anything while it is in flight");
+        flush.fail(Instant::ZERO);
+        assert!(!flush.take_unreported());
+    }
+
+    #[test]
+    fn what_ended_while_a_flush_was_in_flight_that_failed_is_lost_with_it() {
+        let mut flush = OriginFlush::default();
+        flush.on_write(Instant::ZERO);
+        flush.want();
+        assert!(flush.begin(Covered::Something));
+        let cache = Cache::new(Geometry::for_device(8 << 20).unwrap());
+        let copy = cache.copy_at(BlockKey::new(VolumeId::new(0), BlockIndex::new(0)), Location::new(0));
+        flush.add(copy, Instant::ZERO);
+        flush.on_client_write(Instant::ZERO);
+        assert_eq!(flush.fail(Instant::ZERO), (Vec::new(), alloc::vec![copy]));
+        assert!(flush.take_unreported(), "the client's write may be lost as well");
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::config::FILL_WINDOW_MAX;
+use crate::config::{FILL_WINDOW_MAX, OriginKind};
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::origin::OriginAccess;
@@ -95,7 +95,12 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     let ticket = cursor(state, slot).1.take().expect("the part holds its place");
     state.release_ticket(volume, ticket);
     let now = state.now;
-    state.volumes.get_mut(volume).flush.on_client_write(now);
+    let found = state.volumes.get_mut(volume);
+    match (result, found.settings.origin) {
+        // It was durable when it ended.
+        (Ok(()), OriginKind::Remote) => found.flush.on_write(now),
+        (Ok(()), OriginKind::Local) | (Err(_), _) => found.flush.on_client_write(now),
+    }
     let result = match result {
         Ok(()) | Err(DeviceError::Unsupported) => Ok(()),
         Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace) => Err(Errno::Io),

@@ -1,4 +1,8 @@
-//! A flush: of the cache device, and of the origin if clients were told of writes there.
+//! A flush: of the cache device, and of the origin if clients were told of writes there that nothing else keeps.
+//!
+//! Invariants:
+//! * I-2: what a flush answers for is durable in the log, or at the origin. What was written back is durable in the log, and
+//!   stays there until the origin flushed it: such blocks need no origin, unless the cache device is out of service.
 
 use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
@@ -34,11 +38,18 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         // Nobody waited for the flush that failed: what clients wrote before it may not be there.
         state.requests.get_mut(slot).fail(Errno::Io);
     }
-    if state.volumes.get(volume).flush.concerns_clients() {
+    if needs_origin(state, volume) {
         state.requests.add_pending(slot);
         state.volumes.get_mut(volume).flush.wait(slot);
     }
     state.end_pending(slot);
+}
+
+/// Whether a client's flush must wait for the origin's.
+fn needs_origin(state: &State, volume: VolumeId) -> bool {
+    let flush = &state.volumes.get(volume).flush;
+    let is_alone = state.device.is_out_of_service() && flush.is_unsettled();
+    (flush.owes_clients() || is_alone) && !mutant!(FlushSkipsOrigin)
 }
 
 /// Submits the flushes that are due.
@@ -57,6 +68,10 @@ pub(crate) fn submit_due(state: &mut State) {
 #[inline(never)]
 fn submit_due_of(state: &mut State, volume: VolumeId) {
     let (now, after) = (state.now, state.settings.origin_flush_after);
+    let found = state.volumes.get(volume);
+    if now < found.backoff_until && !found.flush.is_awaited() {
+        return;
+    }
     let is_out = state.device.is_out_of_service();
     let capacity = usize::try_from(state.retention.capacity()).unwrap_or(usize::MAX);
     let gathered_max = UNFLUSHED_BLOCKS_MAX.min(capacity / UNFLUSHED_PART);
@@ -97,7 +112,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     };
     found.counters.origin_errors += u64::from(result.is_err());
     if result.is_err() {
-        // Else what it did not cover goes there and back as fast as the origin refuses.
+        // Else what it did not cover goes there and back as fast as the origin refuses, and so do flushes that reclaim wants.
         found.backoff_until = now.plus(WRITEBACK_BACKOFF);
     }
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
@@ -142,7 +157,9 @@ mod tests {
 
     use super::*;
     use crate::config::{Mode, OriginKind};
+    use crate::request::{Durability, Operation, Unmap};
     use crate::scene::Scene;
+    use crate::time::Duration;
 
     #[test]
     fn a_flush_is_of_the_devices_that_hold_what_was_written() {
@@ -170,6 +187,81 @@ mod tests {
         scene.write(8192, 4096).0.unwrap();
         scene.fail("origin flush", DeviceError::Io);
         assert_eq!(scene.flush().0, Err(Errno::Io));
+    }
+
+    /// A volume in write-back with a block that was written back and is not flushed: the origin's flush is in flight.
+    fn unflushed() -> Scene {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.hold("origin flush");
+        assert_eq!(scene.drain().last().unwrap(), "origin flush");
+        scene
+    }
+
+    #[test]
+    fn a_clients_flush_needs_no_origin_that_owes_the_client_nothing() {
+        let mut scene = unflushed();
+        scene.write(16384, 4096).0.unwrap();
+        let is_asked = |(result, seen): (_, Vec<String>)| (result, seen.contains(&"origin flush".into()));
+        assert_eq!(is_asked(scene.flush()), (Ok(()), false), "one is in flight, and held");
+        scene.end_held();
+        scene.fail("origin flush", DeviceError::Io);
+        for _ in 0..3 {
+            scene.write(24576, 4096).0.unwrap();
+            let seen = [scene.drain(), scene.drain()].concat();
+            assert!(seen.contains(&"origin flush".into()), "it is tried again: {seen:?}");
+            scene.write(32768, 4096).0.unwrap();
+            assert_eq!(is_asked(scene.flush()), (Ok(()), false), "the last one failed");
+        }
+        scene.heal();
+        assert_eq!(is_asked(scene.flush()), (Ok(()), false), "nothing was lost meanwhile");
+    }
+
+    #[test]
+    fn without_a_cache_device_in_service_a_clients_flush_waits_for_what_was_written_back() {
+        let mut scene = unflushed();
+        scene.engine.state.take_out_of_service();
+        scene.begin(Operation::Flush, 0, 0);
+        assert_eq!(scene.take_reply(), None);
+        scene.end_held();
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+    }
+
+    #[test]
+    fn what_was_durable_at_the_origin_when_it_ended_needs_no_flush() {
+        for (origin, expected) in [(OriginKind::Remote, None), (OriginKind::Local, Some("origin flush"))] {
+            for operation in [
+                Operation::Write(Durability::Volatile),
+                Operation::WriteZeroes { unmap: Unmap::Allow, durability: Durability::Volatile },
+                Operation::Discard,
+            ] {
+                let mut scene = Scene::with_origin(origin, Mode::WriteAround);
+                scene.ask(operation, 8192, 4096).0.unwrap();
+                let seen = scene.flush().1;
+                let last = seen.last().map(String::as_str).filter(|line| line.starts_with("origin"));
+                assert_eq!(last, expected, "{origin:?}, {operation:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_origin_that_refused_a_flush_is_left_alone_for_a_second_whoever_wants_room() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.fail("origin flush", DeviceError::Io);
+        let flushes = |scene: &mut Scene, span| {
+            let mut seen = Vec::new();
+            for _ in 0..20 {
+                let all =
+                    scene.engine.state.cache.segments().iter().map(|(index, _)| index).collect::<Vec<_>>();
+                scene.engine.state.hurry_writeback(&all);
+                seen.extend(scene.read(8192, 4096).1);
+                seen.extend(scene.pass(span));
+            }
+            seen.iter().filter(|line| *line == "origin flush").count()
+        };
+        assert_eq!(flushes(&mut scene, Duration::from_millis(45)), 1, "in 900 ms");
+        assert_eq!(flushes(&mut scene, Duration::from_millis(500)), 10, "in 10 s");
     }
 
     #[test]

@@ -76,7 +76,10 @@ impl<E: Subject> Host<E> {
             && rates.forgets
             && around.phase_is_running
         {
-            device.fail_flush(*ticket);
+            match flight.device {
+                Device::Cache => device.fail_flush(*ticket),
+                Device::Origin(_) => device.fail_flush_of_all(),
+            }
         }
         around.injected.errors += 1;
         flight.progress = Progress::Failed(error);

@@ -8,7 +8,7 @@ use crate::inflight::requests::{Route, WriteData, WritePhase, Writing, blocks_of
 use crate::order::DurableWaiter;
 use crate::path::write::{finish, lock, undo};
 use crate::pool::{Pool, page_piece};
-use crate::request::Errno;
+use crate::request::{Durability, Errno};
 use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent};
@@ -110,10 +110,12 @@ fn pieces_of(writing: &Writing, extent: ByteExtent, payload: (crate::request::Re
 /// The origin's part came back.
 pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
     let (now, volume) = (state.now, state.requests.get(slot).volume);
+    let asked = state.requests.get_mut(slot).writing().durability;
     let found = state.volumes.get_mut(volume);
-    match result {
-        Ok(()) => found.flush.on_client_write(now),
-        Err(_) => {
+    match (result, found.durability_without_copy(asked)) {
+        (Ok(()), Durability::Volatile) => found.flush.on_client_write(now),
+        (Ok(()), Durability::Durable) => found.flush.on_write(now),
+        (Err(_), _) => {
             // Parts of it may stand there, and be read, without being durable.
             found.flush.on_write(now);
             found.counters.origin_errors += 1;
