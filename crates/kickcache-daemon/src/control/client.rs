@@ -66,7 +66,7 @@ impl Client {
         match self.ask(&Request::Status {})? {
             Reply::Status(report) => Ok(*report),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done | Reply::Resized(_) | Reply::Recording(_) => {
+            Reply::Done | Reply::Resized(_) | Reply::Recording(_) | Reply::Ended { .. } => {
                 Err(ClientError::Answer(self.path.clone()))
             }
         }
@@ -96,7 +96,7 @@ impl Client {
         match self.ask(&Request::Resize { volume: volume.into() })? {
             Reply::Resized(resized) => Ok(resized),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done | Reply::Status(_) | Reply::Recording(_) => {
+            Reply::Done | Reply::Status(_) | Reply::Recording(_) | Reply::Ended { .. } => {
                 Err(ClientError::Answer(self.path.clone()))
             }
         }
@@ -114,7 +114,9 @@ impl Client {
         match reply.map_err(|error| self.exchange_error(error))? {
             Reply::Recording(title) => Ok(RecordingClient::new(stream, title, came)),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done | Reply::Status(_) | Reply::Resized(_) => Err(ClientError::Answer(self.path.clone())),
+            Reply::Done | Reply::Status(_) | Reply::Resized(_) | Reply::Ended { .. } => {
+                Err(ClientError::Answer(self.path.clone()))
+            }
         }
     }
 
@@ -126,11 +128,26 @@ impl Client {
         self.tell(&Request::Stop {})
     }
 
+    /// Asks to be told how the daemon ends, when it does.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn await_end(&self) -> Result<AwaitedEnd, ClientError> {
+        let stream = self.connect()?;
+        let ask = |stream: &UnixStream| {
+            stream.set_write_timeout(Some(ANSWER_MAX))?;
+            let mut writer = stream;
+            write_line(&mut writer, &Request::AwaitEnd {})
+        };
+        ask(&stream).map_err(|error| self.exchange_error(error))?;
+        Ok(AwaitedEnd(BufReader::new(stream)))
+    }
+
     fn tell(&self, request: &Request) -> Result<(), ClientError> {
         match self.ask(request)? {
             Reply::Done => Ok(()),
             Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Status(_) | Reply::Resized(_) | Reply::Recording(_) => {
+            Reply::Status(_) | Reply::Resized(_) | Reply::Recording(_) | Reply::Ended { .. } => {
                 Err(ClientError::Answer(self.path.clone()))
             }
         }
@@ -160,6 +177,39 @@ impl Client {
         match source.kind() {
             io::ErrorKind::InvalidData => ClientError::Answer(path),
             _ => ClientError::Io { path, source },
+        }
+    }
+}
+
+/// The end of a daemon, which somebody waits for.
+#[derive(Debug)]
+pub struct AwaitedEnd(BufReader<UnixStream>);
+
+/// What is known of the end of a daemon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KnownEnd {
+    /// It ended cleanly.
+    Clean,
+    /// It did not, and this is why.
+    Unclean(String),
+    /// It is an older kickcache, which does not tell.
+    Untold,
+}
+
+impl AwaitedEnd {
+    /// What is known of the end, if it comes within a time above zero.
+    pub fn wait(&mut self, span: Duration) -> Option<KnownEnd> {
+        let limited = self.0.get_ref().set_read_timeout(Some(span));
+        let reply = limited.and_then(|()| read_line(&mut self.0, REPLY_LINE_MAX));
+        match reply {
+            Ok(Some(Reply::Ended { error: None })) => Some(KnownEnd::Clean),
+            Ok(Some(Reply::Ended { error: Some(why) })) => Some(KnownEnd::Unclean(why)),
+            Ok(Some(_)) => Some(KnownEnd::Untold),
+            Ok(None) => Some(KnownEnd::Unclean("it ended without a word, as after kill -9".into())),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => None,
+                _ => Some(KnownEnd::Unclean(error.to_string())),
+            },
         }
     }
 }

@@ -41,6 +41,8 @@ enum ExchangePhase {
     Reading,
     /// Somebody works on its request.
     Waiting,
+    /// It is told how the daemon ends.
+    AwaitingEnd,
     /// A reply goes out.
     Writing,
     Closed,
@@ -94,6 +96,8 @@ impl Connections {
             let flags = match connection.stage {
                 ExchangePhase::Reading => PollFlags::IN,
                 ExchangePhase::Writing => PollFlags::OUT,
+                // It is told of one that went away all the same.
+                ExchangePhase::AwaitingEnd => PollFlags::empty(),
                 ExchangePhase::Waiting | ExchangePhase::Closed => return None,
             };
             Some((connection.number, connection.stream.as_fd(), flags))
@@ -106,7 +110,21 @@ impl Connections {
         match connection.stage {
             ExchangePhase::Reading => connection.receive(now),
             ExchangePhase::Writing => connection.send(now),
+            ExchangePhase::AwaitingEnd => {
+                connection.stage = ExchangePhase::Closed;
+                None
+            }
             ExchangePhase::Waiting | ExchangePhase::Closed => None,
+        }
+    }
+
+    /// The daemon has ended: those that asked are told how.
+    pub(super) fn tell_end(&mut self, error: Option<&str>, now: Instant) {
+        let reply = Reply::Ended { error: error.map(Into::into) };
+        for connection in &mut self.open {
+            if connection.stage == ExchangePhase::AwaitingEnd {
+                connection.reply(&reply, Then::Close, now);
+            }
         }
     }
 
@@ -132,14 +150,15 @@ impl Connections {
             ExchangePhase::Reading | ExchangePhase::Writing => {
                 now.duration_since(connection.active) < IDLE_MAX
             }
-            ExchangePhase::Waiting => true,
+            ExchangePhase::Waiting | ExchangePhase::AwaitingEnd => true,
             ExchangePhase::Closed => false,
         });
     }
 
     /// When the next one was silent for too long.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let timed = self.open.iter().filter(|connection| connection.stage != ExchangePhase::Waiting);
+        let is_timed = |stage| !matches!(stage, ExchangePhase::Waiting | ExchangePhase::AwaitingEnd);
+        let timed = self.open.iter().filter(|connection| is_timed(connection.stage));
         timed.map(|connection| connection.active + IDLE_MAX).min()
     }
 
@@ -183,6 +202,10 @@ impl Connection {
         }
         let line: Vec<u8> = self.input.drain(..end.map_or(self.input.len(), |end| end + 1)).collect();
         match read_line::<Request>(&mut line.as_slice(), REQUEST_LINE_MAX) {
+            Ok(Some(Request::AwaitEnd {})) => {
+                self.stage = ExchangePhase::AwaitingEnd;
+                None
+            }
             Ok(Some(request)) => {
                 self.stage = ExchangePhase::Waiting;
                 Some(ControlRequest { number: self.number, request })

@@ -132,6 +132,9 @@ pub struct VolumeReport {
     /// Seconds for which the origin has completed nothing of what it owes, if they are many.
     #[serde(default)]
     pub origin_silent_seconds: Option<f64>,
+    /// Seconds for which the server of a remote origin has been away, if it is.
+    #[serde(default)]
+    pub origin_away_seconds: Option<f64>,
     /// Where NBD clients find it.
     pub nbd: Vec<String>,
     /// The socket where a virtual machine finds it.
@@ -204,6 +207,8 @@ pub struct Trouble {
     pub last_error: Option<LastError>,
     /// Seconds for which it has completed nothing of what it owes, if they are many.
     pub silent_seconds: Option<f64>,
+    /// Seconds for which the server behind it has been away, if it is.
+    pub away_seconds: Option<f64>,
 }
 
 /// What a report says about a volume beside the engine's numbers.
@@ -268,6 +273,7 @@ impl VolumeReport {
             origin: facts.origin,
             origin_last_error: facts.trouble.last_error,
             origin_silent_seconds: facts.trouble.silent_seconds,
+            origin_away_seconds: facts.trouble.away_seconds,
             nbd: facts.nbd,
             vhost_user: facts.vhost_user,
             ublk: facts.ublk,

@@ -4,8 +4,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -76,8 +76,18 @@ pub struct ControlServer {
     path: PathBuf,
     inode: u64,
     ending: Arc<AtomicBool>,
+    ended: Arc<OnceLock<DaemonEnd>>,
     wakeup: Arc<Wakeup>,
     acceptor: Option<JoinHandle<()>>,
+}
+
+/// How a daemon ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DaemonEnd {
+    /// As it should.
+    Clean,
+    /// It did not, and this is why.
+    Unclean(String),
 }
 
 impl ControlServer {
@@ -94,18 +104,25 @@ impl ControlServer {
         let inode = std::fs::metadata(path).map_err(fail)?.ino();
         let workers = Workers::new(target).map_err(fail)?;
         let (wakeup, ending) = (workers.wakeup(), Arc::new(AtomicBool::new(false)));
-        let connections = Connections::default();
+        let (connections, ended) = (Connections::default(), Arc::new(OnceLock::new()));
         let acceptor = Acceptor {
             listener,
             connections,
             workers,
             ending: Arc::clone(&ending),
             feeds: Arc::default(),
+            ended: Arc::clone(&ended),
             pause: None,
         };
         let thread = std::thread::Builder::new().name("control".into()).spawn(move || acceptor.run());
         let acceptor = Some(thread.map_err(fail)?);
-        Ok(ControlServer { path: path.into(), inode, ending, wakeup, acceptor })
+        Ok(ControlServer { path: path.into(), inode, ending, ended, wakeup, acceptor })
+    }
+
+    /// Closes the socket, and tells those who asked how the daemon ended.
+    pub fn end(self, end: DaemonEnd) {
+        // It is set here alone.
+        let _ = self.ended.set(end);
     }
 
     /// Where it listens.
@@ -179,6 +196,7 @@ struct Acceptor {
     ending: Arc<AtomicBool>,
     /// Threads that send recordings.
     feeds: Arc<AtomicUsize>,
+    ended: Arc<OnceLock<DaemonEnd>>,
     /// No connection is accepted until then.
     pause: Option<Instant>,
 }
@@ -195,6 +213,11 @@ impl Acceptor {
     fn run(mut self) {
         while !self.ending.load(Ordering::Acquire) {
             self.turn(None);
+        }
+        match self.ended.get() {
+            Some(DaemonEnd::Clean) => self.connections.tell_end(None, Instant::now()),
+            Some(DaemonEnd::Unclean(why)) => self.connections.tell_end(Some(why), Instant::now()),
+            None => {}
         }
         // Who told the daemon to stop gets its answer still.
         let until = Instant::now() + GOODBYE_MAX;

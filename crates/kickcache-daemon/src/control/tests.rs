@@ -80,6 +80,7 @@ fn report() -> Report {
         origin: "/dev/sdb".into(),
         origin_last_error: None,
         origin_silent_seconds: None,
+        origin_away_seconds: None,
         nbd: vec!["unix:/run/vm1.sock".into()],
         vhost_user: Some("/run/vm1.vhost".into()),
         ublk: None,

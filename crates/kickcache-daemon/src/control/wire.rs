@@ -43,6 +43,8 @@ pub enum Request {
     },
     /// Stop cleanly.
     Stop {},
+    /// Say how the daemon ended, when it does.
+    AwaitEnd {},
 }
 
 /// What the daemon says.
@@ -58,6 +60,11 @@ pub enum Reply {
     },
     /// A recording begins; parcels follow.
     Recording(RecordingTitle),
+    /// The daemon has ended.
+    Ended {
+        /// Why not cleanly, if it did not.
+        error: Option<String>,
+    },
     /// A volume's size from here on.
     Resized(Resized),
     /// State and counters.

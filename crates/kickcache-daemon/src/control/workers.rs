@@ -99,6 +99,7 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             Err(error) => Err(error),
         },
         Request::Stop {} => target.stop().map(|()| Reply::Done),
+        Request::AwaitEnd {} => unreachable!("its connection waits, and no thread for it"),
     };
     Answer::Reply(result.unwrap_or_else(error))
 }

@@ -2,6 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use kickcache_engine::request::{Durability, Unmap};
 use kickcache_engine::time::Instant;
@@ -57,6 +58,11 @@ pub trait QueuedDevice: Send {
     /// more until this was asked. What was submitted and has not ended is its own to repeat.
     fn take_restart(&mut self) -> bool {
         false
+    }
+
+    /// For how long whoever answers for the device has been away, if it is.
+    fn away(&self) -> Option<Duration> {
+        None
     }
 
     /// Fetches the bytes of a read, right after [`QueuedDevice::poll`] told that it ended well. `into` has the extent's

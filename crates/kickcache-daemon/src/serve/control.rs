@@ -108,6 +108,8 @@ pub struct Trouble {
     pub errors: Option<Errors>,
     /// For how long it has completed nothing of what it owes, if that is long.
     pub silent: Option<Duration>,
+    /// For how long the server behind it has been away, if it is.
+    pub away: Option<std::time::Duration>,
 }
 
 /// The errors of a device.

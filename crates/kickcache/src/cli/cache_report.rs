@@ -75,7 +75,11 @@ fn took(found: &server::Took) -> Took {
 }
 
 fn trouble(found: &server::Trouble) -> Trouble {
-    Trouble { last_error: found.errors.map(last_error), silent_seconds: found.silent.map(seconds) }
+    Trouble {
+        last_error: found.errors.map(last_error),
+        silent_seconds: found.silent.map(seconds),
+        away_seconds: found.away.map(|span| span.as_secs_f64()),
+    }
 }
 
 fn last_error(errors: Errors) -> LastError {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::Context;
 use kickcache_daemon::control::report::{CacheReport, Report, UnservedReport};
-use kickcache_daemon::control::server::ControlServer;
+use kickcache_daemon::control::server::{ControlServer, DaemonEnd};
 use kickcache_daemon::control::{ControlError, ControlTarget, wire};
 use kickcache_daemon::driver::inherited::inherited_sockets;
 use kickcache_daemon::driver::io_engine::IoEngine;
@@ -69,10 +69,17 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
         None => greet(out, control.path(), &servers),
     }
     daemon.started(Started { servers: servers.clone(), unserved: unserved.clone() });
-    let ends: Vec<_> = servers.iter().map(Served::wait).collect();
+    let ends: Vec<anyhow::Result<()>> = servers.iter().map(Served::wait).collect();
     tell_again(&unserved);
-    drop(control);
+    control.end(end_of(&ends));
     ends.into_iter().collect()
+}
+
+/// How the daemon ended, for those who stopped it.
+fn end_of(ends: &[anyhow::Result<()>]) -> DaemonEnd {
+    let errors = ends.iter().filter_map(|end| end.as_ref().err());
+    let failed: Vec<String> = errors.map(|error| format!("{error:#}")).collect();
+    if failed.is_empty() { DaemonEnd::Clean } else { DaemonEnd::Unclean(failed.join("; ")) }
 }
 
 /// The state directory of a plan, from the root.
@@ -178,8 +185,8 @@ struct Daemon {
     began: Instant,
     io_engine: IoEngine,
     state: Option<PathBuf>,
-    /// Whether a signal asked for a stop.
-    is_signalled: AtomicBool,
+    /// Whether a signal or a command asked for a stop.
+    is_stopping: AtomicBool,
     stage: Mutex<StartPhase>,
     changed: Condvar,
 }
@@ -198,7 +205,7 @@ impl Daemon {
             began: Instant::now(),
             io_engine,
             state,
-            is_signalled: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
             stage: Mutex::new(StartPhase::Starting),
             changed: Condvar::new(),
         }
@@ -225,9 +232,9 @@ impl Daemon {
         }
     }
 
-    /// The first signal asks for a stop; a later one insists on it.
+    /// A signal asks for a stop; one that was begun before, it insists on.
     fn handle_signal(&self) {
-        if !self.is_signalled.swap(true, Ordering::AcqRel) {
+        if !self.is_stopping.swap(true, Ordering::AcqRel) {
             return self.begin_stop();
         }
         if let StartPhase::Serving(started) = &*self.lock() {
@@ -308,6 +315,7 @@ impl ControlTarget for Daemon {
     }
 
     fn stop(&self) -> Result<(), ControlError> {
+        self.is_stopping.store(true, Ordering::Release);
         self.begin_stop();
         Ok(())
     }

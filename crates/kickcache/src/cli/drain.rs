@@ -162,7 +162,10 @@ impl Obstacles {
         let is_here = |cache: &&CacheReport| cache.volumes.iter().any(|volume| volume.name == name);
         let cache = report.caches.iter().find(is_here)?;
         let volume = cache.volumes.iter().find(|volume| volume.name == name)?;
-        let origin = obstacle(volume.origin_silent_seconds, volume.origin_last_error.as_ref());
+        let away =
+            volume.origin_away_seconds.map(|seconds| format!("its server was lost {seconds:.0} s ago"));
+        let origin =
+            away.or_else(|| obstacle(volume.origin_silent_seconds, volume.origin_last_error.as_ref()));
         let device = obstacle(cache.silent_seconds, cache.last_error.as_ref());
         let what = match (origin, device) {
             (Some(what), _) => format!("its origin {}: {what}", volume.origin),

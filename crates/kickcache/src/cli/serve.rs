@@ -53,7 +53,7 @@ When something is missing, moved, older or damaged: docs/recovery.md.
 
 Signals:
   SIGTERM, SIGINT, SIGQUIT, SIGXCPU  stop cleanly, as `kickcache stop`. If a device does not answer,
-     the log names it after 10 s; a second signal then ends the daemon without waiting for it
+     the log names it after 10 s; a signal after that ends the daemon without waiting for it
   SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR, SIGXFSZ and the
      real-time signals  written to the log, no effect
   SIGPIPE  ignored";

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use kickcache_daemon::control::client::ClientError;
+use kickcache_daemon::control::client::{Client, ClientError, KnownEnd};
 use kickcache_daemon::control::report::Report;
 use kickcache_daemon::offline::ublk::user_of;
 
@@ -18,7 +18,8 @@ Examples:
   kickcache stop --no-wait
   kickcache stop --remove               only if no block device (serve --ublk) is in use
 
-Dirty blocks stay dirty on the cache device; drain first to detach an origin.";
+Dirty blocks stay dirty on the cache device; drain first to detach an origin.
+Exit code 1 if the daemon did not end cleanly: a signal cut the stop short, or it failed.";
 
 /// How often the daemon is asked whether it is still there.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -47,24 +48,40 @@ impl StopArgs {
         if self.remove {
             refuse_used(&client.status()?)?;
         }
+        let mut end = client.await_end()?;
         client.stop()?;
         if self.no_wait {
             return Ok(writeln!(out, "stopping")?);
         }
-        let mut said = Instant::now();
-        loop {
-            match client.status() {
-                Err(ClientError::NoDaemon(_)) => return Ok(writeln!(out, "stopped")?),
-                Ok(report) if said.elapsed() >= SAY_EVERY => {
-                    said = Instant::now();
-                    tell_awaited(&report);
-                }
-                // A daemon on its way out may refuse to answer, or close the connection.
-                Ok(_) | Err(ClientError::Refused(_) | ClientError::Io { .. }) => {}
-                Err(error) => return Err(error.into()),
+        let known = loop {
+            if let Some(known) = end.wait(SAY_EVERY) {
+                break known;
             }
-            std::thread::sleep(ASK_EVERY);
+            client.status().iter().for_each(tell_awaited);
+        };
+        wait_gone(&client)?;
+        match known {
+            KnownEnd::Clean | KnownEnd::Untold => Ok(writeln!(out, "stopped")?),
+            KnownEnd::Unclean(why) => Err(anyhow!("the daemon ended, and not cleanly: {why}").into()),
         }
+    }
+}
+
+/// Waits until nobody listens any more, so that the next daemon can.
+fn wait_gone(client: &Client) -> Result<(), Failure> {
+    let mut said = Instant::now();
+    loop {
+        match client.status() {
+            Err(ClientError::NoDaemon(_)) => return Ok(()),
+            Ok(report) if said.elapsed() >= SAY_EVERY => {
+                said = Instant::now();
+                tell_awaited(&report);
+            }
+            // A daemon on its way out may refuse to answer, or close the connection.
+            Ok(_) | Err(ClientError::Refused(_) | ClientError::Io { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        std::thread::sleep(ASK_EVERY);
     }
 }
 

@@ -141,7 +141,7 @@ fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
     // Too soon: nobody was told what that would cost.
     daemon.signal(Signal::TERM);
     let path = fs::canonicalize(pair.origin("one")).unwrap();
-    let line = ["the stop waits for", path.to_str().unwrap(), "origin of one", "a second SIGTERM"];
+    let line = ["the stop waits for", path.to_str().unwrap(), "origin of one", "SIGTERM now ends it"];
     wait_for(&daemon, &line, Duration::from_secs(15));
     std::mem::forget(release);
     daemon
@@ -221,13 +221,32 @@ fn a_second_sigterm_ends_a_stop_that_waits_as_a_kill_would() {
         pair.configure(&(format!("io-engine = \"{io_engine}\"\n") + &caches.concat()));
         let mut daemon = stop_beside_a_hanging_origin(&pair, &disks);
         let _release = Release(&disks);
-        cut_short(&mut daemon, &disks, &["a second signal came", "origin of one", "as after kill -9"]);
+        cut_short(&mut daemon, &disks, &["a signal came", "origin of one", "as after kill -9"]);
         let log = daemon.log();
         assert!(!log.contains("panicked at"), "{log}");
         let clean = log.matches("the server has stopped; everything acknowledged").count();
         assert_eq!(clean, 1, "the neighbour, and nobody else: {log}");
         both_are_whole(&pair);
     }
+}
+
+/// As the log says, whoever began the stop.
+#[test]
+fn one_sigterm_ends_a_stop_that_a_command_began_and_the_command_says_that_it_was_not_clean() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+    let pair = pair_on(&scratch, &disks);
+    let mut daemon = pair.start(&[], &NAMES);
+    let _release = Release(&disks);
+    let _client = owe_a_read(&pair, &disks);
+    let stop = command(&pair, &["stop"]);
+    wait_for(&daemon, &["the stop waits for", "SIGTERM now ends it"], Duration::from_secs(15));
+    cut_short(&mut daemon, &disks, &["a signal came, and the stop did not wait for"]);
+    let output = stop.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), b"".as_slice()), "{told}");
+    assert!(told.contains("not cleanly") && told.contains("as after kill -9"), "{told}");
 }
 
 #[test]
@@ -238,7 +257,7 @@ fn after_a_stop_that_was_cut_short_nothing_acknowledged_is_missing_on_the_same_c
     let pair = pair_on(&scratch, &disks);
     let mut daemon = stop_beside_a_hanging_origin(&pair, &disks);
     let _release = Release(&disks);
-    cut_short(&mut daemon, &disks, &["a second signal came"]);
+    cut_short(&mut daemon, &disks, &["a signal came"]);
     both_are_whole(&pair);
 }
 

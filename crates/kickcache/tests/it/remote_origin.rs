@@ -220,9 +220,20 @@ fn an_outage_past_its_time_fails_what_needs_the_origin_and_nothing_else() {
     let begin = Instant::now();
     assert_eq!(read(&mut client, 6_000), Err(5));
     assert!(begin.elapsed() < Duration::from_millis(900), "the next one need not wait");
+    // Writeback fails as well, and its flushes, which no client's flush depends on.
+    for version in 0..8 {
+        beside.write(2 * BLOCK_BYTES, &cell(2, version));
+        beside.flush();
+        thread::sleep(Duration::from_millis(300));
+    }
+    let told = daemon.status()["caches"][0]["volumes"][0].clone();
+    assert!(told["origin_away_seconds"].as_f64().is_some_and(|seconds| seconds >= 1.0), "{told}");
+    assert_eq!(told["origin_last_error"]["name"], "EIO", "{told}");
 
     let _server = Server::forgetful(&scratch, &disk);
     wait_for(&daemon, "is back after");
+    beside.flush();
+    assert!(daemon.status()["caches"][0]["volumes"][0]["origin_away_seconds"].is_null());
     assert_eq!(read(&mut client, 5_000), Ok(vec![0; BLOCK]));
     daemon.drain();
     daemon.stop();

@@ -274,6 +274,14 @@ impl Driver {
         Some(device_at(slot))
     }
 
+    /// For how long whoever answers for a device has been away, if it is.
+    pub fn away(&self, device: Device) -> Option<std::time::Duration> {
+        match self.media.get(slot(device))? {
+            Some(OpenMedium::Queued(queued)) => queued.away(),
+            Some(OpenMedium::File(..)) | None => None,
+        }
+    }
+
     /// The next descriptor that became ready, by the key of its watch.
     pub fn poll_ready(&mut self) -> Option<(u64, Interest)> {
         self.ready.pop_front()

@@ -83,7 +83,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 "is as after kill -9, with what is dirty, and is not marked clean; the next start reads its log back"
             }
         };
-        let what = format!("a second signal came, and the stop did not wait for {awaited}: {cache} {state}");
+        let what = format!("a signal came, and the stop did not wait for {awaited}: {cache} {state}");
         Some(ServeError::GivenUp { what })
     }
 

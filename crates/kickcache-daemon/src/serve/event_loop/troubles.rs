@@ -43,6 +43,10 @@ impl<E: CacheEngine> EventLoop<E> {
         let origins = self.core.volumes.iter().map(|volume| Device::Origin(volume.info.id));
         let devices: Vec<Device> = origins.chain(Some(Device::Cache)).collect();
         for device in devices {
+            if self.core.driver.away(device).is_some() {
+                // The log was told of that, and hears of its end; what fails meanwhile is no answer of the device.
+                continue;
+            }
             let since = self.core.engine.silent_since(device);
             let Some(silence) = self.troubles.hear(now, device, since) else { continue };
             let name = self.show_device(device);
@@ -76,6 +80,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Trouble {
             errors: self.troubles.tally(device).map(errors),
             silent: since.filter(|span| *span >= SILENT_MIN),
+            away: self.core.driver.away(device),
         }
     }
 

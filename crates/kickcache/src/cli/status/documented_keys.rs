@@ -71,6 +71,7 @@ fn volume() -> VolumeReport {
         origin: "/dev/b".into(),
         origin_last_error: Some(last_error()),
         origin_silent_seconds: Some(11.0),
+        origin_away_seconds: Some(12.0),
         nbd: vec!["nbd://localhost/b".into()],
         vhost_user: Some("/run/b".into()),
         ublk: Some("/dev/ublkb0".into()),

@@ -155,7 +155,11 @@ fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
         let what = show_damage(volume, &cache.device);
         troubles.push((format!("{name}: DAMAGED: {what}"), Tone::Bad));
     }
-    if let Some(seconds) = volume.origin_silent_seconds {
+    if let Some(seconds) = volume.origin_away_seconds {
+        let span = show_seconds(seconds);
+        let what = format!("ORIGIN AWAY: the server of {} was lost {span} ago", volume.origin);
+        troubles.push((format!("{name}: {what}"), Tone::Bad));
+    } else if let Some(seconds) = volume.origin_silent_seconds {
         troubles
             .push((format!("{name}: its origin {} is {}", volume.origin, show_silence(seconds)), Tone::Bad));
     }
@@ -192,8 +196,11 @@ pub(crate) fn show_damage(volume: &VolumeReport, device: &str) -> String {
 }
 
 fn show_silence(seconds: f64) -> String {
-    let span = show_duration(Duration::from_secs_f64(seconds.clamp(0.0, 1e12)));
-    format!("SILENT: it has completed nothing for {span}")
+    format!("SILENT: it has completed nothing for {}", show_seconds(seconds))
+}
+
+fn show_seconds(seconds: f64) -> String {
+    show_duration(Duration::from_secs_f64(seconds.clamp(0.0, 1e12)))
 }
 
 /// Two digits of a time in milliseconds.

@@ -24,6 +24,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         origin: format!("/dev/{name}"),
         origin_last_error: None,
         origin_silent_seconds: None,
+        origin_away_seconds: None,
         nbd: Vec::new(),
         vhost_user: None,
         ublk: None,
@@ -253,6 +254,22 @@ fn errors_are_told_with_their_number_the_last_one_and_its_time() {
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB bypassed the cache
     "#]].assert_eq(&printed(&report, None, None));
+}
+
+#[test]
+fn an_origin_whose_server_is_away_is_told_with_the_time_whatever_else_is_wrong() {
+    let mut report = report(9_500);
+    let volume = &mut report.caches[0].volumes[0];
+    (volume.damaged_bytes, volume.origin_last_error) = (0, Some(last_error(3)));
+    (volume.origin_away_seconds, volume.origin_silent_seconds) = (Some(72.0), Some(71.0));
+    let printed = printed(&report, None, None);
+    assert!(
+        printed.lines().any(|line| line.starts_with("vm1 ") && line.ends_with("ORIGIN AWAY")),
+        "{printed}"
+    );
+    let told = "vm1: ORIGIN AWAY: the server of /dev/vm1 was lost 1 min 12 s ago";
+    assert!(printed.lines().any(|line| line == told), "{printed}");
+    assert!(!printed.contains("SILENT"), "{printed}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::job::OriginJob;
 use crate::wakeup::Wakeup;
@@ -25,6 +26,8 @@ pub(super) struct Exchange {
     outcomes: Mutex<VecDeque<Outcome>>,
     /// Readable when there are outcomes.
     pub(super) to_driver: Wakeup,
+    /// Since when the server has been away, if it is.
+    away: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +50,18 @@ impl Exchange {
             to_thread: Wakeup::new()?,
             outcomes: Mutex::default(),
             to_driver: Wakeup::new()?,
+            away: Mutex::default(),
         })
+    }
+
+    /// The server is away since a time, or is not.
+    pub(super) fn note_away(&self, since: Option<Instant>) {
+        *lock(&self.away) = since;
+    }
+
+    /// For how long the server has been away, if it is.
+    pub(super) fn away(&self) -> Option<Duration> {
+        lock(&self.away).map(|since| since.elapsed())
     }
 
     pub(super) fn give(&self, job: OriginJob) {

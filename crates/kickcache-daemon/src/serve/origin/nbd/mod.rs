@@ -142,6 +142,10 @@ impl QueuedDevice for NbdOrigin {
         is_next
     }
 
+    fn away(&self) -> Option<Duration> {
+        self.exchange.away()
+    }
+
     fn take_read(&mut self, _token: u64, _extent: ByteExtent, into: &mut [IoSliceMut<'_>]) {
         let mut left = self.data.as_slice();
         for piece in into {

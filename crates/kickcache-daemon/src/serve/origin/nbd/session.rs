@@ -184,6 +184,7 @@ impl Session {
                     timeout.as_secs()
                 );
                 self.outage = Some(Outage::begin(now));
+                self.exchange.note_away(Some(now));
             }
         }
     }
@@ -240,6 +241,7 @@ impl Session {
     /// A server answers, or nobody asks it anything.
     fn end_outage(&mut self) {
         if let Some(outage) = self.outage.take() {
+            self.exchange.note_away(None);
             self.told.clear();
             let Settings { volume, uri, .. } = &self.settings;
             let seconds = outage.lasts(Instant::now()).as_secs_f64();
