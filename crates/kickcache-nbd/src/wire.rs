@@ -81,6 +81,7 @@ pub(super) mod rep {
     pub(in super::super) const ERR_UNSUP: u32 = ERROR | 1;
     pub(in super::super) const ERR_POLICY: u32 = ERROR | 2;
     pub(in super::super) const ERR_INVALID: u32 = ERROR | 3;
+    pub(in super::super) const ERR_TLS_REQD: u32 = ERROR | 5;
     pub(in super::super) const ERR_UNKNOWN: u32 = ERROR | 6;
     pub(in super::super) const ERR_TOO_BIG: u32 = ERROR | 9;
     pub(in super::super) const ERR_EXT_HEADER_REQD: u32 = ERROR | 10;

@@ -10,6 +10,7 @@ use kickcache_units::{Size, show_bytes};
 
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::cache_spec::CacheSpec;
+use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::plan::{Exposure, ServePlan, check_fill_window, check_guest_block, ublk_queues};
 
@@ -108,6 +109,12 @@ pub enum PlanError {
         /// What is wrong.
         what: String,
     },
+    /// A wait for a server that there is not.
+    #[error(
+        "the volume `{0}` has an origin-timeout, and its origin is a file or block device, which is waited for without end; \
+         leave it out"
+    )]
+    OriginTimeout(String),
     /// A socket path that the kernel does not take.
     #[error(transparent)]
     Socket(#[from] AddressError),
@@ -276,6 +283,9 @@ fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
     let name = volume.name.clone();
     if let Some(what) = name_fault(&name) {
         return Err(PlanError::Name { name, what });
+    }
+    if volume.origin.path().is_some() && volume.origin_timeout != OriginTimeout::default() {
+        return Err(PlanError::OriginTimeout(name));
     }
     if volume.nbd_addresses().is_empty() && volume.vhost_user.is_none() && volume.ublk.is_none() {
         return Err(PlanError::NoAddress(name));

@@ -4,7 +4,9 @@
 //! The forms are those of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
 
 use std::fmt::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::format::superblock::ORIGIN_IDENTITY_MAX;
 
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 
@@ -56,24 +58,39 @@ impl NbdUri {
     /// Says what was found and what was expected.
     pub fn parse(text: &str) -> Result<NbdUri, UriError> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| UriError::Unknown(text.into()))?;
+        let scheme = scheme.to_ascii_lowercase();
         let wrong = |what| UriError::Wrong { text: text.into(), what };
         let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
         let (host, export) = place.split_once('/').unwrap_or((place, ""));
-        let export = decode(export).ok_or_else(|| wrong("behind a % stand two hexadecimal digits"))?;
-        let address = match (scheme, query) {
+        let export = decode(export).map_err(wrong)?;
+        let address = match (scheme.as_str(), query) {
             ("nbds" | "nbds+unix", _) => return Err(UriError::Tls(text.into())),
             ("nbd", None) => tcp(host).ok_or_else(|| wrong("write nbd://HOST:PORT/EXPORT"))?,
             ("nbd", Some(_)) => return Err(wrong("nothing may stand behind a ?")),
-            ("nbd+unix", Some(query)) if host.is_empty() => {
-                let path = query.strip_prefix("socket=").and_then(decode).filter(|path| !path.is_empty());
-                let path = path.ok_or_else(|| wrong("write nbd+unix:///EXPORT?socket=PATH"))?;
-                check_socket_path(Path::new(&path))?;
-                NbdAddress::Unix(path.into())
-            }
+            ("nbd+unix", Some(query)) if host.is_empty() => NbdAddress::Unix(socket(query).map_err(wrong)?),
             ("nbd+unix", _) => return Err(wrong("write nbd+unix:///EXPORT?socket=PATH")),
             _ => return Err(UriError::Unknown(text.into())),
         };
-        Ok(NbdUri { address, export })
+        if let NbdAddress::Unix(path) = &address {
+            check_socket_path(path)?;
+        }
+        let uri = NbdUri { address, export };
+        if uri.to_string().len() > ORIGIN_IDENTITY_MAX {
+            return Err(wrong(
+                "a cache device records at most 511 bytes of a URI; give the export a shorter name",
+            ));
+        }
+        Ok(uri)
+    }
+
+    /// What a cache device recognises the export by: the URI, with the socket's path free of links and `..`.
+    pub fn identity(&self) -> String {
+        match &self.address {
+            NbdAddress::Unix(path) => {
+                NbdUri { address: NbdAddress::Unix(real_path(path)), export: self.export.clone() }.to_string()
+            }
+            NbdAddress::Tcp { .. } => self.to_string(),
+        }
     }
 
     /// Where the server is.
@@ -99,13 +116,32 @@ impl fmt::Display for NbdUri {
     }
 }
 
+/// The path of a socket, from the part of a URI behind the `?`.
+fn socket(query: &str) -> Result<PathBuf, &'static str> {
+    if query.contains('&') {
+        return Err("nothing but socket=PATH may stand behind the ?, and an & of a path is written %26");
+    }
+    let path = query.strip_prefix("socket=").ok_or("write nbd+unix:///EXPORT?socket=PATH")?;
+    let path = PathBuf::from(decode(path)?);
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err("the socket needs a path from the root; write nbd+unix:///EXPORT?socket=/PATH"),
+    }
+}
+
+/// A path without links and `..`; of a socket that is not there, as far as there are folders.
+fn real_path(path: &Path) -> PathBuf {
+    let in_folder = || Some(std::fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
+    std::fs::canonicalize(path).ok().or_else(in_folder).unwrap_or_else(|| path.into())
+}
+
 fn tcp(host: &str) -> Option<NbdAddress> {
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
     let text = if has_port { format!("tcp:{host}") } else { format!("tcp:{host}:{PORT}") };
     NbdAddress::parse(text.as_ref()).ok()
 }
 
-fn decode(text: &str) -> Option<String> {
+fn decode(text: &str) -> Result<String, &'static str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut left = text.as_bytes();
     while let Some((&first, rest)) = left.split_first() {
@@ -114,11 +150,14 @@ fn decode(text: &str) -> Option<String> {
             left = rest;
             continue;
         }
-        let digits = rest.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
-        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        let digits = rest.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.ok_or("behind a % stand two hexadecimal digits")?);
         left = &rest[2..];
     }
-    String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+    let text = String::from_utf8(bytes).map_err(|_| "names and paths must be UTF-8")?;
+    if text.contains('\0') { Err("names and paths have no zero byte") } else { Ok(text) }
 }
 
 fn encode(text: &str) -> String {
@@ -149,6 +188,7 @@ mod tests {
             ("nbd://127.0.0.1:1/pool/image", "nbd://127.0.0.1:1/pool/image"),
             ("nbd+unix:///vm1?socket=/run/a.sock", "nbd+unix:///vm1?socket=/run/a.sock"),
             ("nbd+unix:///?socket=/run/a%3fb", "nbd+unix:///?socket=/run/a%3Fb"),
+            ("NBD+Unix:///?socket=/run/a%26b", "nbd+unix:///?socket=/run/a%26b"),
         ];
         for (text, shown) in cases {
             let uri = NbdUri::parse(text).unwrap();
@@ -169,12 +209,38 @@ mod tests {
             ("nbd+unix:///vm1", "socket=PATH"),
             ("nbd+unix:///vm1?socket=", "socket=PATH"),
             ("nbd+unix://host/vm1?socket=/a", "socket=PATH"),
+            ("nbd+unix:///?socket=o.sock", "from the root"),
+            ("nbd+unix:///?socket=/x&tls=y", "%26"),
             ("nbd://store/%zz", "hexadecimal"),
+            ("nbd://store/%00", "zero byte"),
+            ("nbd://store/%ff", "UTF-8"),
         ];
         for (text, part) in cases {
             let told = NbdUri::parse(text).unwrap_err().to_string();
             assert!(told.contains(part) && told.contains(text), "{told}");
         }
+        let long = format!("nbd://store/{}", "x".repeat(512));
+        assert!(NbdUri::parse(&long).unwrap_err().to_string().contains("511"));
         assert!(["/dev/sdb", "a:b", "./nbd:x", "://"].iter().all(|path| !NbdUri::is_meant(path)));
+    }
+
+    #[test]
+    fn one_socket_has_one_identity_by_whatever_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = std::fs::canonicalize(folder.path()).unwrap();
+        std::fs::create_dir(real.join("a")).unwrap();
+        std::fs::write(real.join("a/o.sock"), "").unwrap();
+        std::os::unix::fs::symlink(real.join("a"), real.join("b")).unwrap();
+        std::os::unix::fs::symlink(real.join("a/o.sock"), real.join("l.sock")).unwrap();
+        let identity = |path: &str| {
+            NbdUri::parse(&format!("nbd+unix:///v?socket={}/{path}", real.display())).unwrap().identity()
+        };
+        let expected = format!("nbd+unix:///v?socket={}/a/o.sock", real.display());
+        for path in ["a/o.sock", "b/o.sock", "l.sock", "b/../a/o.sock", "a/./o.sock"] {
+            assert_eq!(identity(path), expected, "{path}");
+        }
+        std::fs::remove_file(real.join("a/o.sock")).unwrap();
+        assert_eq!(identity("b/o.sock"), expected, "its server is away");
+        assert_eq!(NbdUri::parse("nbd://store/a").unwrap().identity(), "nbd://store:10809/a");
     }
 }

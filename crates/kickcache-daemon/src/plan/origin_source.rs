@@ -30,6 +30,7 @@ impl OriginSource {
     pub fn parse(text: &OsStr) -> Result<OriginSource, UriError> {
         match text.to_str().filter(|text| NbdUri::is_meant(text)) {
             Some(uri) => NbdUri::parse(uri).map(OriginSource::Nbd),
+            None if text.is_empty() => Err(UriError::Unknown(String::new())),
             None => Ok(OriginSource::Path(text.into())),
         }
     }
@@ -66,7 +67,7 @@ impl OriginSource {
     pub fn identity(&self) -> Result<String, OpenError> {
         match self {
             OriginSource::Path(path) => identity_of(path),
-            OriginSource::Nbd(uri) => Ok(uri.to_string()),
+            OriginSource::Nbd(uri) => Ok(uri.identity()),
             OriginSource::Outside(source) => Ok(source.open().identity()),
         }
     }

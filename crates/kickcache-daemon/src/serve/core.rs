@@ -15,6 +15,7 @@ use crate::serve::control::VolumeInfo;
 use crate::serve::recorders::Recorders;
 use crate::serve::requests::{InFlight, Pending, Requests};
 use crate::serve::times::{Class, Times};
+use crate::state::OriginLock;
 
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -43,6 +44,8 @@ pub(crate) struct Core<E> {
 pub(crate) struct Volume {
     pub(crate) info: VolumeInfo,
     pub(crate) zeroes: ZeroSpeed,
+    /// Held as long as it is served.
+    pub(crate) _lock: Option<OriginLock>,
 }
 
 /// How far the end is.

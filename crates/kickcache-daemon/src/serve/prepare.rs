@@ -26,10 +26,10 @@ use crate::serve::frontend::ublk::own_device;
 use crate::serve::known_origin::check_no_origin;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
-use crate::serve::origin::Origin;
+use crate::serve::origin::{Origin, hold};
 use crate::serve::overtaken::{note_written_without, served_since};
 use crate::shell_command::ShellCommand;
-use crate::state::{StateError, uuid_text};
+use crate::state::{OriginLock, StateError, uuid_text};
 
 /// An origin that was opened, with what was said about it.
 pub(crate) struct OpenVolume {
@@ -41,6 +41,7 @@ pub(crate) struct OpenVolume {
     pub(crate) access: AccessMode,
     pub(crate) claims: OriginClaims,
     pub(crate) zeroes: ZeroSpeed,
+    pub(crate) lock: Option<OriginLock>,
 }
 
 /// A cache device and its volumes.
@@ -94,7 +95,7 @@ impl Looked {
                 return Err(swapped(
                     error,
                     &cache.device,
-                    open_volumes(&cache.volumes, None).unwrap_or_default(),
+                    open_volumes(&cache.volumes, None, state).unwrap_or_default(),
                 ));
             }
             found => found?,
@@ -102,7 +103,7 @@ impl Looked {
         if found.ours().is_none() {
             check_no_origin(state, &cache.device)?;
         }
-        let mut volumes = open_volumes(&cache.volumes, found.file())?;
+        let mut volumes = open_volumes(&cache.volumes, found.file(), state)?;
         let mut superblock = found.superblock()?;
         for volume in &mut volumes {
             check_no_cache(volume, knows(&superblock, volume))?;
@@ -183,7 +184,7 @@ impl Prepared {
         let path = cache.device.clone();
         let refuse = |source| ServeError::Engine { path: path.clone(), source };
         let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
-        let mut volumes = open_volumes(&cache.volumes, None)?;
+        let mut volumes = open_volumes(&cache.volumes, None, state)?;
         for volume in &mut volumes {
             let acquaintance = match notes::knows(state, &volume.identity) {
                 true => Acquaintance::Known,
@@ -330,10 +331,15 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
     }
 }
 
-fn open_volumes(configured: &[VolumeSpec], cache: Option<&BlockFile>) -> Result<Vec<OpenVolume>, ServeError> {
+fn open_volumes(
+    configured: &[VolumeSpec],
+    cache: Option<&BlockFile>,
+    state: &StatePlace,
+) -> Result<Vec<OpenVolume>, ServeError> {
     let mut volumes: Vec<OpenVolume> = Vec::new();
     for volume in configured {
-        let opened = open_volume(volume)?;
+        let lock = hold(volume, state)?;
+        let opened = OpenVolume { lock, ..open_volume(volume)? };
         if let Some(origin) = opened.origin.local() {
             if let Some(cache) = cache {
                 check_different(cache, origin)?;
@@ -357,6 +363,7 @@ fn open_volume(spec: &VolumeSpec) -> Result<OpenVolume, ServeError> {
         settings: spec.settings(),
         access: spec.access,
         claims: spec.claims,
+        lock: None,
     })
 }
 

@@ -206,7 +206,8 @@ fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {
             origin: volume.identity,
             read_only: volume.access == AccessMode::ReadOnly,
         };
-        (Volume { info, zeroes: volume.zeroes }, (Device::Origin(id), volume.origin.into_medium()))
+        let served = Volume { info, zeroes: volume.zeroes, _lock: volume.lock };
+        (served, (Device::Origin(id), volume.origin.into_medium()))
     });
     described.unzip()
 }

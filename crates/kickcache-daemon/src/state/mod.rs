@@ -1,15 +1,18 @@
 //! The state directory: what must be known when a cache device is missing or cannot be read.
 //!
 //! One file an origin says which cache device it was served with, and whether that may hold blocks which the origin lacks.
-//! One file a cache device says whether it is out of service. Files are JSON, replaced whole and synced.
+//! One file a cache device says whether it is out of service. Files are JSON, replaced whole and synced. An export that is
+//! served has a lock.
 
 mod file_identity;
+mod origin_lock;
 mod record;
 mod store;
 
 use std::path::PathBuf;
 
 pub use self::file_identity::FileIdentity;
+pub use self::origin_lock::OriginLock;
 pub use self::record::{CacheRecord, CompleteCache, Completeness, OriginRecord, OutOfService, uuid_text};
 pub use self::store::{Origins, StateError, StateStore};
 

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::origin_lock::OriginLock;
 use super::record::{CacheRecord, OriginRecord, VERSION};
+use crate::driver::device::AccessMode;
 use crate::places;
 
 /// What every version of a file has.
@@ -207,6 +209,20 @@ impl StateStore {
     /// If it cannot be removed.
     pub fn remove_cache(&self, uuid: &str) -> Result<(), StateError> {
         self.remove(&self.cache_path(uuid))
+    }
+
+    /// Where the lock of an origin stands.
+    pub fn origin_lock_path(&self, identity: &str) -> PathBuf {
+        self.origin_path(identity).with_extension("lock")
+    }
+
+    /// Takes the lock of an origin; `None` if somebody else serves it.
+    ///
+    /// # Errors
+    /// If there can be none.
+    pub fn lock_origin(&self, identity: &str, access: AccessMode) -> Result<Option<OriginLock>, StateError> {
+        let path = self.origin_lock_path(identity);
+        OriginLock::take(&path, access).map_err(|source| StateError::Io { action: "lock", path, source })
     }
 
     fn origin_path(&self, identity: &str) -> PathBuf {

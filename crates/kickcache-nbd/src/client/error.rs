@@ -5,6 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use crate::reply::NbdErrno;
+use crate::wire::rep;
 
 /// What can go wrong at the client's end.
 #[derive(Debug, Error)]
@@ -16,13 +17,13 @@ pub enum ClientError {
     #[error("the NBD server broke the protocol: {0}")]
     Protocol(String),
     /// The server turned the export down.
-    #[error("the NBD server refused {option} (reply {reply:#x}): {text}")]
+    #[error("the NBD server refused {option} ({}){}{text}", reply_text(*reply), if text.is_empty() { "" } else { ": " })]
     Refused {
         /// What was asked for.
         option: &'static str,
         /// The protocol's reply type.
         reply: u32,
-        /// What the server says about it.
+        /// What the server says about it, without control characters.
         text: String,
     },
     /// A request failed.
@@ -34,4 +35,15 @@ pub enum ClientError {
     /// The cookie is that of a request in flight.
     #[error("the cookie {0} belongs to a request in flight: take another")]
     CookieInFlight(u64),
+}
+
+fn reply_text(reply: u32) -> String {
+    match reply {
+        rep::ERR_UNSUP => "it does not know the option".into(),
+        rep::ERR_POLICY => "it does not permit it".into(),
+        rep::ERR_INVALID => "it finds the request invalid".into(),
+        rep::ERR_TLS_REQD => "it requires TLS".into(),
+        rep::ERR_UNKNOWN => "unknown export".into(),
+        reply => format!("reply {reply:#x}"),
+    }
 }

@@ -3,7 +3,9 @@
 use super::error::ClientError;
 use super::options::ConnectOptions;
 use super::remote_export::RemoteExport;
+use super::server_text::server_text;
 use super::stream::Stream;
+use super::timed_stream::TimedStream;
 use crate::wire::{
     CONTEXT_ALLOCATION, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, MAGIC_OPTION, MAGIC_OPTION_REPLY, MAGIC_SERVER,
     OPTION_DATA_MAX, Put, Reader, info, length_u32, opt, rep,
@@ -11,6 +13,13 @@ use crate::wire::{
 
 /// Goes through the handshake up to the transmission phase.
 pub(super) fn negotiate(stream: &Stream, options: &ConnectOptions) -> Result<RemoteExport, ClientError> {
+    let timed = TimedStream::begin(stream, options.timeout)?;
+    let export = agree(&timed, options)?;
+    timed.finish()?;
+    Ok(export)
+}
+
+fn agree(stream: &TimedStream<'_>, options: &ConnectOptions) -> Result<RemoteExport, ClientError> {
     greet(stream)?;
     let mut export =
         RemoteExport { size: 0, flags: 0, block_sizes: None, structured: false, allocation: None };
@@ -24,7 +33,7 @@ pub(super) fn negotiate(stream: &Stream, options: &ConnectOptions) -> Result<Rem
     Ok(export)
 }
 
-fn greet(stream: &Stream) -> Result<(), ClientError> {
+fn greet(stream: &TimedStream<'_>) -> Result<(), ClientError> {
     let mut greeting = [0; 18];
     stream.receive_exact(&mut greeting)?;
     let mut reader = Reader::new(&greeting);
@@ -39,13 +48,13 @@ fn greet(stream: &Stream) -> Result<(), ClientError> {
     Ok(stream.send_all(&answer.to_be_bytes())?)
 }
 
-fn ask_structured(stream: &Stream) -> Result<bool, ClientError> {
+fn ask_structured(stream: &TimedStream<'_>) -> Result<bool, ClientError> {
     send_option(stream, opt::STRUCTURED_REPLY, &[])?;
     let (reply, _) = receive_reply(stream, opt::STRUCTURED_REPLY)?;
     Ok(reply == rep::ACK)
 }
 
-fn ask_allocation(stream: &Stream, name: &str) -> Result<Option<u32>, ClientError> {
+fn ask_allocation(stream: &TimedStream<'_>, name: &str) -> Result<Option<u32>, ClientError> {
     let mut data = Vec::new();
     put_string(&mut data, name);
     data.put_u32(1);
@@ -62,7 +71,7 @@ fn ask_allocation(stream: &Stream, name: &str) -> Result<Option<u32>, ClientErro
     }
 }
 
-fn go(stream: &Stream, name: &str, export: &mut RemoteExport) -> Result<(), ClientError> {
+fn go(stream: &TimedStream<'_>, name: &str, export: &mut RemoteExport) -> Result<(), ClientError> {
     let mut data = Vec::new();
     put_string(&mut data, name);
     data.put_u16(1);
@@ -100,7 +109,7 @@ fn take_info(data: &[u8], export: &mut RemoteExport) -> Result<bool, ClientError
     }
 }
 
-fn send_option(stream: &Stream, option: u32, data: &[u8]) -> Result<(), ClientError> {
+fn send_option(stream: &TimedStream<'_>, option: u32, data: &[u8]) -> Result<(), ClientError> {
     let mut bytes = Vec::new();
     bytes.put_u64(MAGIC_OPTION);
     bytes.put_u32(option);
@@ -109,7 +118,7 @@ fn send_option(stream: &Stream, option: u32, data: &[u8]) -> Result<(), ClientEr
     Ok(stream.send_all(&bytes)?)
 }
 
-fn receive_reply(stream: &Stream, option: u32) -> Result<(u32, Vec<u8>), ClientError> {
+fn receive_reply(stream: &TimedStream<'_>, option: u32) -> Result<(u32, Vec<u8>), ClientError> {
     let mut header = [0; 20];
     stream.receive_exact(&mut header)?;
     let mut reader = Reader::new(&header);
@@ -132,7 +141,7 @@ fn put_string(data: &mut Vec<u8>, text: &str) {
 }
 
 fn refused(option: &'static str, reply: u32, data: &[u8]) -> ClientError {
-    ClientError::Refused { option, reply, text: String::from_utf8_lossy(data).into_owned() }
+    ClientError::Refused { option, reply, text: server_text(data) }
 }
 
 fn protocol(text: &str) -> ClientError {

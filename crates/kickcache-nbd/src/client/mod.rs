@@ -3,6 +3,7 @@
 //! A [`Client`] is a [`Sender`] and a [`Receiver`]. Used whole, it does one request at a time ([`Client::read_at`]);
 //! split, two threads or one poll loop drive the halves and match replies to requests by their cookies.
 
+mod coverage;
 mod error;
 mod fua;
 mod handshake;
@@ -11,7 +12,9 @@ mod pending;
 mod receiver;
 mod remote_export;
 mod sender;
+mod server_text;
 mod stream;
+mod timed_stream;
 mod zeroes;
 
 use std::net::{TcpStream, ToSocketAddrs};

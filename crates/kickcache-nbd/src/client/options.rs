@@ -11,7 +11,7 @@ pub struct ConnectOptions {
     pub structured: bool,
     /// Ask for base:allocation, which block status requests need; implies structured replies.
     pub allocation: bool,
-    /// Longest wait for any one read or write of the socket; `None` waits forever.
+    /// Longest wait for the whole handshake, and afterwards for any one read or write of the socket; `None` waits forever.
     pub timeout: Option<Duration>,
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
+use super::coverage::Coverage;
 use super::error::ClientError;
 use crate::reply::{NbdErrno, StatusExtent};
 
@@ -21,7 +22,7 @@ pub(super) struct InFlight {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) data: Vec<u8>,
-    pub(super) covered: usize,
+    pub(super) covered: Coverage,
     pub(super) extents: Vec<StatusExtent>,
     pub(super) error: Option<(NbdErrno, String)>,
 }

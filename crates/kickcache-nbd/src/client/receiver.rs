@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::error::ClientError;
 use super::pending::{Gathered, InFlight, Pending};
 use super::remote_export::RemoteExport;
+use super::server_text::server_text;
 use super::stream::{Stream, Wait};
 use crate::reply::{NbdErrno, StatusExtent};
 use crate::wire::{
@@ -195,8 +196,9 @@ impl Receiver {
                     self.pending.put_back(cookie, request);
                     return Ok(None);
                 }
-                if request.gathered.error.is_none() && request.gathered.covered != request.data_length {
-                    return Err(protocol("a read was answered with too little or too much data"));
+                if request.gathered.error.is_none() && !request.gathered.covered.is_whole(request.data_length)
+                {
+                    return Err(protocol("a read was answered with too little data"));
                 }
                 Ok(Some(Finished { cookie, gathered: request.gathered, place: Place::Gathered }))
             }
@@ -253,7 +255,7 @@ fn chunk_frame(mut reader: Reader<'_>) -> Result<Option<Frame>, ClientError> {
 fn is_all_of(request: &InFlight, bytes: &[u8]) -> bool {
     let gathered = &request.gathered;
     request.data_length > 0
-        && gathered.covered == 0
+        && gathered.covered.is_empty()
         && gathered.error.is_none()
         && bytes.len() == request.data_length + 8
         && Reader::new(bytes).u64() == Some(request.offset)
@@ -284,7 +286,7 @@ fn take_chunk(
             let errno = NbdErrno::from_value(reader.u32().ok_or_else(short)?);
             let length = usize::from(reader.u16().ok_or_else(short)?);
             let text = reader.bytes(length).ok_or_else(short)?;
-            request.gathered.error = Some((errno, String::from_utf8_lossy(text).into_owned()));
+            request.gathered.error = Some((errno, server_text(text)));
             Ok(())
         }
         kind => Err(protocol(&format!("{kind} is no known type of chunk"))),
@@ -296,11 +298,14 @@ fn cover(request: &mut InFlight, offset: u64, length: usize) -> Result<&mut [u8]
     let outside = || protocol("a chunk lies outside the read it answers");
     let gathered = &mut request.gathered;
     gathered.data.resize(request.data_length, 0);
-    gathered.covered = gathered.covered.saturating_add(length);
     let start = offset.checked_sub(request.offset).ok_or_else(outside)?;
     let start = usize::try_from(start).map_err(|_| outside())?;
     let end = start.checked_add(length).ok_or_else(outside)?;
-    gathered.data.get_mut(start..end).ok_or_else(outside)
+    let data = gathered.data.get_mut(start..end).ok_or_else(outside)?;
+    if !gathered.covered.add(start, end) {
+        return Err(protocol("two chunks of a reply bring the same bytes"));
+    }
+    Ok(data)
 }
 
 fn take_extents(

@@ -4,6 +4,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
@@ -55,12 +56,23 @@ impl Stream {
         Ok(())
     }
 
-    pub(super) fn receive_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
-        while !buffer.is_empty() {
-            let count = self.receive_some(buffer, Wait::Yes)?.unwrap_or(0);
-            buffer = &mut buffer[count..];
+    /// Waits for some bytes.
+    pub(super) fn receive_waiting(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(self.receive_some(buffer, Wait::Yes)?.unwrap_or(0))
+    }
+
+    pub(super) fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        match self {
+            Stream::Unix(socket) => socket.read_timeout(),
+            Stream::Tcp(socket) => socket.read_timeout(),
         }
-        Ok(())
+    }
+
+    pub(super) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Unix(socket) => socket.set_read_timeout(timeout),
+            Stream::Tcp(socket) => socket.set_read_timeout(timeout),
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct DrainArgs {
     #[arg(required_unless_present = "cache")]
     volume: Option<String>,
     /// Wait until nothing is dirty and the origin has flushed
+    ///
+    /// May take as long as clients write: `kickcache mode NAME write-through` first has an end.
     #[arg(long, conflicts_with = "cache")]
     wait: bool,
     /// Cache device that nobody serves

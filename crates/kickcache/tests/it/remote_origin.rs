@@ -335,6 +335,7 @@ fn what_cannot_be_an_origin_is_told_in_a_sentence() {
     };
     expect(&uri, "No such file or directory (os error 2); start its server");
     expect("nbds://localhost/a", "asks for TLS");
+    expect("nbd+unix:///?socket=o.sock", "a path from the root");
     expect("http://localhost/a", "is no origin");
     expect("nbd://localhost:port/a", "write nbd://HOST:PORT/EXPORT");
     {
@@ -348,6 +349,36 @@ fn what_cannot_be_an_origin_is_told_in_a_sentence() {
     let limits = ["blocksize-minimum=4096", "blocksize-preferred=4096", "blocksize-maximum=65536"];
     let _server = Server::start(&scratch, &disk, &["--filter=blocksize-policy"], &limits);
     expect(&uri, "blocks of at least 4096 bytes");
+}
+
+#[test]
+fn an_export_is_served_once_at_a_time_by_whatever_name() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let (scratch, another) = (Scratch::new(), Scratch::new());
+    let disk = scratch.sparse("disk", MIB);
+    let server = Server::start(&scratch, &disk, &[], &[]);
+    let daemon = serve(&scratch, &server, "write-through", &[]);
+    let link = another.path("link.sock");
+    std::os::unix::fs::symlink(scratch.path("origin.sock"), &link).unwrap();
+    for uri in [server.uri().display().to_string(), format!("nbd+unix:///?socket={}", link.display())] {
+        let told = refusal(&another, &uri);
+        assert!(told.contains("is served by another kickcache"), "{told}");
+    }
+    daemon.kill().start().stop();
+}
+
+#[test]
+fn a_server_that_takes_few_clients_is_enough() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.random("disk", MIB, 4);
+    let server = Server::start(&scratch, &disk, &["--filter=limit"], &["limit=2"]);
+    let daemon = serve(&scratch, &server, "write-through", &[]);
+    let mut client = daemon.connect();
+    assert!(client.read(0, BLOCK_LENGTH) == fs::read(&disk).unwrap()[..BLOCK]);
+    daemon.stop();
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         let origin = self.core.driver.shared_file(Device::Origin(id));
         let origin = origin
-            .ok_or_else(|| refuse("its size cannot be asked for while it is served; stop the server, and start it again with --origin-grown"))?;
+            .ok_or_else(|| refuse("its size cannot be asked for while it is served; stop kickcache (kickcache stop), and start it with kickcache serve --origin-grown"))?;
         Ok((id, origin))
     }
 

@@ -3,9 +3,11 @@
 //! A start asks an origin who it is, how large it is and what it can do, and gives it to the driver, which sends it requests:
 //! a local one through the system, every other one as a [`QueuedDevice`](crate::driver::queued_device::QueuedDevice).
 
+mod hold;
 mod local;
 mod nbd;
 
+pub(crate) use self::hold::hold;
 use self::nbd::NbdOrigin;
 use crate::driver::device::{BlockFile, ZeroSpeed};
 use crate::driver::executor::Medium;

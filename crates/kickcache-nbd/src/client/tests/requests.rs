@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::thread;
+use std::time::Duration;
 
 use super::server::{BAD_OFFSET, SIZE};
 use super::*;
@@ -230,6 +231,9 @@ fn chunks_that_cannot_be_are_protocol_errors() {
         chunk(0, chunk::OFFSET_DATA, 1, &at(u64::MAX, 16)),
         chunk(1, chunk::OFFSET_DATA, 1, b"short"),
         chunk(1, chunk::OFFSET_HOLE, 1, &[0xff; 12]),
+        [chunk(0, chunk::OFFSET_DATA, 1, &at(512, 8)), chunk(1, chunk::OFFSET_DATA, 1, &at(512, 8))].concat(),
+        [chunk(0, chunk::OFFSET_DATA, 1, &at(512, 16)), chunk(1, chunk::OFFSET_DATA, 1, &at(516, 4))]
+            .concat(),
         chunk(1, chunk::NONE, 1, &[]),
         chunk(1, chunk::NONE, 3, &[]),
         chunk(1, chunk::BLOCK_STATUS, 2, &[0, 0, 0, 2]),
@@ -281,6 +285,40 @@ proptest::proptest! {
             bytes[16..19].fill(0);
         }
         until_error(nonsense(&bytes, structured));
+    }
+}
+
+/// A server that repeats these bytes after the first ones, each time after a pause.
+fn endless(first: &'static [u8], again: &'static [u8], pause: Duration) -> ClientError {
+    let (client, mut server) = UnixStream::pair().unwrap();
+    thread::spawn(move || {
+        server.write_all(first)?;
+        loop {
+            server.write_all(again)?;
+            thread::sleep(pause);
+        }
+        #[expect(unreachable_code, reason = "it tells the type of the error")]
+        io::Result::Ok(())
+    });
+    let options = ConnectOptions { timeout: Some(Duration::from_millis(300)), ..ConnectOptions::default() };
+    let (sender, ended) = std::sync::mpsc::channel();
+    thread::spawn(move || _ = sender.send(Client::from_unix(client, &options).unwrap_err()));
+    ended.recv_timeout(Duration::from_secs(20)).expect("the handshake has no end")
+}
+
+#[test]
+fn a_handshake_ends_in_time_whatever_the_server_sends() {
+    const INFO: &[u8] = b"\0\x03\xe8\x89\x04\x55\x65\xa9\0\0\0\x07\0\0\0\x03\0\0\0\x02\0\x09";
+    let greeting = b"NBDMAGICIHAVEOPT\0\x03";
+    for error in [
+        endless(b"", b"N", Duration::from_secs(3600)),
+        endless(greeting, INFO, Duration::ZERO),
+        endless(greeting, INFO, Duration::from_millis(50)),
+    ] {
+        assert!(
+            matches!(&error, ClientError::Io(error) if error.kind() == io::ErrorKind::TimedOut),
+            "{error:?}"
+        );
     }
 }
 

@@ -75,7 +75,7 @@ fn toy_loop(
     let media = vec![(Device::Origin(id), Medium::File(file))];
     let settings =
         DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
-    let volumes = vec![Volume { info, zeroes }];
+    let volumes = vec![Volume { info, zeroes, _lock: None }];
     let nbd =
         Nbd::open(vec![(Place::Address(NbdAddress::Unix(socket.into())), 0)], &volumes, Exposure::LocalOnly)
             .unwrap();

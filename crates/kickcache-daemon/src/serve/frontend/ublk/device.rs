@@ -249,7 +249,7 @@ mod tests {
             let nodes = tempfile::tempdir().unwrap();
             let (id, size) = (VolumeId::new(0), 1 << 20);
             let info = VolumeInfo { name: "v".into(), id, size, origin: "file:/o".into(), read_only: false };
-            let volume = Volume { info, zeroes: ZeroSpeed::Slow };
+            let volume = Volume { info, zeroes: ZeroSpeed::Slow, _lock: None };
             let kernel = FakeKernel::new(nodes.path());
             Scene { kernel, volume, allocator: Allocator::default(), _nodes: nodes }
         }

@@ -77,9 +77,6 @@ impl Ublk {
     ) -> Result<Ublk, ServeError> {
         let mut ublk = Ublk::default();
         ublk.controls = controls;
-        if !places.is_empty() {
-            process::prepare();
-        }
         for place in places {
             let volume = &core.volumes[place.volume];
             let name = volume.info.name.clone();
@@ -91,6 +88,10 @@ impl Ublk {
                 ));
             }
             let mut control = ublk.controls.open().map_err(refuse)?;
+            // Nothing is warned of that does not come to pass.
+            if ublk.devices.is_empty() {
+                process::prepare();
+            }
             let allocator = &mut core.driver.buffers().allocator;
             ublk.devices.push(UblkDevice::open(&mut control, place, volume, allocator).map_err(refuse)?);
         }

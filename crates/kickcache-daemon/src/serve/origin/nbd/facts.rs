@@ -40,12 +40,9 @@ impl Facts {
                         durable; say --origin-no-flush if they need not be kept"
                 .into());
         }
-        match export.block_sizes {
-            Some([least, ..]) if u64::from(least) > SECTOR_SIZE => Err(format!(
-                "its server takes blocks of at least {least} bytes, and volumes are written in sectors of {SECTOR_SIZE}; put \
-                 something between that makes blocks of them (nbdkit --filter=blocksize)"
-            )),
-            _ => Ok(Facts { size, has_flush: export.has_flush(), access }),
+        match limits(export) {
+            Some(what) => Err(what),
+            None => Ok(Facts { size, has_flush: export.has_flush(), access }),
         }
     }
 
@@ -57,8 +54,27 @@ impl Facts {
         if export.is_read_only() && self.access == AccessMode::ReadWrite {
             return Some("its server exports it read-only now".into());
         }
-        (self.has_flush && !export.has_flush()).then(|| "its server cannot flush it any more".into())
+        if self.has_flush && !export.has_flush() {
+            return Some("its server cannot flush it any more".into());
+        }
+        limits(export)
     }
+}
+
+/// What is wrong with the sizes of the requests that a server takes.
+fn limits(export: &RemoteExport) -> Option<String> {
+    let [least, _, most] = export.block_sizes?;
+    if u64::from(least) > SECTOR_SIZE {
+        return Some(format!(
+            "its server takes blocks of at least {least} bytes, and volumes are written in sectors of {SECTOR_SIZE}; put \
+             something between that makes blocks of them (nbdkit --filter=blocksize)"
+        ));
+    }
+    (u64::from(most) < BLOCK_SIZE).then(|| {
+        format!(
+            "its server takes at most {most} bytes at once, and blocks have {BLOCK_SIZE}; raise its limit"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -91,7 +107,13 @@ mod tests {
             Facts::of(&export(8192, READ_ONLY, 1), AccessMode::ReadOnly, OriginClaims::default()).is_ok()
         );
         assert_eq!(facts.difference(&export(8192, FLUSH, 1)), None);
-        for other in [export(4096, FLUSH, 1), export(8192, FLUSH | READ_ONLY, 1), export(8192, 0, 1)] {
+        for other in [
+            export(4096, FLUSH, 1),
+            export(8192, FLUSH | READ_ONLY, 1),
+            export(8192, 0, 1),
+            export(8192, FLUSH, 4096),
+            RemoteExport { block_sizes: Some([1, 512, 2048]), ..export(8192, FLUSH, 1) },
+        ] {
             assert!(facts.difference(&other).is_some());
         }
     }

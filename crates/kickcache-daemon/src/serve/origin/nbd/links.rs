@@ -19,6 +19,8 @@ use crate::plan::nbd_uri::NbdUri;
 
 /// Connections to a server that allows several.
 const LINKS_MAX: usize = 4;
+/// How long one answer may take before a further connection is done without.
+const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
 /// A connection over TCP is given up when the other machine has not shown itself for about half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
@@ -47,10 +49,15 @@ pub(super) struct Part {
 impl Links {
     /// Connects, and waits for at most `patience` for each answer of the handshake.
     pub(super) fn connect(uri: &NbdUri, patience: Duration) -> Result<Links, ClientError> {
-        let mut clients = vec![dial(uri, patience)?];
-        let export = clients[0].export();
+        Links::over(dial(uri, patience)?, uri, patience)
+    }
+
+    /// The same from a first connection. A server may take fewer clients than it could: what it refuses is done without.
+    pub(super) fn over(first: Client, uri: &NbdUri, patience: Duration) -> Result<Links, ClientError> {
+        let export = first.export();
+        let mut clients = vec![first];
         while export.has_multi_conn() && clients.len() < LINKS_MAX {
-            let client = dial(uri, patience)?;
+            let Ok(client) = dial(uri, patience.min(FURTHER_PATIENCE)) else { break };
             if client.export() != export {
                 return Err(ClientError::Protocol("two connections see two different exports".into()));
             }

@@ -10,6 +10,7 @@ mod facts;
 mod job;
 mod links;
 mod outage;
+mod refusal;
 mod session;
 
 use std::collections::VecDeque;
@@ -28,7 +29,8 @@ use self::exchange::{Exchange, Outcome};
 use self::facts::Facts;
 use self::job::OriginJob;
 use self::links::{Links, dial};
-use self::session::{Session, Settings, cause};
+use self::refusal::refusal;
+use self::session::{Session, Settings};
 use crate::driver::device::AccessMode;
 use crate::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
 use crate::plan::nbd_uri::NbdUri;
@@ -61,17 +63,12 @@ impl NbdOrigin {
         };
         let timeout = spec.origin_timeout.span();
         let patience = PATIENCE_MAX.min(timeout);
-        let away = |error: ClientError| {
-            refuse(format!("{}; start its server, or give another origin", cause(&error)))
-        };
+        let away = |error: ClientError| refuse(refusal(&error));
         let mut client = dial(uri, patience).map_err(away)?;
         let facts = Facts::of(&client.export(), spec.access, spec.claims).map_err(refuse)?;
         let looks_like_cache = look_and_flush(&mut client, spec.access).map_err(away)?;
-        let _ = client.disconnect();
-        let links = Links::connect(uri, patience).map_err(away)?;
-        if let Some(difference) = facts.difference(&links.export) {
-            return Err(refuse(difference));
-        }
+        // One that ends with its last client must not be left for a moment.
+        let links = Links::over(client, uri, patience).map_err(away)?;
         let exchange = Exchange::new().map_err(ServeError::system("open an eventfd"))?;
         let exchange = Arc::new(exchange);
         let settings = Settings { volume: spec.name.clone(), uri: uri.clone(), facts, timeout, patience };
@@ -86,7 +83,7 @@ impl NbdOrigin {
 
     /// Its URI: what the cache device recognises it by.
     pub(super) fn identity(&self) -> String {
-        self.uri.to_string()
+        self.uri.identity()
     }
 
     /// Bytes.

@@ -1,0 +1,50 @@
+//! What to do about a server that cannot be used when a volume is about to be served.
+
+use std::io::ErrorKind;
+
+use kickcache_nbd::client::ClientError;
+
+use super::session::cause;
+
+/// A sentence: what happened, and what to do.
+pub(super) fn refusal(error: &ClientError) -> String {
+    format!("{}; {}", cause(error), advice(error))
+}
+
+fn advice(error: &ClientError) -> &'static str {
+    match error {
+        ClientError::Io(error) => match error.kind() {
+            ErrorKind::PermissionDenied => "let this user connect to its socket, or give another origin",
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                "look what its server says; it may take no more clients, or not be an NBD server"
+            }
+            _ => "start its server, or give another origin",
+        },
+        ClientError::Protocol(_) => "give the address of an NBD server",
+        ClientError::Refused { .. } => {
+            "give an export that its server has and lets everybody use, without TLS"
+        }
+        ClientError::Request(_) => "look what its server says",
+        ClientError::TooLong(_) | ClientError::CookieInFlight(_) => "report this as a defect of kickcache",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_to_be_started_only_if_there_is_none() {
+        let told = |kind: ErrorKind| refusal(&ClientError::Io(kind.into()));
+        assert!(told(ErrorKind::ConnectionRefused).ends_with("; start its server, or give another origin"));
+        assert!(told(ErrorKind::NotFound).contains("start its server"));
+        assert!(told(ErrorKind::PermissionDenied).contains("let this user connect"));
+        assert!(told(ErrorKind::UnexpectedEof).contains("no more clients"));
+        let refused = ClientError::Refused { option: "the export", reply: 0x8000_0006, text: String::new() };
+        assert_eq!(
+            refusal(&refused),
+            "the NBD server refused the export (unknown export); give an export that its server has and lets everybody use, \
+             without TLS"
+        );
+    }
+}

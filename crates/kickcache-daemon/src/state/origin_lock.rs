@@ -1,0 +1,41 @@
+//! One daemon at a time serves an export: the server of a remote origin keeps nobody out, so a lock here does.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::driver::device::AccessMode;
+
+/// A lock on the identity of an origin. The system gives it back when the process ends, however that is.
+#[derive(Debug)]
+pub struct OriginLock {
+    file: File,
+}
+
+impl OriginLock {
+    /// Takes the lock on a file, which is made if need be and stays; `None` if somebody else has it. Those who only read share it.
+    pub(super) fn take(path: &Path, access: AccessMode) -> io::Result<Option<OriginLock>> {
+        if let Some(directory) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let locked = match access {
+            AccessMode::ReadWrite => file.try_lock(),
+            AccessMode::ReadOnly => file.try_lock_shared(),
+        };
+        match locked {
+            Ok(()) => Ok(Some(OriginLock { file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl Drop for OriginLock {
+    fn drop(&mut self) {
+        // Closing it does the same.
+        let _ = self.file.unlock();
+    }
+}

@@ -1,0 +1,70 @@
+//! Which bytes of a read the chunks of its reply have brought.
+
+use std::collections::BTreeMap;
+
+/// Byte ranges that do not overlap: the end of each by its start. Neighbours are one.
+#[derive(Debug, Default)]
+pub(super) struct Coverage {
+    ends: BTreeMap<usize, usize>,
+}
+
+impl Coverage {
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Whether every byte of a read of this length has come.
+    pub(super) fn is_whole(&self, length: usize) -> bool {
+        match self.ends.first_key_value() {
+            Some((&start, &end)) => (start, end) == (0, length),
+            None => length == 0,
+        }
+    }
+
+    /// Adds a range; `false` if a byte of it had come before.
+    #[must_use]
+    pub(super) fn add(&mut self, mut start: usize, mut end: usize) -> bool {
+        if start == end {
+            return true;
+        }
+        let before = self.ends.range(..=start).next_back().map(|(&start, &end)| (start, end));
+        let behind = self.ends.range(start..).next().map(|(&start, &end)| (start, end));
+        if before.is_some_and(|before| before.1 > start) || behind.is_some_and(|behind| behind.0 < end) {
+            return false;
+        }
+        if let Some(before) = before.filter(|before| before.1 == start) {
+            start = before.0;
+        }
+        if let Some(behind) = behind.filter(|behind| behind.0 == end) {
+            end = behind.1;
+            self.ends.remove(&behind.0);
+        }
+        self.ends.insert(start, end);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_in_any_order_make_a_whole() {
+        let mut coverage = Coverage::default();
+        assert!(coverage.is_whole(0) && coverage.is_empty());
+        for (start, end) in [(8, 12), (0, 4), (6, 6), (12, 16), (4, 8)] {
+            assert!(!coverage.is_whole(16));
+            assert!(coverage.add(start, end));
+        }
+        assert!(coverage.is_whole(16) && !coverage.is_whole(15) && !coverage.is_empty());
+    }
+
+    #[test]
+    fn no_byte_comes_twice() {
+        for (start, end) in [(0, 5), (4, 5), (5, 6), (7, 9), (0, 16), (4, 8)] {
+            let mut coverage = Coverage::default();
+            assert!(coverage.add(4, 8));
+            assert!(!coverage.add(start, end), "{start}..{end}");
+        }
+    }
+}
