@@ -1,12 +1,9 @@
 //! Writes the dirty blocks of a volume back without serving it: the server of `kickcache serve` with no address.
 
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
-use kickcache_engine::stats::VolumeStatus;
-use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::extents::show_extents;
 use crate::offline::change::{DirtyBlocks, detach};
@@ -14,24 +11,19 @@ use crate::offline::contents::Contents;
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::outdated::{Asked, Outdated, outdated, shown};
 use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
+use crate::offline::write_back::{End, write_back};
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use crate::plan::nbd_uri::NbdUri;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
+use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::{ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
 use crate::serve::notes::FIRST_START;
 use crate::serve::older_copy::older_copy;
 use crate::serve::overtaken::{missed, note_written_without};
-use crate::serve::server::{Server, ServerHandle};
-use crate::signals;
 use crate::state::{OriginRecord, uuid_text};
-
-/// How often the server is asked how far it is.
-const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How long nothing may move while the origin fails.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What to drain.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +34,8 @@ pub struct DrainPlan<'a> {
     pub volume: Option<&'a str>,
     /// Its origin; where it was last if it is not named.
     pub origin: Option<&'a OriginSource>,
+    /// How long requests wait for a server that is lost, if the origin is an export.
+    pub origin_timeout: Option<OriginTimeout>,
     /// What the user says about the origin.
     pub claims: OriginClaims,
     /// What to do where the origin may have newer blocks than a cache device out of service.
@@ -115,14 +109,8 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
         check_missed(plan, &contents.superblock, record, &identity)?;
         note_written_without(plan.state, &identity, &record.name)?;
     }
-    let handle = Server::start(server_config(plan, record, &origin, service))?;
-    let stopped = handle.clone();
-    let caught = signals::catch(move || stopped.stop());
-    let _signals = caught.map_err(ServeError::system("catch signals"))?;
-    let ended = watch(&handle, record, dirty_blocks(&contents, record), progress);
-    handle.stop();
-    handle.join()?;
-    match ended? {
+    let config = server_config(plan, record, &origin, service);
+    match write_back(config, record, dirty_blocks(&contents, record), progress)? {
         End::Drained(bytes) => {
             let outcome = match age {
                 Age::OutOfService(standing) => {
@@ -321,66 +309,19 @@ fn server_config(
     origin: &OriginSource,
     service: CacheService,
 ) -> ServerConfig {
+    let usual = VolumeSpec::new(&record.name, origin.clone());
     let volume = VolumeSpec {
+        origin_timeout: plan.origin_timeout.unwrap_or(usual.origin_timeout),
         claims: plan.claims,
         nbd: Some(Vec::new()),
-        ..VolumeSpec::new(&record.name, origin.clone())
+        ..usual
     };
     let cache = CacheSpec { service, ..CacheSpec::new(plan.cache, vec![volume]) };
     ServerConfig { state: plan.state.clone(), ..ServerConfig::new(cache) }
-}
-
-enum End {
-    /// This many bytes were written back.
-    Drained(u64),
-    /// Something stays dirty.
-    Stuck(&'static str),
 }
 
 /// Dirty blocks of a volume, as they were read from the cache device before it was served.
 fn dirty_blocks(contents: &Contents, record: &VolumeRecord) -> u64 {
     let of_volume = contents.dirty.iter().filter(|(id, _)| *id == record.id);
     of_volume.flat_map(|(_, extents)| extents).map(|extent| extent.length / BLOCK_SIZE).sum()
-}
-
-/// Waits until nothing is dirty. `dirty` is what was before the server began: it may have written all of it back by the
-/// time it is asked.
-fn watch(
-    handle: &ServerHandle,
-    record: &VolumeRecord,
-    dirty: u64,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<End, OfflineError> {
-    handle.drain(&record.name)?;
-    let whole = dirty.max(left(&status(handle, record.id)?));
-    let (mut least, mut since) = (whole, Instant::now());
-    loop {
-        let status = status(handle, record.id)?;
-        let left = left(&status);
-        progress((whole.saturating_sub(left)) * BLOCK_SIZE, whole * BLOCK_SIZE);
-        if left == 0 {
-            return Ok(End::Drained(whole * BLOCK_SIZE));
-        }
-        if left <= status.damaged_blocks {
-            return Ok(End::Stuck("they are damaged on the cache device"));
-        }
-        if left < least {
-            (least, since) = (left, Instant::now());
-        }
-        if status.counters.origin_errors > 0 && since.elapsed() > PATIENCE {
-            return Ok(End::Stuck("the origin cannot be written"));
-        }
-        thread::sleep(ASK_EVERY);
-    }
-}
-
-fn status(handle: &ServerHandle, volume: VolumeId) -> Result<VolumeStatus, ServeError> {
-    let status = handle.status()?;
-    let found = status.engine.volumes.into_iter().find(|status| status.volume == volume);
-    found.ok_or(ServeError::Stopped)
-}
-
-/// Blocks that are dirty, or written back and not flushed.
-fn left(status: &VolumeStatus) -> u64 {
-    status.dirty_blocks + status.unflushed_blocks
 }

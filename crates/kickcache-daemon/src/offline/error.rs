@@ -204,8 +204,13 @@ pub enum OfflineError {
         /// Which extents.
         extents: Vec<ByteExtent>,
         /// Why.
-        why: &'static str,
+        why: String,
     },
+    /// A signal came.
+    #[error(
+        "the drain of {0} was interrupted; what is still dirty stays on the cache device: drain it again"
+    )]
+    Interrupted(String),
     /// Several volumes, and none was named.
     #[error("{} has {} volumes; say which: {}", .path.display(), .known.len(), .known.join(", "))]
     WhichVolume {

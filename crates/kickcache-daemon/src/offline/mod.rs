@@ -17,6 +17,7 @@ pub mod older_copy;
 pub mod outdated;
 pub mod standing;
 pub mod ublk;
+mod write_back;
 
 pub use self::contents::{Contents, read};
 pub use self::error::{EXTENTS_SHOWN, OfflineError};

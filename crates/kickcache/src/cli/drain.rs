@@ -12,6 +12,7 @@ use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_daemon::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBlocks, drain};
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
+use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
@@ -53,6 +54,9 @@ pub(crate) struct DrainArgs {
     /// Origin of the volume [default: the one that the cache device knows]
     #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
     origin: Option<OriginSource>,
+    /// How long requests wait for a lost NBD server before they fail: 1s to 24h [default: 2m]
+    #[arg(long, value_name = "TIME", requires = "cache", allow_hyphen_values = true)]
+    origin_timeout: Option<OriginTimeout>,
     /// The origin has another path, and is the one that the cache device knows
     #[arg(long, requires = "origin")]
     origin_moved: bool,
@@ -92,6 +96,7 @@ impl DrainArgs {
             cache,
             volume: self.volume.as_deref(),
             origin: self.origin.as_ref(),
+            origin_timeout: self.origin_timeout,
             claims: OriginClaims {
                 moved: self.origin_moved,
                 flushless: self.origin_no_flush,

@@ -403,3 +403,53 @@ fn a_cache_device_is_drained_to_its_server_without_a_daemon() {
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(told.contains(server.uri().to_str().unwrap()), "{told}");
 }
+
+#[test]
+fn a_drain_without_a_daemon_can_be_interrupted_and_says_why_it_failed() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.sparse("disk", 64 * MIB);
+    let server = Server::start(&scratch, &disk, &[], &[]);
+    let daemon = serve(&scratch, &server, "write-back", &[]);
+    daemon.connect().write(0, &cell(0, 1));
+    let spec = daemon.kill();
+    let drain = || {
+        let arguments = [
+            "drain".into(),
+            "--cache".into(),
+            spec.cache.clone().into_os_string(),
+            "--origin-timeout".into(),
+            "9s".into(),
+        ];
+        guarded(KICKCACHE, arguments.to_vec()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    drop(server);
+    let server = Server::start(&scratch, &disk, &["--filter=delay"], &["wdelay=120"]);
+    let child = drain();
+    let start = Instant::now();
+    while !catches_interrupts(&child) {
+        assert!(start.elapsed() < Duration::from_secs(60), "the drain does not begin");
+        thread::sleep(Duration::from_millis(20));
+    }
+    // The write that the server holds back has been sent by then, most likely.
+    thread::sleep(Duration::from_millis(500));
+    let start = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success() && start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("was interrupted"), "{told}");
+    drop(server);
+    let _server =
+        Server::start(&scratch, &disk, &["--filter=error"], &["error-pwrite=EIO", "error-pwrite-rate=100%"]);
+    let output = drain().wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("write failed: Input/output error"), "{told}");
+}
+
+fn catches_interrupts(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (Signal::INT.as_raw() - 1)) != 0
+}

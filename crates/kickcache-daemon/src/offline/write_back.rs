@@ -1,0 +1,118 @@
+//! Serves a volume to nobody, until nothing of it is dirty.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kickcache_engine::format::superblock::VolumeRecord;
+use kickcache_engine::stats::VolumeStatus;
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+
+use crate::driver::errno::errno_text;
+use crate::driver::fault::Cause;
+use crate::offline::error::OfflineError;
+use crate::serve::config::ServerConfig;
+use crate::serve::error::ServeError;
+use crate::serve::server::{Server, ServerHandle};
+use crate::signals;
+
+/// How often the server is asked how far it is.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+/// How long a drain that is interrupted waits for what is in flight.
+const STOP_MAX: Duration = Duration::from_secs(1);
+/// How long nothing may move while the origin fails.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How far it came.
+pub(super) enum End {
+    /// This many bytes were written back.
+    Drained(u64),
+    /// Something stays dirty.
+    Stuck(String),
+}
+
+/// Serves the volume until nothing of it is dirty, or somebody interrupts it.
+pub(super) fn write_back(
+    config: ServerConfig,
+    record: &VolumeRecord,
+    dirty: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<End, OfflineError> {
+    let handle = Server::start(config)?;
+    let (stopped, interrupted) = (handle.clone(), Arc::new(AtomicBool::new(false)));
+    let noted = Arc::clone(&interrupted);
+    let caught = signals::catch(move || {
+        noted.store(true, Ordering::Release);
+        stopped.stop();
+    });
+    let _signals = caught.map_err(ServeError::system("catch signals"))?;
+    let ended = watch(&handle, record, dirty, &interrupted, progress);
+    handle.stop();
+    if !interrupted.load(Ordering::Acquire) {
+        handle.join()?;
+        return ended;
+    }
+    // An origin that does not answer would hold the stop up; what is left undone is as after a kill.
+    let (sender, joined) = mpsc::channel();
+    thread::spawn(move || sender.send(handle.join()));
+    let _ = joined.recv_timeout(STOP_MAX);
+    Err(OfflineError::Interrupted(record.name.clone()))
+}
+
+/// Waits until nothing is dirty. `dirty` is what was before the server began: it may have written all of it back by the
+/// time it is asked.
+fn watch(
+    handle: &ServerHandle,
+    record: &VolumeRecord,
+    dirty: u64,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<End, OfflineError> {
+    handle.drain(&record.name)?;
+    let whole = dirty.max(left(&status(handle, record.id)?));
+    let (mut least, mut since) = (whole, Instant::now());
+    loop {
+        if interrupted.load(Ordering::Acquire) {
+            return Err(OfflineError::Interrupted(record.name.clone()));
+        }
+        let status = status(handle, record.id)?;
+        let left = left(&status);
+        progress((whole.saturating_sub(left)) * BLOCK_SIZE, whole * BLOCK_SIZE);
+        if left == 0 {
+            return Ok(End::Drained(whole * BLOCK_SIZE));
+        }
+        if left <= status.damaged_blocks {
+            return Ok(End::Stuck("they are damaged on the cache device".into()));
+        }
+        if left < least {
+            (least, since) = (left, Instant::now());
+        }
+        if status.counters.origin_errors > 0 && since.elapsed() > PATIENCE {
+            return Ok(End::Stuck(origin_error(handle)));
+        }
+        thread::sleep(ASK_EVERY);
+    }
+}
+
+/// Why the origin of the one volume cannot be written.
+fn origin_error(handle: &ServerHandle) -> String {
+    let errors = handle.status().ok().and_then(|status| status.origin_troubles.first()?.errors);
+    let Some(last) = errors.map(|errors| errors.last) else { return "the origin cannot be written".into() };
+    let cause = match last.cause {
+        Cause::Errno(errno) => errno_text(errno),
+        Cause::Short => "the device ends before".into(),
+    };
+    format!("the origin cannot be written: {} failed: {cause}", last.operation)
+}
+
+fn status(handle: &ServerHandle, volume: VolumeId) -> Result<VolumeStatus, ServeError> {
+    let status = handle.status()?;
+    let found = status.engine.volumes.into_iter().find(|status| status.volume == volume);
+    found.ok_or(ServeError::Stopped)
+}
+
+/// Blocks that are dirty, or written back and not flushed.
+fn left(status: &VolumeStatus) -> u64 {
+    status.dirty_blocks + status.unflushed_blocks
+}
