@@ -125,7 +125,7 @@ fn socket(query: &str) -> Result<PathBuf, &'static str> {
     let path = PathBuf::from(decode(path)?);
     match path.is_absolute() {
         true => Ok(path),
-        false => Err("the socket needs a path from the root; write nbd+unix:///EXPORT?socket=/PATH"),
+        false => Err("write nbd+unix:///EXPORT?socket=PATH with a path from the root"),
     }
 }
 
