@@ -6,6 +6,7 @@ use crate::config::Mode;
 use crate::device::{Completion, Device, Submission};
 use crate::engine::{Engine, Phase};
 use crate::request::{Reply, Request};
+use crate::samples::Sample;
 use crate::stats::{CacheHealth, Record, Status};
 use crate::time::{Duration, Instant};
 use crate::units::{BlockIndex, VolumeId};
@@ -61,6 +62,10 @@ pub trait CacheEngine {
     /// See [`Engine::is_cached`].
     fn is_cached(&self, _volume: VolumeId, _block: BlockIndex) -> bool {
         false
+    }
+    /// See [`Engine::clean_samples`].
+    fn clean_samples(&self, _volume: VolumeId, _count: u32) -> Vec<Sample> {
+        Vec::new()
     }
     /// See [`Engine::dirty_blocks`].
     fn dirty_blocks(&self, _volume: VolumeId) -> Vec<BlockIndex> {
@@ -158,6 +163,10 @@ impl CacheEngine for Engine {
 
     fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool {
         Engine::is_cached(self, volume, block)
+    }
+
+    fn clean_samples(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
+        Engine::clean_samples(self, volume, count)
     }
 
     fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {

@@ -216,6 +216,8 @@ impl Engine {
             }
             Task::Append => write::go_on_appending(state),
             Task::ReadOrigin(slot, extent) => read::retry(state, slot, extent),
+            Task::ReadAgain(slot, part) => read::again(state, slot, part),
+            Task::MergeAgain(slot, key, page) => merge::again(state, slot, key, page),
             Task::NothingPending(slot) => self.on_nothing_pending(slot),
             Task::Barrier(waiter) => {
                 state.write_all_batches();

@@ -51,6 +51,7 @@ mod pool;
 pub mod queue;
 pub mod request;
 mod room;
+pub mod samples;
 #[cfg(test)]
 mod scene;
 mod state;

@@ -140,6 +140,8 @@ mod planted {
         WriteWithoutCopyVolatile,
         /// A read takes what a restarted origin had not flushed from a fill that was under way.
         FillOutlivesRestart,
+        /// What cannot be read from the cache device is read from a remote origin that has not flushed it.
+        HealOutlivesRestart,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -2,7 +2,7 @@
 
 use crate::ids::RequestSlot;
 use crate::order::DurableWaiter;
-use crate::units::{ByteExtent, VolumeId};
+use crate::units::{BlockKey, ByteExtent, PageIndex, VolumeId};
 
 /// Something that one path leaves for another, or for later.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +15,10 @@ pub(crate) enum Task {
     Append,
     /// A part of a read must be read from the origin alone.
     ReadOrigin(RequestSlot, ByteExtent),
+    /// A part of a read is to be looked for once more, in the cache or at the origin.
+    ReadAgain(RequestSlot, ByteExtent),
+    /// The same for the rest of a partial block, which a page waits for.
+    MergeAgain(RequestSlot, BlockKey, PageIndex),
     /// Nothing is pending for a request with a stage of its own.
     NothingPending(RequestSlot),
     /// Write out what gathers in the log; then call the waiter when all of it is durable.

@@ -65,6 +65,13 @@ impl Volume {
         }
     }
 
+    /// Whether the origin may forget what it has not flushed while it is read: its server may restart, and a flush is yet to
+    /// prove what it has.
+    pub(crate) fn may_forget(&self) -> bool {
+        let is_remote = self.settings.origin == OriginKind::Remote;
+        is_remote && self.flush.is_unsettled() && !mutant!(HealOutlivesRestart)
+    }
+
     pub(crate) fn new(settings: VolumeSettings, size: u64, offload: Offload, now: Instant) -> Volume {
         Volume {
             id: settings.volume,

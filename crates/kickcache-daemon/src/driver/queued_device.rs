@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use kickcache_engine::request::{Durability, Unmap};
+use kickcache_engine::samples::Sample;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
@@ -46,6 +47,26 @@ pub struct QueuedEnd {
     pub result: Result<(), i32>,
 }
 
+/// A part of a device, as the device tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceExtent {
+    /// Bytes.
+    pub length: u64,
+    /// Nothing is stored for it.
+    pub is_hole: bool,
+    /// It reads as zeroes.
+    pub is_zero: bool,
+}
+
+/// What a device was asked to tell of itself, and did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExtentsTold {
+    /// The number that came with the question.
+    pub token: u64,
+    /// From the start of what was asked for on, as far as the device tells; none if it cannot say.
+    pub extents: Vec<DeviceExtent>,
+}
+
 /// A device that takes requests at any time and ends them later, in any order. No call may wait for anything.
 pub trait QueuedDevice: Send {
     /// Takes a request; it ends in a later [`QueuedDevice::poll`], possibly at once. The token is not in use.
@@ -62,6 +83,33 @@ pub trait QueuedDevice: Send {
 
     /// For how long whoever answers for the device has been away, if it is.
     fn away(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Compares the device with samples of what it must hold, once, at the start. What is submitted before waits for it: until
+    /// then nobody is asked for anything. The one call that may take as long as the device does.
+    ///
+    /// # Errors
+    /// A sentence, if it holds something else, or does not answer.
+    fn compare(&mut self, _samples: &[Sample]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Samples of what the device must hold when it goes on after a restart. Each restart that was taken is followed by one
+    /// call; until then the device asks nobody for anything.
+    fn expect(&mut self, _samples: Vec<Sample>) {}
+
+    /// Whether it tells which of its parts are holes.
+    fn has_extents(&self) -> bool {
+        false
+    }
+
+    /// Asks which parts of an extent are holes. The answer comes out of [`QueuedDevice::take_extents`] some time after
+    /// [`QueuedDevice::poll`] had a look.
+    fn ask_extents(&mut self, _token: u64, _extent: ByteExtent) {}
+
+    /// The next answer.
+    fn take_extents(&mut self) -> Option<ExtentsTold> {
         None
     }
 

@@ -195,6 +195,8 @@ fn age(
     }
     match find_outdated(plan, record, origin)? {
         None => match (unnoted(plan, contents, record, origin), may_be_older) {
+            // Its server is not asked then whether it has what is clean here.
+            (None, true) if is_dirty && matches!(origin, OriginSource::Nbd(_)) => Ok(Some(Age::Overtaken)),
             (None, _) => Ok(Some(Age::Current)),
             (Some(_), _) if !is_dirty => Ok(None),
             (Some(_), true) => Ok(Some(Age::Overtaken)),

@@ -24,12 +24,13 @@ use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
 use crate::serve::frontend::{Addresses, Frontends};
 use crate::serve::note_queue::NoteQueue;
+use crate::serve::origin::SAMPLES_MAX;
 use crate::serve::out_of_service::OutOfService;
 use crate::serve::prepare::{self, OpenVolume, Prepared};
 use crate::serve::resizes::Resizes;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::troubles::Troubles;
-use crate::shell_command::DaemonCommands;
+use crate::shell_command::{DaemonCommands, ShellCommand};
 use crate::wakeup::Wakeup;
 
 /// A loop that is ready to run: recovered, and listening.
@@ -85,6 +86,7 @@ pub(crate) fn start(
     };
     event_loop.recover()?;
     event_loop.begin_times();
+    event_loop.compare_origins(service, &changed)?;
     match service {
         CacheService::InService => event_loop.check_cached(&changed)?,
         CacheService::LeftOut | CacheService::WrittenBackOnly => {}
@@ -164,15 +166,34 @@ impl EventLoop<Engine> {
         changed.iter().try_for_each(|volume| self.drop_changed(*volume))
     }
 
+    /// Remote origins must have what the cache has of them, durably; nothing was asked of them before. One that was changed
+    /// is used as it is, and so is one behind a cache device that counts no longer.
+    fn compare_origins(&mut self, service: CacheService, changed: &[VolumeId]) -> Result<(), ServeError> {
+        let EventLoop { core, .. } = self;
+        for Volume { info, .. } in &core.volumes {
+            let is_known = service == CacheService::InService && !changed.contains(&info.id);
+            let count = if is_known { SAMPLES_MAX } else { 0 };
+            let samples = core.engine.clean_samples(info.id, count);
+            let compared = core.driver.compare(Device::Origin(info.id), &samples);
+            compared.map_err(|what| ServeError::Volume { name: info.name.clone(), what })?;
+        }
+        Ok(())
+    }
+
     /// Somebody else wrote to an origin: what is cached of it is forgotten, durably, before anybody reads it.
     fn drop_changed(&mut self, volume: VolumeId) -> Result<(), ServeError> {
         let dirty = self.core.engine.dirty_blocks(volume).len();
         if dirty > 0 {
             let found = self.core.volumes.iter().find(|found| found.info.id == volume);
             let name = found.map(|found| found.info.name.clone()).unwrap_or_default();
+            let drain = match self.core.driver.file(Device::Origin(volume)) {
+                Some(_) => "serve it without --origin-changed".to_owned(),
+                // It is compared without that.
+                None => ShellCommand::drain_older(&name, &self.cache, &self.commands.state).to_string(),
+            };
             let what = format!(
                 "its origin was changed, but the cache holds {dirty} dirty blocks for it; drain them into the changed \
-                 origin (serve it without --origin-changed), or lose them ({})",
+                 origin ({drain}), or lose them ({})",
                 self.commands.detach(&self.cache, &name).word("--lose-dirty")
             );
             return Err(ServeError::Volume { name, what });

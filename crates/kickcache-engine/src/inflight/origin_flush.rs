@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
 use crate::ids::RequestSlot;
+use crate::task::Task;
 use crate::time::Instant;
 
 /// What a flush covers once the cache device is out of service.
@@ -40,6 +41,8 @@ pub(crate) struct OriginFlush {
     /// A flush failed that covered such writes, and no client was told.
     unreported: bool,
     covered: Covered,
+    /// What waits for blocks to be clean, or dirty again.
+    afterwards: Vec<Task>,
 }
 
 impl OriginFlush {
@@ -86,6 +89,17 @@ impl OriginFlush {
     /// A flush request waits for the next flush.
     pub(crate) fn wait(&mut self, request: RequestSlot) {
         self.waiting.push(request);
+    }
+
+    /// Something waits until a block is clean, or dirty again: at the end of the next flush it is looked at once more.
+    pub(crate) fn wait_for_blocks(&mut self, task: Task) {
+        self.afterwards.push(task);
+        self.want();
+    }
+
+    /// Takes what waited for blocks that a flush or a restart has just dealt with.
+    pub(crate) fn take_afterwards(&mut self) -> Vec<Task> {
+        core::mem::take(&mut self.afterwards)
     }
 
     /// A flush should be submitted soon, whoever waits.

@@ -120,6 +120,8 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     for copy in blocks {
         end_unflushed(state, copy, state_now);
     }
+    let afterwards = state.volumes.get_mut(volume).flush.take_afterwards();
+    state.agenda.extend(afterwards);
     for waiter in waiters {
         state.end_pending_with(waiter, result.map_err(|_| Errno::Io));
     }
@@ -147,6 +149,8 @@ pub(crate) fn on_origin_restart(state: &mut State, volume: VolumeId) {
     for copy in blocks {
         end_unflushed(state, copy, SlotState::Dirty);
     }
+    let afterwards = state.volumes.get_mut(volume).flush.take_afterwards();
+    state.agenda.extend(afterwards);
     state.agenda.push_back(Task::Writeback(volume));
 }
 

@@ -11,6 +11,7 @@ use crate::inflight::requests::{Merged, WriteData, block_extent, intersection};
 use crate::pool::{BufferQuota, page_memory, page_piece};
 use crate::request::Errno;
 use crate::state::State;
+use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, Location, PageIndex};
 
 /// Begins to complete the partial blocks of a write, whose extent is locked; `false` if there is no memory now.
@@ -109,9 +110,7 @@ pub(crate) fn on_cached(
         state.forget(key);
         read_rest(state, slot, key, page);
     } else if state.cache.slots().state(location) == SlotState::Unflushed {
-        // The origin has it, but only its flush makes that certain: the entry stays until then.
-        state.volumes.get_mut(key.volume()).counters.healed_blocks += 1;
-        read_from_origin(state, slot, key, page);
+        heal_unflushed(state, slot, key, page);
     } else {
         if read.is_some() {
             state.mark_damaged(key, location);
@@ -120,6 +119,22 @@ pub(crate) fn on_cached(
         }
         give_up(state, slot, page);
     }
+}
+
+/// The origin has the block, but only its flush makes that certain: the entry stays until then.
+fn heal_unflushed(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
+    let found = state.volumes.get_mut(key.volume());
+    if found.may_forget() {
+        found.flush.wait_for_blocks(Task::MergeAgain(slot, key, page));
+        return;
+    }
+    found.counters.healed_blocks += 1;
+    read_from_origin(state, slot, key, page);
+}
+
+/// A block that waited for the origin's flush is clean, or dirty again.
+pub(crate) fn again(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
+    read_rest(state, slot, key, page);
 }
 
 /// The rest came from the origin.
@@ -184,8 +199,28 @@ pub(crate) fn on_merged(
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Mode;
+    use crate::config::{Mode, OriginKind};
+    use crate::device::DeviceError;
+    use crate::request::{Durability, Errno, Operation};
     use crate::scene::Scene;
+
+    #[test]
+    fn the_rest_of_an_unreadable_copy_comes_from_a_remote_origin_only_once_that_has_flushed() {
+        for restarts in [false, true] {
+            let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
+            scene.write(8192, 4096).0.unwrap();
+            scene.hold("origin flush");
+            scene.drain();
+            scene.fail("cache read", DeviceError::Io);
+            let seen = scene.begin(Operation::Write(Durability::Volatile), 8192 + 512, 1024);
+            assert!(!seen.iter().any(|line| line.starts_with("origin read")), "{seen:?}");
+            assert_eq!(scene.take_reply(), None);
+            let seen = if restarts { scene.restart_origin() } else { scene.end_held() };
+            assert_eq!(seen.iter().any(|line| line == "origin read 8192+4096"), !restarts, "{seen:?}");
+            let expected = if restarts { Err(Errno::Io) } else { Ok(()) };
+            assert_eq!(scene.take_reply(), Some(expected));
+        }
+    }
 
     #[test]
     fn a_part_of_a_block_is_merged_with_the_rest_of_it_from_where_that_is() {

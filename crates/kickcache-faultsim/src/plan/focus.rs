@@ -293,6 +293,11 @@ pub(super) fn restart_origins(plan: &mut Plan, random: &mut Random) {
     if random.chance(500) {
         read_a_patchwork(plan, random);
     }
+    if random.chance(250) {
+        // A copy that nobody can read while the origin has not flushed it: neither may be taken for the other.
+        plan.faults.damage.flip = random.within(200, 3_000);
+        plan.lives = 1;
+    }
 }
 
 /// Few blocks, some of them discarded, some just written back: a fill that is under way when the origin restarts has them all.

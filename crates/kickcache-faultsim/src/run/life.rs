@@ -156,7 +156,7 @@ impl Simulation {
     }
 
     /// What the log calls clean is what the origin has: any other content would be found only once it is demoted.
-    fn compare_clean<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
+    pub(super) fn compare_clean<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
         for (volume, block, checksum) in host.engine.clean_blocks() {
             let number = usize::from(volume.get());
             let origin = &self.devices.origins[number].blocks()[index(block.get())];

@@ -336,6 +336,8 @@ impl Simulation {
                     let unit = self.plan.atomic_unit;
                     self.note(|| format!("the origin of volume {} restarts", volume.get()));
                     host.restart_origin(volume, unit, &mut self.around())?;
+                    // By that the daemon tells whether the server came back with the same disk.
+                    self.compare_clean(host)?;
                     self.schedule_restart(volume);
                 }
                 Ok(())

@@ -16,7 +16,8 @@ Examples:
 /// Extend a volume to the size of its origin
 ///
 /// A virtual machine on vhost-user sees the new size at once, NBD clients when they connect. A volume cannot shrink. If the
-/// origin was extended while nobody served it: `kickcache serve --origin-grown`.
+/// origin was extended while nobody served it, or is an NBD export, which is not asked while it is served: stop, then
+/// `kickcache serve --origin-grown`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ResizeArgs {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cells;
-use crate::client::{Client, FUA, READ, Request, WRITE, greet};
+use crate::client::{Client, FUA, NO_HOLE, READ, Request, WRITE, WRITE_ZEROES};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
+use crate::nbd_server::{Server, wait_for};
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch, state_dir};
 use crate::{need_kickcache, need_tools};
@@ -22,56 +23,9 @@ const BLOCKS: u64 = 2_048;
 const BLOCK: usize = 4_096;
 const BLOCK_LENGTH: u32 = 4_096;
 const BLOCK_BYTES: u64 = 4_096;
-/// Writes are kept in a file of the server's own until they are flushed: it takes them along when it is killed.
-const FORGETFUL: [&str; 1] = ["--filter=cache"];
-
-/// An nbdkit that serves a file.
-struct Server {
-    child: Child,
-    socket: PathBuf,
-}
-
-impl Server {
-    fn start(scratch: &Scratch, disk: &Path, filters: &[&str], parameters: &[&str]) -> Server {
-        let socket = scratch.path("origin.sock");
-        let _ = fs::remove_file(&socket);
-        let mut arguments = vec!["-f".into(), "-U".into(), socket.clone().into()];
-        arguments.extend(filters.iter().map(Into::into));
-        arguments.extend(["file".into(), disk.into()]);
-        arguments.extend(parameters.iter().map(Into::into));
-        let child = guarded("nbdkit", arguments).stderr(Stdio::null()).spawn().unwrap();
-        let start = Instant::now();
-        while greet(&socket).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(20), "nbdkit does not start");
-            thread::sleep(Duration::from_millis(5));
-        }
-        Server { child, socket }
-    }
-
-    fn forgetful(scratch: &Scratch, disk: &Path) -> Server {
-        Server::start(scratch, disk, &FORGETFUL, &["cache=writeback"])
-    }
-
-    fn uri(&self) -> PathBuf {
-        format!("nbd+unix:///?socket={}", self.socket.display()).into()
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+/// `NBD_CMD_FLAG_FAST_ZERO`, and what it is refused with.
+const FAST_ZERO: u16 = 1 << 4;
+const ENOTSUP: u32 = 95;
 
 fn serve(scratch: &Scratch, server: &Server, mode: &'static str, extra: &[&str]) -> Daemon {
     let mut spec = Spec::new(scratch, &server.uri(), mode, "16M");
@@ -170,14 +124,6 @@ fn write_around_outlives_servers_that_forget_what_they_had_not_flushed() {
     outlive_servers("write-around");
 }
 
-fn wait_for(daemon: &Daemon, line: &str) {
-    let start = Instant::now();
-    while !daemon.log().contains(line) {
-        assert!(start.elapsed() < Duration::from_secs(20), "no line with `{line}`: {}", daemon.log());
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn read(client: &mut Client, block: u64) -> Result<Vec<u8>, u32> {
     let request = Request { command: READ, flags: 0, offset: block * BLOCK_BYTES, length: BLOCK_LENGTH };
     let reply = client.call(request, &[]).unwrap();
@@ -248,7 +194,7 @@ fn a_slow_server_is_not_lost() {
     let server = Server::start(&scratch, &disk, &[], &[]);
     let daemon = serve(&scratch, &server, "write-back", &["--origin-timeout", "1s"]);
     let mut client = daemon.connect();
-    server.signal(Signal::STOP);
+    server.freeze();
     let waiting = thread::spawn(move || read(&mut client, 5_000));
     thread::sleep(Duration::from_millis(2_500));
     assert!(!waiting.is_finished());
@@ -310,6 +256,31 @@ fn a_server_that_can_do_little_is_enough() {
     assert!(client.read(0, 8 << 20) == expected[..8 << 20], "a long read");
     daemon.stop();
     assert!(fs::read(&disk).unwrap() == expected);
+}
+
+#[test]
+fn zeroes_are_passed_on_with_no_hole_and_fast_ones_are_refused_with_nothing_changed() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.random("disk", 64 * MIB, 3);
+    let log = scratch.path("zeroes.log");
+    let server = Server::start(&scratch, &disk, &["--filter=log"], &[&format!("logfile={}", log.display())]);
+    let daemon = serve(&scratch, &server, "write-back", &[]);
+    let mut client = daemon.connect();
+    let zero = |flags, offset| Request { command: WRITE_ZEROES, flags, offset, length: BLOCK_LENGTH };
+    let before = client.read(0, BLOCK_LENGTH);
+    assert_eq!(client.call(zero(FAST_ZERO, 0), &[]).unwrap().errno, ENOTSUP);
+    assert!(client.read(0, BLOCK_LENGTH) == before);
+    let asked =
+        |part: &str| fs::read_to_string(&log).unwrap().lines().filter(|line| line.contains(part)).count();
+    assert_eq!(asked(" Zero "), 0);
+    for (flags, offset, trim) in [(0, 8 << 20, "trim=1 fua="), (NO_HOLE, 16 << 20, "trim=0 fua=")] {
+        assert_eq!(client.call(zero(flags, offset), &[]).unwrap().errno, 0);
+        assert!(client.read(offset, BLOCK_LENGTH) == [0; BLOCK]);
+        assert_eq!(asked(trim), 1, "{}", fs::read_to_string(&log).unwrap());
+    }
+    daemon.stop();
 }
 
 fn refusal(scratch: &Scratch, origin: &str) -> String {

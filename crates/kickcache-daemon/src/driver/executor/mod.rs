@@ -4,6 +4,7 @@
 
 mod notes;
 mod noting;
+mod questions;
 mod queued;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

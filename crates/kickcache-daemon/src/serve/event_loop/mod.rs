@@ -30,6 +30,7 @@ use crate::serve::frontend::after::After;
 use crate::serve::frontend::watch_key::WatchKey;
 use crate::serve::note_queue::NoteQueue;
 use crate::serve::notes::Notes;
+use crate::serve::origin::SAMPLES_MAX;
 use crate::serve::out_of_service::OutOfService;
 use crate::serve::resizes::Resizes;
 use crate::serve::stop_wait::StopWait;
@@ -75,6 +76,7 @@ impl<E: CacheEngine> EventLoop<E> {
             let now = self.core.begin_turn();
             self.frontends.take_requests(&mut self.core);
             self.pump(now);
+            self.frontends.take_extents(&mut self.core);
             self.tell_out_of_service();
             self.tell_troubles(now);
             if self.frontends.send(&mut self.core)? == After::GoOn {
@@ -145,6 +147,8 @@ impl<E: CacheEngine> EventLoop<E> {
             has_any = true;
             if let Device::Origin(volume) = device {
                 self.core.engine.origin_restarted(now, volume);
+                let samples = self.core.engine.clean_samples(volume, SAMPLES_MAX);
+                self.core.driver.expect(device, samples);
             }
         }
         has_any

@@ -147,6 +147,11 @@ impl Frontends {
         }
     }
 
+    /// Answers what clients asked of origins that do not answer at once.
+    pub(crate) fn take_extents<E>(&mut self, core: &mut Core<E>) {
+        self.nbd.take_extents(core);
+    }
+
     /// Sends what clients are owed.
     pub(crate) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> Result<After, ServeError> {
         let after = self.nbd.send(core);

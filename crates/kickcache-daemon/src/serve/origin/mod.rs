@@ -16,6 +16,9 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::carries_superblock;
 use crate::serve::error::ServeError;
 
+/// Blocks that are compared with what a remote origin has, before it is used and when it was lost.
+pub(crate) const SAMPLES_MAX: u32 = 64;
+
 /// An origin that was opened.
 pub(crate) enum Origin {
     /// A file or block device of this machine.

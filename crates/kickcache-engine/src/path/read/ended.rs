@@ -9,6 +9,7 @@ use crate::path::read::{hit, miss, serve};
 use crate::pool::page_memory;
 use crate::request::Errno;
 use crate::state::State;
+use crate::task::Task;
 use crate::units::{BlockKey, ByteExtent, Checksum, Location};
 
 /// A run of hits came from the cache device.
@@ -104,6 +105,11 @@ fn heal(
             }
             state.requests.get_mut(slot).fail(Errno::Io);
         }
+        SlotState::Unflushed if state.volumes.get(key.volume()).may_forget() => {
+            // A server that restarts before it was read would give something older.
+            state.requests.add_pending(slot);
+            state.volumes.get_mut(key.volume()).flush.wait_for_blocks(Task::ReadAgain(slot, part));
+        }
         SlotState::Unflushed | SlotState::Dirty => {
             // The origin has it, but only its flush makes that certain: the entry stays until then.
             state.volumes.get_mut(key.volume()).counters.healed_blocks += 1;
@@ -115,6 +121,12 @@ fn heal(
             serve::serve(state, slot, part);
         }
     }
+}
+
+/// A block that waited for the origin's flush is clean, or dirty again.
+pub(crate) fn again(state: &mut State, slot: RequestSlot, part: ByteExtent) {
+    serve::serve(state, slot, part);
+    state.end_pending(slot);
 }
 
 /// A read ended that the cache could have served; after an error it does.
@@ -161,8 +173,58 @@ pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Mode;
+    use crate::config::{Mode, OriginKind};
+    use crate::request::Operation;
     use crate::scene::Scene;
+
+    /// A block that was written back and not flushed, and whose copy cannot be read; a client asks for it.
+    fn asked_for_an_unreadable_copy(part: (u64, u64)) -> Scene {
+        let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.hold("origin flush");
+        scene.drain();
+        assert_eq!(scene.not_clean(), (0, 1));
+        scene.fail("cache read", DeviceError::Io);
+        let seen = scene.begin(Operation::Read, part.0, part.1);
+        assert!(
+            !seen.iter().any(|line| line.starts_with("origin read")),
+            "the origin may forget it: {seen:?}"
+        );
+        assert_eq!(scene.take_reply(), None);
+        scene
+    }
+
+    #[test]
+    fn an_unreadable_copy_is_read_from_a_remote_origin_once_that_has_flushed() {
+        for part in [(8192, 4096), (8192 + 100, 50)] {
+            let mut scene = asked_for_an_unreadable_copy(part);
+            let seen = scene.end_held();
+            assert!(seen.iter().any(|line| line.starts_with("origin read")), "{seen:?}");
+            assert_eq!(scene.take_reply(), Some(Ok(())));
+            assert_eq!(scene.not_clean(), (0, 0));
+        }
+    }
+
+    #[test]
+    fn an_unreadable_copy_is_an_error_if_the_origin_restarted_before_its_flush() {
+        for part in [(8192, 4096), (8192 + 100, 50)] {
+            let mut scene = asked_for_an_unreadable_copy(part);
+            let seen = scene.restart_origin();
+            assert!(seen.iter().all(|line| !line.starts_with("origin read")), "{seen:?}");
+            assert_eq!(scene.take_reply(), Some(Err(Errno::Io)));
+            assert_eq!(scene.not_clean(), (1, 0));
+        }
+    }
+
+    #[test]
+    fn a_local_origin_forgets_nothing_while_it_is_read() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.hold("origin flush");
+        scene.drain();
+        scene.fail("cache read", DeviceError::Io);
+        assert_eq!(scene.read(8192, 4096).1.last().unwrap(), "origin read 8192+4096");
+    }
 
     fn damaged(scene: &Scene) -> u64 {
         scene.engine.status().volumes[0].damaged_blocks

@@ -13,7 +13,7 @@ mod serve;
 use crate::config::FILL_WINDOW_MAX;
 use crate::ids::RequestSlot;
 use crate::inflight::requests::Stage;
-pub(crate) use crate::path::read::ended::{on_direct, on_hit, on_hit_part, on_shared, retry};
+pub(crate) use crate::path::read::ended::{again, on_direct, on_hit, on_hit_part, on_shared, retry};
 pub(crate) use crate::path::read::lookup::warm;
 use crate::pool::PARTIAL_PAGES;
 use crate::state::State;

@@ -12,7 +12,7 @@ use crate::driver::executor::Driver;
 /// Bytes of holes that one reply looks the cache up for: 65536 blocks.
 const HOLE_BYTES_MAX: u64 = 256 << 20;
 /// Extents of one reply.
-const EXTENT_COUNT_MAX: usize = 4096;
+pub(super) const EXTENT_COUNT_MAX: usize = 4096;
 
 /// The status of an extent from its start on; it may end early.
 pub(crate) fn block_status(
@@ -70,14 +70,14 @@ fn origin_run(file: &BlockFile, offset: u64, end: u64) -> (u64, bool) {
     }
 }
 
-fn push(extents: &mut Vec<StatusExtent>, next: StatusExtent) {
+pub(super) fn push(extents: &mut Vec<StatusExtent>, next: StatusExtent) {
     match extents.last_mut() {
-        Some(last) if last.hole == next.hole => last.length += next.length,
+        Some(last) if (last.hole, last.zero) == (next.hole, next.zero) => last.length += next.length,
         _ => extents.push(next),
     }
 }
 
-fn data(length: u64) -> StatusExtent {
+pub(super) fn data(length: u64) -> StatusExtent {
     StatusExtent { length, hole: false, zero: false }
 }
 

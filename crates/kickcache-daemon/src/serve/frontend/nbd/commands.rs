@@ -3,6 +3,7 @@
 use std::io;
 
 use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::device::Device;
 use kickcache_engine::request::{Operation, Reply, RequestId, Unmap};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 use kickcache_nbd::{Command, CommandKind, NbdErrno};
@@ -63,6 +64,12 @@ impl Nbd {
         match command.kind {
             CommandKind::BlockStatus { .. } => {
                 let id = core.volumes[volume].info.id;
+                if core.driver.has_extents(Device::Origin(id)) {
+                    connection.begin_status();
+                    let asked = (self.clients.id(index), command);
+                    self.questions.ask(core, volume, asked);
+                    return true;
+                }
                 let extents = block_status(&core.engine, &core.driver, id, extent(&command));
                 connection.answer_status(command, &extents);
                 return true;

@@ -204,6 +204,20 @@ impl Connection {
         self.stage = ConnectionPhase::Decode;
     }
 
+    /// Counts a block status command that is answered later.
+    pub(crate) fn begin_status(&mut self) {
+        self.requests += 1;
+        self.stage = ConnectionPhase::Decode;
+    }
+
+    /// Answers one that was counted.
+    pub(crate) fn end_status(&mut self, command: &Command, extents: &[kickcache_nbd::StatusExtent]) {
+        let mut bytes = Vec::new();
+        self.session.encode_block_status(command, extents, &mut bytes);
+        self.outbox.push(Message::Bytes(bytes));
+        self.requests -= 1;
+    }
+
     /// Queues the reply to a request that ended.
     pub(crate) fn reply(
         &mut self,

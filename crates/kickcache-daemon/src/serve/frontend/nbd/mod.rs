@@ -11,13 +11,14 @@ pub(crate) mod key;
 mod outbox;
 pub(crate) mod request;
 mod served_listener;
+mod status_questions;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::time::Instant;
-use kickcache_nbd::Session;
+use kickcache_nbd::{Session, StatusExtent};
 use tracing::Level;
 
 use crate::driver::Interest;
@@ -27,12 +28,14 @@ use crate::serve::core::{Core, Volume, engine_span};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
 use crate::serve::frontend::listener::Place;
+use crate::serve::frontend::nbd::block_status::data;
 use crate::serve::frontend::nbd::clients::Clients;
 use crate::serve::frontend::nbd::connection::Connection;
 use crate::serve::frontend::nbd::input::Received;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::outbox::Sent;
 use crate::serve::frontend::nbd::served_listener::{ServedListener, open_listeners};
+use crate::serve::frontend::nbd::status_questions::{Question, StatusQuestions};
 use crate::serve::frontend::watch_key::WatchKey;
 
 /// Receives of one connection before the others get their turn.
@@ -50,6 +53,7 @@ const LATE_HANDSHAKE: Complaint =
 pub(crate) struct Nbd {
     listeners: Vec<ServedListener>,
     clients: Clients,
+    questions: StatusQuestions,
 }
 
 impl Nbd {
@@ -59,7 +63,8 @@ impl Nbd {
         volumes: &[Volume],
         exposure: Exposure,
     ) -> Result<Nbd, ServeError> {
-        Ok(Nbd { listeners: open_listeners(addresses, volumes, exposure)?, clients: Clients::default() })
+        let listeners = open_listeners(addresses, volumes, exposure)?;
+        Ok(Nbd { listeners, ..Nbd::default() })
     }
 
     /// Where it serves the volume of an index, in the order of the configuration.
@@ -198,6 +203,22 @@ impl Nbd {
         if resumed || freed && !self.clients.stalled.is_empty() { After::GoOn } else { After::Sleep }
     }
 
+    /// Answers the questions that origins have answered.
+    pub(super) fn take_extents<E>(&mut self, core: &mut Core<E>) {
+        while let Some(told) = core.driver.poll_extents() {
+            if let Some((question, extents)) = self.questions.answer(&told) {
+                self.end_question(&question, &extents);
+            }
+        }
+    }
+
+    fn end_question(&mut self, question: &Question, extents: &[StatusExtent]) {
+        if let Some(connection) = self.clients.get_mut(question.connection) {
+            connection.end_status(&question.command, extents);
+            self.clients.touch(question.connection.index);
+        }
+    }
+
     /// Lets connections that wait for memory try again.
     pub(super) fn retry_stalled<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         for _ in 0..self.clients.stalled.len() {
@@ -237,6 +258,9 @@ impl Nbd {
             core.driver.unwatch(served.listener.as_fd(), listener_key(index));
         }
         self.listeners.clear();
+        for question in self.questions.take_all() {
+            self.end_question(&question, &[data(question.command.length)]);
+        }
         for index in self.clients.indices() {
             let Some(connection) = self.clients.at(index) else { continue };
             if connection.handshaking {

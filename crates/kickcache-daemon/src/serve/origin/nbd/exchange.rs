@@ -5,23 +5,17 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use kickcache_engine::samples::Sample;
+
 use super::job::OriginJob;
+use super::links::Links;
+use super::outcome::Outcome;
 use crate::wakeup::Wakeup;
 
-/// What comes back, in the order in which it happened.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// A job ended: with the bytes of a read, or an errno.
-    Ended { token: u64, result: Result<Vec<u8>, i32> },
-    /// The server was lost, and may have lost what it had not flushed.
-    Restarted,
-}
-
 /// Both directions.
-#[derive(Debug)]
 pub(super) struct Exchange {
-    jobs: Mutex<Orders>,
-    /// Readable when there are jobs, or the end has come.
+    orders: Mutex<Orders>,
+    /// Readable when there are orders, or the end has come.
     pub(super) to_thread: Wakeup,
     outcomes: Mutex<VecDeque<Outcome>>,
     /// Readable when there are outcomes.
@@ -30,10 +24,20 @@ pub(super) struct Exchange {
     away: Mutex<Option<Instant>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Orders {
-    jobs: Vec<OriginJob>,
+    orders: Vec<Order>,
     has_ended: bool,
+}
+
+/// What the thread is given.
+pub(super) enum Order {
+    /// The connections to begin with.
+    Use(Links),
+    /// Something to do.
+    Do(OriginJob),
+    /// What a server must have that comes after the one that was lost.
+    Expect(Vec<Sample>),
 }
 
 /// Whether the device is still there.
@@ -46,7 +50,7 @@ pub(super) enum Device {
 impl Exchange {
     pub(super) fn new() -> io::Result<Exchange> {
         Ok(Exchange {
-            jobs: Mutex::default(),
+            orders: Mutex::default(),
             to_thread: Wakeup::new()?,
             outcomes: Mutex::default(),
             to_driver: Wakeup::new()?,
@@ -64,22 +68,22 @@ impl Exchange {
         lock(&self.away).map(|since| since.elapsed())
     }
 
-    pub(super) fn give(&self, job: OriginJob) {
-        lock(&self.jobs).jobs.push(job);
+    pub(super) fn give(&self, order: Order) {
+        lock(&self.orders).orders.push(order);
         self.to_thread.ring();
     }
 
     /// The device is gone, and nobody waits for its jobs.
     pub(super) fn end(&self) {
-        lock(&self.jobs).has_ended = true;
+        lock(&self.orders).has_ended = true;
         self.to_thread.ring();
     }
 
     /// Takes what was given since the last call.
-    pub(super) fn take(&self, into: &mut Vec<OriginJob>) -> Device {
+    pub(super) fn take(&self, into: &mut Vec<Order>) -> Device {
         self.to_thread.clear();
-        let mut orders = lock(&self.jobs);
-        into.append(&mut orders.jobs);
+        let mut orders = lock(&self.orders);
+        into.append(&mut orders.orders);
         if orders.has_ended { Device::Gone } else { Device::InUse }
     }
 

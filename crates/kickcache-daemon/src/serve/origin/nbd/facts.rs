@@ -46,16 +46,26 @@ impl Facts {
         }
     }
 
+    /// Whether what was flushed can be told from what was not: else a server that restarts may lose anything.
+    pub(super) fn keeps_flushed(&self) -> bool {
+        self.has_flush || self.access == AccessMode::ReadOnly
+    }
+
     /// What is not as it was, if the server came back with something else.
     pub(super) fn difference(&self, export: &RemoteExport) -> Option<String> {
         if export.size != self.size {
-            return Some(format!("it has {} bytes now, and had {}", export.size, self.size));
+            let hint = match export.size > self.size {
+                true => ", or, if it was extended, stop, and say --origin-grown",
+                false => "",
+            };
+            let (found, known) = (export.size, self.size);
+            return Some(format!("it has {found} bytes now, and had {known}; export the right one{hint}"));
         }
         if export.is_read_only() && self.access == AccessMode::ReadWrite {
-            return Some("its server exports it read-only now".into());
+            return Some("its server exports it read-only now; export it for writing".into());
         }
         if self.has_flush && !export.has_flush() {
-            return Some("its server cannot flush it any more".into());
+            return Some("its server cannot flush it any more; export it as before".into());
         }
         limits(export)
     }
@@ -107,6 +117,8 @@ mod tests {
             Facts::of(&export(8192, READ_ONLY, 1), AccessMode::ReadOnly, OriginClaims::default()).is_ok()
         );
         assert_eq!(facts.difference(&export(8192, FLUSH, 1)), None);
+        assert!(facts.difference(&export(4096, FLUSH, 1)).unwrap().contains("and had 8192; export"));
+        assert!(facts.difference(&export(16384, FLUSH, 1)).unwrap().contains("--origin-grown"));
         for other in [
             export(4096, FLUSH, 1),
             export(8192, FLUSH | READ_ONLY, 1),

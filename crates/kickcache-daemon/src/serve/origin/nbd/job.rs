@@ -5,7 +5,8 @@ use std::ops::Range;
 use kickcache_engine::request::{Durability, Unmap};
 use kickcache_engine::units::ByteExtent;
 
-use crate::driver::queued_device::QueuedRequest;
+use super::outcome::Outcome;
+use crate::driver::queued_device::{DeviceExtent, ExtentsTold, QueuedRequest};
 
 /// Bytes that one request gives back or zeroes: a server may take long over more.
 const LONG_MAX: u64 = 1 << 30;
@@ -18,6 +19,7 @@ pub(super) enum Work {
     Flush,
     Discard(ByteExtent),
     WriteZeroes(ByteExtent, Unmap),
+    Extents(ByteExtent),
 }
 
 /// Something that the driver asked for and that has not ended. It keeps its bytes, as another server may be asked once more.
@@ -30,6 +32,8 @@ pub(super) struct OriginJob {
     pub(super) parts: usize,
     /// The bytes of a read, as far as they came.
     pub(super) data: Vec<u8>,
+    /// What the server told of its extents.
+    pub(super) extents: Vec<DeviceExtent>,
     /// The errno of the first request that failed.
     pub(super) error: Option<i32>,
     /// The flush that makes it durable was asked for.
@@ -52,7 +56,40 @@ impl OriginJob {
                 (Work::WriteZeroes(extent, unmap), durability)
             }
         };
-        OriginJob { token, work, durability, parts: 0, data: Vec::new(), error: None, is_flushing: false }
+        OriginJob::of(token, work, durability)
+    }
+
+    /// A question about an extent.
+    pub(super) fn extents(token: u64, extent: ByteExtent) -> OriginJob {
+        OriginJob::of(token, Work::Extents(extent), Durability::Volatile)
+    }
+
+    fn of(token: u64, work: Work, durability: Durability) -> OriginJob {
+        OriginJob {
+            token,
+            work,
+            durability,
+            parts: 0,
+            data: Vec::new(),
+            extents: Vec::new(),
+            error: None,
+            is_flushing: false,
+        }
+    }
+
+    /// Its end, however it came.
+    pub(super) fn outcome(self, result: Result<(), i32>) -> Outcome {
+        let OriginJob { token, work, data, extents, .. } = self;
+        match work {
+            // Who asked is told that nothing is known.
+            Work::Extents(_) => {
+                let extents = if result.is_ok() { extents } else { Vec::new() };
+                Outcome::Told(ExtentsTold { token, extents })
+            }
+            Work::Read(_) | Work::Write { .. } | Work::Flush | Work::Discard(_) | Work::WriteZeroes(..) => {
+                Outcome::Ended { token, result: result.map(|()| data) }
+            }
+        }
     }
 
     /// Nothing of it counts that another server did.
@@ -67,7 +104,7 @@ impl OriginJob {
             Work::Read(extent) => (extent.length, payload_max),
             Work::Write { data, .. } => (data.len() as u64, payload_max),
             Work::Discard(extent) | Work::WriteZeroes(extent, _) => (extent.length, LONG_MAX),
-            Work::Flush => (1, 1),
+            Work::Flush | Work::Extents(_) => (1, 1),
         };
         (0..length.div_ceil(most)).map(move |number| number * most..((number + 1) * most).min(length))
     }

@@ -80,6 +80,7 @@ impl Links {
             Work::Discard(_) => self.export.has_trim(),
             Work::WriteZeroes(..) => self.export.has_write_zeroes(),
             Work::Flush => self.export.has_flush(),
+            Work::Extents(_) => self.export.allocation.is_some(),
             Work::Read(_) | Work::Write { .. } => true,
         }
     }
@@ -108,6 +109,9 @@ impl Links {
                     sender.queue_write(cookie, offset + range.start, bytes, fua)?;
                 }
                 Work::Flush => sender.queue_flush(cookie)?,
+                Work::Extents(extent) => {
+                    sender.queue_block_status(cookie, extent.start, extent.length)?;
+                }
                 Work::Discard(extent) => {
                     sender.queue_trim(cookie, extent.start + range.start, length, fua)?;
                 }
@@ -158,7 +162,7 @@ pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientErr
     let options = ConnectOptions {
         export: uri.export().to_owned(),
         structured: true,
-        allocation: false,
+        allocation: true,
         timeout: Some(patience),
     };
     match uri.address() {

@@ -1,15 +1,18 @@
 //! A remote origin: an export of an NBD server.
 //!
 //! The driver's thread never waits for it: [`exchange`] carries jobs to a thread of its own ([`session`]), which owns the
-//! connections ([`links`]) and outlives their loss ([`outage`]).
+//! connections ([`links`]) and outlives their loss ([`outage`]). A server that comes back is compared with the cache first
+//! ([`comparison`]).
 //!
 //! Start with [`session`].
 
+mod comparison;
 mod exchange;
 mod facts;
 mod job;
 mod links;
 mod outage;
+mod outcome;
 mod refusal;
 mod session;
 
@@ -21,18 +24,21 @@ use std::thread;
 use std::time::Duration;
 
 use kickcache_engine::format::superblock::{SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS};
+use kickcache_engine::samples::Sample;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent};
 use kickcache_nbd::client::{Client, ClientError};
 
-use self::exchange::{Exchange, Outcome};
+use self::comparison::Comparison;
+use self::exchange::{Exchange, Order};
 use self::facts::Facts;
 use self::job::OriginJob;
 use self::links::{Links, dial};
+use self::outcome::Outcome;
 use self::refusal::refusal;
-use self::session::{Session, Settings};
+use self::session::{Session, Settings, cause};
 use crate::driver::device::AccessMode;
-use crate::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
+use crate::driver::queued_device::{ExtentsTold, QueuedDevice, QueuedEnd, QueuedRequest};
 use crate::plan::nbd_uri::NbdUri;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
@@ -45,8 +51,14 @@ pub(crate) struct NbdOrigin {
     uri: NbdUri,
     facts: Facts,
     looks_like_cache: bool,
+    has_extents: bool,
+    patience: Duration,
+    /// The connections, until they are compared and the thread has them.
+    links: Option<Links>,
     exchange: Arc<Exchange>,
     inbox: VecDeque<Outcome>,
+    /// Answers about extents.
+    told: VecDeque<ExtentsTold>,
     /// The bytes of the read that ended last.
     data: Vec<u8>,
 }
@@ -72,13 +84,23 @@ impl NbdOrigin {
         let exchange = Exchange::new().map_err(ServeError::system("open an eventfd"))?;
         let exchange = Arc::new(exchange);
         let settings = Settings { volume: spec.name.clone(), uri: uri.clone(), facts, timeout, patience };
-        let session = Session::new(settings, Arc::clone(&exchange), links);
+        let session = Session::new(settings, Arc::clone(&exchange));
         thread::Builder::new()
             .name("origin".into())
             .spawn(move || session.run())
             .map_err(ServeError::system("start a thread"))?;
-        let inbox = VecDeque::new();
-        Ok(NbdOrigin { uri: uri.clone(), facts, looks_like_cache, exchange, inbox, data: Vec::new() })
+        Ok(NbdOrigin {
+            uri: uri.clone(),
+            facts,
+            looks_like_cache,
+            has_extents: links.export.allocation.is_some(),
+            patience,
+            links: Some(links),
+            exchange,
+            inbox: VecDeque::new(),
+            told: VecDeque::new(),
+            data: Vec::new(),
+        })
     }
 
     /// Its URI: what the cache device recognises it by.
@@ -114,21 +136,54 @@ fn look_and_flush(client: &mut Client, access: AccessMode) -> Result<bool, Clien
 
 impl QueuedDevice for NbdOrigin {
     fn submit(&mut self, _now: Instant, token: u64, request: QueuedRequest<'_>) {
-        self.exchange.give(OriginJob::new(token, request));
+        self.exchange.give(Order::Do(OriginJob::new(token, request)));
     }
 
     fn poll(&mut self, _now: Instant) -> Option<QueuedEnd> {
         if self.inbox.is_empty() {
             self.exchange.collect(&mut self.inbox);
         }
-        match self.inbox.front()? {
-            Outcome::Restarted => None,
-            Outcome::Ended { .. } => {
-                let Some(Outcome::Ended { token, result }) = self.inbox.pop_front() else { return None };
-                let result = result.map(|data| self.data = data);
-                Some(QueuedEnd { token, result })
+        loop {
+            match self.inbox.pop_front()? {
+                Outcome::Restarted => {
+                    self.inbox.push_front(Outcome::Restarted);
+                    return None;
+                }
+                Outcome::Told(told) => self.told.push_back(told),
+                Outcome::Ended { token, result } => {
+                    let result = result.map(|data| self.data = data);
+                    return Some(QueuedEnd { token, result });
+                }
             }
         }
+    }
+
+    fn compare(&mut self, samples: &[Sample]) -> Result<(), String> {
+        let Some(links) = self.links.take() else { return Ok(()) };
+        let samples = if self.facts.keeps_flushed() { samples } else { &[] };
+        let comparison =
+            Comparison::begin(links, samples).and_then(|comparison| comparison.finish(self.patience));
+        let links = comparison.map_err(|error| cause(&error)).and_then(Comparison::verdict);
+        let links = links.map_err(|why| format!("its origin {}: {why}", self.uri))?;
+        self.exchange.give(Order::Use(links));
+        Ok(())
+    }
+
+    fn expect(&mut self, samples: Vec<Sample>) {
+        let samples = if self.facts.keeps_flushed() { samples } else { Vec::new() };
+        self.exchange.give(Order::Expect(samples));
+    }
+
+    fn has_extents(&self) -> bool {
+        self.has_extents
+    }
+
+    fn ask_extents(&mut self, token: u64, extent: ByteExtent) {
+        self.exchange.give(Order::Do(OriginJob::extents(token, extent)));
+    }
+
+    fn take_extents(&mut self) -> Option<ExtentsTold> {
+        self.told.pop_front()
     }
 
     fn take_restart(&mut self) -> bool {
@@ -163,6 +218,9 @@ impl QueuedDevice for NbdOrigin {
 
 impl Drop for NbdOrigin {
     fn drop(&mut self) {
+        if let Some(links) = self.links.take() {
+            links.leave();
+        }
         // Not waited for: the thread may be looking for a server that does not answer.
         self.exchange.end();
     }

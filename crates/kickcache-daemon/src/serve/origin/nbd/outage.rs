@@ -40,6 +40,11 @@ impl Outage {
         now.saturating_duration_since(self.since)
     }
 
+    /// How long until its requests fail, if they do not yet.
+    pub(super) fn until_limit(&self, now: Instant, limit: Duration) -> Option<Duration> {
+        (!self.is_over_limit).then(|| (self.since + limit).saturating_duration_since(now))
+    }
+
     /// How long until there is something to do.
     pub(super) fn wait(&self, now: Instant, limit: Duration) -> Duration {
         let next = self.next_try.saturating_duration_since(now);

@@ -4,20 +4,26 @@
 //! * The loss of any connection counts for all: what the server acknowledged and had not flushed may be gone.
 //! * It is told between what the old server ended and what the new one does.
 //! * A job ends once. One that was in flight begins again with all of its requests.
+//! * After a loss, a server is used once it had what the cache knows to be at the origin ([`Comparison`]); the engine is asked for
+//!   samples of that when it knows of all that the old server ended.
 //! * Only the socket says that a server is lost, never the time that an answer takes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kickcache_nbd::client::{ClientError, NbdErrno};
+use kickcache_engine::samples::Sample;
+use kickcache_nbd::client::{ClientError, NbdErrno, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::exchange::{Device, Exchange, Outcome};
+use super::comparison::{Comparison, Progress};
+use super::exchange::{Device, Exchange, Order};
 use super::facts::Facts;
 use super::job::{OriginJob, Work};
 use super::links::{Links, Part};
 use super::outage::Outage;
+use super::outcome::Outcome;
+use crate::driver::queued_device::DeviceExtent;
 use crate::plan::nbd_uri::NbdUri;
 
 /// What a thread is started with.
@@ -37,6 +43,12 @@ pub(super) struct Session {
     exchange: Arc<Exchange>,
     links: Option<Links>,
     outage: Option<Outage>,
+    /// A server that may follow the one that was lost.
+    comparison: Option<Comparison>,
+    /// What it must have.
+    samples: Vec<Sample>,
+    /// Losses for which the samples have not come.
+    samples_owed: u32,
     /// In the order of their coming, which is that of asking a new server.
     jobs: BTreeMap<u64, OriginJob>,
     next_job: u64,
@@ -48,12 +60,16 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(settings: Settings, exchange: Arc<Exchange>, links: Links) -> Session {
+    /// It waits for its first connections.
+    pub(super) fn new(settings: Settings, exchange: Arc<Exchange>) -> Session {
         Session {
             settings,
             exchange,
-            links: Some(links),
+            links: None,
             outage: None,
+            comparison: None,
+            samples: Vec::new(),
+            samples_owed: 0,
             jobs: BTreeMap::new(),
             next_job: 0,
             parts: HashMap::new(),
@@ -67,10 +83,18 @@ impl Session {
     pub(super) fn run(mut self) {
         let mut fresh = Vec::new();
         while self.exchange.take(&mut fresh) == Device::InUse {
-            for job in fresh.drain(..) {
-                self.begin(job);
+            for order in fresh.drain(..) {
+                match order {
+                    Order::Use(links) => self.use_links(links),
+                    Order::Do(job) => self.begin(job),
+                    Order::Expect(samples) => {
+                        self.samples = samples;
+                        self.samples_owed = self.samples_owed.saturating_sub(1);
+                    }
+                }
             }
             self.look_after_outage();
+            self.advance_comparison();
             if let Err(error) = self.transfer() {
                 self.lose(&error);
             }
@@ -83,8 +107,10 @@ impl Session {
     }
 
     fn begin(&mut self, job: OriginJob) {
-        if self.links.is_none() && self.outage.is_some_and(|outage| outage.is_over_limit) {
-            self.outcomes.push(Outcome::Ended { token: job.token, result: Err(libc::EIO) });
+        let is_away = self.links.is_none() && self.outage.is_some();
+        let waits_for_nobody = matches!(job.work, Work::Extents(_));
+        if is_away && (waits_for_nobody || self.outage.is_some_and(|outage| outage.is_over_limit)) {
+            self.outcomes.push(job.outcome(Err(libc::EIO)));
             return;
         }
         if let Some(outage) = self.outage.as_mut().filter(|_| self.jobs.is_empty() && self.links.is_some()) {
@@ -103,9 +129,8 @@ impl Session {
         let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
         let job = jobs.get_mut(&number).expect("it was just inserted, or is asked for again");
         if !links.can_do(&job.work) {
-            let result = if matches!(job.work, Work::Flush) { Ok(Vec::new()) } else { Err(libc::EOPNOTSUPP) };
-            self.outcomes.push(Outcome::Ended { token: job.token, result });
-            jobs.remove(&number);
+            let result = if matches!(job.work, Work::Flush) { Ok(()) } else { Err(libc::EOPNOTSUPP) };
+            self.outcomes.extend(jobs.remove(&number).map(|job| job.outcome(result)));
             return Ok(());
         }
         links.queue(number, job, |part| note(parts, next_cookie, part))
@@ -133,15 +158,7 @@ impl Session {
             // The receiver refuses cookies that are not in flight.
             let Some(part) = self.parts.remove(&reply.cookie) else { continue };
             let Some(job) = self.jobs.get_mut(&part.job) else { continue };
-            job.parts -= 1;
-            match reply.result {
-                Ok(()) if !reply.data.is_empty() => {
-                    let start = usize::try_from(part.start).expect("reads fit into memory");
-                    job.data[start..start + reply.data.len()].copy_from_slice(reply.data);
-                }
-                Ok(()) => {}
-                Err(errno) => _ = job.error.get_or_insert_with(|| system_errno(errno)),
-            }
+            take_part(job, part, &reply);
             if job.parts == 0 {
                 ended.push(part.job);
             }
@@ -161,8 +178,8 @@ impl Session {
             return Ok(());
         }
         let job = jobs.remove(&number).expect("it was there");
-        let result = job.error.map_or(Ok(job.data), Err);
-        self.outcomes.push(Outcome::Ended { token: job.token, result });
+        let result = job.error.map_or(Ok(()), Err);
+        self.outcomes.push(job.outcome(result));
         self.end_outage();
         Ok(())
     }
@@ -172,6 +189,10 @@ impl Session {
         self.links = None;
         self.parts.clear();
         self.outcomes.push(Outcome::Restarted);
+        self.samples_owed += 1;
+        // They come from the engine as it is once it knows of this loss.
+        self.samples.clear();
+        self.end_questions();
         self.jobs.values_mut().for_each(OriginJob::start_again);
         let now = Instant::now();
         match &mut self.outage {
@@ -192,7 +213,7 @@ impl Session {
     fn look_after_outage(&mut self) {
         let now = Instant::now();
         let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) else { return };
-        if outage.is_due(now) {
+        if outage.is_due(now) && self.samples_owed == 0 && self.comparison.is_none() {
             self.connect();
         }
         let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) else { return };
@@ -206,27 +227,61 @@ impl Session {
             timeout.as_secs()
         );
         let ended = std::mem::take(&mut self.jobs).into_values();
-        self.outcomes.extend(ended.map(|job| Outcome::Ended { token: job.token, result: Err(libc::EIO) }));
+        self.outcomes.extend(ended.map(|job| job.outcome(Err(libc::EIO))));
+    }
+
+    /// Questions that nobody need wait with: the answer to them is that nobody knows.
+    fn end_questions(&mut self) {
+        let asked = self.jobs.extract_if(.., |_, job| matches!(job.work, Work::Extents(_)));
+        self.outcomes.extend(asked.map(|(_, job)| job.outcome(Err(libc::EIO))));
     }
 
     fn connect(&mut self) {
-        let Settings { volume, uri, facts, patience, .. } = &self.settings;
+        let Settings { uri, facts, patience, .. } = &self.settings;
         let connected = Links::connect(uri, *patience).map_err(|error| cause(&error));
         let links = connected.and_then(|links| match facts.difference(&links.export) {
             None => Ok(links),
             Some(difference) => Err(difference),
         });
-        match links {
-            Ok(links) => self.links = Some(links),
-            Err(why) => {
-                if self.told != why {
-                    tracing::warn!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
-                    self.told = why;
-                }
-                self.outage.iter_mut().for_each(|outage| outage.try_later(Instant::now()));
-                return;
-            }
+        let comparison =
+            links.and_then(|links| Comparison::begin(links, &self.samples).map_err(|error| cause(&error)));
+        match comparison {
+            Ok(comparison) => self.comparison = Some(comparison),
+            Err(why) => self.turn_down(why),
         }
+    }
+
+    /// Goes on with the comparison of a server, if there is one.
+    fn advance_comparison(&mut self) {
+        let Some(comparison) = &mut self.comparison else { return };
+        let progress = comparison.advance();
+        if matches!(progress, Ok(Progress::Waiting)) {
+            return;
+        }
+        let Some(comparison) = self.comparison.take() else { return };
+        let verdict = match progress {
+            Ok(_) => comparison.verdict(),
+            Err(error) => Err(cause(&error)),
+        };
+        match verdict {
+            Ok(links) => self.use_links(links),
+            Err(why) => self.turn_down(why),
+        }
+    }
+
+    /// A server cannot be used; it is tried again.
+    fn turn_down(&mut self, why: String) {
+        if self.told != why {
+            let Settings { volume, uri, .. } = &self.settings;
+            tracing::warn!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
+            self.told = why;
+        }
+        self.outage.iter_mut().for_each(|outage| outage.try_later(Instant::now()));
+    }
+
+    /// Asks a server for all that waits.
+    fn use_links(&mut self, links: Links) {
+        self.links = Some(links);
         let waiting: Vec<u64> = self.jobs.keys().copied().collect();
         if waiting.is_empty() {
             self.end_outage();
@@ -255,13 +310,37 @@ impl Session {
             let out = if link.sender.queued() > 0 { PollFlags::OUT } else { PollFlags::empty() };
             fds.push(PollFd::new(&link.receiver, PollFlags::IN | out));
         }
-        let now = Instant::now();
-        let outage = self.outage.filter(|_| self.links.is_none());
-        let span = outage.map(|outage| outage.wait(now, self.settings.timeout) + Duration::from_millis(1));
+        fds.extend(self.comparison.iter().map(Comparison::poll_fd));
+        let (now, limit) = (Instant::now(), self.settings.timeout);
+        let waits_for_others = self.comparison.is_some() || self.samples_owed > 0;
+        let span = self.outage.filter(|_| self.links.is_none()).and_then(|outage| match waits_for_others {
+            true => outage.until_limit(now, limit),
+            false => Some(outage.wait(now, limit)),
+        });
+        let span = span.map(|span| span + Duration::from_millis(1));
         let timeout = span.and_then(|span| Timespec::try_from(span).ok());
         // An interrupted wait is as good as one that ended: everything is looked at again.
         let _ = poll(&mut fds, timeout.as_ref());
     }
+}
+
+/// Takes the answer to a part of a job in.
+fn take_part(job: &mut OriginJob, part: Part, reply: &Reply<'_>) {
+    job.parts -= 1;
+    if let Err(errno) = reply.result {
+        job.error.get_or_insert_with(|| system_errno(errno));
+        return;
+    }
+    let start = usize::try_from(part.start).expect("reads fit into memory");
+    if !reply.data.is_empty() {
+        job.data[start..start + reply.data.len()].copy_from_slice(reply.data);
+    }
+    let told = reply.extents.iter();
+    job.extents.extend(told.map(|found| DeviceExtent {
+        length: found.length,
+        is_hole: found.hole,
+        is_zero: found.zero,
+    }));
 }
 
 fn note(parts: &mut HashMap<u64, Part>, next_cookie: &mut u64, part: Part) -> u64 {

@@ -1,0 +1,53 @@
+//! What devices that the system does not execute are asked beside their operations.
+
+use kickcache_engine::device::Device;
+use kickcache_engine::samples::Sample;
+use kickcache_engine::units::ByteExtent;
+
+use crate::driver::executor::{Driver, OpenMedium, slot};
+use crate::driver::queued_device::{ExtentsTold, QueuedDevice};
+
+impl Driver {
+    /// Compares a device with samples of what it must hold, once, before any operation on it begins; may wait for it.
+    ///
+    /// # Errors
+    /// A sentence, if it holds something else, or does not answer.
+    pub fn compare(&mut self, device: Device, samples: &[Sample]) -> Result<(), String> {
+        self.queued_device(device).map_or(Ok(()), |device| device.compare(samples))
+    }
+
+    /// Gives a device that [`Driver::poll_restart`] named samples of what it must hold when it goes on.
+    pub fn expect(&mut self, device: Device, samples: Vec<Sample>) {
+        if let Some(device) = self.queued_device(device) {
+            device.expect(samples);
+        }
+    }
+
+    /// Whether a device can be asked for its extents.
+    pub fn has_extents(&mut self, device: Device) -> bool {
+        self.queued_device(device).is_some_and(|device| device.has_extents())
+    }
+
+    /// Asks a device which parts of an extent are holes; the answer comes out of [`Driver::poll_extents`].
+    pub fn ask_extents(&mut self, device: Device, token: u64, extent: ByteExtent) {
+        if let Some(device) = self.queued_device(device) {
+            device.ask_extents(token, extent);
+        }
+    }
+
+    /// The next answer, of any device.
+    pub fn poll_extents(&mut self) -> Option<ExtentsTold> {
+        let Driver { queued, media, .. } = self;
+        queued.iter().find_map(|slot| match &mut media[*slot] {
+            Some(OpenMedium::Queued(device)) => device.take_extents(),
+            Some(OpenMedium::File(..)) | None => None,
+        })
+    }
+
+    fn queued_device(&mut self, device: Device) -> Option<&mut dyn QueuedDevice> {
+        match self.media.get_mut(slot(device))? {
+            Some(OpenMedium::Queued(device)) => Some(device.as_mut()),
+            Some(OpenMedium::File(..)) | None => None,
+        }
+    }
+}

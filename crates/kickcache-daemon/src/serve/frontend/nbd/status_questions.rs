@@ -1,0 +1,151 @@
+//! Block status of volumes whose origin is asked for its holes, and answers later.
+//!
+//! Invariants:
+//! * What was cached when the question came is data, whatever the origin says: until it is written back the origin may have a
+//!   hole there, and by the time of the answer it may be written back and cached no longer.
+//! * A question waits for its own answer alone; one that nobody can answer is answered with data.
+
+use std::collections::BTreeMap;
+
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::device::Device;
+use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
+use kickcache_nbd::{Command, StatusExtent};
+
+use crate::driver::queued_device::{DeviceExtent, ExtentsTold};
+use crate::serve::core::Core;
+use crate::serve::frontend::nbd::block_status::{EXTENT_COUNT_MAX, data, push};
+use crate::serve::frontend::nbd::key::ConnectionId;
+
+/// Bytes of one question: 8192 blocks are looked up in the cache.
+const QUESTION_BYTES_MAX: u64 = 32 << 20;
+
+/// A question on its way.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) connection: ConnectionId,
+    pub(super) command: Command,
+    /// Whole blocks.
+    extent: ByteExtent,
+    /// Which of them the cache held when it was asked.
+    cached: Vec<bool>,
+}
+
+/// The questions on their way.
+#[derive(Default)]
+pub(super) struct StatusQuestions {
+    asked: BTreeMap<u64, Question>,
+    next: u64,
+}
+
+impl StatusQuestions {
+    /// Asks the origin of a volume.
+    pub(super) fn ask<E: CacheEngine>(
+        &mut self,
+        core: &mut Core<E>,
+        volume: usize,
+        (connection, command): (ConnectionId, Command),
+    ) {
+        let (id, size) = (core.volumes[volume].info.id, core.volumes[volume].info.size);
+        let length = command.length.min(QUESTION_BYTES_MAX);
+        let extent = ByteExtent { start: command.offset, length }.widened_to_blocks();
+        let extent = ByteExtent { length: extent.length.min(size - extent.start), ..extent };
+        let blocks = 0..extent.length.div_ceil(BLOCK_SIZE);
+        let first = BlockIndex::containing(extent.start);
+        let cached = blocks.map(|number| core.engine.is_cached(id, first.plus(number))).collect();
+        self.next += 1;
+        self.asked.insert(self.next, Question { connection, command, extent, cached });
+        core.driver.ask_extents(Device::Origin(id), self.next, extent);
+    }
+
+    /// Takes the question that was answered, with the answer.
+    pub(super) fn answer(&mut self, told: &ExtentsTold) -> Option<(Question, Vec<StatusExtent>)> {
+        let question = self.asked.remove(&told.token)?;
+        let extents = question.merged(&told.extents);
+        Some((question, extents))
+    }
+
+    /// Takes the questions that nobody waits for any longer to be answered.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Question> + use<> {
+        std::mem::take(&mut self.asked).into_values()
+    }
+}
+
+impl Question {
+    /// What the origin told, but for what the cache holds.
+    fn merged(&self, told: &[DeviceExtent]) -> Vec<StatusExtent> {
+        let wanted = ByteExtent { start: self.command.offset, length: self.command.length };
+        let end = wanted.end().min(self.extent.end());
+        let mut extents: Vec<StatusExtent> = Vec::new();
+        let mut offset = self.extent.start;
+        for found in told {
+            let found_end = offset.saturating_add(found.length).min(end);
+            offset = offset.max(wanted.start);
+            while offset < found_end && extents.len() < EXTENT_COUNT_MAX {
+                let next = ((offset / BLOCK_SIZE + 1) * BLOCK_SIZE).min(found_end);
+                let length = next - offset;
+                let status = StatusExtent { length, hole: found.is_hole, zero: found.is_zero };
+                push(&mut extents, if self.is_cached(offset) { data(length) } else { status });
+                offset = next;
+            }
+            offset = found_end.max(self.extent.start);
+        }
+        if extents.is_empty() { vec![data(self.command.length)] } else { extents }
+    }
+
+    fn is_cached(&self, offset: u64) -> bool {
+        let number = usize::try_from((offset - self.extent.start) / BLOCK_SIZE);
+        number.ok().and_then(|number| self.cached.get(number).copied()).unwrap_or(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_nbd::CommandKind;
+
+    use super::*;
+
+    fn question(offset: u64, length: u64, cached: &[bool]) -> Question {
+        let kind = CommandKind::BlockStatus { one: false };
+        let extent = ByteExtent { start: offset, length }.widened_to_blocks();
+        Question {
+            connection: ConnectionId { index: 0, generation: 0 },
+            command: Command { cookie: 1, kind, offset, length, export: 0 },
+            extent,
+            cached: cached.to_vec(),
+        }
+    }
+
+    fn told(length: u64, is_hole: bool) -> DeviceExtent {
+        DeviceExtent { length, is_hole, is_zero: is_hole }
+    }
+
+    fn shown(extents: &[StatusExtent]) -> Vec<(u64, bool)> {
+        extents.iter().map(|extent| (extent.length, extent.hole)).collect()
+    }
+
+    #[test]
+    fn what_is_cached_is_data_and_what_the_origin_does_not_tell_is_left_out() {
+        let question = question(4096, 16384, &[false, true, false, false]);
+        assert_eq!(
+            shown(&question.merged(&[told(12288, true), told(4096, false)])),
+            [(4096, true), (4096, false), (4096, true), (4096, false)]
+        );
+        assert_eq!(shown(&question.merged(&[told(4096, true)])), [(4096, true)]);
+        assert_eq!(
+            shown(&question.merged(&[told(u64::MAX, true)])),
+            [(4096, true), (4096, false), (8192, true)]
+        );
+        assert_eq!(shown(&question.merged(&[])), [(16384, false)], "nobody knows");
+    }
+
+    #[test]
+    fn a_question_may_begin_and_end_within_blocks() {
+        let question = question(512, 4096, &[false, false]);
+        assert_eq!(shown(&question.merged(&[told(100, true), told(8092, false)])), [(4096, false)]);
+        assert_eq!(
+            shown(&question.merged(&[told(1024, true), told(7168, false)])),
+            [(512, true), (3584, false)]
+        );
+    }
+}

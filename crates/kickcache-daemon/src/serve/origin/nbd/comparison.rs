@@ -1,0 +1,98 @@
+//! A server is compared: before it is used it must have what the cache knows to be at the origin, flushed.
+//!
+//! Invariants:
+//! * Nothing is written, and nothing that was read is handed on.
+//! * A block that the server cannot read says nothing.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use kickcache_engine::samples::Sample;
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_nbd::client::{ClientError, NbdErrno};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::links::{Link, Links};
+use crate::driver::checksum::checksum;
+
+/// Connections to a server that is compared with samples of what it must have.
+pub(super) struct Comparison {
+    links: Links,
+    /// What was asked for and has not come, by cookie.
+    waiting: BTreeMap<u64, Sample>,
+    compared: usize,
+    /// Where it has something else.
+    different: Vec<u64>,
+}
+
+/// Whether a comparison goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Progress {
+    Waiting,
+    Ended,
+}
+
+impl Comparison {
+    /// Asks for the samples that lie within the export.
+    pub(super) fn begin(mut links: Links, samples: &[Sample]) -> Result<Comparison, ClientError> {
+        let size = links.export.size;
+        let is_inside = |sample: &&Sample| sample.block.byte_offset() + BLOCK_SIZE <= size;
+        let mut waiting = BTreeMap::new();
+        for (cookie, sample) in (1..).zip(samples.iter().filter(is_inside)) {
+            links.links[0].sender.queue_read(cookie, sample.block.byte_offset(), BLOCK_SIZE)?;
+            waiting.insert(cookie, *sample);
+        }
+        Ok(Comparison { links, waiting, compared: 0, different: Vec::new() })
+    }
+
+    /// Sends and receives what can be without waiting.
+    pub(super) fn advance(&mut self) -> Result<Progress, ClientError> {
+        let Link { sender, receiver } = &mut self.links.links[0];
+        sender.try_send()?;
+        while let Some(reply) = receiver.try_receive()? {
+            if reply.result == Err(NbdErrno::Shutdown) {
+                return Err(ClientError::Request(NbdErrno::Shutdown));
+            }
+            // The receiver refuses cookies that are not in flight.
+            let Some(sample) = self.waiting.remove(&reply.cookie) else { continue };
+            if reply.result.is_ok() {
+                self.compared += 1;
+                let is_other = checksum(reply.data) != sample.checksum;
+                self.different.extend(is_other.then_some(sample.block.byte_offset()));
+            }
+        }
+        Ok(if self.waiting.is_empty() { Progress::Ended } else { Progress::Waiting })
+    }
+
+    /// The same until it has ended, waiting for each answer for so long.
+    pub(super) fn finish(mut self, patience: Duration) -> Result<Comparison, ClientError> {
+        while self.advance()? == Progress::Waiting {
+            let timeout = Timespec::try_from(patience).ok();
+            let ready = poll(&mut [self.poll_fd()], timeout.as_ref()).map_err(io::Error::from)?;
+            if ready == 0 {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+            }
+        }
+        Ok(self)
+    }
+
+    /// What there is to wait for.
+    pub(super) fn poll_fd(&self) -> PollFd<'_> {
+        let Link { sender, receiver } = &self.links.links[0];
+        let out = if sender.queued() > 0 { PollFlags::OUT } else { PollFlags::empty() };
+        PollFd::new(receiver, PollFlags::IN | out)
+    }
+
+    /// The connections, if the server has what it must have; else what is wrong, and what to do.
+    pub(super) fn verdict(self) -> Result<Links, String> {
+        let Some(first) = self.different.iter().min() else { return Ok(self.links) };
+        let (different, compared) = (self.different.len(), self.compared);
+        self.links.leave();
+        Err(format!(
+            "{different} of {compared} blocks that were compared are not what it had when it was flushed, the first at byte \
+             {first}, so that it is another disk, or has lost what was durable; export the right one, or, if somebody else wrote \
+             to it, stop, and say --origin-changed, which drops what is cached of it"
+        ))
+    }
+}

@@ -1,0 +1,96 @@
+//! A few clean blocks with their checksums, by which an origin is recognised: it holds the same, durably (I-3).
+
+use alloc::vec::Vec;
+
+use crate::cache::slots::SlotState;
+use crate::engine::Engine;
+use crate::units::{BlockIndex, Checksum, Location, SegmentIndex, VolumeId};
+
+/// Slots that one call looks at: a few milliseconds.
+const SLOTS_MAX: u64 = 1 << 20;
+
+/// A block that the origin holds as the cache does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// Which one.
+    pub block: BlockIndex,
+    /// CRC32C of its data.
+    pub checksum: Checksum,
+}
+
+impl Engine {
+    /// Some clean blocks of a volume, `count` at most, spread over the cache device; fewer if there are not that many, or they
+    /// are rare among those of other volumes. They hold until the origin gets a write that is submitted later.
+    pub fn clean_samples(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
+        let state = &self.state;
+        if state.device.is_out_of_service() || count == 0 {
+            // Writes go past it then, and leave clean copies standing.
+            return Vec::new();
+        }
+        let segments = state.cache.segments().iter();
+        let used: Vec<SegmentIndex> = segments
+            .filter(|(_, segment)| segment.live > segment.not_clean)
+            .map(|(index, _)| index)
+            .collect();
+        let count = u64::from(count);
+        let slots = used.len() as u64 * u64::from(state.cache.geometry().batch_blocks());
+        let look = |number: u64| {
+            let (start, end) = (slots * number / count, slots * (number + 1) / count);
+            let mut places = start..end.min(start + SLOTS_MAX / count);
+            places.find_map(|place| self.clean_sample(volume, self.nth_location(&used, place)))
+        };
+        (0..count).filter_map(look).collect()
+    }
+
+    fn nth_location(&self, segments: &[SegmentIndex], number: u64) -> Location {
+        let geometry = self.state.cache.geometry();
+        let each = u64::from(geometry.batch_blocks());
+        let segment = segments[usize::try_from(number / each).expect("it is below their number")];
+        geometry.first_location(segment).plus(u32::try_from(number % each).expect("locations have 32 bits"))
+    }
+
+    fn clean_sample(&self, volume: VolumeId, location: Location) -> Option<Sample> {
+        let slots = self.state.cache.slots();
+        let key = slots.key(location);
+        let is_one = slots.state(location) == SlotState::Clean && key.volume() == volume;
+        is_one.then(|| Sample { block: key.block(), checksum: slots.checksum(location) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blank_device;
+    use crate::config::Mode;
+    use crate::scene::Scene;
+
+    fn blocks(scene: &Scene, count: u32) -> Vec<u64> {
+        let samples = scene.engine.clean_samples(VolumeId::new(0), count);
+        assert!(samples.iter().all(|sample| sample.checksum == blank_device::checksums(1)[0]));
+        let mut blocks: Vec<u64> = samples.iter().map(|sample| sample.block.byte_offset() / 4096).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
+    #[test]
+    fn only_what_the_origin_flushed_is_a_sample_of_it() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        (0..8).for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        assert!(blocks(&scene, 100_000).is_empty(), "all of it is dirty");
+        scene.drain();
+        assert_eq!(blocks(&scene, 100_000), (0..8).collect::<Vec<_>>());
+        scene.write(3 * 4096, 4096).0.unwrap();
+        assert_eq!(blocks(&scene, 100_000), [0, 1, 2, 4, 5, 6, 7]);
+        assert!(scene.engine.clean_samples(VolumeId::new(1), 8).is_empty(), "those of others do not count");
+    }
+
+    #[test]
+    fn a_few_samples_come_from_everywhere() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        (0..1024).for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        scene.drain();
+        let found = blocks(&scene, 16);
+        assert!((4..=16).contains(&found.len()), "{found:?}");
+        assert!(found.windows(2).all(|pair| pair[1] - pair[0] < 512), "{found:?}");
+    }
+}
