@@ -102,7 +102,10 @@ fn outlive_servers(mode: &'static str) {
         worker.join().unwrap()
     });
     let count = |what: &str| daemon.log().lines().filter(|line| line.contains(what)).count() as u64;
-    assert_eq!((count("is lost"), count("is back after")), (rounds(), rounds()), "{}", daemon.log());
+    // Five lines of a kind a minute.
+    let told = (count("is lost"), count("is back after"));
+    assert_eq!(told.0.min(5), rounds().min(5), "{}", daemon.log());
+    assert_eq!(told.1.min(5), rounds().min(5), "{}", daemon.log());
     daemon.drain();
     daemon.stop();
     drop(server);

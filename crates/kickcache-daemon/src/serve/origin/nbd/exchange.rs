@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kickcache_engine::samples::Sample;
+use kickcache_nbd::client::ClientError;
 
 use super::job::OriginJob;
 use super::links::Links;
@@ -38,6 +39,8 @@ pub(super) enum Order {
     Do(OriginJob),
     /// What a server must have that comes after the one that was lost.
     Expect(Vec<Sample>),
+    /// The connections that were looked for.
+    Dialled(Result<Links, ClientError>),
 }
 
 /// Whether the device is still there.

@@ -1,6 +1,7 @@
 //! What the driver asks of a remote origin, and the requests of the protocol that it takes.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use kickcache_engine::request::{Durability, Unmap};
 use kickcache_engine::units::ByteExtent;
@@ -38,6 +39,8 @@ pub(super) struct OriginJob {
     pub(super) error: Option<i32>,
     /// The flush that makes it durable was asked for.
     pub(super) is_flushing: bool,
+    /// When a server was lost with it for the first time.
+    pub(super) lost_at: Option<Instant>,
 }
 
 impl OriginJob {
@@ -74,6 +77,7 @@ impl OriginJob {
             extents: Vec::new(),
             error: None,
             is_flushing: false,
+            lost_at: None,
         }
     }
 
@@ -93,7 +97,8 @@ impl OriginJob {
     }
 
     /// Nothing of it counts that another server did.
-    pub(super) fn start_again(&mut self) {
+    pub(super) fn start_again(&mut self, now: Instant) {
+        self.lost_at.get_or_insert(now);
         (self.parts, self.error, self.is_flushing) = (0, None, false);
         self.data.clear();
     }

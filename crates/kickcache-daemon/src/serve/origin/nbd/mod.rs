@@ -1,17 +1,19 @@
 //! A remote origin: an export of an NBD server.
 //!
 //! The driver's thread never waits for it: [`exchange`] carries jobs to a thread of its own ([`session`]), which owns the
-//! connections ([`links`]) and outlives their loss ([`outage`]). A server that comes back is compared with the cache first
+//! connections ([`links`]) and outlives their loss ([`outage`]); a third thread connects ([`dialling`]). A server that comes back is compared with the cache first
 //! ([`comparison`]).
 //!
 //! Start with [`session`].
 
 mod comparison;
+mod dialling;
 mod exchange;
 mod facts;
 mod job;
 mod links;
 mod outage;
+mod outage_log;
 mod outcome;
 mod refusal;
 mod session;

@@ -5,6 +5,26 @@ use std::time::{Duration, Instant};
 /// The first pause between two attempts, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
+/// A server that was back for so long is as good as any.
+const WELL_AFTER: Duration = Duration::from_secs(60);
+
+/// How fast the next outage begins to look for the server.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Pace {
+    /// At once.
+    #[default]
+    Fast,
+    /// As slowly as the outage before it ended, unless that was long ago: nothing shows so far that the server got over what
+    /// it was lost with.
+    Cautious { pause: Duration, since: Instant },
+}
+
+impl Pace {
+    pub(super) fn is_cautious(self) -> bool {
+        self != Pace::Fast
+    }
+}
+
 /// An outage, from the loss of a connection to the first answer of a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outage {
@@ -16,9 +36,22 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// It begins; the first attempt may come at once.
-    pub(super) fn begin(now: Instant) -> Outage {
-        Outage { since: now, next_try: now, pause: PAUSES.0, is_over_limit: false }
+    /// It begins.
+    pub(super) fn begin(now: Instant, pace: Pace) -> Outage {
+        let mut outage = Outage { since: now, next_try: now, pause: PAUSES.0, is_over_limit: false };
+        match pace {
+            Pace::Cautious { pause, since } if now.saturating_duration_since(since) < WELL_AFTER => {
+                outage.pause = pause;
+                outage.try_later(now);
+            }
+            Pace::Cautious { .. } | Pace::Fast => {}
+        }
+        outage
+    }
+
+    /// It ended: how the next one begins if nothing good is heard of the server.
+    pub(super) fn pace_after(&self, now: Instant) -> Pace {
+        Pace::Cautious { pause: self.pause, since: now }
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
@@ -60,7 +93,7 @@ mod tests {
     #[test]
     fn attempts_come_at_once_and_then_seldom() {
         let start = Instant::now();
-        let mut outage = Outage::begin(start);
+        let mut outage = Outage::begin(start, Pace::Fast);
         let mut now = start;
         let mut pauses = Vec::new();
         for _ in 0..10 {
@@ -74,9 +107,23 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_is_lost_again_is_looked_for_more_slowly_each_time() {
+        let (mut now, mut pace) = (Instant::now(), Pace::Fast);
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            let outage = Outage::begin(now, pace);
+            pauses.push(outage.wait(now, Duration::from_secs(3600)).as_millis());
+            now += Duration::from_millis(50);
+            pace = outage.pace_after(now);
+        }
+        assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert!(Outage::begin(now + WELL_AFTER, pace).is_due(now + WELL_AFTER));
+    }
+
+    #[test]
     fn the_limit_is_waited_for_too() {
         let start = Instant::now();
-        let mut outage = Outage::begin(start);
+        let mut outage = Outage::begin(start, Pace::Fast);
         (0..10).for_each(|_| outage.try_later(start));
         assert_eq!(outage.wait(start, Duration::from_secs(2)), Duration::from_secs(2));
         outage.is_over_limit = true;

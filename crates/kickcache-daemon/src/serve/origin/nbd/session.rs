@@ -7,6 +7,8 @@
 //! * After a loss, a server is used once it had what the cache knows to be at the origin ([`Comparison`]); the engine is asked for
 //!   samples of that when it knows of all that the old server ended.
 //! * Only the socket says that a server is lost, never the time that an answer takes.
+//! * Nothing waits here but for sockets: a server is connected to on a thread of its own ([`dialling`](super::dialling)).
+//! * A job waits for servers from the first loss that it saw, however many of them came and went since.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,11 +19,13 @@ use kickcache_nbd::client::{ClientError, NbdErrno, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::comparison::{Comparison, Progress};
+use super::dialling::{Dialling, dial_beside};
 use super::exchange::{Device, Exchange, Order};
 use super::facts::Facts;
 use super::job::{OriginJob, Work};
 use super::links::{Links, Part};
-use super::outage::Outage;
+use super::outage::{Outage, Pace};
+use super::outage_log::OutageLog;
 use super::outcome::Outcome;
 use crate::driver::queued_device::DeviceExtent;
 use crate::plan::nbd_uri::NbdUri;
@@ -43,6 +47,9 @@ pub(super) struct Session {
     exchange: Arc<Exchange>,
     links: Option<Links>,
     outage: Option<Outage>,
+    /// How a server is looked for that is lost again and again.
+    pace: Pace,
+    dialling: Dialling,
     /// A server that may follow the one that was lost.
     comparison: Option<Comparison>,
     /// What it must have.
@@ -55,18 +62,21 @@ pub(super) struct Session {
     parts: HashMap<u64, Part>,
     next_cookie: u64,
     outcomes: Vec<Outcome>,
-    /// Why the last attempt to connect failed, so that it is told once.
-    told: String,
+    log: OutageLog,
 }
 
 impl Session {
     /// It waits for its first connections.
     pub(super) fn new(settings: Settings, exchange: Arc<Exchange>) -> Session {
+        let Settings { volume, uri, timeout, .. } = &settings;
+        let log = OutageLog::new(volume.clone(), uri.clone(), *timeout);
         Session {
             settings,
             exchange,
             links: None,
             outage: None,
+            pace: Pace::default(),
+            dialling: Dialling::No,
             comparison: None,
             samples: Vec::new(),
             samples_owed: 0,
@@ -75,7 +85,7 @@ impl Session {
             parts: HashMap::new(),
             next_cookie: 0,
             outcomes: Vec::new(),
-            told: String::new(),
+            log,
         }
     }
 
@@ -91,6 +101,7 @@ impl Session {
                         self.samples = samples;
                         self.samples_owed = self.samples_owed.saturating_sub(1);
                     }
+                    Order::Dialled(links) => self.compare(links),
                 }
             }
             self.look_after_outage();
@@ -99,6 +110,7 @@ impl Session {
                 self.lose(&error);
             }
             self.exchange.deliver(&mut self.outcomes);
+            self.log.tell_held_back();
             self.wait();
         }
         if let Some(links) = self.links {
@@ -181,6 +193,9 @@ impl Session {
         let result = job.error.map_or(Ok(()), Err);
         self.outcomes.push(job.outcome(result));
         self.end_outage();
+        if self.pace.is_cautious() && self.jobs.values().all(|job| job.lost_at.is_none()) {
+            self.pace = Pace::default();
+        }
         Ok(())
     }
 
@@ -193,18 +208,13 @@ impl Session {
         // They come from the engine as it is once it knows of this loss.
         self.samples.clear();
         self.end_questions();
-        self.jobs.values_mut().for_each(OriginJob::start_again);
         let now = Instant::now();
+        self.jobs.values_mut().for_each(|job| job.start_again(now));
         match &mut self.outage {
             Some(outage) => outage.try_later(now),
             None => {
-                let Settings { volume, uri, timeout, .. } = &self.settings;
-                tracing::warn!(
-                    "the server of {uri}, the origin of {volume}, is lost ({}): what waits for it does so for up to {} s",
-                    cause(error),
-                    timeout.as_secs()
-                );
-                self.outage = Some(Outage::begin(now));
+                self.log.lost(&cause(error));
+                self.outage = Some(Outage::begin(now, self.pace));
                 self.exchange.note_away(Some(now));
             }
         }
@@ -213,21 +223,31 @@ impl Session {
     fn look_after_outage(&mut self) {
         let now = Instant::now();
         let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) else { return };
-        if outage.is_due(now) && self.samples_owed == 0 && self.comparison.is_none() {
+        let is_free = self.samples_owed == 0 && self.comparison.is_none() && self.dialling == Dialling::No;
+        let is_over = !outage.is_over_limit && outage.lasts(now) >= self.settings.timeout;
+        outage.is_over_limit |= is_over;
+        if is_free && outage.is_due(now) {
             self.connect();
         }
-        let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) else { return };
-        if outage.is_over_limit || outage.lasts(Instant::now()) < self.settings.timeout {
-            return;
+        if is_over {
+            self.log.over_limit();
+            let ended = std::mem::take(&mut self.jobs).into_values();
+            self.outcomes.extend(ended.map(|job| job.outcome(Err(libc::EIO))));
         }
-        outage.is_over_limit = true;
-        let Settings { volume, uri, timeout, .. } = &self.settings;
-        tracing::error!(
-            "the server of {uri}, the origin of {volume}, has been away for {} s: what needs it fails until it is back",
-            timeout.as_secs()
-        );
-        let ended = std::mem::take(&mut self.jobs).into_values();
-        self.outcomes.extend(ended.map(|job| job.outcome(Err(libc::EIO))));
+        self.end_fatal(now);
+    }
+
+    /// Jobs that no server lived to answer, though each was asked: others may be answered in between.
+    fn end_fatal(&mut self, now: Instant) {
+        let timeout = self.settings.timeout;
+        let is_over = |job: &mut OriginJob| job.lost_at.is_some_and(|lost| now >= lost + timeout);
+        let before = self.outcomes.len();
+        let ended = self.jobs.extract_if(.., |_, job| is_over(job));
+        self.outcomes.extend(ended.map(|(_, job)| job.outcome(Err(libc::EIO))));
+        let count = self.outcomes.len() - before;
+        if count > 0 {
+            self.log.fatal(count);
+        }
     }
 
     /// Questions that nobody need wait with: the answer to them is that nobody knows.
@@ -237,9 +257,18 @@ impl Session {
     }
 
     fn connect(&mut self) {
-        let Settings { uri, facts, patience, .. } = &self.settings;
-        let connected = Links::connect(uri, *patience).map_err(|error| cause(&error));
-        let links = connected.and_then(|links| match facts.difference(&links.export) {
+        let Settings { uri, patience, .. } = &self.settings;
+        match dial_beside(uri, *patience, &self.exchange) {
+            Ok(()) => self.dialling = Dialling::Yes,
+            Err(error) => self.turn_down(format!("no thread can be started: {error}")),
+        }
+    }
+
+    /// The server was connected to, or could not be; it is compared before it is used.
+    fn compare(&mut self, dialled: Result<Links, ClientError>) {
+        self.dialling = Dialling::No;
+        let links = dialled.map_err(|error| cause(&error));
+        let links = links.and_then(|links| match self.settings.facts.difference(&links.export) {
             None => Ok(links),
             Some(difference) => Err(difference),
         });
@@ -271,11 +300,7 @@ impl Session {
 
     /// A server cannot be used; it is tried again.
     fn turn_down(&mut self, why: String) {
-        if self.told != why {
-            let Settings { volume, uri, .. } = &self.settings;
-            tracing::warn!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
-            self.told = why;
-        }
+        self.log.unusable(why);
         self.outage.iter_mut().for_each(|outage| outage.try_later(Instant::now()));
     }
 
@@ -297,10 +322,9 @@ impl Session {
     fn end_outage(&mut self) {
         if let Some(outage) = self.outage.take() {
             self.exchange.note_away(None);
-            self.told.clear();
-            let Settings { volume, uri, .. } = &self.settings;
-            let seconds = outage.lasts(Instant::now()).as_secs_f64();
-            tracing::warn!("the server of {uri}, the origin of {volume}, is back after {seconds:.1} s");
+            let now = Instant::now();
+            self.log.back(outage.lasts(now));
+            self.pace = outage.pace_after(now);
         }
     }
 
@@ -311,16 +335,23 @@ impl Session {
             fds.push(PollFd::new(&link.receiver, PollFlags::IN | out));
         }
         fds.extend(self.comparison.iter().map(Comparison::poll_fd));
-        let (now, limit) = (Instant::now(), self.settings.timeout);
-        let waits_for_others = self.comparison.is_some() || self.samples_owed > 0;
-        let span = self.outage.filter(|_| self.links.is_none()).and_then(|outage| match waits_for_others {
-            true => outage.until_limit(now, limit),
-            false => Some(outage.wait(now, limit)),
-        });
+        let span = [self.until_outage_needs_something(), self.log.until_due()].into_iter().flatten().min();
         let span = span.map(|span| span + Duration::from_millis(1));
         let timeout = span.and_then(|span| Timespec::try_from(span).ok());
         // An interrupted wait is as good as one that ended: everything is looked at again.
         let _ = poll(&mut fds, timeout.as_ref());
+    }
+
+    fn until_outage_needs_something(&self) -> Option<Duration> {
+        let outage = self.outage.filter(|_| self.links.is_none())?;
+        let (now, limit) = (Instant::now(), self.settings.timeout);
+        let waits_for_others =
+            self.comparison.is_some() || self.samples_owed > 0 || self.dialling == Dialling::Yes;
+        let span =
+            if waits_for_others { outage.until_limit(now, limit) } else { Some(outage.wait(now, limit)) };
+        let first = self.jobs.values().filter_map(|job| job.lost_at).min();
+        let until_fatal = first.map(|lost| (lost + limit).saturating_duration_since(now));
+        [span, until_fatal].into_iter().flatten().min()
     }
 }
 

@@ -1,0 +1,106 @@
+//! What the log says of outages of a remote origin: a server that dies again and again must not fill it.
+
+use std::time::Duration;
+
+use tracing::Level;
+
+use crate::driver::clock::{Clock, span};
+use crate::plan::nbd_uri::NbdUri;
+use crate::serve::complaints::{Complaint, Complaints};
+
+const LOST: Complaint = Complaint::new(Level::WARN, "the server of an origin, that of {}, was lost");
+const BACK: Complaint = Complaint::new(Level::WARN, "the server of an origin, that of {}, was back");
+const UNUSABLE: Complaint =
+    Complaint::new(Level::WARN, "the server of an origin, that of {}, could not be used");
+const OVER: Complaint =
+    Complaint::new(Level::ERROR, "the server of an origin, that of {}, was away for too long");
+const FATAL: Complaint = Complaint::new(
+    Level::ERROR,
+    "requests to the origin of {} failed, with each of which its server was lost",
+);
+
+/// Lines about the server of one volume.
+pub(super) struct OutageLog {
+    volume: String,
+    uri: NbdUri,
+    timeout: Duration,
+    clock: Clock,
+    complaints: Complaints,
+    /// Why the last attempt to connect failed, so that it is told once in an outage.
+    told: String,
+}
+
+impl OutageLog {
+    pub(super) fn new(volume: String, uri: NbdUri, timeout: Duration) -> OutageLog {
+        let (clock, complaints, told) = (Clock::start(), Complaints::default(), String::new());
+        OutageLog { volume, uri, timeout, clock, complaints, told }
+    }
+
+    pub(super) fn lost(&mut self, why: &str) {
+        let OutageLog { volume, uri, timeout, .. } = self;
+        let line = format!(
+            "the server of {uri}, the origin of {volume}, is lost ({why}): what waits for it does so for up to {} s",
+            timeout.as_secs()
+        );
+        self.say(LOST, &line);
+    }
+
+    pub(super) fn back(&mut self, lasted: Duration) {
+        self.told.clear();
+        let OutageLog { volume, uri, .. } = self;
+        let seconds = lasted.as_secs_f64();
+        let line = format!("the server of {uri}, the origin of {volume}, is back after {seconds:.1} s");
+        self.say(BACK, &line);
+    }
+
+    /// A server cannot be used; it is tried again.
+    pub(super) fn unusable(&mut self, why: String) {
+        if self.told != why {
+            let OutageLog { volume, uri, .. } = self;
+            let line = format!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
+            self.told = why;
+            self.say(UNUSABLE, &line);
+        }
+    }
+
+    pub(super) fn over_limit(&mut self) {
+        let OutageLog { volume, uri, timeout, .. } = self;
+        let line = format!(
+            "the server of {uri}, the origin of {volume}, has been away for {} s: what needs it fails until it is back",
+            timeout.as_secs()
+        );
+        self.say(OVER, &line);
+    }
+
+    /// Requests end that were begun again for too long.
+    pub(super) fn fatal(&mut self, count: usize) {
+        let OutageLog { volume, uri, timeout, .. } = self;
+        let requests = if count == 1 { "request" } else { "requests" };
+        let line = format!(
+            "{count} {requests} that it was lost with again and again, for {} s, failed: look what the server of {uri}, the \
+             origin of {volume}, says",
+            timeout.as_secs()
+        );
+        self.say(FATAL, &line);
+    }
+
+    fn say(&mut self, complaint: Complaint, line: &str) {
+        self.complaints.say(self.clock.now(), complaint.about(0), format_args!("{line}"));
+    }
+
+    /// Says how many lines were held back.
+    pub(super) fn tell_held_back(&mut self) {
+        self.complaints.tell_held_back(self.clock.now(), |_| &self.volume);
+    }
+
+    /// How long until there is something to tell.
+    pub(super) fn until_due(&self) -> Option<Duration> {
+        self.complaints.poll_timeout().map(|due| span(self.clock.now(), due))
+    }
+}
+
+impl Drop for OutageLog {
+    fn drop(&mut self) {
+        self.complaints.tell_all_held_back(self.clock.now(), |_| &self.volume);
+    }
+}
