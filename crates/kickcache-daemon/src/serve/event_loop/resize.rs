@@ -15,6 +15,7 @@ use crate::serve::control::{Growth, Resized};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::resizes::{Answer, Outcome, Overdue, Step};
+use crate::shell_command::ShellCommand;
 
 impl<E: CacheEngine> EventLoop<E> {
     /// Begins to take the size of a volume's origin over: noted durably first, then told to guests at once and to NBD
@@ -42,8 +43,12 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(refuse(what));
         }
         let origin = self.core.driver.shared_file(Device::Origin(id));
-        let origin = origin
-            .ok_or_else(|| refuse("its size cannot be asked for while it is served; stop kickcache (kickcache stop), and start it with kickcache serve --origin-grown"))?;
+        let origin = origin.ok_or_else(|| {
+            let (stop, serve) = (ShellCommand::new("stop"), ShellCommand::new("serve").word("--origin-grown"));
+            refuse(&format!(
+                "its size cannot be asked for while it is served; stop kickcache ({stop}), and start it with {serve}"
+            ))
+        })?;
         Ok((id, origin))
     }
 
