@@ -9,6 +9,7 @@ use kickcache_engine::config::EngineSettings;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
 use crate::plan::cache_spec::CacheSpec;
+use crate::serve::stop_wish::StopWish;
 use crate::state::StateStore;
 
 /// Everything that a server needs to start.
@@ -29,6 +30,8 @@ pub struct ServerConfig {
     pub inherited: InheritedSockets,
     /// The control socket of the daemon, if it has one: messages name it.
     pub control: Option<PathBuf>,
+    /// Ends a start that waits for a server.
+    pub stop_wish: StopWish,
 }
 
 impl ServerConfig {
@@ -44,6 +47,7 @@ impl ServerConfig {
             inherited: InheritedSockets::default(),
             state: StatePlace::default(),
             control: None,
+            stop_wish: StopWish::default(),
         }
     }
 }

@@ -29,5 +29,6 @@ mod resizes;
 pub mod server;
 mod startup;
 mod stop_wait;
+pub mod stop_wish;
 mod times;
 mod troubles;

@@ -16,6 +16,7 @@ use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::plan::origin_claims::OriginClaims;
+use crate::plan::origin_source::OriginSource;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
@@ -28,6 +29,7 @@ use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::origin::{Origin, hold};
 use crate::serve::overtaken::{note_written_without, served_since};
+use crate::serve::stop_wish::StopWish;
 use crate::shell_command::ShellCommand;
 use crate::state::{OriginLock, StateError, uuid_text};
 
@@ -89,21 +91,18 @@ struct Looked {
 }
 
 impl Looked {
-    fn look(cache: &CacheSpec, state: &StatePlace) -> Result<Looked, ServeError> {
+    fn look(config: &ServerConfig) -> Result<Looked, ServeError> {
+        let ServerConfig { cache, state, .. } = config;
         let found = match Found::look(&cache.device, cache.size.map(|size| size.bytes()), state) {
             Err(error @ (ServeError::Cache { .. } | ServeError::Engine { .. })) => {
-                return Err(swapped(
-                    error,
-                    &cache.device,
-                    open_volumes(&cache.volumes, None, state).unwrap_or_default(),
-                ));
+                return Err(swapped(error, &cache.device, open_volumes(config, None).unwrap_or_default()));
             }
             found => found?,
         };
         if found.ours().is_none() {
             check_no_origin(state, &cache.device)?;
         }
-        let mut volumes = open_volumes(&cache.volumes, found.file(), state)?;
+        let mut volumes = open_volumes(config, found.file())?;
         let mut superblock = found.superblock()?;
         for volume in &mut volumes {
             check_no_cache(volume, knows(&superblock, volume))?;
@@ -158,15 +157,20 @@ impl Looked {
 /// As the start would.
 pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
     check(config)?;
-    quietly(|| Looked::look(&config.cache, &config.state).map(drop))
+    quietly(|| Looked::look(config).map(drop))
 }
 
 /// Opens the origin of a volume as a start would, and lets go of it.
 ///
 /// # Errors
-/// [`ServeError::Origin`] or [`ServeError::Volume`].
-pub fn check_origin(spec: &VolumeSpec) -> Result<(), ServeError> {
-    quietly(|| open_volume(spec).map(drop))
+/// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] if a stop was asked for.
+pub fn check_origin(spec: &VolumeSpec, wish: &StopWish) -> Result<(), ServeError> {
+    let open = || open_volume(spec, wish).map(drop);
+    match &spec.origin {
+        // It says for which server it waits.
+        OriginSource::Nbd(_) => open(),
+        OriginSource::Path(_) | OriginSource::Outside(_) => quietly(open),
+    }
 }
 
 /// Looks at what a start will look at again: that one warns of what it finds.
@@ -175,16 +179,17 @@ fn quietly<T>(look: impl FnOnce() -> T) -> T {
 }
 
 impl Prepared {
-    pub(crate) fn with_cache(cache: &CacheSpec, state: &StatePlace) -> Result<Prepared, ServeError> {
-        Looked::look(cache, state)?.make(cache, state)
+    pub(crate) fn with_cache(config: &ServerConfig) -> Result<Prepared, ServeError> {
+        Looked::look(config)?.make(&config.cache, &config.state)
     }
 
     /// The same with a cache device that keeps nothing and is never stored to.
-    pub(crate) fn without_cache(cache: &CacheSpec, state: &StatePlace) -> Result<Prepared, ServeError> {
+    pub(crate) fn without_cache(config: &ServerConfig) -> Result<Prepared, ServeError> {
+        let ServerConfig { cache, state, .. } = config;
         let path = cache.device.clone();
         let refuse = |source| ServeError::Engine { path: path.clone(), source };
         let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
-        let mut volumes = open_volumes(&cache.volumes, None, state)?;
+        let mut volumes = open_volumes(config, None)?;
         for volume in &mut volumes {
             let acquaintance = match notes::knows(state, &volume.identity) {
                 true => Acquaintance::Known,
@@ -331,15 +336,11 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
     }
 }
 
-fn open_volumes(
-    configured: &[VolumeSpec],
-    cache: Option<&BlockFile>,
-    state: &StatePlace,
-) -> Result<Vec<OpenVolume>, ServeError> {
+fn open_volumes(config: &ServerConfig, cache: Option<&BlockFile>) -> Result<Vec<OpenVolume>, ServeError> {
     let mut volumes: Vec<OpenVolume> = Vec::new();
-    for volume in configured {
-        let lock = hold(volume, state)?;
-        let opened = OpenVolume { lock, ..open_volume(volume)? };
+    for volume in &config.cache.volumes {
+        let lock = hold(volume, &config.state)?;
+        let opened = OpenVolume { lock, ..open_volume(volume, &config.stop_wish)? };
         if let Some(origin) = opened.origin.local() {
             if let Some(cache) = cache {
                 check_different(cache, origin)?;
@@ -352,8 +353,8 @@ fn open_volumes(
     Ok(volumes)
 }
 
-fn open_volume(spec: &VolumeSpec) -> Result<OpenVolume, ServeError> {
-    let origin = Origin::open(spec)?;
+fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeError> {
+    let origin = Origin::open(spec, wish)?;
     Ok(OpenVolume {
         name: spec.name.clone(),
         size: origin.size(),

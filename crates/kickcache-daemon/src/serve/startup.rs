@@ -35,18 +35,16 @@ use crate::wakeup::Wakeup;
 
 /// A loop that is ready to run: recovered, and listening.
 pub(crate) fn start(
-    config: ServerConfig,
+    mut config: ServerConfig,
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
 ) -> Result<EventLoop<Engine>, ServeError> {
     prepare::check(&config)?;
-    let addresses = Addresses::of(&config.cache.volumes, config.inherited);
+    let addresses = Addresses::of(&config.cache.volumes, std::mem::take(&mut config.inherited));
     let service = config.cache.service;
     let Prepared { path, superblock, cache, volumes, mut made, notes } = match service {
-        CacheService::InService | CacheService::WrittenBackOnly => {
-            Prepared::with_cache(&config.cache, &config.state)?
-        }
-        CacheService::LeftOut => Prepared::without_cache(&config.cache, &config.state)?,
+        CacheService::InService | CacheService::WrittenBackOnly => Prepared::with_cache(&config)?,
+        CacheService::LeftOut => Prepared::without_cache(&config)?,
     };
     let is_changed = |volume: &&OpenVolume| volume.claims.changed;
     let changed: Vec<_> = volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();

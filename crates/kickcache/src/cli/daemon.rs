@@ -22,6 +22,7 @@ use kickcache_daemon::recording::ring::Recording;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::Growth;
+use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::signals;
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_daemon::words::ModeWord;
@@ -55,12 +56,12 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     let _signals = signals::catch(move || told.handle_signal()).context("cannot catch signals")?;
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
-    let Started { servers, unserved } = match start_servers(plan, activated) {
+    let Started { servers, unserved } = match start_servers(plan, activated, &daemon.stop_wish) {
         Ok(started) => started,
         Err(error) => {
             drop(control);
             before.remove_again();
-            return Err(error);
+            return daemon.judge_failed_start(error);
         }
     };
     // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
@@ -187,6 +188,8 @@ struct Daemon {
     state: Option<PathBuf>,
     /// Whether a signal or a command asked for a stop.
     is_stopping: AtomicBool,
+    /// Ends a start that waits for a server.
+    stop_wish: StopWish,
     stage: Mutex<StartPhase>,
     changed: Condvar,
 }
@@ -206,6 +209,7 @@ impl Daemon {
             io_engine,
             state,
             is_stopping: AtomicBool::new(false),
+            stop_wish: StopWish::default(),
             stage: Mutex::new(StartPhase::Starting),
             changed: Condvar::new(),
         }
@@ -228,8 +232,21 @@ impl Daemon {
         let mut stage = self.lock();
         match &*stage {
             StartPhase::Serving(started) => started.servers.iter().for_each(|served| served.handle.stop()),
-            StartPhase::Starting | StartPhase::Unwanted => *stage = StartPhase::Unwanted,
+            StartPhase::Starting | StartPhase::Unwanted => {
+                *stage = StartPhase::Unwanted;
+                self.stop_wish.raise();
+            }
         }
+    }
+
+    /// A start that was ended because a stop was asked for has not failed.
+    fn judge_failed_start(&self, error: anyhow::Error) -> anyhow::Result<()> {
+        let is_stopped = matches!(error.downcast_ref(), Some(ServeError::Stopped));
+        if is_stopped && self.stop_wish.is_raised() {
+            tracing::info!("the start has ended, as a stop was asked for");
+            return Ok(());
+        }
+        Err(error)
     }
 
     /// A signal asks for a stop; one that was begun before, it insists on.

@@ -1,16 +1,22 @@
 //! A plan becomes servers, one a cache device; what cannot be served is left, and its neighbours are served.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::thread;
 
 use anyhow::Context;
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::origin_source::OriginSource;
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::plan::{Exposure, ServePlan};
 use kickcache_daemon::serve::config::{ServerConfig, StatePlace};
+use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::prepare::{check_origin, rehearse};
 use kickcache_daemon::serve::server::{Server, ServerHandle};
+use kickcache_daemon::serve::stop_wish::StopWish;
 
 use crate::cli::options::state_place;
 use crate::cli::out_of_service::decide_service;
@@ -54,6 +60,7 @@ struct Common<'a> {
     exposure: Exposure,
     state: &'a StatePlace,
     control: &'a Path,
+    stop_wish: &'a StopWish,
 }
 
 impl Common<'_> {
@@ -63,6 +70,7 @@ impl Common<'_> {
             exposure: self.exposure,
             state: self.state.clone(),
             control: Some(self.control.into()),
+            stop_wish: self.stop_wish.clone(),
             ..ServerConfig::new(cache.clone())
         }
     }
@@ -71,22 +79,23 @@ impl Common<'_> {
 /// Starts a server for each cache device of a plan.
 ///
 /// # Errors
-/// If something concerns all of the plan, or nothing of it can be served.
+/// If something concerns all of the plan, or nothing of it can be served; [`ServeError::Stopped`] if a stop was asked for.
 pub(super) fn start_servers(
     mut plan: ServePlan,
     mut activated: ActivationSockets,
+    stop_wish: &StopWish,
 ) -> anyhow::Result<Started> {
     let state = state_place(plan.state.as_deref());
     let control = plan.control.clone();
-    let common =
-        Common { io_engine: plan.io_engine, exposure: plan.exposure, state: &state, control: &control };
+    let (io_engine, exposure) = (plan.io_engine, plan.exposure);
+    let common = Common { io_engine, exposure, state: &state, control: &control, stop_wish };
     let mut refusals = Refusals::of(&plan, &state);
     let silent = silent_devices(&devices(&plan));
     refusals.leave_silent(&mut plan.caches, silent)?;
     let mut unserved = tell_unserved(&mut plan)?;
     check_distinct(devices(&plan))?;
     // Before anything is dropped or made for the others.
-    plan.caches.iter_mut().try_for_each(|cache| check_origins(cache, &refusals))?;
+    check_origins(&mut plan.caches, &refusals, stop_wish)?;
     unserved.extend(tell_unserved(&mut plan)?);
     for cache in &mut plan.caches {
         decide_service(cache, &state).or_else(|error| refusals.leave_all(cache, error))?;
@@ -113,14 +122,44 @@ pub(super) fn start_servers(
 }
 
 /// Leaves the volumes whose origins cannot be used.
-fn check_origins(cache: &mut CacheSpec, refusals: &Refusals<'_>) -> anyhow::Result<()> {
+fn check_origins(
+    caches: &mut [CacheSpec],
+    refusals: &Refusals<'_>,
+    stop_wish: &StopWish,
+) -> anyhow::Result<()> {
     if !refusals.has_neighbours() {
         return Ok(());
     }
-    for volume in cache.volumes.clone() {
-        check_origin(&volume).or_else(|error| refusals.leave(cache, error))?;
+    let mut remote = check_servers(caches, stop_wish);
+    for (index, cache) in caches.iter_mut().enumerate() {
+        for volume in cache.volumes.clone() {
+            let checked = remote.remove(&(index, volume.name.clone()));
+            let checked = checked.unwrap_or_else(|| check_origin(&volume, stop_wish));
+            checked.or_else(|error| refusals.leave(cache, error))?;
+        }
     }
     Ok(())
+}
+
+/// What came of checking the origins that have servers, by cache device and name: all at the same time, so that those that
+/// hang do not add up.
+fn check_servers(
+    caches: &[CacheSpec],
+    stop_wish: &StopWish,
+) -> BTreeMap<(usize, String), Result<(), ServeError>> {
+    thread::scope(|scope| {
+        let mut checks = Vec::new();
+        for (index, cache) in caches.iter().enumerate() {
+            let is_remote = |volume: &&VolumeSpec| matches!(volume.origin, OriginSource::Nbd(_));
+            for volume in cache.volumes.iter().filter(is_remote) {
+                let check = thread::Builder::new().spawn_scoped(scope, || check_origin(volume, stop_wish));
+                // Without a thread it is checked with the others.
+                checks.extend(check.ok().map(|check| ((index, volume.name.clone()), check)));
+            }
+        }
+        // So is one whose check panicked.
+        checks.into_iter().filter_map(|(key, check)| Some((key, check.join().ok()?))).collect()
+    })
 }
 
 /// Finds what is wrong with a cache device and its volumes, and changes nothing.

@@ -1,11 +1,16 @@
-//! Servers of remote origins that die of a request, or hang in the handshake: requests end in time all the same.
+//! Servers of remote origins that die of a request, or hang in the handshake: requests and starts end in time all the same.
 
+use std::ffi::OsString;
+use std::fs;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::client::{Client, READ, Request};
-use crate::daemon::{Daemon, Spec};
+use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
 use crate::evil_server::{EvilServer, POISON};
 use crate::nbd_server::wait_for;
 use crate::need_kickcache;
@@ -79,4 +84,93 @@ fn an_outage_ends_in_time_while_a_handshake_hangs() {
         thread::sleep(Duration::from_millis(300));
     }
     daemon.stop();
+}
+
+/// Volumes whose servers hang.
+const MUTE: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// Five volumes and `v` behind one cache device, each with a server.
+fn configure(scratch: &Scratch, spec: &Spec, servers: &[EvilServer]) -> Vec<OsString> {
+    let file = scratch.path("six.toml");
+    let mut text = format!("control = \"{}\"\n[[cache]]\n", spec.control().display());
+    text += &format!("device = \"{}\"\nsize = \"16M\"\n", spec.cache.display());
+    for (name, server) in MUTE.iter().chain(&[VOLUME]).zip(servers) {
+        let socket = if *name == VOLUME { spec.socket() } else { scratch.path(&format!("{name}.nbd")) };
+        text += &format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"{}\"\n", server.uri().display());
+        text += &format!("origin-timeout = \"4s\"\nnbd = [\"unix:{}\"]\n", socket.display());
+    }
+    fs::write(&file, text).unwrap();
+    vec!["serve".into(), "--config".into(), file.into()]
+}
+
+#[test]
+fn servers_that_hang_at_a_start_hold_up_their_neighbour_no_longer_than_one_of_them() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let names = MUTE.iter().chain(&[VOLUME]);
+    let servers: Vec<_> =
+        names.map(|name| EvilServer::start(&scratch, &format!("{name}.sock"), MIB)).collect();
+    let spec = Spec::new(&scratch, &servers[5].uri(), "write-through", "16M");
+    let arguments = configure(&scratch, &spec, &servers);
+    let start = || Daemon::start(guarded(KICKCACHE, arguments.clone()), spec.clone(), &[spec.socket()]);
+    start().stop();
+    servers[..5].iter().for_each(EvilServer::hang);
+    let begin = Instant::now();
+    let daemon = start();
+    // One after the other they take 20 s.
+    assert!(begin.elapsed() < Duration::from_secs(14), "{:?}: {}", begin.elapsed(), daemon.log());
+    assert_eq!(read(&mut daemon.connect(), 0), 0);
+    for server in &servers[..5] {
+        let line = format!("the server of {}, the origin of", server.uri().display());
+        let is_told = |found: &str| found.contains(&line) && found.contains("has not answered for 3 s");
+        assert!(daemon.log().lines().any(is_told), "{}", daemon.log());
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_start_that_waits_for_a_server_is_ended_by_a_signal() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);
+    server.hang();
+    let spec = Spec::new(&scratch, &server.uri(), "write-through", "16M");
+    for signal in [Signal::TERM, Signal::INT] {
+        let before = server.accepted();
+        let mut daemon = Daemon::start(spec.command(), spec.clone(), &[]);
+        let start = Instant::now();
+        while server.accepted() == before {
+            assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        let start = Instant::now();
+        daemon.signal(signal);
+        let status = daemon.wait();
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}: {}", start.elapsed(), daemon.log());
+        daemon.check_end(status);
+        assert!(!spec.cache.exists() && !spec.control().exists(), "it leaves something behind");
+    }
+}
+
+#[test]
+fn a_drain_without_a_daemon_that_waits_for_a_server_is_ended_by_a_signal() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);
+    let daemon = Spec::new(&scratch, &server.uri(), "write-back", "16M").start();
+    daemon.connect().write(0, &[1; 4096]);
+    let spec = daemon.kill();
+    server.hang();
+    let before = server.accepted();
+    let arguments = ["drain".into(), "--cache".into(), spec.cache.clone().into()];
+    let mut child = guarded(KICKCACHE, arguments.to_vec()).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while server.accepted() == before {
+        assert!(start.elapsed() < Duration::from_secs(20), "the drain does not begin");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let start = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }

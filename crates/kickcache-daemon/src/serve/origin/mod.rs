@@ -15,6 +15,7 @@ use crate::plan::origin_source::{OriginSource, OutsideOrigin};
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::carries_superblock;
 use crate::serve::error::ServeError;
+use crate::serve::stop_wish::StopWish;
 
 /// Blocks that are compared with what a remote origin has, before it is used and when it was lost.
 pub(crate) const SAMPLES_MAX: u32 = 64;
@@ -33,13 +34,13 @@ impl Origin {
     /// Opens the origin of a volume, and makes sure that it answers.
     ///
     /// # Errors
-    /// [`ServeError::Origin`] or [`ServeError::Volume`].
-    pub(crate) fn open(spec: &VolumeSpec) -> Result<Origin, ServeError> {
+    /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] if a stop was asked for.
+    pub(crate) fn open(spec: &VolumeSpec, wish: &StopWish) -> Result<Origin, ServeError> {
         match &spec.origin {
             OriginSource::Path(path) => {
                 Ok(Origin::Local(local::open(&spec.name, path, spec.access, spec.claims)?))
             }
-            OriginSource::Nbd(uri) => Ok(Origin::Nbd(NbdOrigin::open(spec, uri)?)),
+            OriginSource::Nbd(uri) => Ok(Origin::Nbd(NbdOrigin::open(spec, uri, wish)?)),
             OriginSource::Outside(source) => Ok(Origin::Outside(source.open())),
         }
     }

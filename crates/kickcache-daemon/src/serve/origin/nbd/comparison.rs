@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kickcache_engine::samples::Sample;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -65,10 +65,11 @@ impl Comparison {
         Ok(if self.waiting.is_empty() { Progress::Ended } else { Progress::Waiting })
     }
 
-    /// The same until it has ended, waiting for each answer for so long.
+    /// The same until it has ended, which must be within so long.
     pub(super) fn finish(mut self, patience: Duration) -> Result<Comparison, ClientError> {
+        let end = Instant::now() + patience;
         while self.advance()? == Progress::Waiting {
-            let timeout = Timespec::try_from(patience).ok();
+            let timeout = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
             let ready = poll(&mut [self.poll_fd()], timeout.as_ref()).map_err(io::Error::from)?;
             if ready == 0 {
                 return Err(io::Error::from(io::ErrorKind::TimedOut).into());

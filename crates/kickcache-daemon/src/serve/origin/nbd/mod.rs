@@ -15,6 +15,7 @@ mod links;
 mod outage;
 mod outage_log;
 mod outcome;
+mod patience;
 mod refusal;
 mod session;
 
@@ -37,13 +38,16 @@ use self::facts::Facts;
 use self::job::OriginJob;
 use self::links::{Links, dial};
 use self::outcome::Outcome;
+use self::patience::Waited;
 use self::refusal::refusal;
 use self::session::{Session, Settings, cause};
 use crate::driver::device::AccessMode;
 use crate::driver::queued_device::{ExtentsTold, QueuedDevice, QueuedEnd, QueuedRequest};
 use crate::plan::nbd_uri::NbdUri;
+use crate::plan::origin_claims::OriginClaims;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
+use crate::serve::stop_wish::StopWish;
 
 /// How long one answer of a handshake may take.
 const PATIENCE_MAX: Duration = Duration::from_secs(10);
@@ -69,20 +73,14 @@ impl NbdOrigin {
     /// Connects, reads its first block, flushes it once, and starts its thread.
     ///
     /// # Errors
-    /// [`ServeError::Volume`].
-    pub(super) fn open(spec: &VolumeSpec, uri: &NbdUri) -> Result<NbdOrigin, ServeError> {
-        let refuse = |what: String| ServeError::Volume {
-            name: spec.name.clone(),
-            what: format!("its origin {uri}: {what}"),
-        };
+    /// [`ServeError::Volume`], or [`ServeError::Stopped`] if a stop was asked for.
+    pub(super) fn open(spec: &VolumeSpec, uri: &NbdUri, wish: &StopWish) -> Result<NbdOrigin, ServeError> {
         let timeout = spec.origin_timeout.span();
         let patience = PATIENCE_MAX.min(timeout);
-        let away = |error: ClientError| refuse(refusal(&error));
-        let mut client = dial(uri, patience).map_err(away)?;
-        let facts = Facts::of(&client.export(), spec.access, spec.claims).map_err(refuse)?;
-        let looks_like_cache = look_and_flush(&mut client, spec.access).map_err(away)?;
-        // One that ends with its last client must not be left for a moment.
-        let links = Links::over(client, uri, patience).map_err(away)?;
+        let (asked, access, claims) = (uri.clone(), spec.access, spec.claims);
+        let waited = Waited { volume: &spec.name, uri };
+        let Met { links, facts, looks_like_cache } =
+            waited.ask(wish, move || meet(&asked, patience, access, claims))?;
         let exchange = Exchange::new().map_err(ServeError::system("open an eventfd"))?;
         let exchange = Arc::new(exchange);
         let settings = Settings { volume: spec.name.clone(), uri: uri.clone(), facts, timeout, patience };
@@ -119,6 +117,24 @@ impl NbdOrigin {
     pub(super) fn looks_like_cache(&self) -> bool {
         self.looks_like_cache
     }
+}
+
+/// A server that was connected to and looked at.
+struct Met {
+    links: Links,
+    facts: Facts,
+    looks_like_cache: bool,
+}
+
+/// Connects, and looks at the export; else says what is wrong.
+fn meet(uri: &NbdUri, patience: Duration, access: AccessMode, claims: OriginClaims) -> Result<Met, String> {
+    let away = |error: ClientError| refusal(&error);
+    let mut client = dial(uri, patience).map_err(away)?;
+    let facts = Facts::of(&client.export(), access, claims)?;
+    let looks_like_cache = look_and_flush(&mut client, access).map_err(away)?;
+    // One that ends with its last client must not be left for a moment.
+    let links = Links::over(client, uri, patience).map_err(away)?;
+    Ok(Met { links, facts, looks_like_cache })
 }
 
 /// Reads where a cache device has its superblocks, and flushes once: what an earlier daemon left there is durable then.

@@ -1,0 +1,20 @@
+//! A stop that is asked for while a start goes on, which looks for it where it waits for somebody else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a start is to end before it is through. Clones are the same wish.
+#[derive(Clone, Debug, Default)]
+pub struct StopWish(Arc<AtomicBool>);
+
+impl StopWish {
+    /// A stop is asked for.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it was.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
