@@ -5,11 +5,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What uses a block device or a partition of it, in words, or `None`: a mounted file system, swap, a device on top of it, or
-/// a process that has it open. Nothing is asked of the device itself.
+use super::exclusive::claimant;
+
+/// What uses a block device or a partition of it, in words, or `None`: a mounted file system, swap, a device on top of it, a
+/// process that has it open, or whoever holds it for itself alone.
 pub fn user_of(device: &Path) -> Option<String> {
     let name = device.file_name()?.to_str()?;
-    Host { proc: "/proc".into(), sys: "/sys".into() }.user_of(name)
+    let host = Host { proc: "/proc".into(), sys: "/sys".into() };
+    host.user_of(name).or_else(|| claimant(device))
 }
 
 /// Where the kernel tells.
@@ -31,8 +34,8 @@ impl Host {
         let mounts = self.mount_tables();
         let by_part = |part: &Part| {
             let mounted = mounts.iter().find_map(|table| mounted(table, &part.number));
-            let rest = || self.swap(part).or_else(|| self.holder(part)).or_else(|| self.file_system(part));
-            mounted.or_else(rest)
+            let on_top = || self.holder(part).or_else(|| self.loop_device(part));
+            mounted.or_else(|| self.swap(part)).or_else(on_top).or_else(|| self.file_system(part))
         };
         parts.iter().find_map(by_part).or_else(|| self.opener(&parts))
     }
@@ -79,6 +82,17 @@ impl Host {
         let holders = self.sys.join("class/block").join(&part.name).join("holders");
         let holder = fs::read_dir(holders).ok()?.next()?.ok()?;
         Some(format!("the device {}", holder.file_name().to_string_lossy()))
+    }
+
+    /// A loop device is no holder of what it stands on.
+    fn loop_device(&self, part: &Part) -> Option<String> {
+        let devices = fs::read_dir(self.sys.join("class/block")).ok()?.flatten();
+        let stands_on_it = |device: &PathBuf| {
+            let file = fs::read_to_string(device.join("loop/backing_file"));
+            file.is_ok_and(|path| Path::new(path.trim_end()) == Path::new("/dev").join(&part.name))
+        };
+        let device = devices.map(|entry| entry.path()).find(stands_on_it)?;
+        Some(format!("the device {}", device.file_name()?.to_string_lossy()))
     }
 
     /// One that no mount table shows any more: it was unmounted lazily.
@@ -196,6 +210,11 @@ mod tests {
         let fake = Fake::new();
         fake.write("sys/class/block/ublkb0/holders/dm-3/dev", "");
         assert_eq!(fake.user().unwrap(), "the device dm-3");
+        let fake = Fake::new();
+        fake.write("sys/class/block/loop2/loop/backing_file", "/srv/ublkb0\n");
+        assert_eq!(fake.user(), None, "a file of that name");
+        fake.write("sys/class/block/loop3/loop/backing_file", "/dev/ublkb0p1\n");
+        assert_eq!(fake.user().unwrap(), "the device loop3");
     }
 
     #[test]

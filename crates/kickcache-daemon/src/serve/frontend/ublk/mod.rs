@@ -15,6 +15,7 @@ pub(crate) mod cookie;
 pub(crate) mod description;
 mod descriptions;
 mod device;
+mod exclusive;
 #[cfg(test)]
 pub(crate) mod fake_kernel;
 pub(crate) mod in_use;

@@ -1,0 +1,43 @@
+//! Whether a block device can be had for oneself alone.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// How long an open may take: one that waits for the device's server would wait for ever.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// Who keeps others from having a device or a partition of it alone, in words, or `None`. Kernel users that no table names,
+/// such as the journal of a file system on another device, hold it so. It is opened for reading: nothing is read.
+pub(super) fn claimant(device: &Path) -> Option<String> {
+    let path = device.to_owned();
+    let (told, answer) = mpsc::sync_channel(1);
+    let open = move || {
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_EXCL | libc::O_CLOEXEC).open(path);
+        // Nobody may wait for it any more.
+        let _ = told.send(opened.err().and_then(|error| error.raw_os_error()));
+    };
+    let thread = thread::Builder::new().name("open".into()).spawn(open);
+    match thread.ok().and_then(|_| answer.recv_timeout(WAIT).ok()) {
+        Some(Some(libc::EBUSY)) => {
+            Some("something in the kernel (a file system, its journal, or RAID)".into())
+        }
+        Some(_) => None,
+        None => Some(format!("somebody for whom it waits: it cannot be opened within {} s", WAIT.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_and_nothing_are_claimed_by_nobody() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(claimant(file.path()), None);
+        assert_eq!(claimant(Path::new("/nothing/here")), None);
+    }
+}
