@@ -111,7 +111,7 @@ impl State {
     /// Replies to a request.
     pub(crate) fn end_request(&mut self, slot: RequestSlot) {
         let pending = self.requests.remove(slot);
-        let result = pending.error.map_or(Ok(()), Err);
+        let result = pending.result();
         if result.is_err() {
             self.volumes.get_mut(pending.volume).counters.failed_requests += 1;
         }

@@ -240,7 +240,20 @@ pub(crate) struct Pending {
     pub(crate) pending_count: u32,
     pub(crate) error: Option<Errno>,
     pub(crate) read_from: ReadFrom,
+    pub(crate) origin_part: OriginPart,
     pub(crate) stage: Stage,
+}
+
+/// What the origin has of a write that is not answered yet, and of which the log has no copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OriginPart {
+    /// Nothing, or what is durable.
+    None,
+    /// A part that its next flush makes durable.
+    Volatile,
+    /// A part that it let go of: a flush failed. Clients that wait for flushes were told, and this one must not hear that all
+    /// is well afterwards.
+    LetGo,
 }
 
 /// A part of a discard that waits until its *gone* records are durable.
@@ -257,6 +270,15 @@ impl Pending {
     /// Something that it waited for failed; the first error is the client's.
     pub(crate) fn fail(&mut self, errno: Errno) {
         self.error.get_or_insert(errno);
+    }
+
+    /// How it ends.
+    pub(crate) fn result(&self) -> Result<(), Errno> {
+        match (self.error, self.origin_part) {
+            (Some(errno), _) => Err(errno),
+            (None, OriginPart::LetGo) => Err(Errno::Io),
+            (None, OriginPart::None | OriginPart::Volatile) => Ok(()),
+        }
     }
 
     /// The write state.
@@ -317,8 +339,16 @@ impl Requests {
             pending_count: 0,
             error: None,
             read_from: ReadFrom::Cache,
+            origin_part: OriginPart::None,
             stage: Stage::Simple,
         }))
+    }
+
+    /// A flush of an origin failed: what it has of writes under way may be gone.
+    pub(crate) fn let_go(&mut self, volume: VolumeId) {
+        let is_volatile =
+            |pending: &&mut Pending| pending.volume == volume && pending.origin_part == OriginPart::Volatile;
+        self.iter_mut().filter(is_volatile).for_each(|pending| pending.origin_part = OriginPart::LetGo);
     }
 
     pub(crate) fn remove(&mut self, slot: RequestSlot) -> Pending {
@@ -373,5 +403,34 @@ impl Requests {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_ends_with_an_error_if_the_origin_let_go_of_its_part_before_it_was_answered() {
+        let mut requests = Requests::new();
+        let mut insert = |volume, part| {
+            let extent = ByteExtent { start: 0, length: BLOCK_SIZE };
+            let operation = Operation::Write(Durability::Volatile);
+            let volume = VolumeId::new(volume);
+            let slot = requests.insert(&Request {
+                id: RequestId::new(1),
+                volume,
+                operation,
+                extent,
+                checksums: &[],
+            });
+            requests.get_mut(slot).origin_part = part;
+            slot
+        };
+        let slots = [(1, OriginPart::Volatile), (1, OriginPart::None), (2, OriginPart::Volatile)]
+            .map(|(volume, part)| insert(volume, part));
+        requests.let_go(VolumeId::new(1));
+        let results = slots.map(|slot| requests.get(slot).result());
+        assert_eq!(results, [Err(Errno::Io), Ok(()), Ok(())]);
     }
 }

@@ -7,7 +7,7 @@ use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{Stage, WaitingDiscard, blocks_of};
+use crate::inflight::requests::{OriginPart, Stage, WaitingDiscard, blocks_of};
 use crate::order::DurableWaiter;
 use crate::request::Errno;
 use crate::state::State;
@@ -99,7 +99,10 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     match (result, found.settings.origin) {
         // It was durable when it ended.
         (Ok(()), OriginKind::Remote) => found.flush.on_write(now),
-        (Ok(()), OriginKind::Local) | (Err(_), _) => found.flush.on_client_write(now),
+        (Ok(()), OriginKind::Local) | (Err(_), _) => {
+            found.flush.on_client_write(now);
+            state.requests.get_mut(slot).origin_part = OriginPart::Volatile;
+        }
     }
     let result = match result {
         Ok(()) | Err(DeviceError::Unsupported) => Ok(()),

@@ -112,6 +112,8 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     };
     found.counters.origin_errors += u64::from(result.is_err());
     if result.is_err() {
+        state.requests.let_go(volume);
+        let found = state.volumes.get_mut(volume);
         // Else what it did not cover goes there and back as fast as the origin refuses, and so do flushes that reclaim wants.
         found.backoff_until = now.plus(WRITEBACK_BACKOFF);
     }

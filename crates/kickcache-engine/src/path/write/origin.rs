@@ -4,7 +4,7 @@ use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces}
 use crate::ids::RequestSlot;
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{Route, WriteData, WritePhase, Writing, blocks_of};
+use crate::inflight::requests::{OriginPart, Route, WriteData, WritePhase, Writing, blocks_of};
 use crate::order::DurableWaiter;
 use crate::path::write::{finish, lock, undo};
 use crate::pool::{Pool, page_piece};
@@ -113,7 +113,13 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     let asked = state.requests.get_mut(slot).writing().durability;
     let found = state.volumes.get_mut(volume);
     match (result, found.durability_without_copy(asked)) {
-        (Ok(()), Durability::Volatile) => found.flush.on_client_write(now),
+        (Ok(()), Durability::Volatile) => {
+            found.flush.on_client_write(now);
+            let pending = state.requests.get_mut(slot);
+            if pending.writing().at_origin().0 != Route::LogThrough {
+                pending.origin_part = OriginPart::Volatile;
+            }
+        }
         (Ok(()), Durability::Durable) => found.flush.on_write(now),
         (Err(_), _) => {
             // Parts of it may stand there, and be read, without being durable.
