@@ -50,7 +50,7 @@ fn every_key_is_read() {
     assert_eq!((vm1.mode, vm1.admission), (ModeWord::WriteBack, AdmissionWord::SecondTouch));
     assert_eq!((vm1.sequential_cutoff, vm1.access), (Cutoff::Off, AccessMode::ReadOnly));
     assert_eq!(vm1.fill_window_max.bytes(), 64 << 10);
-    assert_eq!(vm1.nbd_addresses().len(), 2);
+    assert_eq!(vm1.served_by().nbd.addresses().len(), 2);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_is_left_out_has_its_default() {
     let vm3 = &plan.caches[1].volumes[0];
     assert_eq!(vm3.mode, ModeWord::WriteThrough);
     assert_eq!(vm3.sequential_cutoff.bytes(), Some(4 << 20));
-    assert!(vm3.nbd_addresses()[0].to_string().ends_with("/kickcache/vm3.nbd.sock"));
+    assert!(vm3.served_by().nbd.addresses()[0].to_string().ends_with("/kickcache/vm3.nbd.sock"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::control::activity::Activity;
 use crate::control::last_error::LastError;
 use crate::extents::{Extent, extents};
 use crate::plan::cache_spec::Unserved;
+use crate::plan::frontends::ServedAt;
 use crate::words::ModeWord;
 
 /// A daemon.
@@ -135,14 +136,9 @@ pub struct VolumeReport {
     /// Seconds for which the server of a remote origin has been away, if it is.
     #[serde(default)]
     pub origin_away_seconds: Option<f64>,
-    /// Where NBD clients find it.
-    pub nbd: Vec<String>,
-    /// The socket where a virtual machine finds it.
-    #[serde(default)]
-    pub vhost_user: Option<String>,
-    /// The block device of the host that the volume is.
-    #[serde(default)]
-    pub ublk: Option<String>,
+    /// Where clients find it.
+    #[serde(flatten)]
+    pub served_at: ServedAt,
     /// Its mode.
     pub mode: ModeWord,
     /// Bytes of the volume.
@@ -226,12 +222,8 @@ pub struct VolumeFacts {
     pub since_start: Activity,
     /// The same, recently.
     pub recent: Activity,
-    /// Where NBD clients find it.
-    pub nbd: Vec<String>,
-    /// The socket where a virtual machine finds it.
-    pub vhost_user: Option<String>,
-    /// The block device of the host that the volume is.
-    pub ublk: Option<String>,
+    /// Where clients find it.
+    pub served_at: ServedAt,
 }
 
 impl CacheReport {
@@ -274,9 +266,7 @@ impl VolumeReport {
             origin_last_error: facts.trouble.last_error,
             origin_silent_seconds: facts.trouble.silent_seconds,
             origin_away_seconds: facts.trouble.away_seconds,
-            nbd: facts.nbd,
-            vhost_user: facts.vhost_user,
-            ublk: facts.ublk,
+            served_at: facts.served_at,
             mode: status.mode.into(),
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,

@@ -14,6 +14,7 @@ use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
 use super::wire::{RecordingTitle, Resized};
 use super::{ControlError, ControlTarget};
+use crate::plan::frontends::ServedAt;
 use crate::recording::parcel::More;
 use crate::recording::ring::{Recorder, Recording, ring};
 use crate::words::ModeWord;
@@ -81,9 +82,11 @@ fn report() -> Report {
         origin_last_error: None,
         origin_silent_seconds: None,
         origin_away_seconds: None,
-        nbd: vec!["unix:/run/vm1.sock".into()],
-        vhost_user: Some("/run/vm1.vhost".into()),
-        ublk: None,
+        served_at: ServedAt {
+            nbd: vec!["unix:/run/vm1.sock".into()],
+            vhost_user: Some("/run/vm1.vhost".into()),
+            ublk: None,
+        },
         mode: ModeWord::WriteBack,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,

@@ -13,6 +13,7 @@ use crate::offline::outdated::{Asked, Outdated, outdated, shown};
 use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
 use crate::offline::write_back::{End, write_back};
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
+use crate::plan::frontends::FrontendSpecs;
 use crate::plan::nbd_uri::NbdUri;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
@@ -315,7 +316,7 @@ fn server_config(
     let volume = VolumeSpec {
         origin_timeout: plan.origin_timeout.unwrap_or(usual.origin_timeout),
         claims: plan.claims,
-        nbd: Some(Vec::new()),
+        frontends: FrontendSpecs::nbd(Vec::new()),
         ..usual
     };
     let cache = CacheSpec { service, ..CacheSpec::new(plan.cache, vec![volume]) };

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use serde::de::{Deserialize, Deserializer, Error as _};
+
 /// Longest path of a unix socket in bytes: what fits into `sockaddr_un` with its closing zero.
 pub const UNIX_PATH_MAX: usize = 107;
 
@@ -65,6 +67,14 @@ impl NbdAddress {
         }
     }
 
+    /// The path of a unix socket.
+    pub fn unix_path(&self) -> Option<&Path> {
+        match self {
+            NbdAddress::Unix(path) => Some(path),
+            NbdAddress::Tcp { .. } => None,
+        }
+    }
+
     /// Whether only this machine can reach it.
     pub fn is_local(&self) -> bool {
         match self {
@@ -80,6 +90,13 @@ impl NbdAddress {
             NbdAddress::Tcp { host, port } if host.contains(':') => format!("nbd://[{host}]:{port}/{name}"),
             NbdAddress::Tcp { host, port } => format!("nbd://{host}:{port}/{name}"),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for NbdAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NbdAddress, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        NbdAddress::parse(OsStr::new(&text)).map_err(D::Error::custom)
     }
 }
 

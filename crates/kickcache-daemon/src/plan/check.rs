@@ -12,7 +12,7 @@ use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::volume_spec::VolumeSpec;
-use crate::plan::{Exposure, ServePlan, check_fill_window, check_guest_block, ublk_queues};
+use crate::plan::{Exposure, ServePlan, check_fill_window};
 
 /// Why a plan cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -172,15 +172,17 @@ impl ServePlan {
     /// Volumes of one cache device may share an address: clients ask for a volume by name.
     fn check_addresses(&self) -> Result<(), PlanError> {
         let mut seen: Vec<Listener<'_>> = Vec::new();
-        let guests: Vec<(&VolumeSpec, NbdAddress)> =
-            self.volumes().filter_map(|volume| Some((volume, guest_address(volume)?))).collect();
-        for (_, address) in &guests {
+        let own = self.volumes().map(|volume| (volume, volume.frontends.own_sockets()));
+        let own: Vec<(&VolumeSpec, NbdAddress)> = own
+            .flat_map(|(volume, sockets)| sockets.into_iter().map(move |socket| (volume, socket)))
+            .collect();
+        for (_, address) in &own {
             if let NbdAddress::Unix(path) = address {
                 check_socket_path(path)?;
             }
         }
-        // A guest's socket belongs to one volume, as the only one of a cache device of its own would.
-        for (index, (volume, address)) in guests.iter().enumerate() {
+        // Such a socket belongs to one volume, as the only one of a cache device of its own would.
+        for (index, (volume, address)) in own.iter().enumerate() {
             self.check_address(volume, address)?;
             let listener = Listener { cache: self.caches.len() + index, name: &volume.name, address };
             if let Some(other) = seen.iter().find(|other| other.clashes(&listener)) {
@@ -191,9 +193,9 @@ impl ServePlan {
         let volumes = self.caches.iter().enumerate();
         let volumes =
             volumes.flat_map(|(cache, plan)| plan.volumes.iter().map(move |volume| (cache, volume)));
-        let places: Vec<_> = volumes.map(|(cache, volume)| (cache, volume, volume.nbd_addresses())).collect();
-        for (cache, volume, addresses) in &places {
-            for address in addresses {
+        let places: Vec<_> = volumes.map(|(cache, volume)| (cache, volume, volume.served_by())).collect();
+        for (cache, volume, frontends) in &places {
+            for address in frontends.nbd.addresses() {
                 self.check_address(volume, address)?;
                 let listener = Listener { cache: *cache, name: &volume.name, address };
                 if let Some(other) = seen.iter().find(|other| other.clashes(&listener)) {
@@ -236,11 +238,6 @@ impl Listener<'_> {
         }
         PlanError::SameAddress { address, first: other.name.into(), second: name }
     }
-}
-
-/// A guest's socket, as an address that nobody else may have.
-fn guest_address(volume: &VolumeSpec) -> Option<NbdAddress> {
-    volume.vhost_user.clone().map(NbdAddress::Unix)
 }
 
 fn any_port(address: &NbdAddress) -> bool {
@@ -287,11 +284,10 @@ fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
     if volume.origin.path().is_some() && volume.origin_timeout != OriginTimeout::default() {
         return Err(PlanError::OriginTimeout(name));
     }
-    if volume.nbd_addresses().is_empty() && volume.vhost_user.is_none() && volume.ublk.is_none() {
+    if !volume.served_by().is_reachable() {
         return Err(PlanError::NoAddress(name));
     }
-    let fits = check_fill_window(volume.fill_window_max).and_then(|()| check_guest_block(volume.guest_block));
-    let fits = fits.and_then(|()| ublk_queues::check(volume.ublk_queues, volume.ublk_depth));
+    let fits = check_fill_window(volume.fill_window_max).and_then(|()| volume.frontends.check());
     fits.map_err(|what| PlanError::VolumeSize { name, what })
 }
 

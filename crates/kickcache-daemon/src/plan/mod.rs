@@ -6,12 +6,12 @@ mod check;
 pub mod cutoff;
 pub mod default_paths;
 pub mod dirty_limit;
+pub mod frontends;
 pub mod nbd_uri;
 pub mod origin_claims;
 pub mod origin_source;
 pub mod origin_timeout;
-pub mod ublk_id;
-pub mod ublk_queues;
+mod volume_keys;
 pub mod volume_spec;
 
 use crate::driver::io_engine::IoEngine;
@@ -19,7 +19,6 @@ use crate::plan::cache_spec::CacheSpec;
 use std::path::PathBuf;
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, FILL_WINDOW_MIN};
-use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
 use kickcache_units::Size;
 
 pub use crate::plan::check::{PlanError, check_cache_size};
@@ -67,21 +66,4 @@ fn check_fill_window(size: Size) -> Result<(), String> {
     Err(format!(
         "a fill window of {bytes} bytes is not possible; write a power of two from 4K to 1M, such as 64K"
     ))
-}
-
-/// Reads the logical block size that a virtual machine is told.
-///
-/// # Errors
-/// If it is neither 512 nor 4096.
-pub fn parse_guest_block(text: &str) -> Result<Size, String> {
-    let size: Size = text.parse().map_err(|error| format!("{error}"))?;
-    check_guest_block(size)?;
-    Ok(size)
-}
-
-fn check_guest_block(size: Size) -> Result<(), String> {
-    match size.bytes() {
-        SECTOR_SIZE | BLOCK_SIZE => Ok(()),
-        bytes => Err(format!("a guest's block of {bytes} bytes is not possible; write 512 or 4096")),
-    }
 }

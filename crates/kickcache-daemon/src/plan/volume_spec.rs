@@ -1,25 +1,22 @@
 //! A volume, as people describe it: flags and configuration files make one, the daemon takes it.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, VolumeSettings};
-use kickcache_engine::units::{SECTOR_SIZE, VolumeId};
+use kickcache_engine::units::VolumeId;
 use kickcache_units::Size;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
 use crate::driver::device::AccessMode;
-use crate::plan::address::NbdAddress;
 use crate::plan::cutoff::Cutoff;
-use crate::plan::default_paths::default_nbd;
 use crate::plan::dirty_limit::DirtyLimit;
+use crate::plan::frontends::FrontendSpecs;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
-use crate::plan::ublk_id::{self, UblkId};
-use crate::plan::ublk_queues;
+use crate::plan::volume_keys::VolumeTable;
 use crate::words::{AdmissionWord, ModeWord};
 
 /// Whether dirty blocks of a volume may be lost that cannot be had, or not without writing over newer data.
@@ -34,7 +31,7 @@ pub enum DirtyLoss {
 
 /// A volume.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(remote = "Self", rename_all = "kebab-case")]
 pub struct VolumeSpec {
     /// Its name on the cache device, unique in the daemon; NBD clients ask for it.
     pub name: String,
@@ -71,24 +68,18 @@ pub struct VolumeSpec {
     /// Whether dirty blocks may be lost.
     #[serde(skip)]
     pub dirty_loss: DirtyLoss,
-    /// Where NBD clients find it; an address may serve several volumes of a cache device.
-    #[serde(default, deserialize_with = "addresses")]
-    pub nbd: Option<Vec<NbdAddress>>,
-    /// The socket where a virtual machine finds it.
-    #[serde(default)]
-    pub vhost_user: Option<PathBuf>,
-    /// Which block device of the host it is.
-    #[serde(default, deserialize_with = "ublk_id::deserialize")]
-    pub ublk: Option<UblkId>,
-    /// How many queues that has.
-    #[serde(default = "ublk_queues::queues_default", deserialize_with = "ublk_queues::deserialize_queues")]
-    pub ublk_queues: u16,
-    /// How many requests each of them holds.
-    #[serde(default = "ublk_queues::depth_default", deserialize_with = "ublk_queues::deserialize_depth")]
-    pub ublk_depth: u16,
-    /// The logical block that the virtual machine, or the host, is told.
-    #[serde(default = "guest_block")]
-    pub guest_block: Size,
+    /// How clients reach it.
+    #[serde(skip)]
+    pub frontends: FrontendSpecs,
+}
+
+impl<'de> Deserialize<'de> for VolumeSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<VolumeSpec, D::Error> {
+        let mut frontends = FrontendSpecs::default();
+        // What serde derives, for `remote = "Self"` makes it a function of the type.
+        let own = VolumeSpec::deserialize(VolumeTable::new(deserializer, &mut frontends))?;
+        Ok(VolumeSpec { frontends, ..own })
+    }
 }
 
 impl VolumeSpec {
@@ -107,22 +98,13 @@ impl VolumeSpec {
             access: AccessMode::default(),
             claims: OriginClaims::default(),
             dirty_loss: DirtyLoss::default(),
-            nbd: None,
-            vhost_user: None,
-            ublk: None,
-            ublk_queues: ublk_queues::QUEUES_DEFAULT,
-            ublk_depth: ublk_queues::DEPTH_DEFAULT,
-            guest_block: guest_block(),
+            frontends: FrontendSpecs::default(),
         }
     }
 
-    /// Where NBD is served: where it was said, or else below the runtime directory, unless the volume is a virtual machine's or a block device.
-    pub fn nbd_addresses(&self) -> Vec<NbdAddress> {
-        match (&self.nbd, &self.vhost_user, self.ublk) {
-            (Some(addresses), _, _) => addresses.clone(),
-            (None, None, None) => vec![default_nbd(&self.name)],
-            (None, _, _) => Vec::new(),
-        }
+    /// How clients reach it: as it was said, or else over NBD below the runtime directory.
+    pub fn served_by(&self) -> FrontendSpecs {
+        self.frontends.or_default(&self.name)
     }
 
     /// Mode and policies, as the engine takes them; the id in it is overwritten.
@@ -141,22 +123,10 @@ impl VolumeSpec {
             ..VolumeSettings::new(VolumeId::new(0))
         }
     }
-
-    /// Bytes of the logical block that a virtual machine is told.
-    ///
-    /// # Panics
-    /// If the plan was not checked.
-    pub fn guest_block_bytes(&self) -> u32 {
-        u32::try_from(self.guest_block.bytes()).expect("checked to be 512 or 4096")
-    }
 }
 
 fn fill_window_max() -> Size {
     Size::from_bytes(FILL_WINDOW_MAX)
-}
-
-fn guest_block() -> Size {
-    Size::from_bytes(SECTOR_SIZE)
 }
 
 fn idle_after() -> Duration {
@@ -185,15 +155,12 @@ fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OriginClaims, D:
     Ok(OriginClaims { flushless: bool::deserialize(deserializer)?, ..OriginClaims::default() })
 }
 
-fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<NbdAddress>>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    let parse = |text: &String| NbdAddress::parse(OsStr::new(text)).map_err(D::Error::custom);
-    texts.iter().map(parse).collect::<Result<_, _>>().map(Some)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::address::NbdAddress;
+    use crate::plan::default_paths::default_nbd;
+    use crate::plan::frontends::nbd::NbdSpec;
 
     #[test]
     fn the_defaults_are_those_of_the_engine() {
@@ -204,10 +171,11 @@ mod tests {
     #[test]
     fn a_virtual_machine_s_volume_has_no_nbd_unless_it_is_named() {
         let mut spec = VolumeSpec::new("v", OriginSource::Path("/dev/sdb".into()));
-        assert_eq!(spec.nbd_addresses(), [default_nbd("v")]);
-        spec.vhost_user = Some("/run/v.vhost".into());
-        assert_eq!(spec.nbd_addresses(), []);
-        spec.nbd = Some(vec![NbdAddress::Unix("/run/v.sock".into())]);
-        assert_eq!(spec.nbd_addresses(), [NbdAddress::Unix("/run/v.sock".into())]);
+        let addresses = |spec: &VolumeSpec| spec.served_by().nbd.addresses().to_vec();
+        assert_eq!(addresses(&spec), [default_nbd("v")]);
+        spec.frontends.vhost_user.path = Some("/run/v.vhost".into());
+        assert_eq!(addresses(&spec), []);
+        spec.frontends.nbd = NbdSpec::at(vec![NbdAddress::Unix("/run/v.sock".into())]);
+        assert_eq!(addresses(&spec), [NbdAddress::Unix("/run/v.sock".into())]);
     }
 }

@@ -11,6 +11,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::driver::fault::Fault;
 use crate::driver::io_engine::IoEngine;
+use crate::plan::frontends::ServedAt;
 use crate::recording::ring::Recorder;
 use crate::serve::error::ServeError;
 use crate::serve::times::Activity;
@@ -79,17 +80,6 @@ pub struct ServerStatus {
     pub connections: usize,
     /// Where they are served, in the same order.
     pub served_at: Vec<ServedAt>,
-}
-
-/// Where a volume is served.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ServedAt {
-    /// To NBD clients: paths of sockets, and addresses with their ports.
-    pub nbd: Vec<String>,
-    /// To a virtual machine: the path of a socket.
-    pub vhost_user: Option<String>,
-    /// To the host: the path of a block device.
-    pub ublk: Option<String>,
 }
 
 /// How long the requests of a volume took.

@@ -12,8 +12,9 @@ use crate::driver::executor::Driver;
 use crate::serve::complaints::Complaints;
 use crate::serve::config::Limits;
 use crate::serve::control::VolumeInfo;
+use crate::serve::frontend::kinds::Pending;
 use crate::serve::recorders::Recorders;
-use crate::serve::requests::{InFlight, Pending, Requests};
+use crate::serve::requests::{InFlight, Requests};
 use crate::serve::times::{Class, Times};
 use crate::state::OriginLock;
 

@@ -22,8 +22,7 @@ use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
 use crate::serve::config::{ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
-use crate::serve::frontend::listener;
-use crate::serve::frontend::ublk::own_device;
+use crate::serve::frontend;
 use crate::serve::known_origin::check_no_origin;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
@@ -66,20 +65,14 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
     }
     let origins = config.cache.volumes.iter().filter_map(|volume| volume.origin.path());
     let is_used = config.cache.service != CacheService::LeftOut;
-    own_device::check(&config.cache).map_err(|what| {
-        let with_ublk = config.cache.volumes.iter().find(|volume| volume.ublk.is_some());
-        ServeError::Volume { name: with_ublk.map(|volume| volume.name.clone()).unwrap_or_default(), what }
-    })?;
+    frontend::check(&config.cache)?;
     check_distinct(is_used.then_some(config.cache.device.as_path()).into_iter().chain(origins))?;
     for (index, volume) in config.cache.volumes.iter().enumerate() {
         if config.cache.volumes[..index].iter().any(|other| other.name == volume.name) {
             let what = "two volumes have this name; choose another".into();
             return Err(ServeError::Volume { name: volume.name.clone(), what });
         }
-        for address in volume.nbd_addresses() {
-            listener::check(&address, config.exposure)?;
-        }
-        volume.vhost_user.iter().try_for_each(|path| listener::check_path(path))?;
+        frontend::check_volume(volume, config.exposure)?;
     }
     Ok(())
 }

@@ -4,9 +4,7 @@ use kickcache_engine::request::{Operation, RequestId};
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
-use crate::serve::frontend::nbd::request::NbdRequest;
-use crate::serve::frontend::ublk::request::UblkRequest;
-use crate::serve::frontend::vhost_user::request::VhostUserRequest;
+use crate::serve::frontend::kinds::Pending;
 
 /// A request in flight.
 #[derive(Debug)]
@@ -18,14 +16,6 @@ pub(crate) struct InFlight {
     /// When it went to the engine.
     pub(crate) begun: Instant,
     pub(crate) pending: Pending,
-}
-
-/// What a front end needs to answer a request, and which front end that is.
-#[derive(Debug)]
-pub(crate) enum Pending {
-    Nbd(NbdRequest),
-    VhostUser(VhostUserRequest),
-    Ublk(UblkRequest),
 }
 
 /// The requests in flight, by the number that the buffers gave them.

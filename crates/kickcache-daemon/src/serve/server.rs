@@ -10,7 +10,7 @@ use crate::recording::ring::{Recording, ring};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
-    Activities, Errors, Growth, Recorded, Resized, ServedAt, ServerStatus, Trouble, VolumeInfo,
+    Activities, Errors, Growth, Recorded, Resized, ServerStatus, Trouble, VolumeInfo,
 };
 use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;

@@ -1,10 +1,12 @@
 //! Who must not name whom, and what stands in its rooms only.
 
+use std::collections::BTreeSet;
+
 use crate::source::{Source, source};
-use crate::workspace::expect_none;
+use crate::workspace::{expect_none, expect_nothing, sources};
 
 /// Who must not name whom: files below the first, the names, and why.
-const NEVERS: [(&str, &[&str], &str); 9] = [
+const NEVERS: [(&str, &[&str], &str); 5] = [
     ("crates/kickcache-engine/src/", &["std::"], "the engine names nothing above it"),
     (
         "crates/kickcache-engine/src/policy/",
@@ -29,37 +31,15 @@ const NEVERS: [(&str, &[&str], &str); 9] = [
         "the driver knows the engine only",
     ),
     (
-        "crates/kickcache-daemon/src/serve/event_loop/",
-        &["kickcache_nbd", "kickcache_vhost_user", "frontend::nbd", "frontend::vhost_user", "frontend::ublk"],
-        "the loop knows front ends by their port only",
-    ),
-    (
-        "crates/kickcache-daemon/src/serve/frontend/nbd/",
-        &["kickcache_vhost_user", "frontend::vhost_user", "frontend::ublk", "serve::event_loop"],
-        "a front end names neither another one nor the loop",
-    ),
-    (
-        "crates/kickcache-daemon/src/serve/frontend/vhost_user/",
-        &["kickcache_nbd", "frontend::nbd", "frontend::ublk", "serve::event_loop"],
-        "a front end names neither another one nor the loop",
-    ),
-    (
-        "crates/kickcache-daemon/src/serve/frontend/ublk/",
-        &[
-            "kickcache_nbd",
-            "kickcache_vhost_user",
-            "frontend::nbd",
-            "frontend::vhost_user",
-            "serve::event_loop",
-        ],
-        "a front end names neither another one nor the loop",
-    ),
-    (
         "crates/kickcache-daemon/src/control/",
         &["crate::driver", "kickcache_nbd", "kickcache_vhost_user", "crate::serve"],
         "the control socket speaks for a ControlTarget, whoever that is",
     ),
 ];
+
+/// Where the front ends are, a room each; a crate of the same name is a front end's protocol.
+const FRONTENDS: &str = "crates/kickcache-daemon/src/serve/frontend/";
+const EVENT_LOOP: &str = "crates/kickcache-daemon/src/serve/event_loop/";
 
 /// Where the paths of requests are.
 const PATHS: &str = "crates/kickcache-engine/src/path/";
@@ -109,6 +89,56 @@ fn forbidden_names(source: &Source) -> Vec<String> {
         }
     }
     found
+}
+
+/// The rooms of front ends.
+fn frontends(sources: &[Source]) -> BTreeSet<&str> {
+    let below = sources.iter().filter_map(|source| source.path.strip_prefix(FRONTENDS));
+    below.filter_map(|path| path.split_once('/')).map(|(room, _)| room).collect()
+}
+
+/// Front ends that a file of the loop or of a front end names, and must not.
+fn foreign_frontends(source: &Source, rooms: &BTreeSet<&str>) -> Vec<String> {
+    let own = source.path.strip_prefix(FRONTENDS).and_then(|path| path.split_once('/')).map(|(room, _)| room);
+    let is_loop = source.path.starts_with(EVENT_LOOP);
+    if own.is_none() && !is_loop {
+        return Vec::new();
+    }
+    let others = rooms.iter().filter(|room| Some(**room) != own);
+    let mut forbidden: Vec<String> =
+        others.flat_map(|room| [format!("frontend::{room}"), format!("kickcache_{room}")]).collect();
+    forbidden.extend((!is_loop).then(|| "serve::event_loop".into()));
+    let why = if is_loop {
+        "the loop knows front ends by their port only"
+    } else {
+        "a front end names neither another one nor the loop"
+    };
+    let mut found = Vec::new();
+    for (number, code) in source.code() {
+        let named = forbidden.iter().filter(|name| has_name(code, name));
+        found.extend(named.map(|name| source.finding(number, &format!("names `{name}`; {why}"))));
+    }
+    found
+}
+
+#[test]
+fn front_ends_and_the_loop_know_one_another_by_the_port() {
+    let sources = sources();
+    let rooms = frontends(&sources);
+    assert!(rooms.contains("nbd"), "the front ends were not found");
+    let found: Vec<String> = sources.iter().flat_map(|source| foreign_frontends(source, &rooms)).collect();
+    expect_nothing(&found);
+}
+
+#[test]
+fn a_new_front_end_is_known_by_its_room() {
+    let file = |path: &str, text: &str| source(&format!("{FRONTENDS}{path}"), text);
+    let code = "use crate::serve::frontend::telepathy::A;\nuse crate::serve::event_loop::B;\nuse kickcache_nbd::C;\n";
+    let sources = [file("nbd/a.rs", code), file("telepathy/b.rs", code), file("mod.rs", code)];
+    let rooms = frontends(&sources);
+    let counts = sources.each_ref().map(|source| foreign_frontends(source, &rooms).len());
+    assert_eq!(counts, [2, 2, 0]);
+    assert_eq!(foreign_frontends(&source(&format!("{EVENT_LOOP}a.rs"), code), &rooms).len(), 2);
 }
 
 /// The path of requests that a file belongs to: `write` for `path/write/mod.rs`, `fill` for `path/fill.rs`.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
+use kickcache_daemon::plan::frontends::FrontendSpecs;
 use kickcache_daemon::plan::nbd_uri::NbdUri;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
@@ -56,7 +57,7 @@ impl OwnCache {
     pub(super) fn start(&mut self) -> anyhow::Result<()> {
         let volume = VolumeSpec {
             mode: self.spec.mode,
-            nbd: Some(vec![NbdAddress::Unix(self.socket.clone())]),
+            frontends: FrontendSpecs::nbd(vec![NbdAddress::Unix(self.socket.clone())]),
             ..VolumeSpec::new(VOLUME, self.spec.origin.clone())
         };
         let cache = CacheSpec::new(&self.spec.cache, vec![volume]);

@@ -8,7 +8,8 @@ use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheFacts, CacheReport, Trouble, VolumeFacts};
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
-use kickcache_daemon::serve::server::{self, Activities, Errors, ServedAt, ServerStatus, VolumeInfo};
+use kickcache_daemon::plan::frontends::ServedAt;
+use kickcache_daemon::serve::server::{self, Activities, Errors, ServerStatus, VolumeInfo};
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_engine::time;
 
@@ -34,9 +35,7 @@ fn volume_facts(
     let nbd = served_at.nbd.iter().map(|address| uri(address, &info.name)).collect();
     VolumeFacts {
         id: info.id,
-        nbd,
-        vhost_user: served_at.vhost_user,
-        ublk: served_at.ublk,
+        served_at: ServedAt { nbd, ..served_at },
         name: info.name,
         origin: info.origin,
         trouble: trouble(of_origin),

@@ -128,13 +128,7 @@ fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
     let is_there = |path: &Path| path.parent() == Some(&dir);
     let mut volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);
-    let needs = |volume: &VolumeSpec| {
-        let nbd = volume
-            .nbd_addresses()
-            .iter()
-            .any(|address| matches!(address, NbdAddress::Unix(path) if is_there(path)));
-        nbd || volume.vhost_user.as_deref().is_some_and(is_there)
-    };
+    let needs = |volume: &VolumeSpec| volume.served_by().unix_sockets().into_iter().any(is_there);
     if !volumes.any(needs) {
         return Ok(());
     }
@@ -154,14 +148,8 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
             CacheService::InService => volume.mode.as_str(),
             CacheService::LeftOut | CacheService::WrittenBackOnly => "without cache",
         };
-        for address in volume.nbd_addresses() {
-            text += &format!("volume {name}, {mode}: {}\n", address.uri(name));
-        }
-        if volume.ublk.is_some() {
-            text += &format!("volume {name}, {mode}: a block device of this host, over ublk\n");
-        }
-        if let Some(path) = &volume.vhost_user {
-            text += &format!("volume {name}, {mode}: vhost-user on {}\n", path.display());
+        for place in volume.served_by().announcements(name) {
+            text += &format!("volume {name}, {mode}: {place}\n");
         }
     }
     for served in servers.iter().filter(|served| chooses_port(&served.cache)) {
@@ -178,7 +166,7 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
 /// Whether the system chooses a port for one of the volumes.
 fn chooses_port(cache: &CacheSpec) -> bool {
     let any_port = |address: &NbdAddress| matches!(address, NbdAddress::Tcp { port: 0, .. });
-    cache.volumes.iter().flat_map(VolumeSpec::nbd_addresses).any(|address| any_port(&address))
+    cache.volumes.iter().any(|volume| volume.served_by().nbd.addresses().iter().any(any_port))
 }
 
 /// What the control socket speaks for.

@@ -4,22 +4,20 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::ArgGroup;
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
+use clap::{ArgGroup, Args as _, Id};
 use kickcache_daemon::driver::device::AccessMode;
 use kickcache_daemon::driver::io_engine::IoEngine;
-use kickcache_daemon::plan::address::{AddressError, NbdAddress};
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::dirty_limit::DirtyLimit;
+use kickcache_daemon::plan::frontends::FrontendSpecs;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
-use kickcache_daemon::plan::ublk_id::UblkId;
-use kickcache_daemon::plan::ublk_queues::{parse_depth, parse_queues};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window, parse_guest_block};
+use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window};
 use kickcache_daemon::shell_command::Flag;
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_daemon::words::{AdmissionWord, ModeWord};
@@ -63,25 +61,23 @@ Signals:
 const CAPABILITIES: &str = r#"{"type": "block", "features": ["read-only"]}"#;
 
 /// The flags that a configuration file replaces.
-const VOLUME_FLAGS: [&str; 17] = [
-    "cache",
-    "origin",
-    "origin_timeout",
-    "name",
-    "mode",
-    "nbd",
-    "vhost_user",
-    "ublk",
-    "ublk_queues",
-    "ublk_depth",
-    "guest_block",
-    "size",
-    "read_only",
-    "sequential_cutoff",
-    "fill_window_max",
-    "dirty_limit",
-    "admission",
-];
+fn volume_flags() -> Vec<Id> {
+    let own = [
+        "cache",
+        "origin",
+        "origin_timeout",
+        "name",
+        "mode",
+        "size",
+        "read_only",
+        "sequential_cutoff",
+        "fill_window_max",
+        "dirty_limit",
+        "admission",
+    ];
+    let frontends = FrontendSpecs::augment_args(clap::Command::new("volume"));
+    own.into_iter().map(Id::from).chain(frontends.get_arguments().map(|flag| flag.get_id().clone())).collect()
+}
 
 /// Serve volumes: an origin with a cache device in front of it, as a disk
 ///
@@ -106,26 +102,8 @@ pub(crate) struct ServeArgs {
     /// When writes are acknowledged, and what is cached [default: write-through]
     #[arg(long, value_enum, requires = "cache")]
     mode: Option<ModeWord>,
-    /// NBD address: unix:PATH or tcp:HOST:PORT; may be given several times
-    ///
-    /// Default: unix:$XDG_RUNTIME_DIR/kickcache/NAME.nbd.sock, or /run/kickcache/NAME.nbd.sock if that variable is not set.
-    #[arg(long, value_name = "ADDRESS", requires = "cache", value_parser = AddressParser)]
-    nbd: Vec<NbdAddress>,
-    /// vhost-user-blk socket for a virtual machine; there is no NBD socket unless --nbd is given, too
-    #[arg(long, value_name = "PATH", requires = "cache")]
-    vhost_user: Option<PathBuf>,
-    /// Block device of this host, /dev/ublkbN [default N: a free one]; Linux 6.1 or later with ublk_drv, root
-    #[arg(long, value_name = "N", requires = "cache", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    ublk: Option<UblkId>,
-    /// Queues of the block device, 1 to 16; one thread serves them all [default: 1]
-    #[arg(long, value_name = "N", requires = "ublk", value_parser = parse_queues, allow_hyphen_values = true)]
-    ublk_queues: Option<u16>,
-    /// Depth of each queue of the block device, 1 to 1024; all queues together at most 2048 [default: 128]
-    #[arg(long, value_name = "N", requires = "ublk", value_parser = parse_depth, allow_hyphen_values = true)]
-    ublk_depth: Option<u16>,
-    /// Logical block size of the virtual machine's disk and of the block device: 512 or 4096 [default: 512]
-    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_guest_block, allow_hyphen_values = true)]
-    guest_block: Option<Size>,
+    #[command(flatten)]
+    frontends: FrontendSpecs,
     /// Size of a new cache file: a multiple of 4096 from 8M to 15T
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
@@ -148,7 +126,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, exclusive = true)]
     print_capabilities: bool,
     /// Configuration file (TOML), instead of the flags above
-    #[arg(long, value_name = "FILE", conflicts_with_all = VOLUME_FLAGS)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = volume_flags())]
     config: Option<PathBuf>,
     /// I/O interface for devices [default: auto, or that of the configuration file]
     #[arg(long, value_enum)]
@@ -204,35 +182,6 @@ pub(crate) struct ServeArgs {
     insecure_tcp: bool,
 }
 
-#[derive(Clone)]
-struct AddressParser;
-
-impl clap::builder::TypedValueParser for AddressParser {
-    type Value = NbdAddress;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        arg: Option<&clap::Arg>,
-        value: &std::ffi::OsStr,
-    ) -> Result<NbdAddress, clap::Error> {
-        NbdAddress::parse(value).map_err(|error| address_error(command, arg, value, &error))
-    }
-}
-
-fn address_error(
-    command: &clap::Command,
-    arg: Option<&clap::Arg>,
-    value: &std::ffi::OsStr,
-    error: &AddressError,
-) -> clap::Error {
-    let arg = arg.map_or_else(|| "--nbd".into(), ToString::to_string);
-    let shown = value.to_string_lossy();
-    let text =
-        format!("invalid value '{shown}' for '{arg}': {error}\n\nFor more information, try '--help'.\n");
-    clap::Error::raw(clap::error::ErrorKind::ValueValidation, text).with_cmd(command)
-}
-
 impl ServeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         if self.print_capabilities {
@@ -280,12 +229,7 @@ impl ServeArgs {
             fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
             dirty_limit: self.dirty_limit.unwrap_or(default.dirty_limit),
             access: if self.read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite },
-            nbd: Some(self.nbd.clone()).filter(|addresses| !addresses.is_empty()),
-            vhost_user: self.vhost_user.clone(),
-            ublk: self.ublk,
-            ublk_queues: self.ublk_queues.unwrap_or(default.ublk_queues),
-            ublk_depth: self.ublk_depth.unwrap_or(default.ublk_depth),
-            guest_block: self.guest_block.unwrap_or(default.guest_block),
+            frontends: self.frontends.clone(),
             ..default
         };
         Ok(ServePlan {

@@ -42,13 +42,13 @@ impl ActivationSockets {
             "{} sockets named {VHOST_USER} were passed by socket activation (LISTEN_FDNAMES), and a volume has one; pass one",
             guests.len()
         );
-        if let (false, Some(path)) = (guests.is_empty(), &volume.vhost_user) {
+        if let (false, Some(path)) = (guests.is_empty(), &volume.frontends.vhost_user.path) {
             anyhow::bail!(
                 "a socket named {VHOST_USER} was passed by socket activation (LISTEN_FDNAMES), and {} is to be one; leave out one of them",
                 path.display()
             );
         }
-        volume.nbd.get_or_insert_default();
+        volume.frontends.nbd.nbd.get_or_insert_default();
         Ok(ActivationSockets { guest: guests.pop(), nbd })
     }
 
@@ -91,11 +91,11 @@ mod tests {
     #[test]
     fn a_path_that_nobody_named_gives_way_and_is_not_announced() {
         let mut plan = plan(&[("a", "")]);
-        assert_eq!(plan.caches[0].volumes[0].nbd_addresses().len(), 1);
+        assert_eq!(plan.caches[0].volumes[0].served_by().nbd.addresses().len(), 1);
         assert!(ActivationSockets::take(Vec::new(), &mut plan).unwrap().guest.is_none());
-        assert_eq!(plan.caches[0].volumes[0].nbd_addresses().len(), 1, "nothing was passed");
+        assert_eq!(plan.caches[0].volumes[0].served_by().nbd.addresses().len(), 1, "nothing was passed");
         let found = ActivationSockets::take(sockets(&["vhost-user", "x", ""]), &mut plan).unwrap();
-        assert!(plan.caches[0].volumes[0].nbd_addresses().is_empty());
+        assert!(plan.caches[0].volumes[0].served_by().nbd.addresses().is_empty());
         assert_eq!((found.guest.is_some(), found.nbd.len()), (true, 2));
     }
 
@@ -103,7 +103,7 @@ mod tests {
     fn a_path_that_somebody_named_stays() {
         let mut plan = plan(&[("a", "nbd = [\"unix:/run/a.sock\"]")]);
         ActivationSockets::take(sockets(&[""]), &mut plan).unwrap();
-        assert_eq!(plan.caches[0].volumes[0].nbd_addresses().len(), 1);
+        assert_eq!(plan.caches[0].volumes[0].served_by().nbd.addresses().len(), 1);
     }
 
     #[test]

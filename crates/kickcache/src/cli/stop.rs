@@ -88,7 +88,7 @@ fn wait_gone(client: &Client) -> Result<(), Failure> {
 /// Refuses while a block device would stay.
 fn refuse_used(report: &Report) -> Result<(), Failure> {
     let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
-    for device in volumes.filter_map(|volume| volume.ublk.as_deref()) {
+    for device in volumes.filter_map(|volume| volume.served_at.ublk.as_deref()) {
         if let Some(user) = user_of(Path::new(device)) {
             return Err(anyhow!(
                 "{device} is used by {user}; unmount it first, or stop without --remove, which leaves it to the next start"

@@ -8,6 +8,7 @@ use anyhow::Context;
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::cutoff::Cutoff;
+use kickcache_daemon::plan::frontends::FrontendSpecs;
 use kickcache_daemon::plan::origin_source::{OriginSource, OutsideSource};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::ServerConfig;
@@ -154,7 +155,8 @@ impl DemoDevices {
     }
 
     fn volume(&self, name: &str, origin: OriginSource, mode: ModeWord) -> VolumeSpec {
-        VolumeSpec { mode, nbd: Some(vec![NbdAddress::Unix(self.socket())]), ..VolumeSpec::new(name, origin) }
+        let frontends = FrontendSpecs::nbd(vec![NbdAddress::Unix(self.socket())]);
+        VolumeSpec { mode, frontends, ..VolumeSpec::new(name, origin) }
     }
 
     fn bring_stale_data_in(&self, interrupt: &Interrupt) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ use kickcache_units::Size;
 use crate::plan::address::NbdAddress;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::cutoff::Cutoff;
+use crate::plan::frontends::FrontendSpecs;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::ServerConfig;
@@ -90,7 +91,7 @@ impl Image {
             // Dirty blocks stay dirty.
             idle_after: std::time::Duration::from_secs(600),
             dirty_limit: "90%".parse().unwrap(),
-            nbd: Some(vec![NbdAddress::Unix(self.folder.path().join("socket"))]),
+            frontends: FrontendSpecs::nbd(vec![NbdAddress::Unix(self.folder.path().join("socket"))]),
             ..VolumeSpec::new("v", OriginSource::Path(self.origin()))
         };
         ServerConfig::new(CacheSpec {

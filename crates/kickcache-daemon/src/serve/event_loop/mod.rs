@@ -27,7 +27,7 @@ use crate::serve::core::{Core, LoopPhase};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::Frontends;
 use crate::serve::frontend::after::After;
-use crate::serve::frontend::watch_key::WatchKey;
+use crate::serve::frontend::kinds::WatchKey;
 use crate::serve::note_queue::NoteQueue;
 use crate::serve::notes::Notes;
 use crate::serve::origin::SAMPLES_MAX;

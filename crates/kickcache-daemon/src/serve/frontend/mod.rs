@@ -14,14 +14,15 @@
 //! A front end never names another one, nor the loop. Its state belongs to the thread of its loop; nothing here assumes that
 //! there is one loop only.
 //!
-//! To add one: a room beside [`nbd`], [`vhost_user`] and [`ublk`], a field of [`Frontends`], a variant of [`Pending`] and of [`WatchKey`].
+//! To add one: a room beside [`nbd`], [`vhost_user`] and [`ublk`], and what it does here; in [`kinds`] its variant of [`Pending`] and
+//! of [`WatchKey`]; in [`crate::plan::frontends`] its settings and its part of [`ServedAt`].
 
 pub(crate) mod after;
+pub(crate) mod kinds;
 pub(crate) mod listener;
 pub(crate) mod nbd;
 pub(crate) mod ublk;
 pub(crate) mod vhost_user;
-pub(crate) mod watch_key;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::Reply;
@@ -30,19 +31,20 @@ use kickcache_engine::time::Instant;
 use crate::driver::{Doorbells, Interest};
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
+use crate::plan::cache_spec::CacheSpec;
+use crate::plan::frontends::ServedAt;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::InheritedSockets;
-use crate::serve::control::ServedAt;
 use crate::serve::core::Core;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
+use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::nbd::Nbd;
-use crate::serve::frontend::ublk::Ublk;
 use crate::serve::frontend::ublk::place::UblkPlace;
+use crate::serve::frontend::ublk::{Ublk, own_device};
 use crate::serve::frontend::vhost_user::{GuestPlace, VhostUser};
-use crate::serve::frontend::watch_key::WatchKey;
-use crate::serve::requests::{InFlight, Pending};
+use crate::serve::requests::InFlight;
 
 /// All front ends of a loop.
 #[derive(Default)]
@@ -50,6 +52,18 @@ pub(crate) struct Frontends {
     pub(crate) nbd: Nbd,
     pub(crate) vhost_user: VhostUser,
     pub(crate) ublk: Ublk,
+}
+
+/// Refuses what can be refused before any device is touched.
+pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
+    own_device::check(cache)
+}
+
+/// Refuses the places of a volume.
+pub(crate) fn check_volume(volume: &VolumeSpec, exposure: Exposure) -> Result<(), ServeError> {
+    let served_by = volume.served_by();
+    served_by.nbd.addresses().iter().try_for_each(|address| listener::check(address, exposure))?;
+    served_by.vhost_user.path.iter().try_for_each(|path| listener::check_path(path))
 }
 
 /// Where volumes are served, each with the volume's index.
@@ -64,10 +78,11 @@ impl Addresses {
     pub(crate) fn of(volumes: &[VolumeSpec], inherited: InheritedSockets) -> Addresses {
         let mut addresses = Addresses { nbd: Vec::new(), vhost_user: Vec::new(), ublk: Vec::new() };
         for (index, volume) in volumes.iter().enumerate() {
-            let nbd = volume.nbd_addresses().into_iter().map(Place::Address);
+            let served_by = volume.served_by();
+            let nbd = served_by.nbd.addresses().iter().cloned().map(Place::Address);
             addresses.nbd.extend(nbd.map(|place| (place, index)));
             addresses.ublk.extend(UblkPlace::of(volume, index));
-            let path = volume.vhost_user.clone().map(|path| Place::Address(NbdAddress::Unix(path)));
+            let path = served_by.vhost_user.path.map(|path| Place::Address(NbdAddress::Unix(path)));
             addresses.vhost_user.extend(path.map(|place| (GuestPlace::of(volume, place), index)));
         }
         addresses.nbd.extend(inherited.nbd.into_iter().map(|socket| (Place::Inherited(socket), 0)));

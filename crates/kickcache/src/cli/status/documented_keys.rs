@@ -8,6 +8,7 @@ use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
 };
 use kickcache_daemon::extents::Extent;
+use kickcache_daemon::plan::frontends::ServedAt;
 use kickcache_daemon::words::ModeWord;
 use serde_json::Value;
 
@@ -72,9 +73,11 @@ fn volume() -> VolumeReport {
         origin_last_error: Some(last_error()),
         origin_silent_seconds: Some(11.0),
         origin_away_seconds: Some(12.0),
-        nbd: vec!["nbd://localhost/b".into()],
-        vhost_user: Some("/run/b".into()),
-        ublk: Some("/dev/ublkb0".into()),
+        served_at: ServedAt {
+            nbd: vec!["nbd://localhost/b".into()],
+            vhost_user: Some("/run/b".into()),
+            ublk: Some("/dev/ublkb0".into()),
+        },
         mode: ModeWord::WriteBack,
         size_bytes: 1,
         cached_bytes: 1,

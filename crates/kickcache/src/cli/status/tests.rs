@@ -10,6 +10,7 @@ use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, VolumeCounters, VolumeReport,
 };
 use kickcache_daemon::extents::Extent;
+use kickcache_daemon::plan::frontends::ServedAt;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_daemon::words::ModeWord;
 
@@ -25,9 +26,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         origin_last_error: None,
         origin_silent_seconds: None,
         origin_away_seconds: None,
-        nbd: Vec::new(),
-        vhost_user: None,
-        ublk: None,
+        served_at: ServedAt::default(),
         mode,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,

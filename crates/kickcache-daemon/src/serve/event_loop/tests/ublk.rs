@@ -3,7 +3,7 @@
 use kickcache_engine::time::Duration;
 
 use super::*;
-use crate::plan::ublk_id::UblkId;
+use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::frontend::ublk::Ublk;
 use crate::serve::frontend::ublk::abi::{
     COMMIT_AND_FETCH, END_USER_RECOVERY, FETCH, IoDescription, START_DEV, UPDATE_SIZE,

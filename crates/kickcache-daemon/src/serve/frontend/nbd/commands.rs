@@ -13,11 +13,11 @@ use crate::driver::device::ZeroSpeed;
 use crate::driver::executor::Driver;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core};
+use crate::serve::frontend::kinds::Pending;
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::block_status::block_status;
 use crate::serve::frontend::nbd::connection::{Step, payload_length};
 use crate::serve::frontend::nbd::request::{NbdRequest, Then};
-use crate::serve::requests::Pending;
 
 impl Nbd {
     /// Takes the commands that a client's bytes hold, until bytes or memory are used up.

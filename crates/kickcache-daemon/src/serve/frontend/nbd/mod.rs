@@ -27,6 +27,7 @@ use crate::serve::complaints::Complaint;
 use crate::serve::core::{Core, Volume, engine_span};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
+use crate::serve::frontend::kinds::WatchKey;
 use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::nbd::block_status::data;
 use crate::serve::frontend::nbd::clients::Clients;
@@ -36,7 +37,6 @@ use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::outbox::Sent;
 use crate::serve::frontend::nbd::served_listener::{ServedListener, open_listeners};
 use crate::serve::frontend::nbd::status_questions::{Question, StatusQuestions};
-use crate::serve::frontend::watch_key::WatchKey;
 
 /// Receives of one connection before the others get their turn.
 const RECEIVES_MAX: usize = 4;

@@ -13,7 +13,7 @@ use super::parameters::{LogicalBlock, Writes, parameters};
 use super::place::UblkPlace;
 use super::queue::Queue;
 use crate::driver::memory::Allocator;
-use crate::plan::ublk_id::UblkId;
+use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::core::Volume;
 
 /// Bytes of the largest request; the kernel splits larger ones.

@@ -48,8 +48,8 @@ use crate::driver::io_engine::IoEngine;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core, Volume};
 use crate::serve::error::ServeError;
-use crate::serve::frontend::watch_key::WatchKey;
-use crate::serve::requests::Pending;
+use crate::serve::frontend::kinds::Pending;
+use crate::serve::frontend::kinds::WatchKey;
 
 /// The ublk front end.
 #[derive(Default)]

@@ -8,13 +8,21 @@ use std::path::{Path, PathBuf};
 use super::control::Control;
 use super::cookie::cookie;
 use crate::plan::cache_spec::CacheSpec;
+use crate::serve::error::ServeError;
 
 /// Refuses a cache device or origin that lies on a device which one of these volumes is, or was before it waits for them:
 /// itself, a file of a file system there, or by way of partitions, loop devices and what the device mapper and md make of it.
 ///
 /// # Errors
-/// A sentence.
-pub(crate) fn check(cache: &CacheSpec) -> Result<(), String> {
+/// A sentence, with the name of a volume that is a block device.
+pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
+    check_devices(cache).map_err(|what| {
+        let with_ublk = cache.volumes.iter().find(|volume| volume.frontends.ublk.id.is_some());
+        ServeError::Volume { name: with_ublk.map(|volume| volume.name.clone()).unwrap_or_default(), what }
+    })
+}
+
+fn check_devices(cache: &CacheSpec) -> Result<(), String> {
     let own = cache.volumes.iter().filter_map(|volume| {
         let origin = volume.origin.identity().ok()?;
         Some(cookie(&volume.name, &origin))

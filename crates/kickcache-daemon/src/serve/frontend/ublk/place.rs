@@ -1,6 +1,6 @@
 //! Where a volume is served.
 
-use crate::plan::ublk_id::UblkId;
+use crate::plan::frontends::ublk::id::UblkId;
 use crate::plan::volume_spec::VolumeSpec;
 
 /// Which device a volume is.
@@ -19,7 +19,9 @@ pub(crate) struct UblkPlace {
 impl UblkPlace {
     /// That of the volume of an index, if it is to be a block device.
     pub(crate) fn of(spec: &VolumeSpec, volume: usize) -> Option<UblkPlace> {
-        let (queues, depth, block_bytes) = (spec.ublk_queues, spec.ublk_depth, spec.guest_block_bytes());
-        spec.ublk.map(|id| UblkPlace { volume, id, queues, depth, block_bytes })
+        let ublk = spec.frontends.ublk;
+        let (queues, depth) = (ublk.queues.unwrap_or_default().get(), ublk.depth.unwrap_or_default().get());
+        let block_bytes = spec.frontends.guest_block_bytes();
+        ublk.id.map(|id| UblkPlace { volume, id, queues, depth, block_bytes })
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct GuestPlace {
 impl GuestPlace {
     /// A volume's, at a place.
     pub(crate) fn of(volume: &VolumeSpec, place: Place) -> GuestPlace {
-        GuestPlace { place, block_size: volume.guest_block_bytes() }
+        GuestPlace { place, block_size: volume.frontends.guest_block_bytes() }
     }
 }
 

@@ -7,9 +7,9 @@ use kickcache_vhost_user::{GuestRequest, Outcome, QUEUE_COUNT_MAX, RequestKind};
 use crate::driver::buffers::Bound;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core};
+use crate::serve::frontend::kinds::Pending;
 use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::request::VhostUserRequest;
-use crate::serve::requests::Pending;
 
 /// Requests taken from a guest before the others get their turn.
 const TAKES_MAX: usize = 256;

@@ -10,9 +10,9 @@ use crate::driver::Interest;
 use crate::serve::complaints::Complaint;
 use crate::serve::core::Core;
 use crate::serve::error::ServeError;
+use crate::serve::frontend::kinds::WatchKey;
 use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
-use crate::serve::frontend::watch_key::WatchKey;
 
 /// Messages of a front end before the others get their turn.
 const MESSAGES_MAX: usize = 64;

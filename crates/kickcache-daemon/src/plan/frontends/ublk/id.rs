@@ -1,8 +1,9 @@
 //! Which of the host's ublk devices a volume is.
 
+use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{Deserializer, Unexpected, Visitor};
+use serde::de::{Deserialize, Deserializer, Unexpected, Visitor};
 
 /// Devices that the kernel allows.
 const DEVICES_MAX: u32 = 64;
@@ -30,29 +31,33 @@ impl FromStr for UblkId {
     }
 }
 
-/// Reads `true`, `false` or a number.
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UblkId>, D::Error> {
-    struct Word;
-    impl Visitor<'_> for Word {
-        type Value = Option<UblkId>;
+/// `true`, `false` or a number, in a configuration file.
+pub(super) struct Choice(pub(super) Option<UblkId>);
 
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("true, false, or the number of a ublk device")
-        }
-
-        fn visit_bool<E: serde::de::Error>(self, is_wanted: bool) -> Result<Option<UblkId>, E> {
-            Ok(is_wanted.then_some(UblkId::Any))
-        }
-
-        fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Option<UblkId>, E> {
-            number
-                .to_string()
-                .parse()
-                .map(Some)
-                .map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
-        }
+impl<'de> Deserialize<'de> for Choice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Choice, D::Error> {
+        deserializer.deserialize_any(ChoiceVisitor)
     }
-    deserializer.deserialize_any(Word)
+}
+
+struct ChoiceVisitor;
+
+impl Visitor<'_> for ChoiceVisitor {
+    type Value = Choice;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false, or the number of a ublk device")
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, is_wanted: bool) -> Result<Choice, E> {
+        Ok(Choice(is_wanted.then_some(UblkId::Any)))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Choice, E> {
+        let id = number.to_string().parse();
+        let refused = |_| E::invalid_value(Unexpected::Signed(number), &self);
+        id.map(Some).map(Choice).map_err(refused)
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,21 @@
-//! Which front end a watched descriptor belongs to, packed into the key of the watch.
+//! The front ends by name: whose a watched descriptor is, and whose a request in flight.
 
 use crate::serve::frontend::nbd::key::NbdKey;
+use crate::serve::frontend::nbd::request::NbdRequest;
 use crate::serve::frontend::ublk::key::UblkKey;
+use crate::serve::frontend::ublk::request::UblkRequest;
 use crate::serve::frontend::vhost_user::key::PortKey;
+use crate::serve::frontend::vhost_user::request::VhostUserRequest;
 
-/// What became ready.
+/// What a front end needs to answer a request, and which front end that is.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Nbd(NbdRequest),
+    VhostUser(VhostUserRequest),
+    Ublk(UblkRequest),
+}
+
+/// What became ready; the loop keeps it in 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WatchKey {
     Nbd(NbdKey),

@@ -1,0 +1,147 @@
+//! How clients reach a volume: the settings of each front end, as flags and configuration files give them, and where clients
+//! find it while it is served.
+//!
+//! To add a front end: a file beside [`nbd`], [`vhost_user`] and [`ublk`] with its settings, a field of [`FrontendSpecs`] and a
+//! line in its lists, a field of [`ServedAt`].
+
+pub mod nbd;
+pub mod spec;
+pub mod ublk;
+pub mod vhost_user;
+
+use std::path::Path;
+
+use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
+use kickcache_units::Size;
+use serde::de::MapAccess;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::address::NbdAddress;
+use crate::plan::frontends::nbd::NbdSpec;
+use crate::plan::frontends::spec::FrontendSpec;
+use crate::plan::frontends::ublk::UblkSpec;
+use crate::plan::frontends::vhost_user::VhostUserSpec;
+
+/// The settings of all front ends for a volume.
+#[derive(Clone, PartialEq, Debug, Default, clap::Args)]
+#[group(skip)]
+pub struct FrontendSpecs {
+    /// Over NBD.
+    #[command(flatten)]
+    pub nbd: NbdSpec,
+    /// To a virtual machine.
+    #[command(flatten)]
+    pub vhost_user: VhostUserSpec,
+    /// As a block device of this host.
+    #[command(flatten)]
+    pub ublk: UblkSpec,
+    /// Logical block size of the virtual machine's disk and of the block device: 512 or 4096 [default: 512]
+    #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_guest_block, allow_hyphen_values = true)]
+    pub guest_block: Option<Size>,
+}
+
+/// Where a volume is served.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ServedAt {
+    /// Where NBD clients find it.
+    pub nbd: Vec<String>,
+    /// The socket where a virtual machine finds it.
+    #[serde(default)]
+    pub vhost_user: Option<String>,
+    /// The block device of the host that the volume is.
+    #[serde(default)]
+    pub ublk: Option<String>,
+}
+
+/// A key that several front ends share.
+const GUEST_BLOCK: &str = "guest-block";
+
+impl FrontendSpecs {
+    /// The front ends, in the order in which people are told of them.
+    fn all(&self) -> [&dyn FrontendSpec; 3] {
+        [&self.nbd, &self.ublk, &self.vhost_user]
+    }
+
+    /// The keys of a volume in a configuration file that are theirs.
+    pub(super) fn keys() -> Vec<&'static str> {
+        [nbd::KEYS, vhost_user::KEYS, ublk::KEYS, &[GUEST_BLOCK]].concat()
+    }
+
+    /// Reads the value of one of [`FrontendSpecs::keys`].
+    pub(super) fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        if nbd::KEYS.contains(&key) {
+            return self.nbd.read(map);
+        }
+        if vhost_user::KEYS.contains(&key) {
+            return self.vhost_user.read(map);
+        }
+        if ublk::KEYS.contains(&key) {
+            return self.ublk.read(key, map);
+        }
+        self.guest_block = Some(map.next_value()?);
+        Ok(())
+    }
+
+    /// Over NBD alone, at these addresses.
+    pub fn nbd(addresses: Vec<NbdAddress>) -> FrontendSpecs {
+        FrontendSpecs { nbd: NbdSpec::at(addresses), ..FrontendSpecs::default() }
+    }
+
+    /// Without a word about it a volume is served over NBD, below the runtime directory.
+    #[must_use]
+    pub fn or_default(&self, volume: &str) -> FrontendSpecs {
+        let is_said = self.nbd.nbd.is_some() || self.is_reachable();
+        let nbd = if is_said { self.nbd.clone() } else { NbdSpec::of_runtime_dir(volume) };
+        FrontendSpecs { nbd, ..self.clone() }
+    }
+
+    /// Whether clients can reach the volume.
+    pub(super) fn is_reachable(&self) -> bool {
+        self.all().iter().any(|frontend| frontend.is_reachable())
+    }
+
+    /// Sockets that no other volume may have, as addresses.
+    pub(super) fn own_sockets(&self) -> Vec<NbdAddress> {
+        let paths = self.all().into_iter().filter_map(FrontendSpec::own_socket);
+        paths.map(|path| NbdAddress::Unix(path.into())).collect()
+    }
+
+    /// All unix sockets.
+    pub fn unix_sockets(&self) -> Vec<&Path> {
+        self.all().into_iter().flat_map(FrontendSpec::unix_sockets).collect()
+    }
+
+    /// Where the volume is served, in words.
+    pub fn announcements(&self, volume: &str) -> Vec<String> {
+        self.all().into_iter().flat_map(|frontend| frontend.announcements(volume)).collect()
+    }
+
+    /// Bytes of the logical block that a virtual machine, or the host, is told.
+    ///
+    /// # Panics
+    /// If the plan was not checked.
+    pub fn guest_block_bytes(&self) -> u32 {
+        let bytes = self.guest_block.map_or(SECTOR_SIZE, Size::bytes);
+        u32::try_from(bytes).expect("checked to be 512 or 4096")
+    }
+
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.guest_block.map_or(Ok(()), check_guest_block)?;
+        self.all().into_iter().try_for_each(FrontendSpec::check)
+    }
+}
+
+/// Reads the logical block size that a virtual machine is told.
+fn parse_guest_block(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error| format!("{error}"))?;
+    check_guest_block(size)?;
+    Ok(size)
+}
+
+fn check_guest_block(size: Size) -> Result<(), String> {
+    match size.bytes() {
+        SECTOR_SIZE | BLOCK_SIZE => Ok(()),
+        bytes => Err(format!("a guest's block of {bytes} bytes is not possible; write 512 or 4096")),
+    }
+}
