@@ -11,8 +11,8 @@ use crate::format::journal::{Fact, Record};
 use crate::format::summary::Summary;
 use crate::format::superblock::Superblock;
 use crate::inflight::jobs::Checkpoint;
-use crate::inflight::purpose::Purpose;
-use crate::journal::Journal;
+use crate::inflight::purpose::{Prepared, Purpose};
+use crate::journal::{Journal, RecordsWrite};
 use crate::log::Log;
 use crate::order::Order;
 use crate::request::Durability;
@@ -81,11 +81,11 @@ impl CacheDevice {
     }
 
     /// The next block of records as a write, if at least this many have gathered.
-    pub(crate) fn take_records(&mut self, least: usize) -> Option<(Purpose, DeviceOperation)> {
+    pub(crate) fn take_records(&mut self, least: usize) -> Option<Prepared> {
         if self.journal.gathered() < least || self.is_out_of_service() {
             return None;
         }
-        let (write, sequences) = self.journal.take_records(self.durable());
+        let RecordsWrite { write, sequences } = self.journal.take_records(self.durable());
         self.order.begin_journal_block(write.number);
         let operation = DeviceOperation::WriteMetadata {
             offset: write.offset,
@@ -93,7 +93,7 @@ impl CacheDevice {
             pieces: Vec::new(),
             durability: Durability::Volatile,
         };
-        Some((Purpose::Journal { block: write.number, sequences }, operation))
+        Some(Prepared { purpose: Purpose::Journal { block: write.number, sequences }, operation })
     }
 
     /// A journal block came back, and the records in it.
@@ -185,7 +185,7 @@ mod tests {
         (0..=RECORD_COUNT_MAX).for_each(|_| device.record(Fact::Dropped(VolumeId::new(0))));
         let taken = device.take_records(RECORD_COUNT_MAX);
         assert!(
-            matches!(taken, Some((Purpose::Journal { block: 0, sequences }, _)) if sequences.len() == RECORD_COUNT_MAX)
+            matches!(taken.map(|taken| taken.purpose), Some(Purpose::Journal { block: 0, sequences }) if sequences.len() == RECORD_COUNT_MAX)
         );
         assert!(device.take_records(RECORD_COUNT_MAX).is_none(), "one is left, which is no full block");
         device.health = CacheHealth::OutOfService;

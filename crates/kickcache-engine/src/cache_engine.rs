@@ -9,7 +9,7 @@ use crate::request::{Reply, Request};
 use crate::samples::Sample;
 use crate::stats::{CacheHealth, Record, Status};
 use crate::time::{Duration, Instant};
-use crate::units::{BlockIndex, VolumeId};
+use crate::units::{BlockIndex, BlockKey, VolumeId};
 
 /// The boundary of an engine, as [`Engine`] has it; each method is that of the same name there. What has a default is what
 /// something without a cache answers.
@@ -76,7 +76,7 @@ pub trait CacheEngine {
         Vec::new()
     }
     /// See [`Engine::damaged_blocks`].
-    fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+    fn damaged_blocks(&self) -> Vec<BlockKey> {
         Vec::new()
     }
     /// See [`Engine::pool_pages_used`].
@@ -177,7 +177,7 @@ impl CacheEngine for Engine {
         Engine::unwritten_blocks(self, volume)
     }
 
-    fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+    fn damaged_blocks(&self) -> Vec<BlockKey> {
         Engine::damaged_blocks(self)
     }
 

@@ -22,8 +22,8 @@ impl State {
 
     /// Writes blocks of records while at least this many have gathered.
     fn write_records(&mut self, least: usize) {
-        while let Some((purpose, operation)) = self.device.take_records(least) {
-            self.submit(purpose, operation);
+        while let Some(next) = self.device.take_records(least) {
+            self.submit(next.purpose, next.operation);
         }
     }
 

@@ -11,7 +11,8 @@ use crate::format::superblock::Superblock;
 use crate::ids::RequestSlot;
 use crate::inflight::jobs::Ending;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{Stage, Writing};
+use crate::inflight::requests::{Cursor, Stage};
+use crate::inflight::writing::Writing;
 use crate::order::DurableWaiter;
 use crate::path::{
     checkpoint, discard, fill, flush, land, mark, merge, read, reclaim, recover, write, writeback,
@@ -138,7 +139,7 @@ impl Engine {
         let stage = match request.operation {
             Operation::Read | Operation::Flush => Stage::Simple,
             Operation::Discard | Operation::Promote => {
-                Stage::Cursor { next: request.extent.start, ticket: None }
+                Stage::Cursor(Cursor { next: request.extent.start, ticket: None })
             }
             Operation::Write(_) | Operation::WriteZeroes { .. } => {
                 let writing = Writing::new(request.operation, request.extent, request.checksums);
@@ -351,8 +352,8 @@ impl Engine {
             state.write_full_records();
             flush::submit_due(state);
             for volume in state.volumes.ids() {
-                while let Some((operation, purpose)) = state.volumes.get_mut(volume).queue.take_startable() {
-                    state.submit(purpose, operation);
+                while let Some(next) = state.volumes.get_mut(volume).queue.take_startable() {
+                    state.submit(next.purpose, next.operation);
                 }
             }
             self.advance_ending();

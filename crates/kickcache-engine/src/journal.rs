@@ -21,6 +21,13 @@ pub(crate) struct JournalWrite {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// A block of records for the journal.
+pub(crate) struct RecordsWrite {
+    pub(crate) write: JournalWrite,
+    /// The numbers of its records.
+    pub(crate) sequences: Vec<Sequence>,
+}
+
 /// The ring and what gathers for it.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -80,17 +87,17 @@ impl Journal {
         self.gathering.len()
     }
 
-    /// The next block of the records that have gathered, and their sequence numbers.
+    /// The next block of the records that have gathered.
     ///
     /// # Panics
     /// J-1: if the ring is full; [`Journal::has_room`] is asked long before.
-    pub(crate) fn take_records(&mut self, durable: Durable) -> (JournalWrite, Vec<Sequence>) {
+    pub(crate) fn take_records(&mut self, durable: Durable) -> RecordsWrite {
         let count = self.gathering.len().min(RECORD_COUNT_MAX);
         let records: Vec<Record> = self.gathering.drain(..count).collect();
         let sequences = records.iter().map(|record| record.sequence).collect();
         let write = self.place(JournalBody::Records(records), durable);
         self.kept_end = self.next;
-        (write, sequences)
+        RecordsWrite { write, sequences }
     }
 
     /// A chunk of a checkpoint as a block.

@@ -1,9 +1,9 @@
 //! What the policy that offloads work to an origin is told, and asked.
 
 use crate::ids::RequestSlot;
-use crate::inflight::requests::{Metered, Route, WriteData};
+use crate::inflight::writing::{Metered, Route, WriteData};
 use crate::policy::load::work_of;
-use crate::policy::offload::{Clock, Kind, ServedBy};
+use crate::policy::offload::{Began, Clock, Kind, ServedBy};
 use crate::policy::trials::Served;
 use crate::state::State;
 use crate::stats::VolumeCounters;
@@ -46,7 +46,7 @@ impl State {
     pub(crate) fn end_metered_hit(&mut self, volume: VolumeId, begun: Instant, count: u32) {
         let clock = self.clock();
         let found = self.volumes.get_mut(volume);
-        if found.offload.end(clock, (Kind::Read, begun), u64::from(count) * BLOCK_SIZE) {
+        if found.offload.end(clock, Began { kind: Kind::Read, at: begun }, u64::from(count) * BLOCK_SIZE) {
             found.offload.look(clock.now, served(&found.counters));
         }
     }
@@ -98,7 +98,7 @@ impl State {
         match source {
             ServedBy::Origin => found.offload.origin.load.end(clock.now, bytes),
             ServedBy::Cache => {
-                if found.offload.end(clock, (Kind::Write, begun), bytes) {
+                if found.offload.end(clock, Began { kind: Kind::Write, at: begun }, bytes) {
                     found.offload.look(clock.now, served(&found.counters));
                 }
             }

@@ -3,7 +3,7 @@
 
 use crate::cache::segments::SegmentState;
 use crate::ids::BatchSlot;
-use crate::inflight::requests::IfRefused;
+use crate::inflight::writing::IfRefused;
 use crate::log::Batch;
 use crate::state::State;
 use crate::task::Task;

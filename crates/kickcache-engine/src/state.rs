@@ -96,7 +96,7 @@ impl State {
         }
         match pending.stage {
             Stage::Simple => self.end_request(slot),
-            Stage::Write(_) | Stage::Cursor { .. } => self.agenda.push_back(Task::NothingPending(slot)),
+            Stage::Write(_) | Stage::Cursor(_) => self.agenda.push_back(Task::NothingPending(slot)),
         }
     }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::config::Mode;
-use crate::units::{BlockIndex, VolumeId};
+use crate::units::{BlockKey, VolumeId};
 
 /// Counters of one volume since the engine was opened; all only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -171,5 +171,5 @@ pub struct Status {
     /// The volumes, by id.
     pub volumes: Vec<VolumeStatus>,
     /// Dirty blocks that nobody can have any more, ascending; of very many, some.
-    pub damaged: Vec<(VolumeId, BlockIndex)>,
+    pub damaged: Vec<BlockKey>,
 }

@@ -15,7 +15,7 @@ use crate::inflight::unreadable::{Failing, Failures, PAUSE};
 use crate::state::State;
 use crate::task::Task;
 use crate::time::{Duration, Instant};
-use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, VolumeId};
+use crate::units::{BlockKey, ByteExtent, Location};
 
 /// How long clients wait for room while the cache device reads nothing, before it is taken out of service.
 const SILENCE_MAX: Duration = Duration::from_millis(30_000);
@@ -176,8 +176,8 @@ impl State {
     }
 
     /// Damaged blocks, ascending; of many, some.
-    pub(crate) fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+    pub(crate) fn damaged_blocks(&self) -> Vec<BlockKey> {
         let found = self.unreadable.damaged.iter().filter(|key| self.cache.is_block_damaged(**key));
-        found.map(|key| (key.volume(), key.block())).collect()
+        found.copied().collect()
     }
 }

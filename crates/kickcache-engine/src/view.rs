@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::engine::Engine;
-use crate::inflight::requests::IfRefused;
+use crate::inflight::writing::IfRefused;
 use crate::queue::Queue;
 use crate::stats::{CacheHealth, Record, Status, VolumeStatus};
 use crate::units::{BlockIndex, BlockKey, VolumeId};
@@ -101,7 +101,7 @@ impl Engine {
 
     /// The dirty blocks that nobody can have any more, ascending: reads of them fail until they are written anew. Of very
     /// many, some.
-    pub fn damaged_blocks(&self) -> Vec<(VolumeId, BlockIndex)> {
+    pub fn damaged_blocks(&self) -> Vec<BlockKey> {
         self.state.damaged_blocks()
     }
 

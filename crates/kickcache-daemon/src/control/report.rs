@@ -230,8 +230,8 @@ impl CacheReport {
     /// The report on one engine; volumes without facts are left out.
     pub fn new(status: &stats::Status, facts: CacheFacts) -> CacheReport {
         let volume = |facts: VolumeFacts| {
-            let damaged = status.damaged.iter().filter(|(volume, _)| *volume == facts.id);
-            let damaged: Vec<BlockIndex> = damaged.map(|(_, block)| *block).collect();
+            let damaged = status.damaged.iter().filter(|key| key.volume() == facts.id);
+            let damaged: Vec<BlockIndex> = damaged.map(|key| key.block()).collect();
             let status = status.volumes.iter().find(|status| status.volume == facts.id)?;
             Some(VolumeReport::new(status, &damaged, facts))
         };

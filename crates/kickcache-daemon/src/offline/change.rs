@@ -10,10 +10,10 @@ use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::tools::Demotion;
-use kickcache_engine::units::{BlockIndex, ByteExtent, VolumeId};
+use kickcache_engine::units::{BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 use crate::driver::clock::Clock;
-use crate::driver::executor::{Driver, DriverSettings, Medium};
+use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::extents::extents;
 use crate::offline::error::OfflineError;
@@ -55,15 +55,11 @@ pub struct Detached {
 ///
 /// # Errors
 /// If the device is in use, or cannot be read or written.
-pub fn repair(
-    path: &Path,
-    damaged: &[(VolumeId, BlockIndex)],
-    state: &StatePlace,
-) -> Result<u64, OfflineError> {
+pub fn repair(path: &Path, damaged: &[BlockKey], state: &StatePlace) -> Result<u64, OfflineError> {
     let mut change = Change::open(path, RottedLog::Accepted, state)?;
     let mut demoted = 0;
-    for (volume, block) in damaged {
-        demoted += u64::from(change.demote(*volume, *block)?);
+    for key in damaged {
+        demoted += u64::from(change.demote(key.volume(), key.block())?);
     }
     change.finish()?;
     change.store()?;
@@ -126,7 +122,7 @@ impl Change {
             io_engine: IoEngine::Auto,
             request_bytes_max: REQUEST_BYTES,
             pool_pages: settings.pool_pages,
-            media: vec![(Device::Cache, Medium::File(cache.file))],
+            media: vec![NamedMedium { device: Device::Cache, medium: Medium::File(cache.file) }],
         });
         let driver = driver.map_err(ServeError::system("set up input and output"))?;
         let clock = Clock::start();

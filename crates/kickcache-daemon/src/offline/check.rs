@@ -13,7 +13,9 @@ use kickcache_engine::format::journal::{JOURNAL_MAGIC, JournalBlock, JournalBody
 use kickcache_engine::format::summary::{SUMMARY_MAGIC, Summary};
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::tools::{SegmentStatus, SegmentUsage};
-use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, SegmentIndex, VolumeId};
+use kickcache_engine::units::{
+    BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, SegmentIndex, VolumeId,
+};
 use serde::Serialize;
 
 use crate::driver::checksum::checksum;
@@ -59,7 +61,7 @@ pub struct Findings {
     pub volumes: Vec<VolumeFindings>,
     /// The clean blocks that a repair drops.
     #[serde(skip)]
-    pub damaged_clean: Vec<(VolumeId, BlockIndex)>,
+    pub damaged_clean: Vec<BlockKey>,
 }
 
 /// What was found in the journal.
@@ -341,19 +343,19 @@ impl Check<'_> {
         }
     }
 
-    fn damaged_clean(&self) -> Vec<(VolumeId, BlockIndex)> {
+    fn damaged_clean(&self) -> Vec<BlockKey> {
         let of = |(id, blocks): (&VolumeId, &VolumeBlocks)| {
-            blocks.damaged.iter().map(|block| (*id, *block)).collect::<Vec<_>>()
+            blocks.damaged.iter().map(|block| BlockKey::new(*id, *block)).collect::<Vec<_>>()
         };
         self.volumes.iter().flat_map(of).collect()
     }
 
     /// Every clean block: none can be trusted.
-    fn all_clean(&self) -> Vec<(VolumeId, BlockIndex)> {
+    fn all_clean(&self) -> Vec<BlockKey> {
         let engine = self.metadata.engine();
         let segments = (0..self.metadata.superblock().geometry.segment_count).map(SegmentIndex::new);
         let blocks = segments.flat_map(|segment| engine.blocks_in(segment).collect::<Vec<_>>());
-        blocks.filter(|block| !block.is_dirty).map(|block| (block.volume, block.block)).collect()
+        blocks.filter(|block| !block.is_dirty).map(|block| BlockKey::new(block.volume, block.block)).collect()
     }
 
     fn volume(&self, id: VolumeId, blocks: &VolumeBlocks) -> VolumeFindings {

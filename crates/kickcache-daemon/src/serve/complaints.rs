@@ -5,7 +5,7 @@ use std::fmt;
 use kickcache_engine::time::Instant;
 use tracing::Level;
 
-use crate::serve::rate_limit::{Held, LINES_MAX, RateLimit, SPAN};
+use crate::serve::rate_limit::{Held, HeldBack, LINES_MAX, RateLimit, SPAN};
 
 /// A kind of line. A front end has one for each that its clients can provoke, and for each volume that it is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,14 +55,14 @@ impl Complaints {
 
     /// Says how many lines were held back in the spans that are over; `name` knows the volumes by their index.
     pub(crate) fn tell_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
-        while let Some((complaint, held)) = self.0.poll_held(now) {
+        while let Some(HeldBack { kind: complaint, held }) = self.0.poll_held(now) {
             tell(complaint, held, &name);
         }
     }
 
     /// Says what was held back until the end.
     pub(crate) fn tell_all_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
-        for (complaint, held) in self.0.end(now) {
+        for HeldBack { kind: complaint, held } in self.0.end(now) {
             tell(complaint, held, &name);
         }
     }

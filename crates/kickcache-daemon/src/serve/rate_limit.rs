@@ -36,6 +36,13 @@ pub(crate) struct Held {
     pub(crate) span: Duration,
 }
 
+/// Lines of a kind that were not written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct HeldBack<K> {
+    pub(crate) kind: K,
+    pub(crate) held: Held,
+}
+
 impl<K: Ord + Clone> RateLimit<K> {
     /// At most this many lines of each kind in a span.
     pub(crate) fn new(lines_max: u32, span: Duration) -> RateLimit<K> {
@@ -63,7 +70,7 @@ impl<K: Ord + Clone> RateLimit<K> {
     }
 
     /// A kind whose span is over, and what was held back of it; the next line begins a new span.
-    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<(K, Held)> {
+    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<HeldBack<K>> {
         self.next.filter(|next| *next <= now)?;
         let is_due = |entry: &Kind| entry.held > 0 && entry.began.plus(self.span) <= now;
         let (kind, _) = self.kinds.iter().find(|(_, entry)| is_due(entry))?;
@@ -71,7 +78,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         let entry = self.kinds.remove(&kind)?;
         let held = self.kinds.values().filter(|entry| entry.held > 0);
         self.next = held.map(|entry| entry.began.plus(self.span)).min();
-        Some((kind, entry.told(now)))
+        Some(HeldBack { held: entry.told(now), kind })
     }
 
     /// When [`RateLimit::poll_held`] has something next.
@@ -80,10 +87,12 @@ impl<K: Ord + Clone> RateLimit<K> {
     }
 
     /// All that is held back, due or not: nobody will tell it later.
-    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = (K, Held)> + use<K> {
+    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = HeldBack<K>> + use<K> {
         self.next = None;
         let kinds = std::mem::take(&mut self.kinds).into_iter();
-        kinds.filter(|(_, entry)| entry.held > 0).map(move |(kind, entry)| (kind, entry.told(now)))
+        kinds
+            .filter(|(_, entry)| entry.held > 0)
+            .map(move |(kind, entry)| HeldBack { held: entry.told(now), kind })
     }
 }
 
@@ -122,7 +131,7 @@ mod tests {
         assert_eq!(said(&mut limit, at(0), "x", 1209), 5);
         assert_eq!(limit.poll_timeout(), Some(at(60)));
         assert_eq!(limit.poll_held(at(59)), None);
-        let (kind, held) = limit.poll_held(at(60)).unwrap();
+        let HeldBack { kind, held } = limit.poll_held(at(60)).unwrap();
         assert_eq!((kind, held.to_string().as_str()), ("x", "and 1,204 more in 60 s"));
         assert_eq!((limit.poll_held(at(60)), limit.poll_timeout()), (None, None));
     }
@@ -141,7 +150,7 @@ mod tests {
         assert_eq!(said(&mut limit, at(0), "x", 6), 5);
         assert_eq!(said(&mut limit, at(61), "x", 6), 0, "the first span was not told yet");
         assert_eq!(
-            limit.poll_held(at(62)).unwrap().1,
+            limit.poll_held(at(62)).unwrap().held,
             Held { count: 7, span: Duration::from_millis(62_000) }
         );
         assert_eq!(said(&mut limit, at(62), "x", 6), 5);
@@ -162,6 +171,7 @@ mod tests {
         said(&mut limit, at(0), "x", 6);
         said(&mut limit, at(0), "y", 5);
         let told: Vec<_> = limit.end(at(10)).collect();
-        assert_eq!(told, [("x", Held { count: 1, span: Duration::from_millis(10_000) })]);
+        let held = Held { count: 1, span: Duration::from_millis(10_000) };
+        assert_eq!(told, [HeldBack { kind: "x", held }]);
     }
 }

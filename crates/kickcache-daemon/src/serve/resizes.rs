@@ -29,6 +29,13 @@ pub(crate) struct Resizes {
     under_way: Vec<Resize>,
 }
 
+/// A volume that has grown.
+pub(crate) struct Grown {
+    pub(crate) volume: VolumeId,
+    /// Bytes that it has.
+    pub(crate) size: u64,
+}
+
 /// A size on its way from an origin to the superblock.
 struct Resize {
     volume: VolumeId,
@@ -104,13 +111,13 @@ impl Resizes {
         }
     }
 
-    /// The volume whose size is written next, if none is, and the size.
-    pub(crate) fn next_to_store(&self) -> Option<(VolumeId, u64)> {
+    /// The size that is written next, if none is.
+    pub(crate) fn next_to_store(&self) -> Option<Grown> {
         if self.is_storing() {
             return None;
         }
         self.under_way.iter().find_map(|resize| match resize.step {
-            Step::Waiting(size) => Some((resize.volume, size)),
+            Step::Waiting(size) => Some(Grown { volume: resize.volume, size }),
             Step::Looking | Step::Storing(_) => None,
         })
     }

@@ -13,7 +13,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::driver::clock::Clock;
 use crate::driver::device::AccessMode;
-use crate::driver::executor::{Driver, DriverSettings, Medium};
+use crate::driver::executor::{Driver, DriverSettings, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheService;
 use crate::serve::config::{Limits, ServerConfig};
@@ -49,8 +49,8 @@ pub(crate) fn start(
     let is_changed = |volume: &&OpenVolume| volume.claims.changed;
     let changed: Vec<_> = volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
-    let (infos, mut media) = describe(volumes);
-    media.push((Device::Cache, cache));
+    let Served { volumes: infos, mut media } = describe(volumes);
+    media.push(NamedMedium { device: Device::Cache, medium: cache });
     let mut driver = open_driver(config.io_engine, config.limits, config.engine, media)?;
     if let Some(keeper) = notes.as_ref().and_then(|notes| notes.keeper(&superblock)) {
         driver.keep_notes(keeper);
@@ -99,7 +99,7 @@ fn open_driver(
     io_engine: IoEngine,
     limits: Limits,
     engine: EngineSettings,
-    media: Vec<(Device, Medium)>,
+    media: Vec<NamedMedium>,
 ) -> Result<Driver, ServeError> {
     let request_bytes_max = limits.total_bytes_max;
     let settings = DriverSettings { io_engine, request_bytes_max, pool_pages: engine.pool_pages, media };
@@ -215,7 +215,13 @@ impl EventLoop<Engine> {
     }
 }
 
-fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {
+/// What the loop knows of volumes, and what the driver has of them.
+struct Served {
+    volumes: Vec<Volume>,
+    media: Vec<NamedMedium>,
+}
+
+fn describe(volumes: Vec<OpenVolume>) -> Served {
     let described = volumes.into_iter().map(|volume| {
         let id: VolumeId = volume.settings.volume;
         let info = VolumeInfo {
@@ -226,7 +232,8 @@ fn describe(volumes: Vec<OpenVolume>) -> (Vec<Volume>, Vec<(Device, Medium)>) {
             read_only: volume.access == AccessMode::ReadOnly,
         };
         let served = Volume { info, zeroes: volume.zeroes, _lock: volume.lock };
-        (served, (Device::Origin(id), volume.origin.into_medium()))
+        (served, NamedMedium { device: Device::Origin(id), medium: volume.origin.into_medium() })
     });
-    described.unzip()
+    let (volumes, media) = described.unzip();
+    Served { volumes, media }
 }

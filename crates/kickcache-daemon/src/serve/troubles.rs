@@ -5,7 +5,7 @@ use kickcache_engine::time::{Duration, Instant, earlier};
 
 use crate::driver::errno::{errno_name, errno_text};
 use crate::driver::fault::{Cause, Fault};
-use crate::serve::rate_limit::{Held, RateLimit, SPAN};
+use crate::serve::rate_limit::{HeldBack, RateLimit, SPAN};
 
 /// A device is silent that owes something and has completed nothing for so long.
 pub(crate) const SILENT_MIN: Duration = Duration::from_millis(10_000);
@@ -76,12 +76,12 @@ impl Troubles {
     }
 
     /// Errors of a kind that were only counted, and are to be told.
-    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<(FaultKind, Held)> {
+    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<HeldBack<FaultKind>> {
         self.limit.poll_held(now)
     }
 
     /// All that was only counted.
-    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = (FaultKind, Held)> + use<> {
+    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = HeldBack<FaultKind>> + use<> {
         self.limit.end(now)
     }
 
@@ -160,7 +160,7 @@ mod tests {
         let others = [fault("write", 0, 5), origin, fault("read", 0, 28)];
         assert!(others.into_iter().all(|fault| troubles.note(at(31), fault)));
         assert_eq!((troubles.poll_held(at(60)), troubles.poll_timeout(0)), (None, Some(at(61))));
-        let (kind, held) = troubles.poll_held(at(61)).unwrap();
+        let HeldBack { kind, held } = troubles.poll_held(at(61)).unwrap();
         assert_eq!(
             (kind, held.to_string()),
             (FaultKind::of(&fault("read", 9, 5)), "and 28 more in 60 s".into())

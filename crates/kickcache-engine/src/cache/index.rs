@@ -66,6 +66,13 @@ pub(crate) struct Index {
     len: u64,
 }
 
+/// Where an entry stands.
+#[derive(Clone, Copy)]
+struct Place {
+    bucket: usize,
+    way: usize,
+}
+
 impl Index {
     /// Room for `count` entries at a load of 14/15.
     pub(crate) fn new(count: u32) -> Index {
@@ -110,7 +117,7 @@ impl Index {
     }
 
     /// Bucket and way of a key.
-    fn position(&self, key: BlockKey, slots: &Slots) -> Option<(usize, usize)> {
+    fn position(&self, key: BlockKey, slots: &Slots) -> Option<Place> {
         let hash = key.hash();
         let mut tag = tag(hash);
         let mut at = self.home(hash);
@@ -121,7 +128,7 @@ impl Index {
                 let way = matching.trailing_zeros() as usize;
                 let place = bucket.places[way];
                 if place != EMPTY && slots.key(Location::new(place)) == key {
-                    return Some((at, way));
+                    return Some(Place { bucket: at, way });
                 }
                 matching &= matching - 1;
             }
@@ -134,14 +141,14 @@ impl Index {
     }
 
     pub(crate) fn find(&self, key: BlockKey, slots: &Slots) -> Option<Location> {
-        let (bucket, way) = self.position(key, slots)?;
+        let Place { bucket, way } = self.position(key, slots)?;
         Some(Location::new(self.buckets[bucket].places[way]))
     }
 
     /// Points an existing entry elsewhere; gives the old location. Call before the slot at `location` is filled or
     /// after, but while the old slot still holds the key.
     pub(crate) fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
-        let (bucket, way) = self.position(key, slots)?;
+        let Place { bucket, way } = self.position(key, slots)?;
         let place = &mut self.buckets[bucket].places[way];
         Some(Location::new(core::mem::replace(place, location.get())))
     }
@@ -171,7 +178,7 @@ impl Index {
 
     /// Takes a key out; gives its location.
     pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
-        let (bucket, way) = self.position(key, slots)?;
+        let Place { bucket, way } = self.position(key, slots)?;
         let mut at = self.home(key.hash());
         while at != bucket {
             self.buckets[at].passed -= 1;
@@ -186,7 +193,7 @@ impl Index {
     /// Moves entries back that were passed on over a place that has become empty.
     fn close_gap(&mut self, mut bucket: usize, mut way: usize, slots: &Slots) {
         while self.buckets[bucket].passed > 0 {
-            let (from, from_way) = self.nearest_passed_on(bucket, slots);
+            let Place { bucket: from, way: from_way } = self.nearest_passed_on(bucket, slots);
             let place = core::mem::replace(&mut self.buckets[from].places[from_way], EMPTY);
             self.buckets[bucket].places[way] = place;
             let hash = slots.key(Location::new(place)).hash();
@@ -202,7 +209,7 @@ impl Index {
     }
 
     /// The first entry behind a bucket whose home lies at or before it (X-1: there is one).
-    fn nearest_passed_on(&self, bucket: usize, slots: &Slots) -> (usize, usize) {
+    fn nearest_passed_on(&self, bucket: usize, slots: &Slots) -> Place {
         let mut at = bucket;
         loop {
             at = self.after(at);
@@ -213,7 +220,7 @@ impl Index {
                 *place != EMPTY && tag & PASSED_ON != 0 && self.distance(home(), at) >= distance
             };
             if let Some(way) = places.iter().zip(tags).position(came_over) {
-                return (at, way);
+                return Place { bucket: at, way };
             }
         }
     }

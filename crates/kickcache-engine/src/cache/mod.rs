@@ -49,6 +49,13 @@ pub(crate) struct BlockCopy {
     generation: Generation,
 }
 
+/// A block, and where it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CachedBlock {
+    pub(crate) key: BlockKey,
+    pub(crate) location: Location,
+}
+
 /// What a hit found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Touch {

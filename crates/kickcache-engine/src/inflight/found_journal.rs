@@ -36,13 +36,36 @@ struct FoundChunk {
     segments: Vec<SegmentImage>,
 }
 
+/// Which chunk of which checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct ChunkKey {
+    /// The checkpoint's start.
+    start: Sequence,
+    part: u32,
+}
+
+/// A record, and the number of its block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FoundRecord {
+    pub(crate) block: u64,
+    pub(crate) record: Record,
+}
+
+/// What the journal tells.
+pub(crate) struct JournalDigest {
+    /// The segments as the newest whole checkpoint and the records tell them.
+    pub(crate) images: Vec<Option<SegmentImage>>,
+    /// Which of its blocks are needed.
+    pub(crate) span: JournalSpan,
+}
+
 /// What recovery found of the journal.
 #[derive(Debug, Default)]
 pub(crate) struct FoundJournal {
     /// Chunks of checkpoints, by start and number.
-    chunks: BTreeMap<(Sequence, u32), FoundChunk>,
+    chunks: BTreeMap<ChunkKey, FoundChunk>,
     /// All records, each with the number of its block.
-    records: Vec<(u64, Record)>,
+    records: Vec<FoundRecord>,
     /// Numbers of all blocks.
     blocks: Vec<u64>,
     /// Blocks of the ring that the cache device cannot read, counted from its first.
@@ -58,11 +81,11 @@ impl FoundJournal {
         match body {
             JournalBody::Records(records) => {
                 let newest = records.iter().map(|record| record.sequence).max();
-                self.records.extend(records.into_iter().map(|record| (number, record)));
+                self.records.extend(records.into_iter().map(|record| FoundRecord { block: number, record }));
                 newest.unwrap_or(Sequence::new(0))
             }
             JournalBody::Chunk(Chunk { start, number: part, begun, segments, .. }) => {
-                self.chunks.insert((start, part), FoundChunk { block: number, begun, segments });
+                self.chunks.insert(ChunkKey { start, part }, FoundChunk { block: number, begun, segments });
                 start
             }
         }
@@ -77,29 +100,29 @@ impl FoundJournal {
     }
 
     /// All records, each with the number of its block.
-    pub(crate) fn records(&self) -> &[(u64, Record)] {
+    pub(crate) fn records(&self) -> &[FoundRecord] {
         &self.records
     }
 
-    /// The segments as the newest whole checkpoint tells them, and the records; and which blocks of the journal are needed.
-    pub(crate) fn digest(&mut self, geometry: &Geometry) -> (Vec<Option<SegmentImage>>, JournalSpan) {
+    /// What all of it tells.
+    pub(crate) fn digest(&mut self, geometry: &Geometry) -> JournalDigest {
         let start = self.newest_whole(geometry);
         let mut images = vec![None; geometry.segment_count as usize];
         let mut tail: Option<u64> = None;
         let mut begun = None;
         // Parts of a checkpoint that was not finished are not in the way: crashes in a row would fill the ring with them.
-        let mut newest = self.records.iter().map(|(block, _)| *block).max();
+        let mut newest = self.records.iter().map(|found| found.block).max();
         let chunks = start.map(|start| self.chunks.range(chunks_of(start)));
-        for ((_, part), chunk) in chunks.into_iter().flatten() {
+        for (key, chunk) in chunks.into_iter().flatten() {
             tail = Some(tail.map_or(chunk.block, |tail| tail.min(chunk.block)));
             newest = newest.max(Some(chunk.block));
             begun = begun.or(chunk.begun);
-            let first = (part * segments_per_chunk(geometry)) as usize;
+            let first = (key.part * segments_per_chunk(geometry)) as usize;
             for (offset, image) in chunk.segments.iter().enumerate() {
                 images[first + offset] = Some(image.clone());
             }
         }
-        for (block, record) in &self.records {
+        for FoundRecord { block, record } in &self.records {
             if start.is_none_or(|start| record.sequence >= start) {
                 tail = Some(tail.map_or(*block, |tail| tail.min(*block)));
             }
@@ -116,12 +139,12 @@ impl FoundJournal {
             .max(next.saturating_sub(geometry.journal_blocks()));
         let missing = self.missing_in(needed..next);
         self.chunks.clear();
-        (images, JournalSpan { tail, next, hidden, missing })
+        JournalDigest { images, span: JournalSpan { tail, next, hidden, missing } }
     }
 
     /// The newest checkpoint of which every chunk was found.
     fn newest_whole(&self, geometry: &Geometry) -> Option<Sequence> {
-        let mut starts: Vec<Sequence> = self.chunks.keys().map(|(start, _)| *start).collect();
+        let mut starts: Vec<Sequence> = self.chunks.keys().map(|key| key.start).collect();
         starts.dedup();
         let is_whole =
             |start: &Sequence| self.chunks.range(chunks_of(*start)).count() == chunk_count(geometry) as usize;
@@ -189,8 +212,8 @@ impl FoundJournal {
     }
 }
 
-fn chunks_of(start: Sequence) -> Range<(Sequence, u32)> {
-    (start, 0)..(start.next(), 0)
+fn chunks_of(start: Sequence) -> Range<ChunkKey> {
+    ChunkKey { start, part: 0 }..ChunkKey { start: start.next(), part: 0 }
 }
 
 /// A segment was opened: whatever stands in it may live.
@@ -255,7 +278,7 @@ mod tests {
 
     fn lost(journal: &mut FoundJournal, durable: Range<u64>) -> Option<u64> {
         journal.note_durable(DurableBlocks { first: durable.start, end: durable.end });
-        let (_, span) = journal.digest(&geometry());
+        let span = journal.digest(&geometry()).span;
         journal.find_lost(&span)
     }
 
@@ -282,7 +305,7 @@ mod tests {
         let blocks = || checkpoint(20, 5).into_iter().chain([(5 + count, gone(21))]);
         let mut journal = found(blocks());
         assert_eq!(lost(&mut journal, 0..5 + count + 1), None);
-        let (_, span) = found(blocks()).digest(&geometry());
+        let span = found(blocks()).digest(&geometry()).span;
         assert_eq!((span.tail, span.next), (5, 5 + count + 1));
         // Without a part of it, all from the start is needed.
         let journal = blocks().filter(|(number, _)| *number != 5);
@@ -293,7 +316,7 @@ mod tests {
     fn the_next_block_is_behind_records_and_whole_checkpoints_alone() {
         let count = u64::from(chunk_count(&geometry()));
         let unfinished = checkpoint(30, 9).into_iter().take(usize::try_from(count - 1).unwrap());
-        let (_, span) = found(unfinished.chain([(8, gone(29))])).digest(&geometry());
+        let span = found(unfinished.chain([(8, gone(29))])).digest(&geometry()).span;
         assert_eq!(span.next, 9);
     }
 }

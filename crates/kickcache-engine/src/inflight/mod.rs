@@ -1,5 +1,6 @@
 //! What is in flight: requests, submissions, origin accesses, fills, writebacks, and long jobs.
 
+pub(crate) mod blocks;
 pub(crate) mod fills;
 pub(crate) mod found_journal;
 pub(crate) mod jobs;
@@ -16,3 +17,4 @@ pub(crate) mod submissions;
 pub(crate) mod through_writes;
 pub(crate) mod unreadable;
 pub(crate) mod writebacks;
+pub(crate) mod writing;

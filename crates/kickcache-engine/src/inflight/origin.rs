@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::config::ORIGIN_DEPTH_MAX;
 use crate::device::DeviceOperation;
 use crate::ids::Ticket;
-use crate::inflight::purpose::Purpose;
+use crate::inflight::purpose::{Prepared, Purpose};
 use crate::units::ByteExtent;
 
 /// Reading or changing.
@@ -42,7 +42,7 @@ struct Entry {
     /// Earlier entries that it must wait for.
     blockers: u32,
     /// What to submit once its turn comes; `None` until it is ready, and when it is in flight.
-    operation: Option<(DeviceOperation, Purpose)>,
+    prepared: Option<Prepared>,
     in_flight: bool,
 }
 
@@ -82,7 +82,7 @@ impl OriginQueue {
         let blockers = self.entries.iter().filter(|entry| conflict(&entry.request, &request)).count();
         let blockers = u32::try_from(blockers).expect("fewer than 2^32 accesses");
         self.count(&request, 1);
-        self.entries.push(Entry { ticket, request, blockers, operation: None, in_flight: false });
+        self.entries.push(Entry { ticket, request, blockers, prepared: None, in_flight: false });
         ticket
     }
 
@@ -102,18 +102,18 @@ impl OriginQueue {
     /// The access may be submitted when its turn comes.
     pub(crate) fn set_ready(&mut self, ticket: Ticket, operation: DeviceOperation, purpose: Purpose) {
         let at = self.position(ticket);
-        self.entries[at].operation = Some((operation, purpose));
+        self.entries[at].prepared = Some(Prepared { purpose, operation });
     }
 
     /// The next access whose turn has come, if any; it is in flight from then on.
-    pub(crate) fn take_startable(&mut self) -> Option<(DeviceOperation, Purpose)> {
+    pub(crate) fn take_startable(&mut self) -> Option<Prepared> {
         if self.in_flight >= ORIGIN_DEPTH_MAX {
             return None;
         }
-        let entry = self.entries.iter_mut().find(|entry| entry.blockers == 0 && entry.operation.is_some())?;
+        let entry = self.entries.iter_mut().find(|entry| entry.blockers == 0 && entry.prepared.is_some())?;
         entry.in_flight = true;
         self.in_flight += 1;
-        entry.operation.take()
+        entry.prepared.take()
     }
 
     /// The access ended, or is given up before it was submitted.

@@ -20,6 +20,15 @@ pub(crate) enum Covered {
     Everything,
 }
 
+/// What a flush that ended leaves behind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct EndedFlush {
+    /// Who is told.
+    pub(crate) waiters: Vec<RequestSlot>,
+    /// The blocks that it covered: clean, or to be written again.
+    pub(crate) blocks: Vec<BlockCopy>,
+}
+
 /// Flush state of one origin.
 #[derive(Debug, Default)]
 pub(crate) struct OriginFlush {
@@ -141,25 +150,25 @@ impl OriginFlush {
     }
 
     /// The flush ended well; gives who waited and what became clean.
-    pub(crate) fn end(&mut self) -> (Vec<RequestSlot>, Vec<BlockCopy>) {
+    pub(crate) fn end(&mut self) -> EndedFlush {
         let waiters = self.in_flight.take().expect("a flush is in flight");
-        (waiters, core::mem::take(&mut self.flushing))
+        EndedFlush { waiters, blocks: core::mem::take(&mut self.flushing) }
     }
 
     /// The flush failed: what was written before it ended may never have reached the origin, whether it had begun by then or
     /// not, since an error is reported once. Gives who is told, and the blocks, which must be written again. Who waits for
     /// the next flush is told as well: that one no longer covers what this one let go of.
-    pub(crate) fn fail(&mut self, now: Instant) -> (Vec<RequestSlot>, Vec<BlockCopy>) {
+    pub(crate) fn fail(&mut self, now: Instant) -> EndedFlush {
         let is_owed = self.owes_clients();
         self.acknowledged = is_owed;
         self.on_write(now);
-        let (mut waiters, mut blocks) = self.end();
+        let mut ended = self.end();
         if !mutant!(FailedOriginFlushNotTold) {
-            waiters.append(&mut self.waiting);
+            ended.waiters.append(&mut self.waiting);
         }
-        blocks.append(&mut self.gathering);
-        self.unreported |= is_owed && waiters.is_empty();
-        (waiters, blocks)
+        ended.blocks.append(&mut self.gathering);
+        self.unreported |= is_owed && ended.waiters.is_empty();
+        ended
     }
 
     /// The origin may have lost what it had not flushed: gives the blocks that must be written again. A flush in flight proves
@@ -235,7 +244,8 @@ mod tests {
         assert_eq!(flush.restart(), [copy(2), copy(1)]);
         assert_eq!((flush.since, flush.covers_clients), (None, false));
         assert_eq!(flush.covered(), Covered::Something);
-        assert_eq!(flush.end(), (alloc::vec![RequestSlot(7)], Vec::new()), "who waits is told");
+        let told = EndedFlush { waiters: alloc::vec![RequestSlot(7)], blocks: Vec::new() };
+        assert_eq!(flush.end(), told, "who waits is told");
     }
 
     #[test]
@@ -246,7 +256,7 @@ mod tests {
         flush.wait(slot(1));
         assert!(flush.begin(Covered::Something));
         flush.wait(slot(2));
-        assert_eq!(flush.fail(Instant::ZERO).0, [slot(1), slot(2)]);
+        assert_eq!(flush.fail(Instant::ZERO).waiters, [slot(1), slot(2)]);
         assert!(!flush.take_unreported());
         assert!(!flush.begin(Covered::Something), "nobody waits any more");
     }
@@ -273,7 +283,7 @@ mod tests {
         let copy = cache.copy_at(BlockKey::new(VolumeId::new(0), BlockIndex::new(0)), Location::new(0));
         flush.add(copy, Instant::ZERO);
         flush.on_client_write(Instant::ZERO);
-        assert_eq!(flush.fail(Instant::ZERO), (Vec::new(), alloc::vec![copy]));
+        assert_eq!(flush.fail(Instant::ZERO), EndedFlush { waiters: Vec::new(), blocks: alloc::vec![copy] });
         assert!(flush.take_unreported(), "the client's write may be lost as well");
     }
 }

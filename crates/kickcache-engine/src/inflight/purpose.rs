@@ -3,9 +3,17 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::device::DeviceOperation;
 use crate::ids::{BatchSlot, FillSlot, RequestSlot, Ticket, WritebackSlot};
 use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SegmentIndex, Sequence, VolumeId};
+
+/// A submission on its way: what a device shall do, and what for.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) purpose: Purpose,
+    pub(crate) operation: DeviceOperation,
+}
 
 /// Whole blocks that stand together on the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

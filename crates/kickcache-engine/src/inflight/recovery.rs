@@ -13,7 +13,7 @@ use crate::format::durable_range::DurableRange;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{SegmentImage, chunk_count};
 use crate::format::summary::{Summary, SummaryEntry};
-use crate::inflight::found_journal::{FoundJournal, JournalSpan};
+use crate::inflight::found_journal::{FoundJournal, JournalDigest, JournalSpan};
 use crate::inflight::reread::Rereads;
 use crate::units::{BLOCK_BYTES, Generation, SegmentIndex, Sequence};
 
@@ -80,7 +80,8 @@ pub(crate) struct Recovery {
 impl Recovery {
     /// The segments as the newest whole checkpoint and the records tell them, and what of the journal is needed.
     pub(crate) fn digest_journal(&mut self, geometry: &Geometry) {
-        (self.images, self.span) = self.journal.digest(geometry);
+        let JournalDigest { images, span } = self.journal.digest(geometry);
+        (self.images, self.span) = (images, span);
         self.sequences = vec![Sequence::new(0); geometry.location_count() as usize];
     }
 

@@ -4,214 +4,13 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::cache::BlockCopy;
+use crate::cache::CachedBlock;
 use crate::device::DeviceOperation;
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::slab::Slab;
-use crate::policy::offload;
-use crate::request::{Durability, Errno, Operation, ReadFrom, Reply, Request, RequestId, Unmap};
-use crate::time::Instant;
-use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Checksum, Location, PageIndex, VolumeId};
-
-/// Where the data of a write comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WriteData {
-    /// The request's memory.
-    Payload,
-    /// The zero page.
-    Zeroes,
-}
-
-/// A partial block on its way to becoming a whole one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Merged {
-    pub(crate) block: BlockIndex,
-    pub(crate) page: PageIndex,
-    pub(crate) checksum: Checksum,
-}
-
-/// Which way a write goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Route {
-    /// Into the log alone.
-    Log,
-    /// Into the log, then to the origin.
-    LogThrough,
-    /// To the origin alone, after what is cached of it is *gone*.
-    Around,
-    /// To the origin alone, partial blocks merged: the cache device is out of service.
-    Through,
-}
-
-/// A block that a write put into the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Written {
-    pub(crate) copy: BlockCopy,
-    /// What becomes of it if the origin refuses the write.
-    pub(crate) if_refused: IfRefused,
-}
-
-/// What becomes of a block in the log if the origin refuses its write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum IfRefused {
-    /// It stays: the log had something before that the origin lacked.
-    StaysDirty,
-    /// It stays: the log had something before that the origin has, but had not flushed.
-    StaysUnflushed,
-    /// It is forgotten, durably, before the client is told.
-    Forgotten,
-}
-
-/// How much of a write the log took.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Taken {
-    /// All of it, so far.
-    All,
-    /// It could not take all of it: the origin must.
-    Part,
-}
-
-/// How far a write has come, and what it has on its way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WritePhase {
-    /// Nothing is done yet.
-    Arrived,
-    /// Partial blocks are completed.
-    Merging {
-        /// Where it goes then.
-        route: Route,
-    },
-    /// Its blocks join the log, or wait for their batches to land.
-    Logging {
-        /// Whether it goes on to the origin.
-        route: Route,
-        /// Its place in the origin's queue, once all of its blocks are in the log.
-        ticket: Option<Ticket>,
-        /// What the log took.
-        taken: Taken,
-    },
-    /// The origin writes it.
-    AtOrigin {
-        /// How it came there.
-        route: Route,
-        /// Its place in the origin's queue.
-        ticket: Ticket,
-    },
-    /// The origin refused it: what it put into the log is forgotten.
-    Undoing {
-        /// It keeps its place in the origin's queue until then.
-        ticket: Ticket,
-    },
-    /// All is done but the reply.
-    Ended,
-}
-
-/// A long write that a device is busy with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Metered {
-    pub(crate) source: offload::ServedBy,
-    /// When it set out, by the cache device's time.
-    pub(crate) begun: Instant,
-}
-
-/// State of a write.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Writing {
-    pub(crate) phase: WritePhase,
-    pub(crate) source: WriteData,
-    pub(crate) durability: Durability,
-    pub(crate) unmap: Unmap,
-    /// The part of the request that is under way; the whole of it but for long ones.
-    pub(crate) extent: ByteExtent,
-    /// Checksums of the whole blocks of the request's payload.
-    pub(crate) checksums: Vec<Checksum>,
-    pub(crate) merged: Vec<Merged>,
-    /// Its blocks in the log, in order.
-    pub(crate) written: Vec<Written>,
-    /// Copies of an earlier try that would not be in the log but for this write.
-    pub(crate) earlier: Vec<BlockCopy>,
-    /// The device that a long write is counted for while it is under way.
-    pub(crate) metered: Option<Metered>,
-}
-
-impl Writing {
-    /// A write that just arrived.
-    pub(crate) fn new(operation: Operation, extent: ByteExtent, checksums: &[Checksum]) -> Option<Writing> {
-        let (source, durability, unmap) = match operation {
-            Operation::Write(durability) => (WriteData::Payload, durability, Unmap::Forbid),
-            Operation::WriteZeroes { unmap, durability } => (WriteData::Zeroes, durability, unmap),
-            Operation::Read | Operation::Flush | Operation::Discard | Operation::Promote => return None,
-        };
-        Some(Writing {
-            phase: WritePhase::Arrived,
-            source,
-            durability,
-            unmap,
-            extent,
-            checksums: checksums.to_vec(),
-            merged: Vec::new(),
-            written: Vec::new(),
-            earlier: Vec::new(),
-            metered: None,
-        })
-    }
-
-    /// Whether it goes through the log to the origin, and is on its way there.
-    pub(crate) fn is_through_log(&self) -> bool {
-        let (WritePhase::Logging { route, .. } | WritePhase::AtOrigin { route, .. }) = self.phase else {
-            return false;
-        };
-        route == Route::LogThrough
-    }
-
-    /// Whether it has a place in the origin's queue.
-    pub(crate) fn has_place(&self) -> bool {
-        match self.phase {
-            WritePhase::Logging { ticket, .. } => ticket.is_some(),
-            WritePhase::AtOrigin { .. } | WritePhase::Undoing { .. } => true,
-            WritePhase::Arrived | WritePhase::Merging { .. } | WritePhase::Ended => false,
-        }
-    }
-
-    /// How it came to the origin, and its place in the origin's queue.
-    ///
-    /// # Panics
-    /// If it is not there.
-    pub(crate) fn at_origin(&self) -> (Route, Ticket) {
-        let WritePhase::AtOrigin { route, ticket } = self.phase else {
-            panic!("not at the origin: {:?}", self.phase)
-        };
-        (route, ticket)
-    }
-
-    /// The log cannot take all of it.
-    pub(crate) fn note_part(&mut self) {
-        if let WritePhase::Logging { taken, .. } = &mut self.phase {
-            *taken = Taken::Part;
-        }
-    }
-
-    /// Remembers which copies in the log would not be there but for this write.
-    pub(crate) fn remember_own(&mut self) {
-        let is_own = |written: &&Written| written.if_refused == IfRefused::Forgotten;
-        self.earlier.extend(self.written.iter().filter(is_own).map(|written| written.copy));
-    }
-
-    /// The completed block, if it was a partial one.
-    pub(crate) fn merged(&self, block: BlockIndex) -> Option<&Merged> {
-        self.merged.iter().find(|merged| merged.block == block)
-    }
-
-    /// Blocks that the part under way covers only partly: none, one or two.
-    pub(crate) fn partial_blocks(&self) -> impl Iterator<Item = BlockIndex> + use<> {
-        let extent = self.extent;
-        let first = BlockIndex::containing(extent.start);
-        let last = BlockIndex::containing(extent.end() - 1);
-        let is_partial =
-            move |block: &BlockIndex| intersection(extent, block_extent(*block)).length < BLOCK_SIZE;
-        [Some(first), (last != first).then_some(last)].into_iter().flatten().filter(is_partial)
-    }
-}
+use crate::inflight::writing::Writing;
+use crate::request::{Errno, Operation, ReadFrom, Reply, Request, RequestId};
+use crate::units::{ByteExtent, VolumeId};
 
 /// What a request does at the moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -220,13 +19,17 @@ pub(crate) enum Stage {
     Simple,
     /// A write or write-zeroes.
     Write(Box<Writing>),
-    /// A long job (discard, promote): done up to this byte of the volume.
-    Cursor {
-        /// Next byte.
-        next: u64,
-        /// The origin access of the part under way.
-        ticket: Option<Ticket>,
-    },
+    /// A long job (discard, promote).
+    Cursor(Cursor),
+}
+
+/// How far a long job has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cursor {
+    /// The next byte of the volume.
+    pub(crate) next: u64,
+    /// The origin access of the part under way.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 /// A request in flight.
@@ -263,7 +66,7 @@ pub(crate) struct WaitingDiscard {
     /// What the origin is asked then.
     pub(crate) operation: DeviceOperation,
     /// What it made the cache forget that the origin lacks.
-    pub(crate) forgotten: Vec<(BlockKey, Location)>,
+    pub(crate) forgotten: Vec<CachedBlock>,
 }
 
 impl Pending {
@@ -289,28 +92,6 @@ impl Pending {
         let Stage::Write(writing) = &mut self.stage else { panic!("not a write: {:?}", self.operation) };
         writing
     }
-}
-
-/// The blocks that an extent touches.
-pub(crate) fn blocks_of(
-    extent: ByteExtent,
-) -> impl DoubleEndedIterator<Item = BlockIndex> + ExactSizeIterator {
-    let first = extent.start / BLOCK_SIZE;
-    let count = extent.end().div_ceil(BLOCK_SIZE) - first;
-    (0..usize::try_from(count).expect("fits the address space"))
-        .map(move |offset| BlockIndex::new(first + offset as u64))
-}
-
-/// The bytes of a block.
-pub(crate) const fn block_extent(block: BlockIndex) -> ByteExtent {
-    ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE }
-}
-
-/// What two extents have in common.
-pub(crate) fn intersection(one: ByteExtent, other: ByteExtent) -> ByteExtent {
-    let start = one.start.max(other.start);
-    let end = one.end().min(other.end());
-    ByteExtent { start, length: end.saturating_sub(start) }
 }
 
 /// The requests in flight.
@@ -409,6 +190,8 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Durability;
+    use crate::units::BLOCK_SIZE;
 
     #[test]
     fn a_write_ends_with_an_error_if_the_origin_let_go_of_its_part_before_it_was_answered() {

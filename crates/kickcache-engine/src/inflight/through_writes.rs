@@ -1,14 +1,15 @@
 //! The writes through the log to an origin that it has not ended: what they put into the log, and where that is.
 
 use crate::cache::{BlockCopy, Cache};
-use crate::inflight::requests::{IfRefused, Pending, Requests, Stage, Writing, Written};
+use crate::inflight::requests::{Pending, Requests, Stage};
+use crate::inflight::writing::{IfRefused, Writing, Written};
 use crate::units::{Location, VolumeId};
 
 /// The write that goes through the log, if the request is one.
 fn through_write(pending: &Pending) -> Option<&Writing> {
     match &pending.stage {
         Stage::Write(writing) if writing.is_through_log() => Some(writing),
-        Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => None,
+        Stage::Simple | Stage::Write(_) | Stage::Cursor(_) => None,
     }
 }
 
@@ -22,7 +23,7 @@ impl Requests {
                     |written: &Written| written.copy.location == location && cache.is_alive(written.copy);
                 writing.has_place() && writing.written.iter().any(is_it)
             }
-            Stage::Simple | Stage::Write(_) | Stage::Cursor { .. } => false,
+            Stage::Simple | Stage::Write(_) | Stage::Cursor(_) => false,
         })
     }
 
@@ -74,7 +75,7 @@ mod tests {
     use crate::cache::slots::SlotState;
     use crate::format::superblock::Superblock;
     use crate::ids::RequestSlot;
-    use crate::inflight::requests::{Route, Taken, WritePhase};
+    use crate::inflight::writing::{Logging, Route, Taken, WritePhase};
     use crate::request::{Durability, Operation, Request, RequestId};
     use crate::units::{BlockIndex, BlockKey, ByteExtent, Checksum};
 
@@ -92,7 +93,7 @@ mod tests {
         let id = RequestId::new(1);
         let slot = requests.insert(&Request { id, volume: VOLUME, operation, extent, checksums: &[] });
         let mut writing = Writing::new(operation, extent, &[]).unwrap();
-        writing.phase = WritePhase::Logging { route, ticket: None, taken: Taken::All };
+        writing.phase = WritePhase::Logging(Logging { route, ticket: None, taken: Taken::All });
         let copy = cache.copy_at(KEY, PLACE);
         writing.written.push(Written { copy, if_refused: IfRefused::Forgotten });
         requests.get_mut(slot).stage = Stage::Write(writing.into());

@@ -120,6 +120,12 @@ pub(crate) struct BatchWrite {
     pub(crate) segment: SegmentIndex,
 }
 
+/// Where the entry of a block stands whose batch has not landed.
+struct PendingPlace {
+    batch: u32,
+    at: usize,
+}
+
 impl Log {
     pub(crate) fn new(uuid: [u8; 16], geometry: Geometry, linger: Duration) -> Log {
         Log {
@@ -367,24 +373,25 @@ impl Log {
         Some(Ok(Summary { uuid: self.uuid, segment, generation, queue, durable, entries: summary }))
     }
 
-    fn pending_entry(&self, location: Location) -> Option<(u32, usize)> {
+    fn pending_entry(&self, location: Location) -> Option<PendingPlace> {
         let segment = self.geometry.segment_of(location);
         let offset = location.get() - self.geometry.first_location(segment).get();
         self.batches.iter().find_map(|(number, batch)| {
             let at = offset.checked_sub(batch.start + 1)? as usize;
-            (batch.segment == segment && at < batch.entries.len()).then_some((number, at))
+            (batch.segment == segment && at < batch.entries.len())
+                .then_some(PendingPlace { batch: number, at })
         })
     }
 
     /// Where the data of a location stands in memory, if its batch has not landed.
     pub(crate) fn memory_of(&self, location: Location) -> Option<Memory> {
-        let (number, at) = self.pending_entry(location)?;
+        let PendingPlace { batch: number, at } = self.pending_entry(location)?;
         Some(self.batches.get(number)?.entries[at].memory)
     }
 
     /// Whose data stands at a location of a batch that is not yet submitted.
     pub(crate) fn pending_kind(&self, location: Location) -> Option<PendingKind> {
-        let (number, at) = self.pending_entry(location)?;
+        let PendingPlace { batch: number, at } = self.pending_entry(location)?;
         let batch = self.batches.get(number)?;
         if batch.sequence.is_some() {
             return None;
@@ -426,7 +433,7 @@ impl Log {
 
     /// The block at a location died; if its batch is not yet submitted, its entry becomes void (L-1).
     pub(crate) fn void(&mut self, location: Location) {
-        let Some((number, at)) = self.pending_entry(location) else { return };
+        let Some(PendingPlace { batch: number, at }) = self.pending_entry(location) else { return };
         let batch = self.batches.get_mut(number).expect("just found");
         if batch.sequence.is_none() {
             batch.entries[at].key = None;
@@ -435,7 +442,7 @@ impl Log {
 
     /// Replaces the data of a block whose batch is not yet submitted; `None` if that cannot be.
     pub(crate) fn absorb(&mut self, location: Location, append: &Append) -> Option<Appended> {
-        let (number, at) = self.pending_entry(location)?;
+        let PendingPlace { batch: number, at } = self.pending_entry(location)?;
         let batch = self.batches.get_mut(number).expect("just found");
         let entry = &mut batch.entries[at];
         let is_written = batch.sequence.is_some() && !mutant!(AbsorbedTooLate);

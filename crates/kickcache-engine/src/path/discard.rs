@@ -2,12 +2,14 @@
 
 use alloc::vec::Vec;
 
+use crate::cache::CachedBlock;
 use crate::config::{FILL_WINDOW_MAX, OriginKind};
 use crate::device::{Device, DeviceError, DeviceOperation};
-use crate::ids::{RequestSlot, Ticket};
+use crate::ids::RequestSlot;
+use crate::inflight::blocks::blocks_of;
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{OriginPart, Stage, WaitingDiscard, blocks_of};
+use crate::inflight::requests::{Cursor, OriginPart, Stage, WaitingDiscard};
 use crate::order::DurableWaiter;
 use crate::request::Errno;
 use crate::state::State;
@@ -16,9 +18,9 @@ use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
 /// Bytes that one part covers while blocks of the volume are cached.
 const PART_BYTES: u64 = 16 * FILL_WINDOW_MAX;
 
-fn cursor(state: &mut State, slot: RequestSlot) -> (&mut u64, &mut Option<Ticket>) {
+fn cursor(state: &mut State, slot: RequestSlot) -> &mut Cursor {
     match &mut state.requests.get_mut(slot).stage {
-        Stage::Cursor { next, ticket } => (next, ticket),
+        Stage::Cursor(cursor) => cursor,
         Stage::Simple | Stage::Write(_) => panic!("a discard has a cursor"),
     }
 }
@@ -28,7 +30,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get(slot);
     let (volume, extent, has_failed) = (pending.volume, pending.extent, pending.error.is_some());
     let end = extent.end() / BLOCK_SIZE * BLOCK_SIZE;
-    let start = cursor(state, slot).0.div_ceil(BLOCK_SIZE) * BLOCK_SIZE;
+    let start = cursor(state, slot).next.div_ceil(BLOCK_SIZE) * BLOCK_SIZE;
     if start >= end || has_failed {
         state.end_request(slot);
         return;
@@ -50,9 +52,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let forgotten = if is_empty { Vec::new() } else { forget(state, volume, part) };
     state.fills.invalidate(volume, part);
     let access = state.volumes.get_mut(volume).enqueue(part, OriginAccess::Write);
-    let (next, ticket) = cursor(state, slot);
-    *next = part.end();
-    *ticket = Some(access);
+    *cursor(state, slot) = Cursor { next: part.end(), ticket: Some(access) };
     state.requests.add_pending(slot);
     let operation = DeviceOperation::Discard { device: Device::Origin(volume), extent: part };
     state.requests.wait_discard(WaitingDiscard { slot, operation, forgotten });
@@ -60,12 +60,12 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
 }
 
 /// Forgets the blocks of a part; gives those that the origin lacks, each with its place.
-fn forget(state: &mut State, volume: VolumeId, part: ByteExtent) -> Vec<(BlockKey, Location)> {
+fn forget(state: &mut State, volume: VolumeId, part: ByteExtent) -> Vec<CachedBlock> {
     let mut dirty = Vec::new();
     for key in blocks_of(part).map(|block| BlockKey::new(volume, block)) {
         let found = state.cache.find(key);
         let is_dirty = |location: &Location| state.cache.slots().state(*location).is_not_clean();
-        dirty.extend(found.filter(is_dirty).map(|location| (key, location)));
+        dirty.extend(found.filter(is_dirty).map(|location| CachedBlock { key, location }));
         state.forget(key);
     }
     dirty
@@ -73,7 +73,7 @@ fn forget(state: &mut State, volume: VolumeId, part: ByteExtent) -> Vec<(BlockKe
 
 /// What stood in the way of the origin's part is out of it, or cannot be for now.
 pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
-    let Some(ticket) = *cursor(state, slot).1 else {
+    let Some(ticket) = cursor(state, slot).ticket else {
         state.end_pending_with(slot, result);
         return;
     };
@@ -83,8 +83,8 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
         state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::Discard { request: slot });
         return;
     }
-    forgotten.into_iter().for_each(|(key, location)| state.bring_back(key, location));
-    *cursor(state, slot).1 = None;
+    forgotten.into_iter().for_each(|block| state.bring_back(block.key, block.location));
+    cursor(state, slot).ticket = None;
     state.release_ticket(volume, ticket);
     state.end_pending_with(slot, result);
 }
@@ -92,7 +92,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
 /// The origin's part came back; an origin that cannot discard keeps its data, which is allowed.
 pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
     let volume = state.requests.get(slot).volume;
-    let ticket = cursor(state, slot).1.take().expect("the part holds its place");
+    let ticket = cursor(state, slot).ticket.take().expect("the part holds its place");
     state.release_ticket(volume, ticket);
     let now = state.now;
     let found = state.volumes.get_mut(volume);

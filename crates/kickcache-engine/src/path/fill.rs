@@ -11,10 +11,10 @@ use crate::cache::slots::SlotState;
 use crate::config::{FILL_WINDOW_MAX, OriginKind};
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
 use crate::ids::{FillSlot, RequestSlot};
+use crate::inflight::blocks::{block_extent, blocks_of, intersection};
 use crate::inflight::fills::{BlockSet, Fill, FillWaiter};
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{block_extent, blocks_of, intersection};
 use crate::log::Entry;
 use crate::pool::{BufferQuota, page_memory, page_pieces};
 use crate::queue::Queue;
@@ -23,14 +23,17 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Checksum, PageIndex, VolumeId};
 
+/// What a fill reads, and into which pages.
+pub(crate) struct FillTarget {
+    /// Whole blocks.
+    pub(crate) extent: ByteExtent,
+    /// A page for each.
+    pub(crate) pages: Vec<PageIndex>,
+}
+
 /// Begins a fill of these blocks alone, of which nothing is promoted.
-pub(crate) fn begin_whole(
-    state: &mut State,
-    slot: RequestSlot,
-    part: ByteExtent,
-    whole: (ByteExtent, Vec<PageIndex>),
-) {
-    let fill = new(state, slot, part, whole);
+pub(crate) fn begin_whole(state: &mut State, slot: RequestSlot, part: ByteExtent, target: FillTarget) {
+    let fill = new(state, slot, part, target);
     submit(state, fill);
 }
 
@@ -46,7 +49,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot, part: ByteExtent, main
         pages = state.pool.take_for(volume, count(chosen), BufferQuota::Fill);
     }
     let Some(pages) = pages else { return false };
-    let mut fill = new(state, slot, part, (chosen, pages));
+    let mut fill = new(state, slot, part, FillTarget { extent: chosen, pages });
     fill.promote = true;
     let skipped =
         usize::try_from((part.widened_to_blocks().start - chosen.start) / BLOCK_SIZE).expect("small");
@@ -99,7 +102,7 @@ fn new(
     state: &mut State,
     slot: RequestSlot,
     part: ByteExtent,
-    (extent, pages): (ByteExtent, Vec<PageIndex>),
+    FillTarget { extent, pages }: FillTarget,
 ) -> Fill {
     state.requests.add_pending(slot);
     state.requests.get_mut(slot).read_from = ReadFrom::Origin;

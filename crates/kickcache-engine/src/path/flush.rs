@@ -106,7 +106,7 @@ fn end_unflushed(state: &mut State, copy: BlockCopy, state_now: SlotState) {
 pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
     let now = state.now;
     let found = state.volumes.get_mut(volume);
-    let (waiters, blocks) = match result {
+    let ended = match result {
         Ok(()) => found.flush.end(),
         Err(_) => found.flush.fail(now),
     };
@@ -119,12 +119,12 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     }
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
     let state_now = if is_flushed { SlotState::Clean } else { SlotState::Dirty };
-    for copy in blocks {
+    for copy in ended.blocks {
         end_unflushed(state, copy, state_now);
     }
     let afterwards = state.volumes.get_mut(volume).flush.take_afterwards();
     state.agenda.extend(afterwards);
-    for waiter in waiters {
+    for waiter in ended.waiters {
         state.end_pending_with(waiter, result.map_err(|_| Errno::Io));
     }
     let counts = *state.cache.volume(volume);

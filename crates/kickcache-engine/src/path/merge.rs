@@ -5,9 +5,10 @@
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Memory, Pieces};
 use crate::ids::RequestSlot;
+use crate::inflight::blocks::{block_extent, intersection};
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::{OriginRest, PagedBlock, Purpose};
-use crate::inflight::requests::{Merged, WriteData, block_extent, intersection};
+use crate::inflight::writing::{Merged, WriteData};
 use crate::pool::{BufferQuota, page_memory, page_piece};
 use crate::request::Errno;
 use crate::state::State;

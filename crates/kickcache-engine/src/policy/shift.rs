@@ -41,10 +41,17 @@ impl Asked {
     }
 }
 
+/// A look that is to begin: at what was written up to a sequence number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) volume: VolumeId,
+    pub(crate) before: Sequence,
+}
+
 /// The policy's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Shift {
-    wanted: Option<(VolumeId, Sequence)>,
+    wanted: Option<Wanted>,
     /// Whose change it is.
     volume: Option<VolumeId>,
     since: Asked,
@@ -59,11 +66,11 @@ pub(crate) struct Shift {
 impl Shift {
     /// A volume suddenly asks for other blocks, and did not when `before` was the newest sequence number.
     pub(crate) fn want(&mut self, volume: VolumeId, before: Sequence) {
-        self.wanted = Some((volume, before));
+        self.wanted = Some(Wanted { volume, before });
     }
 
-    /// The volume for which a look at what was written up to a sequence number is to begin. What is proven ends first.
-    pub(crate) fn take_wanted(&mut self) -> Option<(VolumeId, Sequence)> {
+    /// The look that is to begin, if any. What is proven ends first.
+    pub(crate) fn take_wanted(&mut self) -> Option<Wanted> {
         self.wanted.take_if(|_| !self.is_proven)
     }
 
@@ -110,7 +117,7 @@ mod tests {
         let mut shift = Shift::default();
         let volume = VolumeId::new(0);
         shift.want(volume, Sequence::new(9));
-        assert_eq!(shift.take_wanted(), Some((volume, Sequence::new(9))));
+        assert_eq!(shift.take_wanted(), Some(Wanted { volume, before: Sequence::new(9) }));
         let asked = Asked { hits: 1_000, misses: 1_000 };
         shift.begin(volume, asked, [3, 4].map(SegmentIndex::new).into());
         shift

@@ -16,5 +16,6 @@ mod names;
 mod paths;
 mod source;
 mod tokens;
+mod tuples;
 mod words;
 mod workspace;

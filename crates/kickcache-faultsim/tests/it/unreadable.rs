@@ -8,7 +8,7 @@ use kickcache_engine::device::Device;
 use kickcache_engine::request::{Errno, Operation};
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::Duration;
-use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
+use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent};
 use kickcache_faultsim::plan::faults::{Faults, Outage, Trouble};
 
 use crate::stage::{Stage, VOLUME, blocks, dirty_plan};
@@ -79,7 +79,7 @@ fn a_drain_leaves_the_block_that_cannot_be_read_and_names_it() {
     drain(&mut stage);
     assert!(stage.now().since(before).as_nanos() < 10_000_000_000, "it takes {:?}", stage.now());
     assert_eq!((stage.dirty(), damaged(&stage)), (1, 1));
-    assert_eq!(stage.engine().damaged_blocks(), [(VOLUME, BlockIndex::new(500))]);
+    assert_eq!(stage.engine().damaged_blocks(), [BlockKey::new(VOLUME, BlockIndex::new(500))]);
     assert_eq!(stage.status().retired_segments, 1);
     let tries = failed(&mut stage);
     assert!(tries <= u64::from(UNREADABLE_TRIES) + RUNS_MAX, "{tries} reads of one bad block");

@@ -43,6 +43,14 @@ pub enum Medium {
     Queued(Box<dyn QueuedDevice>),
 }
 
+/// A device of the engine, and what it is.
+pub struct NamedMedium {
+    /// Which one.
+    pub device: Device,
+    /// What it is.
+    pub medium: Medium,
+}
+
 /// How a driver is set up.
 pub struct DriverSettings {
     /// Which way to the devices.
@@ -52,7 +60,7 @@ pub struct DriverSettings {
     /// Pages of the engine's pool.
     pub pool_pages: u32,
     /// The devices.
-    pub media: Vec<(Device, Medium)>,
+    pub media: Vec<NamedMedium>,
 }
 
 /// Executes submissions. Stays on the thread that opened it.
@@ -124,9 +132,9 @@ impl Driver {
     /// If io_uring was asked for and is not permitted, or memory or descriptors are short.
     pub fn open(settings: DriverSettings) -> io::Result<Driver> {
         let (mut backend, io_engine) = open_backend(settings.io_engine)?;
-        let volumes = settings.media.iter().filter(|medium| medium.0 != Device::Cache).count();
+        let volumes = settings.media.iter().filter(|named| named.device != Device::Cache).count();
         let buffers = Buffers::new(settings.request_bytes_max, volumes, settings.pool_pages)?;
-        let (media, queued) = open_media(backend.as_mut(), settings.media);
+        let OpenMedia { media, queued } = open_media(backend.as_mut(), settings.media);
         Ok(Driver {
             backend,
             io_engine,
@@ -648,20 +656,23 @@ fn open_backend(io_engine: IoEngine) -> io::Result<(Box<dyn Backend>, IoEngine)>
     }
 }
 
-fn open_media(
-    backend: &mut dyn Backend,
-    media: Vec<(Device, Medium)>,
-) -> (Vec<Option<OpenMedium>>, Vec<usize>) {
+/// The devices by slot, and which of them queue their operations themselves.
+struct OpenMedia {
+    media: Vec<Option<OpenMedium>>,
+    queued: Vec<usize>,
+}
+
+fn open_media(backend: &mut dyn Backend, media: Vec<NamedMedium>) -> OpenMedia {
     let files: Vec<_> = media
         .iter()
-        .filter_map(|(_, medium)| match medium {
+        .filter_map(|named| match &named.medium {
             Medium::File(file) => Some((file.fd(), way(file))),
             Medium::Queued(_) => None,
         })
         .collect();
     let mut targets = backend.register(&files).into_iter();
     let (mut open, mut queued) = (Vec::new(), Vec::new());
-    for (device, medium) in media {
+    for NamedMedium { device, medium } in media {
         let slot = slot(device);
         if open.len() <= slot {
             open.resize_with(slot + 1, || None);
@@ -676,7 +687,7 @@ fn open_media(
             }
         };
     }
-    (open, queued)
+    OpenMedia { media: open, queued }
 }
 
 fn way(file: &BlockFile) -> Way {

@@ -79,7 +79,7 @@ impl Fixture {
 
 fn open(path: &Path, io_engine: IoEngine) -> Driver {
     let file = BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
-    let media = vec![(ORIGIN, Medium::File(file))];
+    let media = vec![NamedMedium { device: ORIGIN, medium: Medium::File(file) }];
     Driver::open(DriverSettings { io_engine, request_bytes_max: 16 << 20, pool_pages: 64, media }).unwrap()
 }
 
@@ -185,7 +185,7 @@ fn metadata_goes_out_with_its_payload_and_comes_back() {
         let path = directory.path().join("cache");
         std::fs::write(&path, pattern(SIZE)).unwrap();
         let file = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
-        let media = vec![(Device::Cache, Medium::File(file))];
+        let media = vec![NamedMedium { device: Device::Cache, medium: Medium::File(file) }];
         let settings = DriverSettings { io_engine, request_bytes_max: 1 << 20, pool_pages: 4, media };
         fixture.driver = Driver::open(settings).unwrap();
         let zero =

@@ -3,7 +3,7 @@
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::stats::Record;
-use kickcache_engine::units::{BlockIndex, VolumeId};
+use kickcache_engine::units::{BlockIndex, BlockKey};
 
 use super::EventLoop;
 use crate::extents::{EXTENTS_LOGGED, extents, show_extents};
@@ -57,10 +57,9 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         let device = self.cache.display();
         for volume in &self.core.volumes {
-            let is_new = |found: &&(VolumeId, BlockIndex)| {
-                found.0 == volume.info.id && self.damaged.binary_search(found).is_err()
-            };
-            let blocks: Vec<BlockIndex> = damaged.iter().filter(is_new).map(|(_, block)| *block).collect();
+            let is_new =
+                |key: &&BlockKey| key.volume() == volume.info.id && self.damaged.binary_search(key).is_err();
+            let blocks: Vec<BlockIndex> = damaged.iter().filter(is_new).map(|key| key.block()).collect();
             if blocks.is_empty() {
                 continue;
             }

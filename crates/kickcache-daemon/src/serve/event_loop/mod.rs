@@ -19,7 +19,7 @@ use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::Reply;
 use kickcache_engine::time::{Instant, earlier};
-use kickcache_engine::units::{BlockIndex, VolumeId};
+use kickcache_engine::units::BlockKey;
 
 use crate::driver::Interest;
 use crate::serve::control::Control;
@@ -54,7 +54,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) superblock: Superblock,
     pub(crate) out_of_service: OutOfService,
     /// The damaged blocks that the log was told of, or that were written anew since.
-    pub(crate) damaged: Vec<(VolumeId, BlockIndex)>,
+    pub(crate) damaged: Vec<BlockKey>,
     pub(crate) control: Receiver<Control>,
     pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) troubles: Troubles,

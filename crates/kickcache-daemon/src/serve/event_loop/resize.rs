@@ -14,7 +14,7 @@ use crate::driver::device::BlockFile;
 use crate::serve::control::{Growth, Resized};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::resizes::{Answer, Outcome, Overdue, Step};
+use crate::serve::resizes::{Answer, Grown, Outcome, Overdue, Step};
 use crate::shell_command::ShellCommand;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -76,7 +76,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
             }
         }
-        while let Some((id, size)) = self.resizes.next_to_store() {
+        while let Some(Grown { volume: id, size }) = self.resizes.next_to_store() {
             if let Err(error) = self.store_size(id, size) {
                 self.resizes.end(id, Err(error));
             }

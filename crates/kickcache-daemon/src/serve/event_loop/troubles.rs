@@ -7,7 +7,7 @@ use kickcache_engine::time::{Duration, Instant};
 use super::EventLoop;
 use crate::driver::fault::Fault;
 use crate::serve::control::{Errors, Trouble};
-use crate::serve::rate_limit::Held;
+use crate::serve::rate_limit::{Held, HeldBack};
 use crate::serve::troubles::{FaultKind, SILENT_MIN, Silence, Tally, show_cause};
 use crate::state::Completeness;
 
@@ -36,7 +36,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if !self.troubles.begin_look(now) {
             return;
         }
-        while let Some((kind, held)) = self.troubles.poll_held(now) {
+        while let Some(HeldBack { kind, held }) = self.troubles.poll_held(now) {
             self.tell_held(kind, held);
         }
         self.tell_damage();
@@ -64,7 +64,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Tells of errors that were only counted: nobody will do it later.
     pub(super) fn tell_last_troubles(&mut self, now: Instant) {
-        for (kind, held) in self.troubles.end(now) {
+        for HeldBack { kind, held } in self.troubles.end(now) {
             self.tell_held(kind, held);
         }
     }

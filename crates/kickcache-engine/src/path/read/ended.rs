@@ -1,16 +1,17 @@
 //! What comes back for a read, and a block that did not come back as it was written.
 
+use crate::cache::CachedBlock;
 use crate::cache::slots::SlotState;
 use crate::device::{Data, DeviceError};
 use crate::ids::RequestSlot;
+use crate::inflight::blocks::block_extent;
 use crate::inflight::purpose::{HitRun, OriginRead, PagedBlock};
-use crate::inflight::requests::block_extent;
 use crate::path::read::{hit, miss, serve};
 use crate::pool::page_memory;
 use crate::request::Errno;
 use crate::state::State;
 use crate::task::Task;
-use crate::units::{BlockKey, ByteExtent, Checksum, Location};
+use crate::units::{BlockKey, ByteExtent, Checksum};
 
 /// A run of hits came from the cache device.
 pub(crate) fn on_hit(
@@ -35,7 +36,13 @@ pub(crate) fn on_hit(
             // One block of many that cannot be read is no error of the others.
             hit::submit_run(state, slot, key, place, 1);
         } else {
-            heal(state, slot, (key, place), block_extent(key.block()), fault_of(read));
+            heal(
+                state,
+                slot,
+                CachedBlock { key, location: place },
+                block_extent(key.block()),
+                fault_of(read),
+            );
         }
     }
     state.unpin(location);
@@ -60,7 +67,7 @@ pub(crate) fn on_hit_part(
         state.pool.release(page);
     } else {
         state.pool.release(page);
-        heal(state, slot, (key, location), part, fault_of(read));
+        heal(state, slot, CachedBlock { key, location }, part, fault_of(read));
     }
     state.unpin(location);
     state.end_pending(slot);
@@ -83,14 +90,8 @@ fn fault_of(read: Option<Checksum>) -> CacheFault {
 /// A block could not be read from the cache device, or not as it was written (I-8). A device that answers with an error
 /// may do better the next time; other bytes than those that were written will not become the right ones.
 #[cold]
-fn heal(
-    state: &mut State,
-    slot: RequestSlot,
-    block: (BlockKey, Location),
-    part: ByteExtent,
-    fault: CacheFault,
-) {
-    let (key, location) = block;
+fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExtent, fault: CacheFault) {
+    let CachedBlock { key, location } = block;
     if !state.cache.is_current(key, location) {
         serve::serve(state, slot, part);
         return;

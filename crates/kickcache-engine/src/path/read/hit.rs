@@ -3,8 +3,8 @@
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Device, DeviceOperation, Memory, Piece, Pieces};
 use crate::ids::RequestSlot;
+use crate::inflight::blocks::{block_extent, intersection};
 use crate::inflight::purpose::{HitRun, PagedBlock, Purpose};
-use crate::inflight::requests::{block_extent, intersection};
 use crate::path::read::{direct, lookup};
 use crate::pool::page_memory;
 use crate::request::{Errno, Operation};

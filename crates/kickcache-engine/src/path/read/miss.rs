@@ -2,9 +2,11 @@
 
 use crate::config::{FILL_WINDOW_MAX, Mode};
 use crate::ids::RequestSlot;
+use crate::inflight::blocks::{blocks_of, intersection};
 use crate::inflight::fills::{BlockSet, FillWaiter};
-use crate::inflight::requests::{Stage, blocks_of, intersection};
+use crate::inflight::requests::{Cursor, Stage};
 use crate::path::fill;
+use crate::path::fill::FillTarget;
 use crate::path::read::lookup::RUN_MAX;
 use crate::path::read::{direct, lookup};
 use crate::policy::admission::Verdict;
@@ -142,7 +144,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let pages = state.pool.take_for(volume, count, BufferQuota::All).or_else(|| match &mut pending.stage {
-        Stage::Cursor { next, .. } => {
+        Stage::Cursor(Cursor { next, .. }) => {
             // A wider fill of what came before took the pages: a promote comes back to this part.
             *next = part.start.min(*next);
             None
@@ -157,7 +159,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
         }
     });
     let Some(pages) = pages else { return };
-    fill::begin_whole(state, slot, part, (whole, pages));
+    fill::begin_whole(state, slot, part, FillTarget { extent: whole, pages });
 }
 
 /// Lets the policies know what was asked for and is not there.

@@ -12,7 +12,7 @@ mod serve;
 
 use crate::config::FILL_WINDOW_MAX;
 use crate::ids::RequestSlot;
-use crate::inflight::requests::Stage;
+use crate::inflight::requests::{Cursor, Stage};
 pub(crate) use crate::path::read::ended::{again, on_direct, on_hit, on_hit_part, on_shared, retry};
 pub(crate) use crate::path::read::lookup::warm;
 use crate::pool::PARTIAL_PAGES;
@@ -38,7 +38,7 @@ pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
     let pages = state.pool.free_for(volume) as u64;
     let pending = state.requests.get_mut(slot);
     let end = pending.extent.end();
-    let Stage::Cursor { next, .. } = &mut pending.stage else { panic!("a promote has a cursor") };
+    let Stage::Cursor(Cursor { next, .. }) = &mut pending.stage else { panic!("a promote has a cursor") };
     if *next >= end || pending.error.is_some() {
         state.end_request(slot);
         return;

@@ -118,7 +118,7 @@ fn being_emptied(state: &State) -> usize {
 /// Empties the next segment; `false` if there is none.
 fn empty_next(state: &mut State) -> bool {
     let victim = state.choose_victim();
-    victim.into_iter().for_each(|(segment, reason)| empty(state, segment, reason));
+    victim.into_iter().for_each(|victim| empty(state, victim.segment, victim.reason));
     victim.is_some()
 }
 

@@ -10,7 +10,7 @@ use crate::config::{RESERVED_SEGMENTS, VOLUME_COUNT_MAX};
 use crate::device::Device;
 use crate::inflight::jobs::Emptying;
 use crate::policy::retention::{Judgement, Reason, SEARCH_MAX, Verdict, Work};
-use crate::policy::shift::Asked;
+use crate::policy::shift::{Asked, Wanted};
 use crate::queue::Queue;
 use crate::state::State;
 use crate::task::Task;
@@ -23,14 +23,27 @@ pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
 /// An origin is silent that has answered nothing for so long.
 const SILENT_MIN: Duration = Duration::from_millis(500);
 
+/// The next segment to empty, and why that one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Victim {
+    pub(crate) segment: SegmentIndex,
+    pub(crate) reason: Reason,
+}
+
+impl Victim {
+    const fn for_reason(reason: Reason) -> impl Fn(SegmentIndex) -> Victim {
+        move |segment| Victim { segment, reason }
+    }
+}
+
 impl State {
-    /// Finds the next segment to empty, and says why that one.
-    pub(crate) fn choose_victim(&mut self) -> Option<(SegmentIndex, Reason)> {
+    /// Finds the next segment to empty.
+    pub(crate) fn choose_victim(&mut self) -> Option<Victim> {
         let (work, asked) = (work_so_far(self), asked_so_far(self));
         self.retention.observe(work, asked);
-        let candidate = stale_candidate(self).map(|segment| (segment, Reason::Stale));
-        let dead = || mostly_dead(self).map(|segment| (segment, Reason::Dead));
-        let stale = || stale_main(self).map(|segment| (segment, Reason::Turn));
+        let candidate = stale_candidate(self).map(Victim::for_reason(Reason::Stale));
+        let dead = || mostly_dead(self).map(Victim::for_reason(Reason::Dead));
+        let stale = || stale_main(self).map(Victim::for_reason(Reason::Turn));
         if let Some(found) = candidate.or_else(dead).or_else(stale) {
             return Some(found);
         }
@@ -39,8 +52,8 @@ impl State {
         let first = self.retention.choose_queue(probation, segments.sealed_count(Queue::Main));
         let second = if first == Queue::Probation { Queue::Main } else { Queue::Probation };
         let found = search(self, first).or_else(|| search(self, second)).or_else(|| last_resort(self));
-        let found = found.map(|segment| (segment, Reason::Turn));
-        found.or_else(|| cleanest(self).map(|segment| (segment, Reason::Room)))
+        let found = found.map(Victim::for_reason(Reason::Turn));
+        found.or_else(|| cleanest(self).map(Victim::for_reason(Reason::Room)))
     }
 
     /// Segments that heads can take, now or once their opening is durable.
@@ -112,7 +125,7 @@ fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
 
 /// Makes all segments candidates, if that is wanted.
 fn begin_shift(state: &mut State) {
-    let Some((volume, before)) = state.reclaim.shift.take_wanted() else { return };
+    let Some(Wanted { volume, before }) = state.reclaim.shift.take_wanted() else { return };
     let Some(asked) = asked_of(state, volume) else { return };
     let queues = [Queue::Main, Queue::Probation].into_iter();
     let is_old = |segment: &SegmentIndex| state.cache.segments().get(*segment).last_sequence <= before;
@@ -141,16 +154,25 @@ fn stale_main(state: &State) -> Option<SegmentIndex> {
     if written(main) > written(probation) || !can_be_emptied(state, main) {
         return None;
     }
-    let (live, hot) = count_hot(state, main);
+    let Used { live, hot } = count_used(state, main);
     state.retention.is_stale(hot, live).then_some(main)
 }
 
-/// The live blocks of a segment, and those of them that have hits.
-fn count_hot(state: &State, segment: SegmentIndex) -> (u32, u32) {
-    let add = |(live, hot): (u32, u32), location: Location| {
-        (live + 1, hot + u32::from(state.cache.slots().hits(location) > 0))
+/// How much of a segment is of use.
+#[derive(Clone, Copy, Default)]
+struct Used {
+    /// Live blocks.
+    live: u32,
+    /// Those of them that have hits.
+    hot: u32,
+}
+
+fn count_used(state: &State, segment: SegmentIndex) -> Used {
+    let add = |used: Used, location: Location| {
+        let hot = used.hot + u32::from(state.cache.slots().hits(location) > 0);
+        Used { live: used.live + 1, hot }
     };
-    state.cache.live_in(segment).fold((0, 0), add)
+    state.cache.live_in(segment).fold(Used::default(), add)
 }
 
 /// A sealed segment without blocks that are not clean, much of it dead.
@@ -169,7 +191,7 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     let oldest: Vec<SegmentIndex> = state.cache.segments().oldest_first(queue).take(SEARCH_MAX).collect();
     let mut blocked = Vec::new();
     for segment in &oldest {
-        let (live, hot) = count_hot(state, *segment);
+        let Used { live, hot } = count_used(state, *segment);
         if state.retention.verdict(queue, hot, live) == Verdict::Keep {
             keep(state, *segment);
         } else if can_be_emptied(state, *segment) {
@@ -298,8 +320,8 @@ mod tests {
         let all: Vec<_> =
             Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue)).collect();
         let least = all.iter().map(|segment| live(state, *segment)).min().unwrap();
-        let (victim, reason) = state.choose_victim().unwrap();
-        assert_eq!((reason, live(state, victim)), (Reason::Dead, least));
+        let victim = state.choose_victim().unwrap();
+        assert_eq!((victim.reason, live(state, victim.segment)), (Reason::Dead, least));
         assert!(all.iter().any(|segment| live(state, *segment) > least));
     }
 
@@ -309,10 +331,10 @@ mod tests {
         let state = &mut scene.engine.state;
         let holds_dirty = |segment: &Segment| segment.state == SegmentState::Sealed && segment.not_clean > 0;
         assert!(state.cache.segments().iter().any(|(_, segment)| holds_dirty(segment)));
-        while let Some((victim, _)) = state.choose_victim() {
-            let found = state.cache.segments().get(victim);
+        while let Some(victim) = state.choose_victim() {
+            let found = state.cache.segments().get(victim.segment);
             assert_eq!(found.not_clean, 0, "nothing that is dirty and cold is carried on");
-            state.cache.unlink(victim, SegmentState::Reclaiming);
+            state.cache.unlink(victim.segment, SegmentState::Reclaiming);
         }
         assert!(state.volumes.get(VolumeId::new(0)).writeback_wanted);
     }

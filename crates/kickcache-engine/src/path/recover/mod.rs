@@ -387,8 +387,8 @@ fn take_damaged(state: &mut State) {
 fn finish(state: &mut State) {
     let recovery = state.recovery.take().expect("recovery is under way");
     for records in recovery.journal.records().chunks(load::WARM_COUNT) {
-        state.cache.warm(records.iter().filter_map(|(_, record)| record.fact.key()));
-        records.iter().for_each(|(_, record)| load::apply_record(state, &recovery.sequences, record));
+        state.cache.warm(records.iter().filter_map(|found| found.record.fact.key()));
+        records.iter().for_each(|found| load::apply_record(state, &recovery.sequences, &found.record));
     }
     // Whatever can be read has been: no number after the newest will ever be seen again but for what is written from now on.
     let geometry = *state.cache.geometry();

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
 use crate::ids::RequestSlot;
-use crate::inflight::requests::{WritePhase, Written};
+use crate::inflight::writing::{WritePhase, Written};
 use crate::state::State;
 use crate::task::Task;
 use crate::units::ByteExtent;
@@ -47,7 +47,7 @@ pub(super) fn end(state: &mut State, slot: RequestSlot) {
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
     writing.written.clear();
     writing.earlier.clear();
-    let was_logged = matches!(writing.phase, WritePhase::Logging { .. });
+    let was_logged = matches!(writing.phase, WritePhase::Logging(_));
     let done = writing.extent.end();
     let is_over = has_failed || done >= whole;
     if !is_over {

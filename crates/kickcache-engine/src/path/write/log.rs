@@ -6,9 +6,11 @@ use crate::append::{Claim, NewBlock};
 use crate::cache::slots::SlotState;
 use crate::config::BATCH_BLOCKS_MAX;
 use crate::device::Memory;
-use crate::ids::{RequestSlot, Ticket};
+use crate::ids::RequestSlot;
+use crate::inflight::blocks::blocks_of;
 use crate::inflight::origin::OriginAccess;
-use crate::inflight::requests::{IfRefused, Route, Stage, Taken, WriteData, WritePhase, Written, blocks_of};
+use crate::inflight::requests::Stage;
+use crate::inflight::writing::{IfRefused, Logging, OriginTurn, Taken, WriteData, WritePhase, Written};
 use crate::log::Entry;
 use crate::path::write::{finish, lock, origin};
 use crate::pool::{Pool, page_memory};
@@ -71,7 +73,8 @@ fn on_appended(state: &mut State, slot: RequestSlot) {
     if writing.is_through_log() {
         let extent = writing.extent.widened_to_blocks();
         let place = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
-        if let WritePhase::Logging { ticket, .. } = &mut state.requests.get_mut(slot).writing().phase {
+        if let WritePhase::Logging(Logging { ticket, .. }) = &mut state.requests.get_mut(slot).writing().phase
+        {
             *ticket = Some(place);
         }
     }
@@ -131,7 +134,7 @@ fn if_refused(state: &State, slot: RequestSlot, key: BlockKey, found: Option<Loc
     let copy = state.cache.copy_at(key, location);
     let is_earlier = match &state.requests.get(slot).stage {
         Stage::Write(writing) => writing.earlier.contains(&copy),
-        Stage::Simple | Stage::Cursor { .. } => false,
+        Stage::Simple | Stage::Cursor(_) => false,
     };
     if is_earlier {
         return IfRefused::Forgotten;
@@ -163,11 +166,7 @@ fn entry_of(state: &mut State, slot: RequestSlot, key: BlockKey) -> Entry {
 }
 
 /// All batches of a write landed.
-pub(super) fn on_logged(
-    state: &mut State,
-    slot: RequestSlot,
-    (route, ticket, taken): (Route, Option<Ticket>, Taken),
-) {
+pub(super) fn on_logged(state: &mut State, slot: RequestSlot, Logging { route, ticket, taken }: Logging) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let extent = pending.writing().extent.widened_to_blocks();
@@ -177,7 +176,7 @@ pub(super) fn on_logged(
         (Some(ticket), Taken::Part) if may_go_on(state, slot) => ticket,
         (_, Taken::Part) => return start_again(state, slot),
     };
-    state.requests.get_mut(slot).writing().phase = WritePhase::AtOrigin { route, ticket };
+    state.requests.get_mut(slot).writing().phase = WritePhase::AtOrigin(OriginTurn { route, ticket });
     state.requests.add_pending(slot);
     match taken {
         Taken::All => origin::submit(state, slot),
@@ -216,7 +215,7 @@ fn start_again(state: &mut State, slot: RequestSlot) {
     writing.remember_own();
     state.requests.through_count -= u32::from(was_through);
     finish::note_at_origin(state, slot, finish::AtOrigin::NotWritten);
-    if let WritePhase::Logging { ticket: Some(ticket), .. } = phase {
+    if let WritePhase::Logging(Logging { ticket: Some(ticket), .. }) = phase {
         let volume = state.requests.get(slot).volume;
         state.release_ticket(volume, ticket);
     }

@@ -15,7 +15,7 @@ mod undo;
 
 use crate::config::FILL_WINDOW_MAX;
 use crate::ids::RequestSlot;
-use crate::inflight::requests::{Route, Taken, WriteData, WritePhase};
+use crate::inflight::writing::{Logging, Route, Taken, WriteData, WritePhase};
 pub(crate) use crate::path::write::log::go_on_appending;
 pub(crate) use crate::path::write::origin::{go_past_cache, on_origin};
 use crate::state::State;
@@ -74,7 +74,7 @@ fn part_max(state: &State) -> u64 {
 fn take_route(state: &mut State, slot: RequestSlot, route: Route) {
     match route {
         Route::Log | Route::LogThrough => {
-            let phase = WritePhase::Logging { route, ticket: None, taken: Taken::All };
+            let phase = WritePhase::Logging(Logging { route, ticket: None, taken: Taken::All });
             state.requests.get_mut(slot).writing().phase = phase;
             state.requests.through_count += u32::from(route == Route::LogThrough);
             state.requests.add_pending(slot);
@@ -100,8 +100,8 @@ pub(crate) fn on_nothing_pending(state: &mut State, slot: RequestSlot) {
             writing.merged.sort_by_key(|merged| merged.block);
             take_route(state, slot, route);
         }
-        WritePhase::Logging { route, ticket, taken } => log::on_logged(state, slot, (route, ticket, taken)),
-        WritePhase::AtOrigin { .. } | WritePhase::Undoing { .. } => {
+        WritePhase::Logging(logging) => log::on_logged(state, slot, logging),
+        WritePhase::AtOrigin(_) | WritePhase::Undoing { .. } => {
             unreachable!("a write that the origin has waits for it")
         }
         WritePhase::Ended => finish::end(state, slot),

@@ -2,9 +2,11 @@
 
 use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
 use crate::ids::RequestSlot;
+use crate::inflight::blocks::blocks_of;
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{OriginPart, Route, WriteData, WritePhase, Writing, blocks_of};
+use crate::inflight::requests::OriginPart;
+use crate::inflight::writing::{OriginTurn, Route, WriteData, WritePhase, Writing};
 use crate::order::DurableWaiter;
 use crate::path::write::{finish, lock, undo};
 use crate::pool::{Pool, page_piece};
@@ -22,7 +24,7 @@ pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     forget_all(state, slot, extent);
     state.fills.invalidate(volume, extent);
     let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
-    let phase = WritePhase::AtOrigin { route: Route::Around, ticket };
+    let phase = WritePhase::AtOrigin(OriginTurn { route: Route::Around, ticket });
     state.requests.get_mut(slot).writing().phase = phase;
     state.requests.add_pending(slot);
     if mutant!(GoneNotAwaited) {
@@ -51,7 +53,7 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     // Dirty blocks are forgotten when the origin has the write; until then nothing else brings them there.
     lock::lock(state, slot);
     let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
-    let phase = WritePhase::AtOrigin { route: Route::Through, ticket };
+    let phase = WritePhase::AtOrigin(OriginTurn { route: Route::Through, ticket });
     state.requests.get_mut(slot).writing().phase = phase;
     state.requests.add_pending(slot);
     state.wait_marked(slot);
@@ -72,7 +74,7 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let (id, volume, start) = (pending.id, pending.volume, pending.extent.start);
     let writing = pending.writing();
-    let (route, ticket) = writing.at_origin();
+    let OriginTurn { route, ticket } = writing.at_origin();
     let is_whole = route != Route::Around;
     let extent = if is_whole { writing.extent.widened_to_blocks() } else { writing.extent };
     let device = Device::Origin(volume);
@@ -82,27 +84,26 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let operation = if writing.source == WriteData::Zeroes && writing.merged.is_empty() {
         DeviceOperation::WriteZeroes { device, extent, unmap: writing.unmap, durability }
     } else {
-        let pieces = pieces_of(writing, extent, (id, start));
+        let payload = |at: u64| {
+            let offset = u32::try_from(at - start).expect("requests have at most 32 MiB");
+            Memory::Request { id, offset }
+        };
+        let pieces = pieces_of(writing, extent, payload);
         DeviceOperation::Write { device, offset: extent.start, pieces, durability }
     };
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::RequestWrite { request: slot });
 }
 
-/// The memory of an extent: merged pages where blocks are partial, the payload between them.
-fn pieces_of(writing: &Writing, extent: ByteExtent, payload: (crate::request::RequestId, u64)) -> Pieces {
-    let (id, start) = payload;
-    let memory = |at: u64| Memory::Request {
-        id,
-        offset: u32::try_from(at - start).expect("requests have at most 32 MiB"),
-    };
+/// The memory of an extent: merged pages where blocks are partial, the payload between them, by its place in the volume.
+fn pieces_of(writing: &Writing, extent: ByteExtent, payload: impl Fn(u64) -> Memory) -> Pieces {
     if writing.merged.is_empty() && writing.source == WriteData::Payload {
         let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
-        return Pieces::One(Piece { memory: memory(extent.start), length });
+        return Pieces::One(Piece { memory: payload(extent.start), length });
     }
     let piece = |block: BlockIndex| match (writing.merged(block), writing.source) {
         (Some(merged), _) => page_piece(merged.page),
         (None, WriteData::Zeroes) => page_piece(Pool::ZERO_PAGE),
-        (None, WriteData::Payload) => Piece { memory: memory(block.byte_offset()), length: BLOCK_LENGTH },
+        (None, WriteData::Payload) => Piece { memory: payload(block.byte_offset()), length: BLOCK_LENGTH },
     };
     Pieces::Many(blocks_of(extent).map(piece).collect())
 }
@@ -116,7 +117,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
         (Ok(()), Durability::Volatile) => {
             found.flush.on_client_write(now);
             let pending = state.requests.get_mut(slot);
-            if pending.writing().at_origin().0 != Route::LogThrough {
+            if pending.writing().at_origin().route != Route::LogThrough {
                 pending.origin_part = OriginPart::Volatile;
             }
         }
@@ -133,7 +134,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
 fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
-    let (route, ticket) = pending.writing().at_origin();
+    let OriginTurn { route, ticket } = pending.writing().at_origin();
     state.requests.through_count -= u32::from(route == Route::LogThrough);
     if route == Route::LogThrough && result.is_err() && !state.device.is_out_of_service() {
         state.requests.get_mut(slot).error = result.err();

@@ -5,7 +5,9 @@ use alloc::vec::Vec;
 use crate::cache::slots::SlotState;
 use crate::config::Mode;
 use crate::ids::RequestSlot;
-use crate::inflight::requests::{Route, Stage, WriteData, blocks_of};
+use crate::inflight::blocks::blocks_of;
+use crate::inflight::requests::Stage;
+use crate::inflight::writing::{Route, WriteData};
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE};
 
@@ -40,7 +42,7 @@ impl State {
     fn part(&self, slot: RequestSlot) -> ByteExtent {
         match &self.requests.get(slot).stage {
             Stage::Write(writing) => writing.extent,
-            Stage::Simple | Stage::Cursor { .. } => panic!("only writes have a route"),
+            Stage::Simple | Stage::Cursor(_) => panic!("only writes have a route"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::cache::slots::SlotState;
 use crate::ids::{RequestSlot, Ticket};
-use crate::inflight::requests::WritePhase;
+use crate::inflight::writing::WritePhase;
 use crate::order::DurableWaiter;
 use crate::path::write::finish;
 use crate::request::Errno;

@@ -36,6 +36,14 @@ pub(crate) enum Kind {
     Write,
 }
 
+/// A request that the cache device has begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Began {
+    pub(crate) kind: Kind,
+    /// When, by the device's time.
+    pub(crate) at: Instant,
+}
+
 /// The time, and the cache device's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Clock {
@@ -126,8 +134,8 @@ impl Offload {
 
     /// It has what began at some time of the device; gives whether [`Offload::look`] is due.
     #[inline]
-    pub(crate) fn end(&mut self, clock: Clock, (kind, begun): (Kind, Instant), bytes: u64) -> bool {
-        let nanos = clock.device.since(begun).as_nanos();
+    pub(crate) fn end(&mut self, clock: Clock, Began { kind, at }: Began, bytes: u64) -> bool {
+        let nanos = clock.device.since(at).as_nanos();
         if nanos >= SLOW || self.begun.is_multiple_of(SAMPLED) {
             let latencies = match kind {
                 Kind::Read => &mut self.reads,

@@ -99,7 +99,7 @@ impl Outcome {
             }
             ServedBy::Cache => {
                 self.cache += 1;
-                if self.offload.end(clock, (Kind::Read, begun), 4096) {
+                if self.offload.end(clock, Began { kind: Kind::Read, at: begun }, 4096) {
                     let requests = self.cache + self.origin + DEPTH as u64 + before;
                     let work = work_of(requests, requests * 4096);
                     self.offload.look(clock.now, Served { requests, work, by_cache: 0 });

@@ -19,7 +19,7 @@ use kickcache_nbd::client::{Client, ConnectOptions};
 use super::*;
 use crate::driver::clock::Clock;
 use crate::driver::device::{AccessMode, BlockFile, Emptiness};
-use crate::driver::executor::{Driver, DriverSettings, Medium};
+use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -72,7 +72,7 @@ fn toy_loop(
     let info =
         VolumeInfo { name: "toy".into(), id, size: file.size(), origin: file.identity(), read_only: false };
     let zeroes = file.zeroes();
-    let media = vec![(Device::Origin(id), Medium::File(file))];
+    let media = vec![NamedMedium { device: Device::Origin(id), medium: Medium::File(file) }];
     let settings =
         DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
     let volumes = vec![Volume { info, zeroes, _lock: None }];

@@ -107,7 +107,7 @@ impl Nbd {
         let connection = self.clients.id(index);
         let Some(served) = self.clients.at(index) else { return };
         let volume = core.volumes[served.volumes[command.export]].info.id;
-        let (operation, then) = operation(command.kind);
+        let Task { operation, then } = task(command.kind);
         let asked = Asked { id, volume, operation, extent: extent(&command) };
         core.begin(&asked, Pending::Nbd(NbdRequest { connection, command, then }));
     }
@@ -157,12 +157,18 @@ fn extent(command: &Command) -> ByteExtent {
     ByteExtent { start: command.offset, length: command.length }
 }
 
-fn operation(kind: CommandKind) -> (Operation, Then) {
+/// What a command is for the engine.
+struct Task {
+    operation: Operation,
+    then: Then,
+}
+
+fn task(kind: CommandKind) -> Task {
     let operation = match kind {
         CommandKind::Read { .. } => Operation::Read,
         CommandKind::Write { .. } => Operation::Write(kind.durability()),
         CommandKind::Flush => Operation::Flush,
-        CommandKind::Trim { fua: true } => return (Operation::Discard, Then::Flush),
+        CommandKind::Trim { fua: true } => return Task { operation: Operation::Discard, then: Then::Flush },
         CommandKind::Trim { fua: false } => Operation::Discard,
         CommandKind::WriteZeroes { no_hole, .. } => {
             let unmap = if no_hole { Unmap::Forbid } else { Unmap::Allow };
@@ -171,5 +177,5 @@ fn operation(kind: CommandKind) -> (Operation, Then) {
         CommandKind::Cache => Operation::Promote,
         CommandKind::BlockStatus { .. } => unreachable!("answered when it was admitted"),
     };
-    (operation, Then::Reply)
+    Task { operation, then: Then::Reply }
 }
