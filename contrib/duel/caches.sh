@@ -14,7 +14,7 @@ mkdir -p /run/kickcache
 disk() { # SERIAL
   for d in /sys/block/vd*; do [ "$(cat "$d/serial")" != "$1" ] || { echo "/dev/${d##*/}"; return; }; done; }
 SSD=$(disk SSD); HDD=$(disk HDD); sectors=$(blockdev --getsz "$HDD")
-wait_for() { i=0; while ! [ "$1" "$2" ] && [ $i -lt 100 ]; do sleep .1; i=$((i + 1)); done; [ "$1" "$2" ] || { echo "duel: no $2"; cat /tmp/err; exit 1; }; }
+wait_for() { i=0; while ! test "$1" "$2" && [ $i -lt 100 ]; do sleep .1; i=$((i + 1)); done; test "$1" "$2" || { echo "duel: no $2"; cat /tmp/err; exit 1; }; }
 zero_start() { dd if=/dev/zero of="$1" bs=1M count="${2:-1}" oflag=direct 2> /dev/null; }
 linear() { # NAME FROM_MB MB: a part of the SSD
   dmsetup create "$1" --table "0 $(($3 * 2048)) linear $SSD $(($2 * 2048))"; }
