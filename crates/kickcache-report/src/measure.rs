@@ -1,7 +1,7 @@
 //! What runs are compared by.
 
 use kickcache_model::result::{Pacing, RunResult};
-use kickcache_units::show_count;
+use kickcache_units::show_whole;
 
 use crate::plot::axis::show_nanos;
 use crate::repeated::Repeated;
@@ -41,18 +41,8 @@ impl Measure {
     /// It as a text.
     pub(crate) fn show(self, run: &RunResult) -> String {
         match self {
-            Measure::Rate => whole(run.iops()),
+            Measure::Rate => show_whole(run.iops()),
             Measure::MeanLatency => show_nanos(run.latencies().mean()),
         }
     }
-}
-
-/// A rate in whole operations.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rates are positive and saturate"
-)]
-fn whole(rate: f64) -> String {
-    show_count(rate.round() as u64)
 }

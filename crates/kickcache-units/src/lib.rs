@@ -182,6 +182,16 @@ pub fn show_count(count: u64) -> String {
     shown
 }
 
+/// A rate in whole operations for people: `7`, `1,204`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates are positive and saturate"
+)]
+pub fn show_whole(rate: f64) -> String {
+    show_count(rate.round() as u64)
+}
+
 /// A rate per second for people: `0`, `950`, `12.3k`, `1.25M`.
 pub fn show_rate(per_second: f64) -> String {
     match per_second {

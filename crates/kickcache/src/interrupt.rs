@@ -1,21 +1,32 @@
-//! Ctrl-C, or a terminal that is closed: a measurement stops in order and cleans up.
+//! Ctrl-C, or a terminal that is closed: a measurement stops in order and cleans up; a command that it runs is ended with all
+//! that it started.
 //!
 //! A second signal changes nothing: some senders (`timeout`) send each twice, and files would be left behind.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
-use signal_hook::SigId;
+use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
 
-/// Notes SIGHUP, SIGINT and SIGTERM while it lives.
+/// Listens for SIGHUP, SIGINT and SIGTERM while it lives.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
-    raised: Arc<AtomicBool>,
-    registrations: Vec<SigId>,
+    state: Arc<Mutex<State>>,
+    handle: Handle,
+    listener: Option<JoinHandle<()>>,
     /// What is said of it.
     sentence: &'static str,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The first signal that came.
+    signal: Option<u8>,
+    /// The process group of the command that runs.
+    group: Option<Pid>,
 }
 
 /// A signal came.
@@ -30,18 +41,35 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Interrupt {
     /// Starts to listen for the signals.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn listen(sentence: &'static str) -> anyhow::Result<Interrupt> {
-        let raised = Arc::new(AtomicBool::new(false));
-        let mut registrations = Vec::new();
-        for signal in [SIGHUP, SIGINT, SIGTERM] {
-            registrations.push(signal_hook::flag::register(signal, Arc::clone(&raised))?);
-        }
-        Ok(Interrupt { raised, registrations, sentence })
+    pub(crate) fn listen(sentence: &'static str) -> std::io::Result<Interrupt> {
+        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+        let (state, handle) = (Arc::<Mutex<State>>::default(), signals.handle());
+        let shared = Arc::clone(&state);
+        let listen = move || {
+            for signal in signals.forever() {
+                let mut state = lock(&shared);
+                let signal = u8::try_from(signal).expect("signals are small");
+                state.signal.get_or_insert(signal);
+                // It may have ended on its own.
+                let _ = state.group.map(|group| kill_process_group(group, Signal::TERM));
+            }
+        };
+        let listener = thread::Builder::new().name("signals".into()).spawn(listen)?;
+        Ok(Interrupt { state, handle, listener: Some(listener), sentence })
+    }
+
+    /// The first signal that came, if any.
+    pub(crate) fn signal(&self) -> Option<u8> {
+        lock(&self.state).signal
     }
 
     /// Fails once a signal came.
@@ -49,17 +77,31 @@ impl Interrupt {
     /// # Errors
     /// [`Interrupted`].
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        if self.raised.load(Ordering::Relaxed) {
-            return Err(Interrupted(self.sentence).into());
+        match self.signal() {
+            Some(_) => Err(Interrupted(self.sentence).into()),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// From now on a signal ends the processes of this group; so does one that came before.
+    pub(crate) fn watch(&self, group: Pid) {
+        let mut state = lock(&self.state);
+        state.group = Some(group);
+        if state.signal.is_some() {
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+    }
+
+    /// The leader of the group has ended, and is about to be reaped.
+    pub(crate) fn unwatch(&self) {
+        lock(&self.state).group = None;
     }
 }
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
-        for &id in &self.registrations {
-            signal_hook::low_level::unregister(id);
-        }
+        self.handle.close();
+        // It only waits for signals; a panic there would have been told.
+        let _ = self.listener.take().map(JoinHandle::join);
     }
 }

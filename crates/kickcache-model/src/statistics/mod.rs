@@ -1,8 +1,10 @@
-//! What figures of several rounds say: medians, ratios with their confidence, and a verdict in words.
+//! What figures of several rounds say: medians, ratios with their confidence, and a verdict in words; [`sequential`] looks after
+//! each round, and ends when the evidence is enough.
 //!
 //! The unit is the round. Seconds of one run depend on each other and are never taken for independent measurements.
 
 pub mod comparison;
+pub mod sequential;
 mod student;
 
 /// The middle one of some numbers, or the mean of the two in the middle; `None` of none.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use kickcache_model::statistics::comparison::{Comparison, Verdict};
-use kickcache_units::show_count;
+use kickcache_units::show_whole;
 
 use crate::bench::{BenchResult, Row, Summary};
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
@@ -37,8 +37,8 @@ fn cells(row: &Row) -> Vec<Cell> {
     vec![
         Cell::new(&row.target),
         Cell::new(row.phase.name()),
-        Cell::new(whole(row.iops)),
-        Cell::new(format!("{}-{}", whole(row.iops_min), whole(row.iops_max))),
+        Cell::new(show_whole(row.iops)),
+        Cell::new(format!("{}-{}", show_whole(row.iops_min), show_whole(row.iops_max))),
         text(comparison.map(|known| ratio(known.ratio))),
         Cell::new(latency(row.p50)),
         Cell::new(latency(row.p99)),
@@ -85,15 +85,6 @@ fn tone(verdict: Verdict) -> Tone {
         Verdict::Equal => Tone::Plain,
         Verdict::NotEnoughData => Tone::Warning,
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rates are positive and saturate"
-)]
-fn whole(rate: f64) -> String {
-    show_count(rate.round() as u64)
 }
 
 /// A ratio with three digits.

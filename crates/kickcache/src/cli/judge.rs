@@ -8,11 +8,11 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use crate::interrupt::Interrupt;
 use kickcache_random::Random;
 
 use crate::judge::command::CommandLine;
 use crate::judge::failure::{NoVerdict, RunFailure, STOP};
-use crate::judge::interrupt::Interrupt;
 use crate::judge::measure::{Measured, Sides, measure};
 use crate::judge::metric::{Metric, Worse};
 use crate::judge::process;
@@ -20,9 +20,9 @@ use crate::judge::progress::Progress;
 use crate::judge::report::{self, Names, Report};
 use crate::judge::rounds::{Judge, Rules};
 use crate::judge::side::Side;
-use crate::judge::stats::margin::Margin;
-use crate::judge::stats::pair_test::ROUNDS_MIN;
 use crate::judge::stored::{Runs, StoredResult};
+use kickcache_model::statistics::sequential::margin::Margin;
+use kickcache_model::statistics::sequential::pair_test::ROUNDS_MIN;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -235,7 +235,8 @@ impl JudgeArgs {
 }
 
 fn listen() -> Result<Interrupt, NoVerdict> {
-    Interrupt::listen().map_err(|error| NoVerdict::stop(format!("signals cannot be listened to: {error}")))
+    Interrupt::listen("the measurement was interrupted")
+        .map_err(|error| NoVerdict::stop(format!("signals cannot be listened to: {error}")))
 }
 
 /// A seed that nobody knows before.

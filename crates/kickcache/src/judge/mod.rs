@@ -2,7 +2,7 @@
 //!
 //! The known-good command and the new one run in turns, in pairs whose order a coin decides, until the evidence is enough
 //! for a verdict. Rooms:
-//! * [`stats`]: the sequential test and its error bound, without I/O;
+//! * the sequential test and its error bound are [`kickcache_model::statistics::sequential`];
 //! * [`metric`]: the number that a run gives;
 //! * the others run commands and tell what was found.
 //!
@@ -11,7 +11,6 @@
 
 pub mod command;
 pub mod failure;
-pub mod interrupt;
 pub mod measure;
 pub mod metric;
 pub mod process;
@@ -19,5 +18,4 @@ pub mod progress;
 pub mod report;
 pub mod rounds;
 pub mod side;
-pub mod stats;
 pub mod stored;

@@ -4,16 +4,23 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitStatus, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
+};
 
+use crate::interrupt::Interrupt;
 use crate::judge::command::CommandLine;
 use crate::judge::failure::RunFailure;
-use crate::judge::interrupt::{Interrupt, end_group};
 
+/// How long a command may take to end when it is asked to.
+const END_MAX: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The most that a command may print.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
@@ -33,7 +40,7 @@ pub struct Run {
 /// # Errors
 /// If it cannot be started, dies, fails, or a signal comes.
 pub(crate) fn run(command: &CommandLine, interrupt: &Interrupt) -> Result<Run, RunFailure> {
-    interrupt.check()?;
+    check_interrupt(interrupt)?;
     let system = |error: &dyn std::fmt::Display| RunFailure::Start(error.to_string());
     let mut output = tempfile::tempfile().map_err(|error| system(&error))?;
     let mut complaints = tempfile::tempfile().map_err(|error| system(&error))?;
@@ -45,7 +52,7 @@ pub(crate) fn run(command: &CommandLine, interrupt: &Interrupt) -> Result<Run, R
     let mut child = process.spawn().map_err(|error| system(&error))?;
     let status = wait(&mut child, interrupt).map_err(|error| system(&error))?;
     let wall = begun.elapsed();
-    interrupt.check()?;
+    check_interrupt(interrupt)?;
     let cpu = cpu_of_children().saturating_sub(cpu_before);
     check(status, &last_line(&mut complaints))?;
     let output = text(&mut output).map_err(RunFailure::Failed)?;
@@ -59,17 +66,33 @@ fn wait(child: &mut Child, interrupt: &Interrupt) -> std::io::Result<ExitStatus>
     // Not reaped yet, so that its number is nobody else's while a signal may still be sent to it.
     let waited = loop {
         match waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             other => break other,
         }
     };
     interrupt.unwatch();
     waited?;
     let status = child.wait()?;
-    if interrupt.came() {
+    if interrupt.signal().is_some() {
         end_group(group);
     }
     Ok(status)
+}
+
+fn check_interrupt(interrupt: &Interrupt) -> Result<(), RunFailure> {
+    interrupt.signal().map_or(Ok(()), |signal| Err(RunFailure::Interrupted(signal)))
+}
+
+/// Ends what is left of a group that was asked to end.
+fn end_group(group: Pid) {
+    let begun = Instant::now();
+    while test_kill_process_group(group) != Err(Errno::SRCH) {
+        if begun.elapsed() > END_MAX {
+            let _ = kill_process_group(group, Signal::KILL);
+            return;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
 }
 
 fn cpu_of_children() -> Duration {

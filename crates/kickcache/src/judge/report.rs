@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::judge::failure::NoVerdict;
 use crate::judge::metric::{Metric, Worse};
 use crate::judge::rounds::{Judge, Round, Rules};
-use crate::judge::stats::evidence::ENOUGH;
-use crate::judge::stats::pair_test::Verdict;
+use kickcache_model::statistics::sequential::evidence::ENOUGH;
+use kickcache_model::statistics::sequential::pair_test::Verdict;
 
 /// Version of the JSON that [`Report`] is printed as.
 const REPORT_VERSION: u32 = 1;

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::judge::failure::NoVerdict;
 use crate::judge::metric::{Metric, Worse};
-use crate::judge::stats::margin::Margin;
-use crate::judge::stats::median::{median, median_error};
+use kickcache_model::statistics::median;
+use kickcache_model::statistics::sequential::margin::Margin;
+use kickcache_model::statistics::sequential::median_error::median_error;
 
 /// Version of the JSON that [`StoredResult`] is stored as.
 const STORED_VERSION: u32 = 1;

@@ -1,13 +1,11 @@
 //! The traces of two cloud providers: Alibaba (`device,R|W,offset,size,microseconds`) and Tencent
 //! (`seconds,sector,sectors,0|1,volume`).
 
-use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::format::devices::Devices;
 use crate::trace_file::format::fields::{fields, kind, number, sectors, time};
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
-use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
 #[derive(Default)]
@@ -23,14 +21,8 @@ impl LineParser for Alibaba {
         let fields = fields(line, 5)?;
         let device = self.devices.number(fields[0])?;
         let extent = ByteExtent { start: number(fields[2], "offset")?, length: number(fields[3], "size")? };
-        let at = Some(time(fields[4], 1_000)?);
-        Ok(Parsed::Record(Record {
-            at,
-            device,
-            kind: kind(fields[1])?,
-            durability: Durability::Volatile,
-            extent,
-        }))
+        let at = time(fields[4], 1_000)?;
+        Ok(Parsed::access(at, device, kind(fields[1])?, extent))
     }
 }
 
@@ -54,7 +46,7 @@ impl LineParser for Tencent {
         };
         let device = self.devices.number(fields[4])?;
         let extent = ByteExtent { start: sectors(fields[1], "sector")?, length: sectors(fields[2], "size")? };
-        let at = Some(time(fields[0], 1_000_000_000)?);
-        Ok(Parsed::Record(Record { at, device, kind, durability: Durability::Volatile, extent }))
+        let at = time(fields[0], 1_000_000_000)?;
+        Ok(Parsed::access(at, device, kind, extent))
     }
 }

@@ -1,13 +1,11 @@
 //! fio's I/O log: version 3 with times in microseconds, version 2 with waits instead.
 
-use kickcache_engine::request::Durability;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::format::devices::Devices;
 use crate::trace_file::format::fields::{number, time};
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
-use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
 /// How both versions begin.
@@ -71,12 +69,6 @@ impl Iolog {
             }
             _ => return Err(format!("{action:?} was found without its offset and length")),
         };
-        Ok(Parsed::Record(Record {
-            at: Some(at),
-            device: self.devices.number(name)?,
-            kind,
-            durability: Durability::Volatile,
-            extent,
-        }))
+        Ok(Parsed::access(at, self.devices.number(name)?, kind, extent))
     }
 }

@@ -1,6 +1,11 @@
 //! What reads the lines of a text format.
 
+use kickcache_engine::request::Durability;
+use kickcache_engine::time::Duration;
+use kickcache_engine::units::ByteExtent;
+
 use crate::trace_file::record::Record;
+use crate::workload::Kind;
 
 /// What a line said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,6 +16,13 @@ pub(crate) enum Parsed {
     Nothing,
     /// The records end here.
     End,
+}
+
+impl Parsed {
+    /// An access at a time, in a format that knows no FUA.
+    pub(crate) const fn access(at: Duration, device: u32, kind: Kind, extent: ByteExtent) -> Parsed {
+        Parsed::Record(Record { at: Some(at), device, kind, durability: Durability::Volatile, extent })
+    }
 }
 
 /// Turns lines into records; a text that says what is wrong with a line is its error.

@@ -1,12 +1,10 @@
 //! MSR Cambridge: `time,host,disk,Read|Write,offset,size,response`, times in 100 ns since 1601.
 
-use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::format::devices::Devices;
 use crate::trace_file::format::fields::{fields, kind, number, time};
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
-use crate::trace_file::record::Record;
 
 #[derive(Default)]
 pub(crate) struct Msr {
@@ -25,13 +23,7 @@ impl LineParser for Msr {
         let since = ticks.saturating_sub(*self.first.get_or_insert(ticks));
         let device = self.devices.number(&format!("{}.{}", fields[1], fields[2]))?;
         let extent = ByteExtent { start: number(fields[4], "offset")?, length: number(fields[5], "size")? };
-        let at = Some(time(&since.to_string(), 100)?);
-        Ok(Parsed::Record(Record {
-            at,
-            device,
-            kind: kind(fields[3])?,
-            durability: Durability::Volatile,
-            extent,
-        }))
+        let at = time(&since.to_string(), 100)?;
+        Ok(Parsed::access(at, device, kind(fields[3])?, extent))
     }
 }

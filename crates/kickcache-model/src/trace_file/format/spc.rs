@@ -1,12 +1,10 @@
 //! SPC (UMass Financial, WebSearch): `unit,block of 512 bytes,size,r|w,seconds`.
 
-use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::format::devices::Devices;
 use crate::trace_file::format::fields::{fields, kind, number, sectors, time};
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
-use crate::trace_file::record::Record;
 
 #[derive(Default)]
 pub(crate) struct Spc {
@@ -21,13 +19,7 @@ impl LineParser for Spc {
         let fields = fields(line, 5)?;
         let device = self.devices.number(fields[0])?;
         let extent = ByteExtent { start: sectors(fields[1], "block")?, length: number(fields[2], "size")? };
-        let at = Some(time(fields[4], 1_000_000_000)?);
-        Ok(Parsed::Record(Record {
-            at,
-            device,
-            kind: kind(fields[3])?,
-            durability: Durability::Volatile,
-            extent,
-        }))
+        let at = time(fields[4], 1_000_000_000)?;
+        Ok(Parsed::access(at, device, kind(fields[3])?, extent))
     }
 }

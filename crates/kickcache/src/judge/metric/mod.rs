@@ -40,7 +40,7 @@ pub enum Worse {
 }
 
 impl Worse {
-    /// By how much the new value is worse, as a logarithm; see [`crate::judge::stats`].
+    /// By how much the new value is worse, as a logarithm; see [`kickcache_model::statistics::sequential`].
     pub fn loss(self, good: f64, new: f64) -> f64 {
         match self {
             Worse::Higher => (new / good).ln(),

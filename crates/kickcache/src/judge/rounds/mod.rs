@@ -6,10 +6,10 @@ use serde::Serialize;
 use crate::judge::failure::{NoVerdict, RunFailure};
 use crate::judge::metric::Worse;
 use crate::judge::side::Side;
-use crate::judge::stats::drift::{Drift, Standing};
-use crate::judge::stats::margin::Margin;
-use crate::judge::stats::pair_test::{PairTest, Verdict};
 use crate::judge::stored::StoredResult;
+use kickcache_model::statistics::sequential::drift::{Drift, Standing};
+use kickcache_model::statistics::sequential::margin::Margin;
+use kickcache_model::statistics::sequential::pair_test::{PairTest, Verdict};
 
 /// How rounds are judged.
 #[derive(Clone, PartialEq, Debug)]

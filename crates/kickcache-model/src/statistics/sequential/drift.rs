@@ -1,9 +1,10 @@
 //! Whether a control that is run again is what it was: if not, the machine is another one, and a stored result says
 //! nothing.
 
-use crate::judge::stats::margin::Margin;
-use crate::judge::stats::median::{median, median_error};
-use crate::judge::stats::pair_test::ROUNDS_MIN;
+use crate::statistics::median;
+use crate::statistics::sequential::margin::Margin;
+use crate::statistics::sequential::median_error::median_error;
+use crate::statistics::sequential::pair_test::ROUNDS_MIN;
 
 /// A control, then and now, in logarithms of its metric.
 #[derive(Clone, PartialEq, Debug)]

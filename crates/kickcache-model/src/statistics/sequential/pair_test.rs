@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::judge::stats::evidence::{Claim, ENOUGH, Evidence};
-use crate::judge::stats::interval::Interval;
-use crate::judge::stats::margin::Margin;
-use crate::judge::stats::median::median;
+use crate::statistics::median;
+use crate::statistics::sequential::evidence::{Claim, ENOUGH, Evidence};
+use crate::statistics::sequential::interval::Interval;
+use crate::statistics::sequential::margin::Margin;
 
 /// Rounds before which there is no verdict.
 pub const ROUNDS_MIN: usize = 5;

@@ -1,8 +1,8 @@
 //! Which losses the rounds do not exclude: those at which neither bet would have reached what decides.
 
-use crate::judge::stats::evidence::{Claim, Evidence};
-use crate::judge::stats::margin::Margin;
-use crate::judge::stats::median::median;
+use crate::statistics::median;
+use crate::statistics::sequential::evidence::{Claim, Evidence};
+use crate::statistics::sequential::margin::Margin;
 
 /// Where the true loss lies, with 99 % at all rounds together: each end is wrong with 0.5 % at most.
 #[derive(Clone, Copy, PartialEq, Debug)]

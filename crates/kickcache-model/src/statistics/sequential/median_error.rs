@@ -1,15 +1,4 @@
-//! Medians, and how far they may be off.
-
-/// The median; `None` of nothing.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let sorted = sorted(values);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        count if count % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-    }
-}
+//! How far a median may be off.
 
 /// Half the width of an interval that holds the median with 95 % or more, from the order of the values alone; infinite
 /// for fewer than six.
@@ -47,13 +36,6 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-    }
 
     #[test]
     fn depths_are_those_of_the_tables_of_the_sign_test() {

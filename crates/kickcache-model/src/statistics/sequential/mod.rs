@@ -1,4 +1,4 @@
-//! The statistics of a verdict, without I/O: numbers in, evidence out.
+//! A sequential test, which `kickcache judge` decides by: numbers in, evidence out.
 //!
 //! A round runs the known-good command and the new one, in an order that a coin decides. Its *loss* is the logarithm of
 //! how much worse the new one was: 0 as good, ln 1.2 if 20 % worse (1.2 times the time, or 1/1.2 of the rate).
@@ -29,7 +29,7 @@ pub mod drift;
 pub mod evidence;
 pub mod interval;
 pub mod margin;
-pub mod median;
+pub mod median_error;
 pub mod pair_test;
 
 #[cfg(test)]
