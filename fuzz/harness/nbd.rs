@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::nbd::{CommandKind, Decoded, ExportInfo, NbdErrno, PAYLOAD_MAX, ReplyHead, Session, StatusExtent};
+use super::nbd::{
+    CommandKind, Decoded, ExportInfo, NbdErrno, PAYLOAD_MAX, ReplyHead, Session, StatusExtent, Taken,
+};
 
 /// Longest stream that is looked at: more teaches nothing and is slow byte by byte.
 const STREAM_MAX: usize = 64 << 10;
@@ -49,7 +51,7 @@ fn run(mut session: Session, stream: &[u8], piece: usize) -> Outcome {
     while start < stream.len() {
         end = (end + piece).max(start).min(stream.len());
         loop {
-            let (consumed, decoded) = session.decode(&stream[start..end]);
+            let Taken { consumed, meaning: decoded } = session.decode(&stream[start..end]);
             start += consumed;
             assert!(start <= end, "more consumed than there was");
             session.take_output(&mut outcome.output);
@@ -137,7 +139,7 @@ fn agreed(choice: u8) -> Session {
     }
     put_option(&mut stream, 7, &[&counted_name[..], &[0, 0]].concat());
     let mut session = Session::new(exports());
-    assert_eq!(session.decode(&stream), (stream.len(), Decoded::NeedMore));
+    assert_eq!(session.decode(&stream), Taken { consumed: stream.len(), meaning: Decoded::NeedMore });
     assert!(session.is_transmission());
     session.take_output(&mut Vec::new());
     session

@@ -41,11 +41,20 @@ const SIGNALS: [(i32, &str, Meaning); 14] = [
     (SIGXCPU, "SIGXCPU", Meaning::Stop),
 ];
 
+/// A signal.
+struct Known {
+    name: String,
+    meaning: Meaning,
+}
+
 /// What is known of a signal: of the real-time ones nothing.
-fn look_up(number: i32) -> (String, Meaning) {
+fn look_up(number: i32) -> Known {
     match SIGNALS.iter().find(|signal| signal.0 == number) {
-        Some((_, name, meaning)) => ((*name).into(), *meaning),
-        None => (format!("SIGRTMIN+{}", number - libc::SIGRTMIN()), Meaning::Nothing),
+        Some((_, name, meaning)) => Known { name: (*name).into(), meaning: *meaning },
+        None => {
+            let name = format!("SIGRTMIN+{}", number - libc::SIGRTMIN());
+            Known { name, meaning: Meaning::Nothing }
+        }
     }
 }
 
@@ -59,7 +68,7 @@ pub fn catch(stop: impl Fn() + Send + 'static) -> io::Result<CaughtSignals> {
     let handle = signals.handle();
     let follow = move || {
         for number in signals.forever() {
-            let (name, meaning) = look_up(number);
+            let Known { name, meaning } = look_up(number);
             match meaning {
                 Meaning::Stop => {
                     tracing::info!("{name} came: the daemon is to stop");

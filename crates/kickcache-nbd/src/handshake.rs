@@ -15,6 +15,7 @@ use super::wire::{
     OPTION_DATA_MAX, OPTION_HEADER_BYTES, OUTPUT_MAX, Put, Reader, STRING_MAX, export_flag, info, length_u32,
     opt, rep,
 };
+use crate::taken::Taken;
 
 /// What the next bytes of the client must be.
 #[derive(Debug)]
@@ -54,6 +55,13 @@ pub(super) struct Handshake {
     option_count: u32,
 }
 
+/// An export that a client named.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    index: usize,
+    export: &'a ExportInfo,
+}
+
 impl Handshake {
     pub(super) fn new(exports: Arc<[ExportInfo]>, output: &mut Vec<u8>) -> Handshake {
         output.put_u64(MAGIC_SERVER);
@@ -70,8 +78,8 @@ impl Handshake {
         }
     }
 
-    /// Takes one step: returns the number of bytes consumed and how it goes on.
-    pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> (usize, Progress) {
+    /// Takes one step, and says how it goes on.
+    pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> Taken<Progress> {
         match mem::replace(&mut self.stage, HandshakePhase::OptionHeader) {
             HandshakePhase::ClientFlags => self.decode_client_flags(input),
             HandshakePhase::OptionHeader => self.decode_option_header(input),
@@ -79,32 +87,32 @@ impl Handshake {
         }
     }
 
-    fn decode_client_flags(&mut self, input: &[u8]) -> (usize, Progress) {
+    fn decode_client_flags(&mut self, input: &[u8]) -> Taken<Progress> {
         let Some(flags) = Reader::new(input).u32() else {
             self.stage = HandshakePhase::ClientFlags;
-            return (0, Progress::NeedMore);
+            return Taken::new(0, Progress::NeedMore);
         };
         let fixed = u32::from(FLAG_FIXED_NEWSTYLE);
         let no_zeroes = u32::from(FLAG_NO_ZEROES);
         if flags & !(fixed | no_zeroes) != 0 {
-            return (4, Progress::Close(CloseReason::ClientFlags(flags)));
+            return Taken::new(4, Progress::Close(CloseReason::ClientFlags(flags)));
         }
         self.fixed_newstyle = flags & fixed != 0;
         self.no_zeroes = flags & no_zeroes != 0;
-        (4, Progress::Continue)
+        Taken::new(4, Progress::Continue)
     }
 
-    fn decode_option_header(&mut self, input: &[u8]) -> (usize, Progress) {
+    fn decode_option_header(&mut self, input: &[u8]) -> Taken<Progress> {
         let mut reader = Reader::new(input);
         let (Some(magic), Some(option), Some(length)) = (reader.u64(), reader.u32(), reader.u32()) else {
-            return (0, Progress::NeedMore);
+            return Taken::new(0, Progress::NeedMore);
         };
         if let Err(reason) = self.check_option_header(magic, option, length) {
-            return (OPTION_HEADER_BYTES, Progress::Close(reason));
+            return Taken::new(OPTION_HEADER_BYTES, Progress::Close(reason));
         }
         let length = usize::try_from(length).expect("checked against OPTION_DATA_MAX");
         self.stage = HandshakePhase::OptionData(PartialOption { option, length, gathered: Vec::new() });
-        (OPTION_HEADER_BYTES, Progress::Continue)
+        Taken::new(OPTION_HEADER_BYTES, Progress::Continue)
     }
 
     fn check_option_header(&mut self, magic: u64, option: u32, length: u32) -> Result<(), CloseReason> {
@@ -127,21 +135,21 @@ impl Handshake {
         mut partial: PartialOption,
         input: &[u8],
         output: &mut Vec<u8>,
-    ) -> (usize, Progress) {
+    ) -> Taken<Progress> {
         let missing = partial.length.saturating_sub(partial.gathered.len());
         let Some((data, _)) = input.split_at_checked(missing) else {
             partial.gathered.extend_from_slice(input);
             self.stage = HandshakePhase::OptionData(partial);
-            return (input.len(), Progress::NeedMore);
+            return Taken::new(input.len(), Progress::NeedMore);
         };
         if output.len() > OUTPUT_MAX {
-            return (missing, Progress::Close(CloseReason::OutputFlood));
+            return Taken::new(missing, Progress::Close(CloseReason::OutputFlood));
         }
         if partial.gathered.is_empty() {
-            return (missing, self.handle_option(partial.option, data, output));
+            return Taken::new(missing, self.handle_option(partial.option, data, output));
         }
         partial.gathered.extend_from_slice(data);
-        (missing, self.handle_option(partial.option, &partial.gathered, output))
+        Taken::new(missing, self.handle_option(partial.option, &partial.gathered, output))
     }
 
     fn handle_option(&mut self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Progress {
@@ -181,15 +189,15 @@ impl Handshake {
         if self.form == HeaderForm::Extended {
             return Progress::Close(CloseReason::ExportNameAfterExtendedHeaders);
         }
-        let Some((index, export)) = parse_name(data).ok().and_then(|name| self.find(name)) else {
+        let Some(found) = parse_name(data).ok().and_then(|name| self.find(name)) else {
             return Progress::Close(CloseReason::UnknownExport);
         };
-        output.put_u64(export.size);
-        output.put_u16(self.export_flags(export));
+        output.put_u64(found.export.size);
+        output.put_u16(self.export_flags(found.export));
         if !self.no_zeroes {
             output.put(&[0; 124]);
         }
-        Progress::Enter(self.transmission(index, export))
+        Progress::Enter(self.transmission(found))
     }
 
     fn on_list(&self, data: &[u8], output: &mut Vec<u8>) -> Result<(), Refusal> {
@@ -204,7 +212,8 @@ impl Handshake {
 
     fn on_info(&self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Result<Transmission, Refusal> {
         let query = InfoQuery::parse(data)?;
-        let (index, export) = self.find_or_refuse(query.name)?;
+        let found = self.find_or_refuse(query.name)?;
+        let export = found.export;
         let size = export.size.to_be_bytes();
         let flags = self.export_flags(export).to_be_bytes();
         put_info(output, option, info::EXPORT, &[&size, &flags]);
@@ -216,7 +225,7 @@ impl Handshake {
         if query.wants_description && !export.description.is_empty() {
             put_info(output, option, info::DESCRIPTION, &[bounded(&export.description)]);
         }
-        Ok(self.transmission(index, export))
+        Ok(self.transmission(found))
     }
 
     fn on_structured_reply(&mut self, data: &[u8]) -> Result<(), Refusal> {
@@ -244,7 +253,7 @@ impl Handshake {
             return Err(Refusal::new(rep::ERR_INVALID, "metadata contexts need structured replies first"));
         }
         let query = ContextQuery::parse(option, data)?;
-        let (index, _) = self.find_or_refuse(query.name)?;
+        let index = self.find_or_refuse(query.name)?.index;
         if !query.allocation {
             return Ok(());
         }
@@ -259,13 +268,13 @@ impl Handshake {
     }
 
     /// The export of that name; the empty name means the first export.
-    fn find(&self, name: &str) -> Option<(usize, &ExportInfo)> {
-        let mut exports = self.exports.iter().enumerate();
-        let named = exports.clone().find(|(_, export)| export.name == name);
+    fn find(&self, name: &str) -> Option<Found<'_>> {
+        let mut exports = self.exports.iter().enumerate().map(|(index, export)| Found { index, export });
+        let named = exports.clone().find(|found| found.export.name == name);
         named.or_else(|| if name.is_empty() { exports.next() } else { None })
     }
 
-    fn find_or_refuse(&self, name: &str) -> Result<(usize, &ExportInfo), Refusal> {
+    fn find_or_refuse(&self, name: &str) -> Result<Found<'_>, Refusal> {
         self.find(name).ok_or(Refusal::new(rep::ERR_UNKNOWN, "the server has no export of this name"))
     }
 
@@ -289,7 +298,7 @@ impl Handshake {
         flags
     }
 
-    fn transmission(&self, index: usize, export: &ExportInfo) -> Transmission {
+    fn transmission(&self, Found { index, export }: Found<'_>) -> Transmission {
         Transmission {
             form: self.form,
             export: index,

@@ -4,7 +4,7 @@
 //! * [`session`]: a connection; bytes go in, [`Command`]s and replies come out. The owner has the socket, buffers, deadlines
 //!   and limits on what is in flight.
 //! * `handshake`, `option`, `export`: the negotiation; `transmission`, `command`, `reply`: requests and their replies.
-//! * `wire`: the numbers of the protocol, and big-endian integers.
+//! * `taken`: what a step takes from a stream; `wire`: the numbers of the protocol, and big-endian integers.
 //! * [`client`]: a blocking client, for remote origins, tools and tests.
 //!
 //! Invariants: the server's side does no I/O and reads no clock. No bytes of a peer cause a panic (`fuzz/` has targets).
@@ -18,6 +18,7 @@ mod handshake;
 mod option;
 mod reply;
 pub mod session;
+mod taken;
 mod transmission;
 mod wire;
 
@@ -25,6 +26,7 @@ pub use command::{CloseReason, Command, CommandKind, Decoded};
 pub use export::ExportInfo;
 pub use reply::{NbdErrno, ReplyHead, StatusExtent};
 pub use session::Session;
+pub use taken::Taken;
 pub use wire::PAYLOAD_MAX;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::wire::{
     DRAIN_MAX, MAGIC_REQUEST, MAGIC_REQUEST_EXTENDED, OUTPUT_MAX, PAYLOAD_MAX, REQUEST_BYTES,
     REQUEST_EXTENDED_BYTES, Reader, cmd, cmd_flag,
 };
+use crate::taken::Taken;
 
 /// What the handshake agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,15 +36,15 @@ type Refusal = (NbdErrno, &'static str);
 impl Transmission {
     /// Takes one request: returns the number of bytes consumed and what to do; `None` to go on behind a request
     /// that is answered already.
-    pub(super) fn decode(&self, input: &[u8], output: &mut Vec<u8>) -> (usize, Option<Decoded>) {
+    pub(super) fn decode(&self, input: &[u8], output: &mut Vec<u8>) -> Taken<Option<Decoded>> {
         let size = match self.form {
             HeaderForm::Simple | HeaderForm::Structured => REQUEST_BYTES,
             HeaderForm::Extended => REQUEST_EXTENDED_BYTES,
         };
         match self.parse(input) {
-            None => (0, Some(Decoded::NeedMore)),
-            Some(Err(reason)) => (size, Some(Decoded::Close(reason))),
-            Some(Ok(request)) => (size, self.on_request(request, output)),
+            None => Taken::new(0, Some(Decoded::NeedMore)),
+            Some(Err(reason)) => Taken::new(size, Some(Decoded::Close(reason))),
+            Some(Ok(request)) => Taken::new(size, self.on_request(request, output)),
         }
     }
 

@@ -216,7 +216,7 @@ impl Device {
         let Some(head) = vring.next_head(memory)? else { return Ok(None) };
         let tag = Tag { queue, head, life: vring.life };
         let chain = walk(memory, vring.table(), head);
-        let parsed = chain.and_then(|chain| parse(tag, chain, memory, (rules, serial)));
+        let parsed = chain.and_then(|chain| parse(tag, chain, memory, rules, serial));
         let parsed = parsed.inspect_err(|_| vring.give_up())?;
         if memory.is_lost() || vring.is_lost() {
             // The chain may have been read from pages that the guest did not write.

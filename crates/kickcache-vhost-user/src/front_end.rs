@@ -16,6 +16,9 @@ use super::features::{MEMORY_SLOTS_MAX, QUEUE_COUNT_MAX, has, protocol_offered};
 use super::inflight::{self, Inflight};
 use super::message::{Packet, ProtocolError, Reply};
 use super::vring;
+use crate::inflight::NewMemory;
+use crate::memory::SharedRegion;
+use crate::message::Split;
 
 /// Bytes of configuration space that a front end may ask for; behind the device's own there are zeroes.
 const CONFIG_BYTES_MAX: usize = 256;
@@ -124,7 +127,7 @@ impl Device {
     }
 
     fn get_config(&self, packet: &Packet) -> Result<Reply, ProtocolError> {
-        let (message, rest) = packet.split::<VhostUserConfig>()?;
+        let Split { body: message, rest } = packet.split::<VhostUserConfig>()?;
         let (offset, size) = (usize_of(message.offset), usize_of(message.size));
         if offset.saturating_add(size) > CONFIG_BYTES_MAX || rest.len() > size {
             return Err(ProtocolError::Value {
@@ -141,7 +144,7 @@ impl Device {
 
     /// Only the write cache can be switched.
     fn set_config(&mut self, packet: &Packet) -> Result<(), ProtocolError> {
-        let (message, bytes) = packet.split::<VhostUserConfig>()?;
+        let Split { body: message, rest: bytes } = packet.split::<VhostUserConfig>()?;
         if bytes.len() != usize_of(message.size) {
             return Err(packet.bad_length());
         }
@@ -170,14 +173,15 @@ impl Device {
     }
 
     fn set_memory(&mut self, packet: &mut Packet) -> Result<(), ProtocolError> {
-        let (message, rest) = packet.split::<VhostUserMemory>()?;
+        let Split { body: message, rest } = packet.split::<VhostUserMemory>()?;
         let region_bytes = size_of::<VhostUserMemoryRegion>();
         if rest.len() != usize_of(message.num_regions).saturating_mul(region_bytes) {
             return Err(packet.bad_length());
         }
         let regions: Vec<VhostUserMemoryRegion> = rest.chunks_exact(region_bytes).map(region).collect();
         packet.expect_fds(regions.len())?;
-        self.ram.replace(regions.into_iter().zip(packet.fds.drain(..)).collect())
+        let shared = regions.into_iter().zip(packet.fds.drain(..));
+        self.ram.replace(shared.map(|(region, fd)| SharedRegion { region, fd }).collect())
     }
 
     fn set_vring(&mut self, packet: &mut Packet) -> Result<(), ProtocolError> {
@@ -189,16 +193,16 @@ impl Device {
                 self.start_if_ready(addresses.index)
             }
             Ok(FrontendReq::SET_VRING_KICK) => {
-                let (index, fd) = event(packet)?;
+                let QueueEvent { index, fd } = event(packet)?;
                 self.set_kick(index, fd)?;
                 self.start_if_ready(index)
             }
             Ok(FrontendReq::SET_VRING_CALL) => {
-                let (index, fd) = event(packet)?;
+                let QueueEvent { index, fd } = event(packet)?;
                 self.vring(index).map(|vring| vring.set_call(fd))
             }
             Ok(FrontendReq::SET_VRING_ERR) => {
-                let (index, fd) = event(packet)?;
+                let QueueEvent { index, fd } = event(packet)?;
                 self.vring(index).map(|vring| vring.set_err(fd))
             }
             Ok(FrontendReq::SET_VRING_NUM) => {
@@ -249,24 +253,30 @@ impl Device {
 
 fn get_inflight(packet: &Packet) -> Result<Reply, ProtocolError> {
     let wanted: VhostUserInflight = packet.body()?;
-    let (message, fd) = inflight::create(wanted.num_queues, wanted.queue_size)?;
+    let NewMemory { message, fd } = inflight::create(wanted.num_queues, wanted.queue_size)?;
     Ok(Reply { fd: Some(fd), ..packet.reply(message.as_slice()) })
 }
 
-/// The queue that a message about an eventfd speaks of, and the descriptor.
-fn event(packet: &mut Packet) -> Result<(u32, Option<OwnedFd>), ProtocolError> {
+/// What a message about an eventfd speaks of.
+struct QueueEvent {
+    /// The queue.
+    index: u32,
+    fd: Option<OwnedFd>,
+}
+
+fn event(packet: &mut Packet) -> Result<QueueEvent, ProtocolError> {
     let value: u64 = packet.body()?;
     let index = u32::try_from(value & QUEUE_MASK).expect("masked");
     if value & NO_FD != 0 {
-        return Ok((index, None));
+        return Ok(QueueEvent { index, fd: None });
     }
     let fd = packet.only_fd()?;
     vring::check_event(&fd)?;
-    Ok((index, Some(fd)))
+    Ok(QueueEvent { index, fd: Some(fd) })
 }
 
 fn single_region(packet: &Packet) -> Result<VhostUserMemoryRegion, ProtocolError> {
-    let (_, rest) = packet.split::<u64>()?;
+    let rest = packet.split::<u64>()?.rest;
     if rest.len() != size_of::<VhostUserMemoryRegion>() {
         return Err(packet.bad_length());
     }

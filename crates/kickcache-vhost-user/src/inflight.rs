@@ -66,15 +66,31 @@ fn check(queues: u16, entries: u16) -> Result<(), ProtocolError> {
     Ok(())
 }
 
+/// Memory for requests in flight.
+pub(super) struct NewMemory {
+    /// What the front end is told of it.
+    pub(super) message: VhostUserInflight,
+    pub(super) fd: OwnedFd,
+}
+
 /// Makes fresh memory for this many queues; the front end hands it back by SET_INFLIGHT_FD.
-pub(super) fn create(queues: u16, entries: u16) -> Result<(VhostUserInflight, OwnedFd), ProtocolError> {
+pub(super) fn create(queues: u16, entries: u16) -> Result<NewMemory, ProtocolError> {
     check(queues, entries)?;
     let size = u64::try_from(bytes(queues, entries)).expect("some hundred KiB");
     let fd = memfd_create("kickcache-inflight", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
         .map_err(io::Error::from)?;
     ftruncate(&fd, size).map_err(io::Error::from)?;
     fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).map_err(io::Error::from)?;
-    Ok((VhostUserInflight::new(size, 0, queues, entries), fd))
+    Ok(NewMemory { message: VhostUserInflight::new(size, 0, queues, entries), fd })
+}
+
+/// What was in flight in a queue.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Recovered {
+    /// The heads, in the order in which they began.
+    pub(super) heads: Vec<u16>,
+    /// The next counter.
+    pub(super) next: u64,
 }
 
 impl Inflight {
@@ -141,8 +157,8 @@ impl Inflight {
         self.store(self.header(queue) + USED_AT, used);
     }
 
-    /// The heads in flight when the last daemon ended, in the order in which they began, and the next counter.
-    pub(super) fn recover(&self, queue: u16, used: u16) -> (Vec<u16>, u64) {
+    /// What was in flight when the last daemon ended.
+    pub(super) fn recover(&self, queue: u16, used: u16) -> Recovered {
         let header = self.header(queue);
         if self.load::<u16>(header + VERSION_AT) != VERSION {
             self.store(header + ENTRIES_AT, self.entries);
@@ -155,7 +171,7 @@ impl Inflight {
             marked.map(|head| (self.load(self.entry(queue, head) + COUNTER_AT), head)).collect();
         found.sort_unstable();
         let next = found.last().map_or(0, |(counter, _)| counter.wrapping_add(1));
-        (found.into_iter().map(|(_, head)| head).collect(), next)
+        Recovered { heads: found.into_iter().map(|(_, head)| head).collect(), next }
     }
 
     /// Unmarks what the used ring got although the mark is still there.
@@ -198,7 +214,8 @@ mod tests {
     use super::*;
 
     fn memory(queues: u16, entries: u16) -> (VhostUserInflight, OwnedFd) {
-        create(queues, entries).unwrap()
+        let NewMemory { message, fd } = create(queues, entries).unwrap();
+        (message, fd)
     }
 
     fn open(message: &VhostUserInflight, fd: &OwnedFd) -> Inflight {
@@ -209,7 +226,7 @@ mod tests {
     fn what_was_begun_is_found_again_in_its_order() {
         let (message, fd) = memory(2, 8);
         let first = open(&message, &fd);
-        assert_eq!(first.recover(1, 0), (vec![], 0));
+        assert_eq!(first.recover(1, 0), Recovered { heads: vec![], next: 0 });
         for (counter, head) in [(0, 5), (1, 2), (2, 7), (3, 0)] {
             first.begin(1, head, counter);
         }
@@ -217,8 +234,8 @@ mod tests {
         first.end(1, 2, 1);
         drop(first);
         let second = open(&message, &fd);
-        assert_eq!(second.recover(1, 1), (vec![5, 7, 0], 4));
-        assert_eq!(second.recover(0, 0), (vec![], 0));
+        assert_eq!(second.recover(1, 1), Recovered { heads: vec![5, 7, 0], next: 4 });
+        assert_eq!(second.recover(0, 0), Recovered { heads: vec![], next: 0 });
     }
 
     #[test]
@@ -231,7 +248,7 @@ mod tests {
         // Died between the used ring and the mark: the ring says 1, the memory 0.
         first.hand_over(0, 3);
         drop(first);
-        assert_eq!(open(&message, &fd).recover(0, 1), (vec![4], 2));
+        assert_eq!(open(&message, &fd).recover(0, 1), Recovered { heads: vec![4], next: 2 });
     }
 
     #[test]
@@ -242,7 +259,7 @@ mod tests {
         first.begin(0, 3, 0);
         first.hand_over(0, 3);
         drop(first);
-        assert_eq!(open(&message, &fd).recover(0, 0), (vec![3], 1));
+        assert_eq!(open(&message, &fd).recover(0, 0), Recovered { heads: vec![3], next: 1 });
     }
 
     #[test]
@@ -260,11 +277,11 @@ mod tests {
         inflight.recover(0, 0);
         // A batch that leads out of the table, and one that leads to itself.
         inflight.store(BATCH_AT, 4000_u16);
-        assert_eq!(inflight.recover(0, 9).0, Vec::<u16>::new());
+        assert_eq!(inflight.recover(0, 9).heads, Vec::<u16>::new());
         inflight.store(BATCH_AT, 1_u16);
         inflight.store(HEADER_BYTES + ENTRY_BYTES + NEXT_AT, 1_u16);
         inflight.store(HEADER_BYTES + ENTRY_BYTES * 2, 1_u8);
-        assert_eq!(inflight.recover(0, 20).0, vec![2]);
+        assert_eq!(inflight.recover(0, 20).heads, vec![2]);
     }
 
     #[test]

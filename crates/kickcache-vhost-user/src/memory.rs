@@ -55,17 +55,22 @@ struct Slot {
     region: Arc<GuestRegionMmap>,
 }
 
+/// A region of guest memory that a front end shares.
+pub(super) struct SharedRegion {
+    pub(super) region: VhostUserMemoryRegion,
+    /// Its file.
+    pub(super) fd: OwnedFd,
+}
+
 impl GuestRam {
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
 
     /// Replaces all regions.
-    pub(super) fn replace(
-        &mut self,
-        regions: Vec<(VhostUserMemoryRegion, OwnedFd)>,
-    ) -> Result<(), ProtocolError> {
-        let mapped: Result<Vec<Slot>, _> = regions.into_iter().map(|(region, fd)| map(&region, fd)).collect();
+    pub(super) fn replace(&mut self, regions: Vec<SharedRegion>) -> Result<(), ProtocolError> {
+        let mapped: Result<Vec<Slot>, _> =
+            regions.into_iter().map(|shared| map(&shared.region, shared.fd)).collect();
         self.adopt(mapped?)
     }
 
@@ -156,7 +161,7 @@ pub(super) fn check_file(fd: &OwnedFd, offset: u64, size: u64) -> Result<(), Pro
 /// iterator over regions of [`Bytes::read_slice`], which a request would go through ten times.
 pub(super) fn read(memory: &GuestMemoryMmap, at: GuestAddress, into: &mut [u8]) -> Option<()> {
     match region_of(memory, at, into.len()) {
-        Some((region, place)) => region.read_slice(into, place).ok(),
+        Some(Place { region, at }) => region.read_slice(into, at).ok(),
         None => memory.read_slice(into, at).ok(),
     }
 }
@@ -164,20 +169,23 @@ pub(super) fn read(memory: &GuestMemoryMmap, at: GuestAddress, into: &mut [u8]) 
 /// Writes guest memory, as [`read`].
 pub(super) fn write(memory: &GuestMemoryMmap, at: GuestAddress, from: &[u8]) -> Option<()> {
     match region_of(memory, at, from.len()) {
-        Some((region, place)) => region.write_slice(from, place).ok(),
+        Some(Place { region, at }) => region.write_slice(from, at).ok(),
         None => memory.write_slice(from, at).ok(),
     }
 }
 
+/// A place in guest memory.
+struct Place<'a> {
+    region: &'a GuestRegionMmap,
+    /// Where in the region.
+    at: MemoryRegionAddress,
+}
+
 /// The region that holds all of some bytes, and where.
-fn region_of(
-    memory: &GuestMemoryMmap,
-    at: GuestAddress,
-    length: usize,
-) -> Option<(&GuestRegionMmap, MemoryRegionAddress)> {
+fn region_of(memory: &GuestMemoryMmap, at: GuestAddress, length: usize) -> Option<Place<'_>> {
     let (region, place) = memory.to_region_addr(at)?;
     let behind = region.len().checked_sub(place.raw_value())?;
-    (u64::try_from(length).ok()? <= behind).then_some((region, place))
+    (u64::try_from(length).ok()? <= behind).then_some(Place { region, at: place })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]

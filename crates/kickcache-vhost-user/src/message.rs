@@ -113,6 +113,12 @@ impl Header {
     }
 }
 
+/// A payload: the struct that it begins with, and the rest.
+pub(super) struct Split<'a, T> {
+    pub(super) body: T,
+    pub(super) rest: &'a [u8],
+}
+
 impl Packet {
     /// The payload as one struct.
     pub(super) fn body<T: ByteValued + Default>(&self) -> Result<T, ProtocolError> {
@@ -124,13 +130,13 @@ impl Packet {
         Ok(body)
     }
 
-    /// The struct that the payload begins with, and the rest.
-    pub(super) fn split<T: ByteValued + Default>(&self) -> Result<(T, &[u8]), ProtocolError> {
+    /// Splits the payload.
+    pub(super) fn split<T: ByteValued + Default>(&self) -> Result<Split<'_, T>, ProtocolError> {
         let mut body = T::default();
         let head = self.payload.split_at_checked(body.as_slice().len());
         let (head, rest) = head.ok_or_else(|| self.bad_length())?;
         body.as_mut_slice().copy_from_slice(head);
-        Ok((body, rest))
+        Ok(Split { body, rest })
     }
 
     /// The only descriptor that came.

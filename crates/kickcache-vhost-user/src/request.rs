@@ -161,7 +161,8 @@ pub(super) fn parse(
     tag: Tag,
     mut chain: Chain,
     memory: &Memory,
-    (rules, serial): (Rules, [u8; 20]),
+    rules: Rules,
+    serial: [u8; 20],
 ) -> Result<Parsed, QueueFault> {
     let status = take_last_byte(&mut chain.writable).ok_or(QueueFault::NoStatus)?;
     if !memory.check_range(status, 1, Permissions::Write) {
@@ -221,13 +222,13 @@ fn understand(
         }
         VIRTIO_BLK_T_DISCARD if has(rules.features, VIRTIO_BLK_F_DISCARD) => {
             writable()?;
-            let (mut more, _) = ranges(chain.readable, memory, rules, 0)?;
+            let mut more = ranges(chain.readable, memory, rules, 0)?.extents;
             let extent = more.pop().ok_or(Outcome::Failed)?;
             Ok(Understood { kind: RequestKind::Discard, extent, more, data: Vec::new() })
         }
         VIRTIO_BLK_T_WRITE_ZEROES if has(rules.features, VIRTIO_BLK_F_WRITE_ZEROES) => {
             writable()?;
-            let (mut more, flags) = ranges(chain.readable, memory, rules, UNMAP)?;
+            let Ranges { extents: mut more, flags } = ranges(chain.readable, memory, rules, UNMAP)?;
             let extent = more.pop().ok_or(Outcome::Failed)?;
             let kind = RequestKind::WriteZeroes { unmap: flags & UNMAP != 0, durability };
             Ok(Understood { kind, extent, more, data: Vec::new() })
@@ -254,12 +255,17 @@ fn extent(sector: u64, bytes: u64, rules: Rules) -> Result<ByteExtent, Outcome> 
 }
 
 /// The extents of a discard or write-zeroes, the last one first, and the flags that all of them have.
+struct Ranges {
+    extents: Vec<ByteExtent>,
+    flags: u32,
+}
+
 fn ranges(
     mut segments: Vec<Segment>,
     memory: &GuestMemoryMmap,
     rules: Rules,
     flags_possible: u32,
-) -> Result<(Vec<ByteExtent>, u32), Outcome> {
+) -> Result<Ranges, Outcome> {
     let bytes = length(&segments);
     let range_bytes = u64::try_from(RANGE_BYTES).map_err(|_| Outcome::Failed)?;
     if bytes == 0 || !bytes.is_multiple_of(range_bytes) || bytes > u64::from(RANGES_MAX) * range_bytes {
@@ -281,7 +287,7 @@ fn ranges(
     }
     extents.reverse();
     let all = u64::try_from(extents.len()).is_ok_and(|count| count * range_bytes == bytes);
-    if all { Ok((extents, common)) } else { Err(Outcome::Failed) }
+    if all { Ok(Ranges { extents, flags: common }) } else { Err(Outcome::Failed) }
 }
 
 /// Writes the serial number, as much of it as there is room for.

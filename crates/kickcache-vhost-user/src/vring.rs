@@ -18,6 +18,7 @@ use super::features::{QUEUE_SIZE_MAX, has};
 use super::inflight::Inflight;
 use super::memory::GuestRam;
 use super::message::ProtocolError;
+use crate::inflight::Recovered;
 
 /// A queue of a device.
 pub(super) struct Vring {
@@ -169,11 +170,11 @@ impl Vring {
         self.again.clear();
         self.inflight = inflight.filter(|inflight| inflight.has(self.index, self.queue.size())).cloned();
         if let Some(inflight) = &self.inflight {
-            let (mut heads, counter) = inflight.recover(self.index, used.0);
+            let Recovered { mut heads, next } = inflight.recover(self.index, used.0);
             heads.retain(|head| *head < self.queue.size());
             let count = u16::try_from(heads.len()).expect("heads are below the size of a queue");
             self.queue.set_next_avail((used + Wrapping(count)).0);
-            (self.again, self.counter) = (heads.into(), counter);
+            (self.again, self.counter) = (heads.into(), next);
         }
         self.taken = vec![false; usize::from(self.queue.size())];
         self.in_flight = 0;

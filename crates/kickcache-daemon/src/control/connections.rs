@@ -60,6 +60,13 @@ pub(super) struct ControlRequest {
     pub(super) request: Request,
 }
 
+/// What is waited for of a connection.
+pub(super) struct Watch<'a> {
+    pub(super) number: u64,
+    pub(super) fd: BorrowedFd<'a>,
+    pub(super) flags: PollFlags,
+}
+
 impl Connections {
     /// Takes a new connection in; gives its first request if that is there already.
     pub(super) fn insert(&mut self, stream: UnixStream, now: Instant) -> Option<ControlRequest> {
@@ -91,7 +98,7 @@ impl Connections {
     }
 
     /// What to wait for, with the number of each connection.
-    pub(super) fn watches(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, PollFlags)> {
+    pub(super) fn watches(&self) -> impl Iterator<Item = Watch<'_>> {
         self.open.iter().filter_map(|connection| {
             let flags = match connection.stage {
                 ExchangePhase::Reading => PollFlags::IN,
@@ -100,7 +107,7 @@ impl Connections {
                 ExchangePhase::AwaitingEnd => PollFlags::empty(),
                 ExchangePhase::Waiting | ExchangePhase::Closed => return None,
             };
-            Some((connection.number, connection.stream.as_fd(), flags))
+            Some(Watch { number: connection.number, fd: connection.stream.as_fd(), flags })
         })
     }
 

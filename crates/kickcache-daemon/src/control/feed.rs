@@ -81,7 +81,7 @@ mod tests {
     use crate::control::recording_client::RecordingClient;
     use crate::control::wire::RecordingTitle;
     use crate::recording::access::{Noted, NotedAccess};
-    use crate::recording::ring::{Recorder, ring};
+    use crate::recording::ring::{Ends, Recorder, ring};
 
     struct Scene {
         recorder: Recorder,
@@ -91,7 +91,7 @@ mod tests {
 
     fn scene() -> Scene {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let (recorder, recording) = ring();
+        let Ends { recorder, recording } = ring();
         let title = RecordingTitle { volume: "vm1".into(), volume_bytes: 1, started_nanos: 2 };
         let reply = Reply::Recording(title.clone());
         let thread = std::thread::spawn(move || feed(ours, &reply, recording));

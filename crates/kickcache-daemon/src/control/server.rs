@@ -17,7 +17,7 @@ use crate::control::ControlTarget;
 use crate::control::connections::{Connections, ControlRequest};
 use crate::control::feed::feed;
 use crate::control::wire::Reply;
-use crate::control::workers::{Answer, Workers};
+use crate::control::workers::{Answer, NumberedAnswer, Workers};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::recording::ring::Recording;
 use crate::shell_command::ShellCommand;
@@ -256,9 +256,9 @@ impl Acceptor {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
             keys.push(Watched::Listener);
         }
-        for (number, fd, flags) in self.connections.watches() {
-            fds.push(PollFd::from_borrowed_fd(fd, flags));
-            keys.push(Watched::Connection(number));
+        for watch in self.connections.watches() {
+            fds.push(PollFd::from_borrowed_fd(watch.fd, watch.flags));
+            keys.push(Watched::Connection(watch.number));
         }
         let due = [self.connections.next_deadline(), self.pause, end].into_iter().flatten().min();
         let span = due.map(|due| due.saturating_duration_since(Instant::now()));
@@ -270,7 +270,7 @@ impl Acceptor {
     }
 
     fn take_answers(&mut self, now: Instant) {
-        for (number, answer) in self.workers.take_answers() {
+        for NumberedAnswer { number, answer } in self.workers.take_answers() {
             match answer {
                 Answer::Reply(reply) => {
                     let job = self.connections.handle_reply(number, &reply, now);

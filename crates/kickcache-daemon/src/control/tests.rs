@@ -16,7 +16,7 @@ use super::wire::{RecordingTitle, Resized};
 use super::{ControlError, ControlTarget};
 use crate::plan::frontends::ServedAt;
 use crate::recording::parcel::More;
-use crate::recording::ring::{Recorder, Recording, ring};
+use crate::recording::ring::{Ends, Recorder, Recording, ring};
 use crate::words::ModeWord;
 
 /// A daemon with one volume `vm1` that writes down what it is told.
@@ -64,7 +64,7 @@ impl ControlTarget for Daemon {
 
     fn record(&self, volume: &str) -> Result<(RecordingTitle, Recording), ControlError> {
         Daemon::find(volume)?;
-        let (recorder, recording) = ring();
+        let Ends { recorder, recording } = ring();
         self.recorders.lock().unwrap().push(recorder);
         Ok((RecordingTitle { volume: volume.into(), volume_bytes: 1 << 40, started_nanos: 7 }, recording))
     }

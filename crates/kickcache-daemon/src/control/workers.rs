@@ -30,9 +30,15 @@ pub(super) enum Answer {
 struct Shared {
     target: Arc<dyn ControlTarget>,
     jobs: Jobs<ControlRequest>,
-    answers: Mutex<Vec<(u64, Answer)>>,
+    answers: Mutex<Vec<NumberedAnswer>>,
     /// Rung when a reply is there, or the end has come.
     wakeup: Arc<Wakeup>,
+}
+
+/// An answer to a connection.
+pub(super) struct NumberedAnswer {
+    pub(super) number: u64,
+    pub(super) answer: Answer,
 }
 
 impl Workers {
@@ -58,8 +64,8 @@ impl Workers {
         }
     }
 
-    /// The answers that came since the last call, each with the number of its connection.
-    pub(super) fn take_answers(&self) -> Vec<(u64, Answer)> {
+    /// The answers that came since the last call.
+    pub(super) fn take_answers(&self) -> Vec<NumberedAnswer> {
         self.shared.wakeup.clear();
         std::mem::take(&mut *self.shared.answers.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -81,7 +87,10 @@ impl Shared {
     fn work(&self) {
         while let Some(job) = self.jobs.next() {
             let answer = answer(&*self.target, &job.request);
-            self.answers.lock().unwrap_or_else(PoisonError::into_inner).push((job.number, answer));
+            self.answers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(NumberedAnswer { number: job.number, answer });
             self.wakeup.ring();
         }
     }

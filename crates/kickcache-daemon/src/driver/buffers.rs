@@ -45,6 +45,12 @@ enum Slot {
     Payload { chunk: Chunk, shift: usize, length: usize, owner: usize },
 }
 
+/// Where a payload lies.
+struct Bytes {
+    address: *mut u8,
+    length: usize,
+}
+
 impl Buffers {
     /// Buffers with a bound on the payload bytes in use by this many volumes, and a pool of 4 KiB pages.
     ///
@@ -137,7 +143,7 @@ impl Buffers {
     ///
     /// To be called when no submission that names the request is in flight.
     pub fn payload(&self, id: RequestId) -> &[u8] {
-        let (address, length) = self.whole(id);
+        let Bytes { address, length } = self.whole(id);
         // SAFETY: `whole` gives memory of the slot, which is mapped and initialised; the kernel does not write to
         // it, because no submission that names the request is in flight.
         unsafe { std::slice::from_raw_parts(address, length) }
@@ -147,7 +153,7 @@ impl Buffers {
     ///
     /// To be called before the request is handed to the engine.
     pub fn payload_mut(&mut self, id: RequestId) -> &mut [u8] {
-        let (address, length) = self.whole(id);
+        let Bytes { address, length } = self.whole(id);
         // SAFETY: as for `payload`, and the borrow of `self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(address, length) }
     }
@@ -167,7 +173,7 @@ impl Buffers {
         match piece.memory {
             Memory::Request { id, offset } => {
                 let offset = usize::try_from(offset).expect("usize has at least 32 bits");
-                let (address, available) = self.whole(id);
+                let Bytes { address, length: available } = self.whole(id);
                 assert!(
                     offset <= available && length <= available - offset,
                     "piece outside of request {id:?}"
@@ -181,12 +187,14 @@ impl Buffers {
         }
     }
 
-    fn whole(&self, id: RequestId) -> (*mut u8, usize) {
+    fn whole(&self, id: RequestId) -> Bytes {
         match &self.slots[index(id)] {
-            Slot::Payload { chunk, shift, length, .. } => (chunk.base().wrapping_add(*shift), *length),
-            Slot::Lent { chunk, length } => (chunk.base(), *length),
+            Slot::Payload { chunk, shift, length, .. } => {
+                Bytes { address: chunk.base().wrapping_add(*shift), length: *length }
+            }
+            Slot::Lent { chunk, length } => Bytes { address: chunk.base(), length: *length },
             Slot::Free => panic!("request {id:?} is not in use"),
-            Slot::Empty => (std::ptr::NonNull::dangling().as_ptr(), 0),
+            Slot::Empty => Bytes { address: std::ptr::NonNull::dangling().as_ptr(), length: 0 },
         }
     }
 

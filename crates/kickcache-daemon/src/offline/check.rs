@@ -123,7 +123,7 @@ pub struct VolumeFindings {
 pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings, OfflineError> {
     let source = OfflineDevice::open(path)?;
     let superblocks = check_superblocks(&source)?;
-    let (metadata, rotted) = read_metadata(source, path)?;
+    let Readable { metadata, rotted } = read_metadata(source, path)?;
     let mut check = Check::new(&metadata, rotted);
     check.journal()?;
     let geometry = metadata.superblock().geometry;
@@ -142,12 +142,22 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
 }
 
 /// The metadata, of what is left of the log if a part of it has rotted or cannot be read, and which part.
-fn read_metadata(source: OfflineDevice, path: &Path) -> Result<(Metadata, Option<String>), OfflineError> {
+/// What can be read of a device.
+struct Readable {
+    metadata: Metadata,
+    /// What of its log has rotted.
+    rotted: Option<String>,
+}
+
+fn read_metadata(source: OfflineDevice, path: &Path) -> Result<Readable, OfflineError> {
     match Metadata::read(source) {
         Err(OfflineError::Content {
             source: Error::Rotted { what } | Error::Unreadable { what }, ..
-        }) => Ok((Metadata::read_rotted(OfflineDevice::open(path)?, RottedLog::Accepted)?, Some(what))),
-        metadata => Ok((metadata?, None)),
+        }) => {
+            let metadata = Metadata::read_rotted(OfflineDevice::open(path)?, RottedLog::Accepted)?;
+            Ok(Readable { metadata, rotted: Some(what) })
+        }
+        metadata => Ok(Readable { metadata: metadata?, rotted: None }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A cache device that nobody serves: read, verified, dumped, repaired, and freed of a volume.
 //!
-//! Recovery is the engine's own: what it would write is dropped by those that only look ([`metadata`]), and written by
+//! Recovery is the engine's own: what it would write is dropped by those that only look (`metadata`), and written by
 //! the driver for those that change something ([`change`]).
 
 pub mod change;

@@ -80,11 +80,11 @@ mod tests {
 
     use super::*;
     use crate::recording::access::NotedAccess;
-    use crate::recording::ring::ring;
+    use crate::recording::ring::{Ends, ring};
 
     #[test]
     fn parcels_come_back_from_any_pieces() {
-        let (mut recorder, mut recording) = ring();
+        let Ends { mut recorder, mut recording } = ring();
         let access = |at| NotedAccess::of(at, Operation::Read, ByteExtent { start: at, length: 1 }).unwrap();
         (0..COUNT_MAX + 1).for_each(|at| recorder.note(access(at)));
         let (mut parcel, mut sent) = (Vec::new(), Vec::new());

@@ -47,7 +47,13 @@ pub struct Recording {
 }
 
 /// Both ends of a recording.
-pub(crate) fn ring() -> (Recorder, Recording) {
+pub(crate) struct Ends {
+    pub(crate) recorder: Recorder,
+    pub(crate) recording: Recording,
+}
+
+/// A recording.
+pub(crate) fn ring() -> Ends {
     let slots = (0..SLOT_COUNT).map(|_| [const { AtomicU64::new(0) }; WORDS]).collect();
     let ring = Ring {
         slots,
@@ -58,7 +64,7 @@ pub(crate) fn ring() -> (Recorder, Recording) {
     };
     let ring = Arc::new(ring);
     let recorder = Recorder { ring: Arc::clone(&ring), noted: 0, taken: 0, gap: 0 };
-    (recorder, Recording { ring, taken: 0, on_end: None })
+    Ends { recorder, recording: Recording { ring, taken: 0, on_end: None } }
 }
 
 impl Recorder {
@@ -182,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_loses_and_says_where() {
-        let (mut recorder, mut recording) = ring();
+        let Ends { mut recorder, mut recording } = ring();
         (0..SLOT_COUNT + 3).for_each(|at| recorder.note(access(at)));
         assert_eq!(recording.lost(), 3);
         assert_eq!(taken(&mut recording, 1), [Noted::Access(access(0))]);
@@ -196,7 +202,7 @@ mod tests {
 
     #[test]
     fn two_threads_pass_on_everything_in_order() {
-        let (mut recorder, mut recording) = ring();
+        let Ends { mut recorder, mut recording } = ring();
         let count = 3 * SLOT_COUNT;
         let thread = std::thread::spawn(move || (0..count).for_each(|at| recorder.note(access(at))));
         let (mut next, mut lost, mut is_ended) = (0, 0, false);
@@ -218,11 +224,11 @@ mod tests {
 
     #[test]
     fn each_end_learns_of_the_end_of_the_other() {
-        let (recorder, recording) = ring();
+        let Ends { recorder, recording } = ring();
         assert!(recorder.is_wanted() && !recording.is_ended());
         drop(recorder);
         assert!(recording.is_ended());
-        let (recorder, mut recording) = ring();
+        let Ends { recorder, mut recording } = ring();
         let (tell, told) = std::sync::mpsc::channel();
         recording.on_end(move || tell.send(()).unwrap());
         drop(recording);

@@ -58,13 +58,13 @@ impl Recorders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::ring::ring;
+    use crate::recording::ring::{Ends, ring};
 
     const EXTENT: ByteExtent = ByteExtent { start: 0, length: 4096 };
 
     #[test]
     fn only_the_volume_that_is_recorded_is_noted() {
-        let (recorder, mut recording) = ring();
+        let Ends { recorder, mut recording } = ring();
         let mut recorders = Recorders::default();
         assert!(recorders.add(Instant::from_nanos(50), VolumeId::new(1), recorder));
         let mut note = |volume, operation| {
@@ -83,12 +83,12 @@ mod tests {
         let mut recorders = Recorders::default();
         let mut ends: Vec<_> = (0..RECORDING_COUNT_MAX + 1)
             .filter_map(|_| {
-                let (recorder, recording) = ring();
+                let Ends { recorder, recording } = ring();
                 recorders.add(Instant::ZERO, VolumeId::new(0), recorder).then_some(recording)
             })
             .collect();
         assert_eq!(ends.len(), RECORDING_COUNT_MAX);
         ends.pop();
-        assert!(recorders.add(Instant::ZERO, VolumeId::new(0), ring().0));
+        assert!(recorders.add(Instant::ZERO, VolumeId::new(0), ring().recorder));
     }
 }

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use kickcache_engine::config::Mode;
 
-use crate::recording::ring::{Recording, ring};
+use crate::recording::ring::{Ends, Recording, ring};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
@@ -126,7 +126,7 @@ impl ServerHandle {
     /// # Errors
     /// If no volume has the name, there are as many recordings as may be, or [`ServeError::Stopped`].
     pub fn record(&self, volume: &str) -> Result<(Recorded, Recording), ServeError> {
-        let (recorder, mut recording) = ring();
+        let Ends { recorder, mut recording } = ring();
         let shared = Arc::downgrade(&self.shared);
         recording.on_end(move || {
             if let Some(shared) = shared.upgrade() {

@@ -50,8 +50,7 @@ fn greet(stream: &TimedStream<'_>) -> Result<(), ClientError> {
 
 fn ask_structured(stream: &TimedStream<'_>) -> Result<bool, ClientError> {
     send_option(stream, opt::STRUCTURED_REPLY, &[])?;
-    let (reply, _) = receive_reply(stream, opt::STRUCTURED_REPLY)?;
-    Ok(reply == rep::ACK)
+    Ok(receive_reply(stream, opt::STRUCTURED_REPLY)?.reply == rep::ACK)
 }
 
 fn ask_allocation(stream: &TimedStream<'_>, name: &str) -> Result<Option<u32>, ClientError> {
@@ -62,7 +61,7 @@ fn ask_allocation(stream: &TimedStream<'_>, name: &str) -> Result<Option<u32>, C
     send_option(stream, opt::SET_META_CONTEXT, &data)?;
     let mut id = None;
     loop {
-        let (reply, data) = receive_reply(stream, opt::SET_META_CONTEXT)?;
+        let OptionReply { reply, data } = receive_reply(stream, opt::SET_META_CONTEXT)?;
         match reply {
             rep::META_CONTEXT => id = Reader::new(&data).u32(),
             rep::ACK => return Ok(id),
@@ -79,7 +78,7 @@ fn go(stream: &TimedStream<'_>, name: &str, export: &mut RemoteExport) -> Result
     send_option(stream, opt::GO, &data)?;
     let mut complete = false;
     loop {
-        let (reply, data) = receive_reply(stream, opt::GO)?;
+        let OptionReply { reply, data } = receive_reply(stream, opt::GO)?;
         match reply {
             rep::INFO => complete |= take_info(&data, export)?,
             rep::ACK if complete => return Ok(()),
@@ -118,7 +117,13 @@ fn send_option(stream: &TimedStream<'_>, option: u32, data: &[u8]) -> Result<(),
     Ok(stream.send_all(&bytes)?)
 }
 
-fn receive_reply(stream: &TimedStream<'_>, option: u32) -> Result<(u32, Vec<u8>), ClientError> {
+/// What a server says to an option.
+struct OptionReply {
+    reply: u32,
+    data: Vec<u8>,
+}
+
+fn receive_reply(stream: &TimedStream<'_>, option: u32) -> Result<OptionReply, ClientError> {
     let mut header = [0; 20];
     stream.receive_exact(&mut header)?;
     let mut reader = Reader::new(&header);
@@ -132,7 +137,7 @@ fn receive_reply(stream: &TimedStream<'_>, option: u32) -> Result<(u32, Vec<u8>)
     }
     let mut data = vec![0; usize::try_from(length).expect("checked above")];
     stream.receive_exact(&mut data)?;
-    Ok((reply, data))
+    Ok(OptionReply { reply, data })
 }
 
 fn put_string(data: &mut Vec<u8>, text: &str) {

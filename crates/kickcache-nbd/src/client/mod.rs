@@ -38,6 +38,15 @@ use self::pending::Pending;
 use self::stream::Stream;
 use super::wire::PAYLOAD_MAX;
 
+/// Both halves of a client.
+#[derive(Debug)]
+pub struct Halves {
+    /// Sends requests.
+    pub sender: Sender,
+    /// Receives replies.
+    pub receiver: Receiver,
+}
+
 /// A connection in the transmission phase.
 #[derive(Debug)]
 pub struct Client {
@@ -102,8 +111,8 @@ impl Client {
     }
 
     /// Takes the client apart; the connection closes when both halves are gone.
-    pub fn split(self) -> (Sender, Receiver) {
-        (self.sender, self.receiver)
+    pub fn split(self) -> Halves {
+        Halves { sender: self.sender, receiver: self.receiver }
     }
 
     /// Reads into the whole of `buffer`, in as many requests as it needs.

@@ -16,6 +16,7 @@ use super::reply::{
 };
 use super::transmission::Transmission;
 use super::wire::STRING_MAX;
+use crate::taken::Taken;
 
 #[derive(Debug)]
 enum Phase {
@@ -46,16 +47,15 @@ impl Session {
         Session { phase, output }
     }
 
-    /// Looks at unread bytes of the stream: returns how many were consumed, to be dropped by the caller, and what
-    /// they mean. The work of a call is bounded by the length of the input; output may have been queued.
-    pub fn decode(&mut self, input: &[u8]) -> (usize, Decoded) {
+    /// Looks at unread bytes of the stream, and says what they mean. The work of a call is bounded by the length of the input; output may have been queued.
+    pub fn decode(&mut self, input: &[u8]) -> Taken<Decoded> {
         let mut consumed = 0;
         loop {
             let rest = input.get(consumed..).unwrap_or_default();
-            let (taken, decoded) = self.step(rest);
-            consumed += taken;
-            if let Some(decoded) = decoded {
-                return (consumed, decoded);
+            let step = self.step(rest);
+            consumed += step.consumed;
+            if let Some(meaning) = step.meaning {
+                return Taken { consumed, meaning };
             }
         }
     }
@@ -114,19 +114,19 @@ impl Session {
         put_block_status(self.reply_to(command).form, command, extents, into);
     }
 
-    fn step(&mut self, input: &[u8]) -> (usize, Option<Decoded>) {
-        let (consumed, decoded) = match &mut self.phase {
+    fn step(&mut self, input: &[u8]) -> Taken<Option<Decoded>> {
+        let step = match &mut self.phase {
             Phase::Transmission(transmission) => transmission.decode(input, &mut self.output),
             Phase::Handshake(handshake) => {
-                let (consumed, progress) = handshake.decode(input, &mut self.output);
-                (consumed, self.on_progress(&progress))
+                let Taken { consumed, meaning } = handshake.decode(input, &mut self.output);
+                Taken::new(consumed, self.on_progress(&meaning))
             }
-            Phase::Closed(reason, _) => (0, Some(Decoded::Close(*reason))),
+            Phase::Closed(reason, _) => Taken::new(0, Some(Decoded::Close(*reason))),
         };
-        if let Some(Decoded::Close(reason)) = decoded {
+        if let Some(Decoded::Close(reason)) = step.meaning {
             self.phase = Phase::Closed(reason, self.agreed().copied());
         }
-        (consumed, decoded)
+        step
     }
 
     fn on_progress(&mut self, progress: &Progress) -> Option<Decoded> {

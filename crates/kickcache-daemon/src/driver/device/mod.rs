@@ -56,7 +56,7 @@ impl BlockFile {
     pub fn open(path: &Path, access: AccessMode, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
         let metadata = std::fs::metadata(path).map_err(|source| open_error(path, source))?;
         let kind = kind(path, &metadata)?;
-        let (file, direct, below) = open_patiently(path, access, kind)?;
+        let OpenFile { file, direct, below } = open_patiently(path, access, kind)?;
         if access == AccessMode::ReadWrite && kind == Kind::Block && ioctl::is_protected(&file) {
             return Err(OpenError::Protected { path: path.into() });
         }
@@ -222,19 +222,29 @@ fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
     Err(OpenError::Type { path: path.into(), found })
 }
 
+/// A file, and how it was opened.
+struct OpenFile {
+    file: File,
+    direct: Direct,
+    /// What is locked below it.
+    below: Vec<File>,
+}
+
+impl OpenFile {
+    const fn new(file: File, direct: Direct) -> OpenFile {
+        OpenFile { file, direct, below: Vec::new() }
+    }
+}
+
 /// Opens and locks. A device that is busy is tried again for a while: the kernel closes the files of an io_uring
 /// shortly after the process that used it has ended.
-fn open_patiently(
-    path: &Path,
-    access: AccessMode,
-    kind: Kind,
-) -> Result<(File, Direct, Vec<File>), OpenError> {
+fn open_patiently(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFile, OpenError> {
     let until = Instant::now() + BUSY_PATIENCE;
     loop {
-        let opened = open_direct(path, access, kind).and_then(|(file, direct)| {
-            lock(&file, path, access)?;
-            let below = storage::lock_below(&file, path, access)?;
-            Ok((file, direct, below))
+        let opened = open_direct(path, access, kind).and_then(|opened| {
+            lock(&opened.file, path, access)?;
+            let below = storage::lock_below(&opened.file, path, access)?;
+            Ok(OpenFile { below, ..opened })
         });
         match opened {
             Err(OpenError::Busy { .. }) if Instant::now() < until => std::thread::sleep(BUSY_PAUSE),
@@ -243,10 +253,12 @@ fn open_patiently(
     }
 }
 
-fn open_direct(path: &Path, access: AccessMode, kind: Kind) -> Result<(File, Direct), OpenError> {
+fn open_direct(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFile, OpenError> {
     let exclusive = if kind == Kind::Block && access == AccessMode::ReadWrite { libc::O_EXCL } else { 0 };
     match open_with(path, access, libc::O_DIRECT | exclusive) {
-        Ok(file) if ioctl::direct_alignment(&file, kind) <= SECTOR_SIZE => return Ok((file, Direct::Yes)),
+        Ok(file) if ioctl::direct_alignment(&file, kind) <= SECTOR_SIZE => {
+            return Ok(OpenFile::new(file, Direct::Yes));
+        }
         Ok(_) => tracing::warn!(
             "{} has sectors of more than 512 bytes: it is used through the page cache",
             path.display()
@@ -258,7 +270,7 @@ fn open_direct(path: &Path, access: AccessMode, kind: Kind) -> Result<(File, Dir
         Err(error) => return Err(refused(path, access, error)),
     }
     let file = open_with(path, access, exclusive).map_err(|error| refused(path, access, error))?;
-    Ok((file, Direct::No))
+    Ok(OpenFile::new(file, Direct::No))
 }
 
 fn open_with(path: &Path, access: AccessMode, flags: i32) -> io::Result<File> {

@@ -236,7 +236,7 @@ impl Driver {
                 self.ask_notary(token, incomplete);
             }
             DeviceOperation::Copy { from, to, length, checksums } => {
-                self.copy(id, (from, to), length, checksums);
+                self.copy(id, Piece { memory: from, length }, to, checksums);
             }
             DeviceOperation::Zero { to, length, checksums } => self.zero(id, to, length, checksums),
         }
@@ -563,8 +563,9 @@ impl Driver {
         self.free.push(token);
     }
 
-    fn copy(&mut self, id: SubmissionId, (from, to): (Memory, Memory), length: u32, checksums: Checksums) {
-        let source = self.buffers.address(Piece { memory: from, length });
+    fn copy(&mut self, id: SubmissionId, from: Piece, to: Memory, checksums: Checksums) {
+        let length = from.length;
+        let source = self.buffers.address(from);
         let target = self.buffers.address(Piece { memory: to, length });
         let count = usize::try_from(length).expect("usize has at least 32 bits");
         // SAFETY: both addresses were checked to have that many bytes, and `copy` allows them to overlap.

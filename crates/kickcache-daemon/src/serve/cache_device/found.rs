@@ -150,7 +150,8 @@ impl Found {
 /// Formats a device; see [`CacheDevice::format_noted`].
 pub(super) fn format(
     path: &Path,
-    (size, overwrite): (Option<u64>, Overwrite),
+    size: Option<u64>,
+    overwrite: Overwrite,
     noted: Noted<'_>,
     made: &mut Made,
 ) -> Result<CacheDevice, ServeError> {

@@ -55,7 +55,7 @@ impl CacheDevice {
         noted: Noted<'_>,
     ) -> Result<CacheDevice, ServeError> {
         let mut made = Made::default();
-        let device = found::format(path, (size, overwrite), noted, &mut made)?;
+        let device = found::format(path, size, overwrite, noted, &mut made)?;
         made.keep();
         Ok(device)
     }

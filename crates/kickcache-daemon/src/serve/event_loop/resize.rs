@@ -17,12 +17,18 @@ use crate::serve::error::ServeError;
 use crate::serve::resizes::{Answer, Grown, Outcome, Overdue, Step};
 use crate::shell_command::ShellCommand;
 
+/// The origin of a volume.
+struct OriginFile {
+    volume: VolumeId,
+    file: Arc<BlockFile>,
+}
+
 impl<E: CacheEngine> EventLoop<E> {
     /// Begins to take the size of a volume's origin over: noted durably first, then told to guests at once and to NBD
     /// clients when they connect.
     pub(super) fn begin_resize(&mut self, now: Instant, name: &str, answer: &Answer) {
-        let begun = self.origin_to_look_at(name).and_then(|(id, origin)| {
-            let begun = self.resizes.look(now, id, origin, answer.clone());
+        let begun = self.origin_to_look_at(name).and_then(|OriginFile { volume, file }| {
+            let begun = self.resizes.look(now, volume, file, answer.clone());
             begun.map_err(ServeError::system("start a thread"))
         });
         if let Err(error) = begun {
@@ -31,7 +37,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    fn origin_to_look_at(&self, name: &str) -> Result<(VolumeId, Arc<BlockFile>), ServeError> {
+    fn origin_to_look_at(&self, name: &str) -> Result<OriginFile, ServeError> {
         let id = self.volume_id(name)?;
         let refuse = |what: &str| ServeError::Volume { name: name.into(), what: what.into() };
         if self.core.stage != LoopPhase::Serving {
@@ -49,7 +55,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 "its size cannot be asked for while it is served; stop kickcache ({stop}), and start it with {serve}"
             ))
         })?;
-        Ok((id, origin))
+        Ok(OriginFile { volume: id, file: origin })
     }
 
     /// Goes on with what threads found or wrote.

@@ -30,6 +30,13 @@ pub(crate) enum Place {
     Inherited(OwnedFd),
 }
 
+/// Where a front end listens for a volume.
+pub(crate) struct VolumePlace {
+    pub(crate) place: Place,
+    /// The volume's index.
+    pub(crate) volume: usize,
+}
+
 impl Place {
     /// Whether one listener does for both. Two that let the system choose a port have one each.
     pub(crate) fn is_same(&self, other: &Place) -> bool {
@@ -48,7 +55,7 @@ pub(crate) struct Listener {
     /// For the log.
     pub(crate) address: String,
     /// A unix socket's path with the device and inode that were made.
-    made: Option<(PathBuf, (u64, u64))>,
+    made: Option<(PathBuf, Inode)>,
     kind: SocketKind,
 }
 
@@ -270,10 +277,17 @@ fn inherit(socket: OwnedFd) -> Result<Listener, ServeError> {
     Ok(Listener { socket, address: name.into(), made: None, kind })
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+/// Which file a path names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Inode {
+    device: u64,
+    number: u64,
+}
+
+fn identity(path: &Path) -> io::Result<Inode> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::symlink_metadata(path)?;
-    Ok((metadata.dev(), metadata.ino()))
+    Ok(Inode { device: metadata.dev(), number: metadata.ino() })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "sentences and errors come as values")]

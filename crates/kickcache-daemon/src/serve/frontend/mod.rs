@@ -39,7 +39,7 @@ use crate::serve::core::Core;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::{Pending, WatchKey};
-use crate::serve::frontend::listener::Place;
+use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::ublk::place::UblkPlace;
 use crate::serve::frontend::ublk::{Ublk, own_device};
@@ -66,10 +66,10 @@ pub(crate) fn check_volume(volume: &VolumeSpec, exposure: Exposure) -> Result<()
     served_by.vhost_user.path.iter().try_for_each(|path| listener::check_path(path))
 }
 
-/// Where volumes are served, each with the volume's index.
+/// Where volumes are served.
 pub(crate) struct Addresses {
-    nbd: Vec<(Place, usize)>,
-    vhost_user: Vec<(GuestPlace, usize)>,
+    nbd: Vec<VolumePlace>,
+    vhost_user: Vec<GuestPlace>,
     ublk: Vec<UblkPlace>,
 }
 
@@ -80,14 +80,15 @@ impl Addresses {
         for (index, volume) in volumes.iter().enumerate() {
             let served_by = volume.served_by();
             let nbd = served_by.nbd.addresses().iter().cloned().map(Place::Address);
-            addresses.nbd.extend(nbd.map(|place| (place, index)));
+            addresses.nbd.extend(nbd.map(|place| VolumePlace { place, volume: index }));
             addresses.ublk.extend(UblkPlace::of(volume, index));
             let path = served_by.vhost_user.path.map(|path| Place::Address(NbdAddress::Unix(path)));
-            addresses.vhost_user.extend(path.map(|place| (GuestPlace::of(volume, place), index)));
+            addresses.vhost_user.extend(path.map(|place| GuestPlace::of(volume, index, place)));
         }
-        addresses.nbd.extend(inherited.nbd.into_iter().map(|socket| (Place::Inherited(socket), 0)));
+        let nbd = inherited.nbd.into_iter().map(Place::Inherited);
+        addresses.nbd.extend(nbd.map(|place| VolumePlace { place, volume: 0 }));
         if let (Some(volume), Some(socket)) = (volumes.first(), inherited.vhost_user) {
-            addresses.vhost_user.push((GuestPlace::of(volume, Place::Inherited(socket)), 0));
+            addresses.vhost_user.push(GuestPlace::of(volume, 0, Place::Inherited(socket)));
         }
         addresses
     }

@@ -70,7 +70,7 @@ fn a_failed_request_leaves_the_connection_usable() {
 
 #[test]
 fn structured_failures_say_why() {
-    let (mut sender, mut receiver) = connect(true, Order::Arrival).split();
+    let Halves { mut sender, mut receiver } = connect(true, Order::Arrival).split();
     sender.send_read(1, SIZE, 1).unwrap();
     let reply = receiver.receive().unwrap();
     assert_eq!((reply.cookie, reply.result), (1, Err(NbdErrno::Invalid)));
@@ -87,7 +87,7 @@ fn an_unknown_export_is_refused_with_the_servers_words() {
 #[test]
 fn replies_find_their_requests_out_of_order() {
     for structured in [false, true] {
-        let (mut sender, mut receiver) = connect(structured, Order::Reverse).split();
+        let Halves { mut sender, mut receiver } = connect(structured, Order::Reverse).split();
         for cookie in 0..16 {
             let data = pattern(4096, u8::try_from(cookie).unwrap());
             sender.queue_write(cookie, cookie * 4096, &data, Fua::Yes).unwrap();
@@ -111,7 +111,7 @@ fn replies_find_their_requests_out_of_order() {
 
 #[test]
 fn a_cookie_in_flight_is_not_taken_twice() {
-    let (mut sender, mut receiver) = connect(false, Order::Arrival).split();
+    let Halves { mut sender, mut receiver } = connect(false, Order::Arrival).split();
     sender.queue_flush(5).unwrap();
     assert!(matches!(sender.queue_flush(5), Err(ClientError::CookieInFlight(5))));
     sender.send().unwrap();
@@ -121,7 +121,7 @@ fn a_cookie_in_flight_is_not_taken_twice() {
 
 #[test]
 fn requests_that_the_wire_cannot_carry_are_turned_down() {
-    let (mut sender, _receiver) = connect(false, Order::Arrival).split();
+    let Halves { mut sender, receiver: _receiver } = connect(false, Order::Arrival).split();
     assert!(matches!(sender.queue_read(1, 0, PAYLOAD_MAX + 1), Err(ClientError::TooLong(_))));
     assert!(matches!(sender.queue_trim(1, 0, 1 << 32, Fua::No), Err(ClientError::TooLong(_))));
     assert_eq!((sender.in_flight(), sender.queued()), (0, 0));
@@ -129,7 +129,7 @@ fn requests_that_the_wire_cannot_carry_are_turned_down() {
 
 #[test]
 fn two_threads_drive_the_halves() {
-    let (mut sender, mut receiver) = connect(false, Order::Arrival).split();
+    let Halves { mut sender, mut receiver } = connect(false, Order::Arrival).split();
     let writer = thread::spawn(move || {
         for cookie in 0..2000_u64 {
             let offset = cookie % 2000 * 4096;
@@ -151,7 +151,7 @@ fn two_threads_drive_the_halves() {
 
 #[test]
 fn one_loop_drives_the_halves_without_waiting() {
-    let (mut sender, mut receiver) = connect(true, Order::Arrival).split();
+    let Halves { mut sender, mut receiver } = connect(true, Order::Arrival).split();
     let mut seen = BTreeMap::new();
     let mut next = 0;
     while seen.len() < 500 {
@@ -195,7 +195,7 @@ fn nonsense(bytes: &[u8], structured: bool) -> Client {
 }
 
 fn until_error(client: Client) -> ClientError {
-    let (mut sender, mut receiver) = client.split();
+    let Halves { mut sender, mut receiver } = client.split();
     sender.send_read(1, 512, 16).unwrap();
     sender.send_block_status(2, 0, 4096).unwrap();
     loop {

@@ -105,7 +105,7 @@ fn replies_that_nobody_takes_end_the_connection() {
     let many = vec![ExportInfo { description: "x".repeat(4096), ..exports()[0].clone() }; 100];
     let mut session = Session::new(many.into());
     let stream = (0..100).fold(newstyle(), |stream, _| stream.option(opt::LIST, &[]));
-    assert_eq!(session.decode(&stream.0).1, Decoded::Close(CloseReason::OutputFlood));
+    assert_eq!(session.decode(&stream.0).meaning, Decoded::Close(CloseReason::OutputFlood));
     let mut output = Vec::new();
     session.take_output(&mut output);
     assert!(output.len() < OUTPUT_MAX + 100 * 5000, "{}", output.len());

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::command::CommandKind;
+use crate::taken::Taken;
 use crate::wire::*;
 
 mod corpus;
@@ -103,7 +104,7 @@ fn feed(session: &mut Session, stream: &[u8], piece: usize) -> Outcome {
             if skip > 0 {
                 break;
             }
-            let (consumed, decoded) = session.decode(&unread);
+            let Taken { consumed, meaning: decoded } = session.decode(&unread);
             unread.drain(..consumed);
             session.take_output(&mut outcome.output);
             if decoded == Decoded::NeedMore {

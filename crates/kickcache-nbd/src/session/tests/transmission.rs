@@ -1,4 +1,5 @@
 use super::*;
+use crate::taken::Taken;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Form {
@@ -284,7 +285,10 @@ fn data_where_none_belongs_is_refused_and_skipped() {
 fn disconnect_ends_the_connection_without_a_reply() {
     let (mut session, outcome) = run(&agreed(Form::Simple, "disk").request(cmd::DISC, 0, 0, 0));
     assert_eq!(outcome.events, [Decoded::Close(CloseReason::Disconnect)]);
-    assert_eq!(session.decode(b"more"), (0, Decoded::Close(CloseReason::Disconnect)));
+    assert_eq!(
+        session.decode(b"more"),
+        Taken { consumed: 0, meaning: Decoded::Close(CloseReason::Disconnect) }
+    );
     assert!(!session.is_transmission());
     assert!(CloseReason::Disconnect.is_orderly() && !CloseReason::OutputFlood.is_orderly());
     assert_eq!(session.export(), Some(0));
@@ -303,10 +307,10 @@ fn commands_in_flight_are_answered_after_a_disconnect() {
 #[test]
 fn refusals_that_nobody_takes_end_the_connection() {
     let mut session = Session::new(exports());
-    let (_, decoded) = session.decode(&agreed(Form::Structured, "disk").0);
+    let decoded = session.decode(&agreed(Form::Structured, "disk").0).meaning;
     assert_eq!(decoded, Decoded::NeedMore);
     let requests = (0..40_000).fold(Stream::default(), |stream, _| stream.request(9, 0, 0, 0));
-    assert_eq!(session.decode(&requests.0).1, Decoded::Close(CloseReason::OutputFlood));
+    assert_eq!(session.decode(&requests.0).meaning, Decoded::Close(CloseReason::OutputFlood));
 }
 
 proptest! {
@@ -319,7 +323,7 @@ proptest! {
         let small = u64::from(length) <= PAYLOAD_MAX;
         let mut session = Session::new(exports());
         let stream = agreed(Form::Simple, "disk").request(cmd::READ, 0, offset, length);
-        let (consumed, decoded) = session.decode(&stream.0);
+        let Taken { consumed, meaning: decoded } = session.decode(&stream.0);
         prop_assert_eq!(consumed, stream.0.len());
         prop_assert_eq!(matches!(decoded, Decoded::Command(_)), fits && small);
     }

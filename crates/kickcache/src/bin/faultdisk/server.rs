@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kickcache_engine::units::ByteExtent;
-use kickcache_nbd::{Command, CommandKind, Decoded, ExportInfo, NbdErrno, ReplyHead, Session, StatusExtent};
+use kickcache_nbd::{
+    Command, CommandKind, Decoded, ExportInfo, NbdErrno, ReplyHead, Session, StatusExtent, Taken,
+};
 
 use crate::fault::{Effect, Operation};
 use crate::state::State;
@@ -107,7 +109,7 @@ impl Connection {
     /// The next whole command; `None` if more bytes are needed.
     fn next_command(&mut self, input: &mut Vec<u8>) -> anyhow::Result<Option<Command>> {
         loop {
-            let (consumed, decoded) = self.session.decode(input);
+            let Taken { consumed, meaning: decoded } = self.session.decode(input);
             input.drain(..consumed);
             self.send_output()?;
             match decoded {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_nbd::client::{Client, ConnectOptions, Receiver, Sender};
+use kickcache_nbd::client::{Client, ConnectOptions, Halves, Receiver, Sender};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::demo::content::Content;
@@ -74,7 +74,7 @@ struct JobConnection {
 impl JobConnection {
     fn connect(run: &Run<'_>, load: &JobLoad) -> anyhow::Result<JobConnection> {
         let options = ConnectOptions { export: run.export.into(), ..ConnectOptions::default() };
-        let (sender, receiver) =
+        let Halves { sender, receiver } =
             Client::connect_unix(run.socket, &options).context("the load cannot connect")?.split();
         Ok(JobConnection {
             sender,

@@ -26,7 +26,7 @@ use crate::plan::address::NbdAddress;
 use crate::serve::config::Limits;
 use crate::serve::control::VolumeInfo;
 use crate::serve::core::Volume;
-use crate::serve::frontend::listener::Place;
+use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 
@@ -76,9 +76,12 @@ fn toy_loop(
     let settings =
         DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
     let volumes = vec![Volume { info, zeroes, _lock: None }];
-    let nbd =
-        Nbd::open(vec![(Place::Address(NbdAddress::Unix(socket.into())), 0)], &volumes, Exposure::LocalOnly)
-            .unwrap();
+    let nbd = Nbd::open(
+        vec![VolumePlace { place: Place::Address(NbdAddress::Unix(socket.into())), volume: 0 }],
+        &volumes,
+        Exposure::LocalOnly,
+    )
+    .unwrap();
     let driver = Driver::open(settings).unwrap();
     let core = Core::new(Clock::start(), PassThrough::new(), driver, volumes, limits);
     EventLoop {

@@ -36,8 +36,8 @@ fn merged(file: &BlockFile, extent: ByteExtent, is_cached: impl Fn(BlockIndex) -
     let mut extents: Vec<StatusExtent> = Vec::new();
     let (mut offset, mut looked_up) = (extent.start, 0);
     while offset < extent.end() && extents.len() < EXTENT_COUNT_MAX && looked_up < HOLE_BYTES_MAX {
-        let (end, hole) = origin_run(file, offset, extent.end());
-        if !hole {
+        let Run { end, is_hole } = origin_run(file, offset, extent.end());
+        if !is_hole {
             push(&mut extents, data(end - offset));
             offset = end;
             continue;
@@ -55,18 +55,24 @@ fn merged(file: &BlockFile, extent: ByteExtent, is_cached: impl Fn(BlockIndex) -
     extents
 }
 
-/// How far the origin's file goes on as it is at `offset`, and whether that is a hole.
-fn origin_run(file: &BlockFile, offset: u64, end: u64) -> (u64, bool) {
+/// How far a file goes on as it is somewhere.
+struct Run {
+    end: u64,
+    is_hole: bool,
+}
+
+/// How far the origin's file goes on as it is at `offset`.
+fn origin_run(file: &BlockFile, offset: u64, end: u64) -> Run {
     let position = seek(file.file(), SeekFrom::Data(offset));
     match position {
-        Ok(position) if position > offset => (position.min(end), true),
+        Ok(position) if position > offset => Run { end: position.min(end), is_hole: true },
         Ok(_) => {
             let hole = seek(file.file(), SeekFrom::Hole(offset)).unwrap_or(end);
-            (if hole > offset { hole.min(end) } else { end }, false)
+            Run { end: if hole > offset { hole.min(end) } else { end }, is_hole: false }
         }
-        Err(rustix::io::Errno::NXIO) => (end, true),
+        Err(rustix::io::Errno::NXIO) => Run { end, is_hole: true },
         // A file system that does not tell: everything is data.
-        Err(_) => (end, false),
+        Err(_) => Run { end, is_hole: false },
     }
 }
 

@@ -66,8 +66,7 @@ impl Nbd {
                 let id = core.volumes[volume].info.id;
                 if core.driver.has_extents(Device::Origin(id)) {
                     connection.begin_status();
-                    let asked = (self.clients.id(index), command);
-                    self.questions.ask(core, volume, asked);
+                    self.questions.ask(core, volume, self.clients.id(index), command);
                     return true;
                 }
                 let extents = block_status(&core.engine, &core.driver, id, extent(&command));

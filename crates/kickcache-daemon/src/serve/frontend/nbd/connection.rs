@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kickcache_engine::request::{Errno, RequestId};
 use kickcache_engine::time::Instant;
-use kickcache_nbd::{Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session};
+use kickcache_nbd::{Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session, Taken};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::driver::buffers::Buffers;
@@ -143,7 +143,7 @@ impl Connection {
     }
 
     fn decode(&mut self) -> Option<Step> {
-        let (consumed, decoded) = self.session.decode(self.input.unread());
+        let Taken { consumed, meaning: decoded } = self.session.decode(self.input.unread());
         self.input.consume(consumed);
         if self.session.has_output() {
             let mut bytes = Vec::new();

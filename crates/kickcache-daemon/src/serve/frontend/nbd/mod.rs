@@ -28,7 +28,7 @@ use crate::serve::core::{Core, Volume, engine_span};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::WatchKey;
-use crate::serve::frontend::listener::Place;
+use crate::serve::frontend::listener::VolumePlace;
 use crate::serve::frontend::nbd::block_status::data;
 use crate::serve::frontend::nbd::clients::Clients;
 use crate::serve::frontend::nbd::connection::Connection;
@@ -57,9 +57,9 @@ pub(crate) struct Nbd {
 }
 
 impl Nbd {
-    /// Listens; each address has the index of a volume.
+    /// Listens.
     pub(crate) fn open(
-        addresses: Vec<(Place, usize)>,
+        addresses: Vec<VolumePlace>,
         volumes: &[Volume],
         exposure: Exposure,
     ) -> Result<Nbd, ServeError> {
@@ -206,8 +206,8 @@ impl Nbd {
     /// Answers the questions that origins have answered.
     pub(super) fn take_extents<E>(&mut self, core: &mut Core<E>) {
         while let Some(told) = core.driver.poll_extents() {
-            if let Some((question, extents)) = self.questions.answer(&told) {
-                self.end_question(&question, &extents);
+            if let Some(answered) = self.questions.answer(&told) {
+                self.end_question(&answered.question, &answered.extents);
             }
         }
     }

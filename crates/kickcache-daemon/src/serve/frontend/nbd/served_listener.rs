@@ -8,8 +8,8 @@ use crate::plan::Exposure;
 use crate::serve::control::VolumeInfo;
 use crate::serve::core::Volume;
 use crate::serve::error::ServeError;
-use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::listener::Place;
+use crate::serve::frontend::listener::{Listener, VolumePlace};
 
 /// A listener and what it offers.
 pub(crate) struct ServedListener {
@@ -40,14 +40,14 @@ impl ServedListener {
     }
 }
 
-/// One listener for each address, with the volume's index; an address that several volumes name serves them all.
+/// One listener for each address; an address that several volumes name serves them all.
 pub(crate) fn open_listeners(
-    addresses: Vec<(Place, usize)>,
+    addresses: Vec<VolumePlace>,
     volumes: &[Volume],
     exposure: Exposure,
 ) -> Result<Vec<ServedListener>, ServeError> {
     let mut grouped: Vec<(Place, Vec<usize>)> = Vec::new();
-    for (address, volume) in addresses {
+    for VolumePlace { place: address, volume } in addresses {
         match grouped.iter_mut().find(|(known, _)| known.is_same(&address)) {
             Some((_, members)) => members.push(volume),
             None => grouped.push((address, vec![volume])),

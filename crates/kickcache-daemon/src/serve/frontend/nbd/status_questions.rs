@@ -38,13 +38,20 @@ pub(super) struct StatusQuestions {
     next: u64,
 }
 
+/// A question with its answer.
+pub(super) struct Answered {
+    pub(super) question: Question,
+    pub(super) extents: Vec<StatusExtent>,
+}
+
 impl StatusQuestions {
     /// Asks the origin of a volume.
     pub(super) fn ask<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,
         volume: usize,
-        (connection, command): (ConnectionId, Command),
+        connection: ConnectionId,
+        command: Command,
     ) {
         let (id, size) = (core.volumes[volume].info.id, core.volumes[volume].info.size);
         let length = command.length.min(QUESTION_BYTES_MAX);
@@ -59,10 +66,10 @@ impl StatusQuestions {
     }
 
     /// Takes the question that was answered, with the answer.
-    pub(super) fn answer(&mut self, told: &ExtentsTold) -> Option<(Question, Vec<StatusExtent>)> {
+    pub(super) fn answer(&mut self, told: &ExtentsTold) -> Option<Answered> {
         let question = self.asked.remove(&told.token)?;
         let extents = question.merged(&told.extents);
-        Some((question, extents))
+        Some(Answered { question, extents })
     }
 
     /// Takes the questions that nobody waits for any longer to be answered.

@@ -30,14 +30,16 @@ pub(crate) struct VhostUser {
 /// Where, and as what, a virtual machine finds a volume.
 pub(crate) struct GuestPlace {
     place: Place,
+    /// The volume's index.
+    volume: usize,
     /// Bytes of a logical block that the guest is told: 512 or 4096.
     block_size: u32,
 }
 
 impl GuestPlace {
-    /// A volume's, at a place.
-    pub(crate) fn of(volume: &VolumeSpec, place: Place) -> GuestPlace {
-        GuestPlace { place, block_size: volume.frontends.guest_block_bytes() }
+    /// That of the volume of an index, at a place.
+    pub(crate) fn of(spec: &VolumeSpec, volume: usize, place: Place) -> GuestPlace {
+        GuestPlace { place, volume, block_size: spec.frontends.guest_block_bytes() }
     }
 }
 
@@ -47,13 +49,10 @@ impl VhostUser {
         VhostUser { ports, ..VhostUser::default() }
     }
 
-    /// Listens; each place has the index of a volume.
-    pub(crate) fn open(
-        places: Vec<(GuestPlace, usize)>,
-        volumes: &[Volume],
-    ) -> Result<VhostUser, ServeError> {
-        let opened = places.into_iter().map(|(place, volume)| {
-            let info = &volumes[volume].info;
+    /// Listens.
+    pub(crate) fn open(places: Vec<GuestPlace>, volumes: &[Volume]) -> Result<VhostUser, ServeError> {
+        let opened = places.into_iter().map(|place| {
+            let info = &volumes[place.volume].info;
             let disk = Disk {
                 name: info.name.clone(),
                 size: info.size,
@@ -62,7 +61,7 @@ impl VhostUser {
             };
             let listener = Listener::open_for_guest(place.place)?;
             tracing::info!("vhost-user is served on {} for {}", listener.address, info.name);
-            Ok(Port::new(listener, disk, volume))
+            Ok(Port::new(listener, disk, place.volume))
         });
         Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))
     }

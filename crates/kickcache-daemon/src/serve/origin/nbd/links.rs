@@ -9,7 +9,7 @@ use std::time::Duration;
 use kickcache_engine::request::Durability;
 use kickcache_nbd::PAYLOAD_MAX;
 use kickcache_nbd::client::{
-    Client, ClientError, ConnectOptions, Fua, Receiver, RemoteExport, Sender, Zeroes,
+    Client, ClientError, ConnectOptions, Fua, Halves, Receiver, RemoteExport, Sender, Zeroes,
 };
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
@@ -64,7 +64,7 @@ impl Links {
             clients.push(client);
         }
         let links = clients.into_iter().map(Client::split);
-        let links = links.map(|(sender, receiver)| Link { sender, receiver }).collect();
+        let links = links.map(|Halves { sender, receiver }| Link { sender, receiver }).collect();
         Ok(Links { links, export, next: 0 })
     }
 
