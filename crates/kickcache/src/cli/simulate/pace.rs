@@ -4,6 +4,14 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use kickcache_model::result::RunResult;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Processor time that this thread has had so far: what others take of the machine does not count.
+pub(crate) fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0));
+    seconds + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
 
 /// Accesses that were simulated, and the time that processors took for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -13,7 +21,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Counts runs that took so long together, with what prepared them.
+    /// Counts runs that took so much processor time together, with what prepared them.
     pub(crate) fn add(&mut self, runs: &[&RunResult], took: Duration) {
         self.accesses += runs.iter().map(|run| run.count()).sum::<u64>();
         self.took += took;
@@ -29,8 +37,26 @@ impl Pace {
         let seconds = self.took.as_secs_f64();
         writeln!(
             out,
-            "\n{millions:.1} million accesses were simulated in {seconds:.0} s of one processor, or {:.2} million a second.",
+            "\n{millions:.1} million accesses were simulated in {seconds:.0} s of processor time, or {:.2} million a second.",
             millions / seconds
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn who_waits_takes_no_processor_time() {
+        let (begun, before) = (Instant::now(), processor_time());
+        std::thread::sleep(Duration::from_millis(200));
+        let spent = processor_time() - before;
+        assert!(spent * 2 < begun.elapsed(), "{spent:?}");
+        let mut number = 1_u64;
+        while processor_time() == before + spent {
+            number = std::hint::black_box(number.wrapping_mul(3));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use kickcache_model::published::scene::{Cache, Scene};
@@ -12,7 +12,7 @@ use kickcache_model::result::RunResult;
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
-use crate::cli::simulate::pace::Pace;
+use crate::cli::simulate::pace::{Pace, processor_time};
 use crate::cli::simulate::pool::{Task, parse_threads, processors, run_all};
 use crate::cli::simulate::published_table::Layout;
 use crate::cli::simulate::{published_json, published_page, published_table};
@@ -49,7 +49,7 @@ pub(crate) struct PublishedArgs {
     output: Option<PathBuf>,
 }
 
-/// What a task gives, and how long a processor had it.
+/// What a task gives, and the processor time that it took.
 struct Timed {
     outcome: anyhow::Result<Outcome>,
     took: Duration,
@@ -104,13 +104,13 @@ fn outcomes(simulations: Vec<Simulation>, results: Vec<Timed>) -> anyhow::Result
     Ok(Outcomes::new(simulated.collect::<anyhow::Result<_>>()?))
 }
 
-/// Runs a simulation and takes the time.
+/// Runs a simulation, on one thread, and takes the time.
 fn task(simulation: Simulation, seed: u64) -> Task<Timed> {
     let Length { name, weight, nanos } = Length::of(simulation);
     let work = Box::new(move |progress: &mut dyn FnMut(u64)| {
-        let begun = Instant::now();
+        let before = processor_time();
         let outcome = simulation.run(seed, progress).context("the row cannot be simulated");
-        Timed { outcome, took: begun.elapsed() }
+        Timed { outcome, took: processor_time().saturating_sub(before) }
     });
     Task { name, weight, nanos, work }
 }
