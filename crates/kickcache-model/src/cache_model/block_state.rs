@@ -2,7 +2,7 @@
 
 /// The state of a cached block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum BlockState {
+pub enum BlockState {
     /// The origin has it.
     Clean,
     /// It must still be written back.

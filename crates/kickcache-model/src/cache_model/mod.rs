@@ -2,7 +2,7 @@
 
 pub mod bare;
 pub mod bcache;
-mod block_state;
+pub mod block_state;
 pub mod cache_kind;
 pub mod dm_cache;
 pub mod lru;

@@ -6,6 +6,7 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::cache_model::bare::Bare;
 use crate::cache_model::bcache::{Bcache, BcacheShape};
+use crate::cache_model::block_state::BlockState;
 use crate::cache_model::dm_cache::age::Age;
 use crate::cache_model::dm_cache::{DmCache, DmCacheShape, WriteMode};
 use crate::device_model::DeviceModel;
@@ -67,6 +68,8 @@ pub enum Start {
     Empty,
     /// Blocks of deleted files, which were used a lot.
     Stale,
+    /// Blocks of deleted files, which were written just before and are only in the cache.
+    StaleDirty,
     /// The first job's file.
     FirstFile,
 }
@@ -181,12 +184,16 @@ impl Scene {
             origin_bytes: ORIGIN_BYTES,
             mode: WriteMode::Back,
         });
-        if self.start == Start::Stale {
-            cache.fill_with_stale_data(STALE_AT);
-        }
         let mut devices = Devices::cached(ssd(seed), self.disks.start(seed + 1));
-        let idle = Duration::from_millis(120_000);
-        let at = run_idle(&mut cache, &mut devices, Instant::ZERO, idle);
+        let mut at = Instant::ZERO;
+        if self.start == Start::StaleDirty {
+            cache.fill_with_stale_data(STALE_AT, BlockState::Dirty);
+        } else {
+            if self.start == Start::Stale {
+                cache.fill_with_stale_data(STALE_AT, BlockState::Clean);
+            }
+            at = run_idle(&mut cache, &mut devices, at, Duration::from_millis(120_000));
+        }
         let at = lay_out(&mut cache, &mut devices, at, self.data_gib * GIB);
         // The same devices: what the cache still does in the background is in flight there.
         Ready { model: Box::new(cache), at, devices }
@@ -218,7 +225,7 @@ impl Scene {
     }
 }
 
-/// Writes the files as fio does before it reads them; gives when that is over.
+/// Writes the files as fio does before it reads them, which it then does at once; gives when that is over.
 fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, bytes: u64) -> Instant {
     let kind = Kind::Write;
     let (order, block_bytes) = (Order::Sequential, 1 << 20);
@@ -226,8 +233,7 @@ fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, bytes
     let length = Duration::from_millis(10_000_000);
     let course = Course { start: at, length, cost: COST, steady: None, ..Course::default() };
     let result = run(course, &mut Sweep::new(shape), cache, devices, &mut |_| ());
-    let at = at.plus(Duration::from_nanos(result.nanos));
-    run_idle(cache, devices, at, Duration::from_millis(2_000))
+    at.plus(Duration::from_nanos(result.nanos))
 }
 
 /// Fills a cache with the blocks of files that are read a lot and then deleted; gives when that is over.

@@ -155,6 +155,7 @@ pub fn describe(scene: &Scene) -> String {
     let start = match scene.start {
         Start::Empty => ", empty at first",
         Start::Stale => ", full of stale data at first",
+        Start::StaleDirty => ", full of dirty stale data at first",
         Start::FirstFile => ", with the first file",
     };
     let (cache, start) = match scene.cache {
@@ -178,6 +179,7 @@ fn name_of_age(age: Age) -> &'static str {
         Age::LINUX_4_11 => "of Linux 4.11",
         Age::LINUX_4_12_RC1 => "of Linux 4.12-rc1",
         Age::PART_OF_REPAIR => "half repaired",
+        Age::MOST_OF_REPAIR => "nearly repaired",
         Age::REPAIRED => "repaired",
         _ => "of another age",
     }

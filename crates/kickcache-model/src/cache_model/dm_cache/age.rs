@@ -1,4 +1,6 @@
-//! What changed in smq over time: the three ages of it, and the steps of the repair between them.
+//! What changed in dm-cache over time: the ages of it, and the steps of the repair between them.
+//!
+//! The names of functions are those of `dm-cache-policy-smq.c` and `dm-cache-target.c`.
 
 /// Which blocks may be demoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,7 +13,25 @@ pub enum Victims {
     LowerHalf,
 }
 
-/// How one version of the policy behaves.
+/// What keeps the cache from being idle (`accountable_bio`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watched {
+    /// What clients have under way at the origin.
+    Origin,
+    /// What they have under way at either device.
+    Both,
+}
+
+/// When a dirty block is written back because no clean one may leave (`queue_demotion`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CleansForRoom {
+    /// While less than a quarter of the cache is clean.
+    BelowQuarter,
+    /// Whenever there is one.
+    Always,
+}
+
+/// How one version behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Age {
     /// Every access feeds the hotspot queue, not only misses.
@@ -24,9 +44,15 @@ pub struct Age {
     pub enters_at_top: bool,
     /// Who may be demoted.
     pub victims: Victims,
-    /// While idle, a quarter of the cache is freed.
+    /// What keeps the cache from being idle.
+    pub watched: Watched,
+    /// While idle, a quarter of the cache is freed (`free_target_met` in `smq_get_background_work`).
     pub frees_when_idle: bool,
-    /// No background work while as much is under way as the threshold allows.
+    /// A quarter of the cache is kept clean also while it is busy (`clean_target_met`).
+    pub cleans_when_busy: bool,
+    /// When a dirty block is written back because no clean one may leave.
+    pub cleans_for_room: CleansForRoom,
+    /// No background work while busy and as much is under way as the threshold allows (`spare_migration_bandwidth`).
     pub is_throttled: bool,
     /// The access that causes a promotion waits for it.
     pub waits_for_copy: bool,
@@ -40,7 +66,10 @@ impl Age {
         cache_period: 10,
         enters_at_top: false,
         victims: Victims::Rested,
+        watched: Watched::Origin,
         frees_when_idle: false,
+        cleans_when_busy: false,
+        cleans_for_room: CleansForRoom::BelowQuarter,
         is_throttled: true,
         waits_for_copy: true,
     };
@@ -52,15 +81,24 @@ impl Age {
         cache_period: 60,
         enters_at_top: false,
         victims: Victims::Any,
+        watched: Watched::Origin,
         frees_when_idle: true,
+        cleans_when_busy: true,
+        cleans_for_room: CleansForRoom::BelowQuarter,
         is_throttled: true,
         waits_for_copy: false,
     };
 
-    /// Linux 4.12-rc1 with the first part of the repair (78c45607b909).
-    pub const PART_OF_REPAIR: Age = Age { victims: Victims::LowerHalf, ..Age::LINUX_4_12_RC1 };
+    /// Up to 78c45607b909: victims of the lower half alone, and a dirty block is written back if there is none.
+    pub const PART_OF_REPAIR: Age =
+        Age { victims: Victims::LowerHalf, cleans_for_room: CleansForRoom::Always, ..Age::LINUX_4_12_RC1 };
 
-    /// Linux 4.12 and later.
+    /// Up to 6cf4cc8f8b3b: what is promoted enters at the top (4d44ec5ab751), and nothing is freed ahead of need.
+    pub const MOST_OF_REPAIR: Age =
+        Age { enters_at_top: true, frees_when_idle: false, ..Age::PART_OF_REPAIR };
+
+    /// Linux 4.12 and later: all accesses keep it from being idle (701e03e4e180), copies are not limited
+    /// (49b7f768900f), and only while idle, or for room, is anything written back (2e63309507c8).
     pub const REPAIRED: Age =
-        Age { enters_at_top: true, frees_when_idle: false, is_throttled: false, ..Age::PART_OF_REPAIR };
+        Age { watched: Watched::Both, cleans_when_busy: false, is_throttled: false, ..Age::MOST_OF_REPAIR };
 }

@@ -18,7 +18,7 @@ pub(super) struct Entry {
     pub(super) is_queued: bool,
     /// Whether its block is dirty.
     pub(super) is_dirty: bool,
-    /// When it was put at a tail, in periods of whoever counts.
+    /// When it was put at a tail, in periods of whoever counts: a sentinel stands behind what is older than one.
     pub(super) period: u32,
 }
 
@@ -88,6 +88,12 @@ impl Levels {
     /// The oldest entry of the lowest level below `limit` that has any.
     pub(super) fn lowest(&self, limit: u8) -> Option<u32> {
         (0..limit).find_map(|level| self.oldest(level))
+    }
+
+    /// The oldest entry of the lowest level that has one from before a period at its head.
+    pub(super) fn lowest_from_before(&self, entries: &[Entry], period: u32) -> Option<u32> {
+        let is_older = |index: &u32| entries[*index as usize].period < period;
+        (0..LEVELS).find_map(|level| self.oldest(level).filter(is_older))
     }
 
     /// Puts an entry at an end of its level.
@@ -162,17 +168,20 @@ impl Levels {
         share_out(&mut self.targets[(all - top.levels) as usize..], in_top);
     }
 
-    /// Brings every level to its share of the entries; what is too much moves up to the given end of the next level.
-    pub(super) fn redistribute(&mut self, entries: &mut [Entry], surplus_to: End) {
+    /// Brings every level to its share of the entries, in this period; what is too much moves up to the given end of
+    /// the next level.
+    pub(super) fn redistribute(&mut self, entries: &mut [Entry], surplus_to: End, period: u32) {
         self.set_targets();
         for level in 0..LEVELS - 1 {
             let target = self.targets[usize::from(level)];
             while self.lists[usize::from(level)].count < target {
                 let Some(index) = (level + 1..LEVELS).find_map(|higher| self.oldest(higher)) else { break };
+                at(entries, index).period = period;
                 self.shift(entries, index, level, End::Newest);
             }
             while self.lists[usize::from(level)].count > target {
                 let index = self.lists[usize::from(level)].newest;
+                at(entries, index).period = if surplus_to == End::Oldest { 0 } else { period };
                 self.shift(entries, index, level + 1, surplus_to);
             }
         }
@@ -180,11 +189,7 @@ impl Levels {
 
     fn shift(&mut self, entries: &mut [Entry], index: u32, level: u8, end: End) {
         self.remove(entries, index);
-        let entry = at(entries, index);
-        entry.level = level;
-        if end == End::Oldest {
-            entry.period = 0;
-        }
+        at(entries, index).level = level;
         self.push(entries, index, end);
     }
 }
@@ -206,7 +211,7 @@ mod tests {
         let mut entries = vec![Entry::default(); 640];
         let mut levels = Levels::new(None);
         (0..640).for_each(|index| levels.push(&mut entries, index, End::Newest));
-        levels.redistribute(&mut entries, End::Newest);
+        levels.redistribute(&mut entries, End::Newest, 0);
         assert!(levels.lists.iter().all(|list| list.count == 10));
         assert_eq!(entries[0].level, 0, "the oldest stay below");
         assert_eq!(levels.count(), 640);
@@ -221,5 +226,17 @@ mod tests {
         levels.raise(&mut entries, 0, 3, 7);
         assert_eq!((entries[0].level, entries[1].level, entries[0].period), (3, 0, 7));
         assert_eq!(levels.lowest(1), Some(1));
+    }
+
+    #[test]
+    fn what_is_redistributed_goes_behind_the_sentinels() {
+        let mut entries = vec![Entry::default(); 128];
+        let mut levels = Levels::new(None);
+        (0..128).for_each(|index| levels.push(&mut entries, index, End::Newest));
+        levels.redistribute(&mut entries, End::Newest, 9);
+        let rested = entries.iter().filter(|entry| entry.period < 9).count();
+        assert_eq!(rested, 2, "two may stay where they were");
+        assert_eq!(levels.lowest_from_before(&entries, 9), Some(0));
+        assert_eq!(levels.lowest_from_before(&entries, 0), None);
     }
 }

@@ -1,11 +1,14 @@
 //! dm-cache, what lvmcache uses, with the policy smq.
 //!
-//! Leaves out: discards, flushes of the origin at a commit, the limit of kcopyd's memory, the wait of a migration
-//! until the accesses of before have ended, and metadata reads. The metadata is one write and a flush for each
-//! commit.
+//! Leaves out: discards, flushes of the origin at a commit, the limit of kcopyd's memory, metadata reads, and that
+//! until 072792dcdfc8 a flush kept the cache from being idle. The metadata is one write and a flush for each commit.
+//! Functions that comments name are those of `dm-cache-target.c` and `dm-cache-policy-smq.c`.
 
 pub mod age;
+mod background;
+mod idle;
 mod levels;
+mod locks;
 mod smq;
 mod work;
 
@@ -15,7 +18,10 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
 use crate::cache_model::block_state::BlockState;
-use crate::cache_model::dm_cache::age::Age;
+use crate::cache_model::dm_cache::age::{Age, Watched};
+use crate::cache_model::dm_cache::background::{Background, Pressure};
+use crate::cache_model::dm_cache::idle::Idle;
+use crate::cache_model::dm_cache::locks::Locks;
 use crate::cache_model::dm_cache::smq::{Smq, Want};
 use crate::cache_model::dm_cache::work::{Part, Purpose, Work, slot, wants};
 use crate::cache_model::parts::Parts;
@@ -26,15 +32,10 @@ use crate::workload::Kind;
 
 const NONE: u32 = u32::MAX;
 const SECOND: Duration = Duration::from_millis(1000);
-/// Work that may be queued or under way.
-const WORK_MAX: usize = 4096;
 /// Bytes of the migrations that may be under way where that is limited.
 const MIGRATION_THRESHOLD: u64 = 1 << 20;
 /// Where the metadata lies: behind the data.
 const METADATA_AT: u64 = 1 << 40;
-/// The free part of the cache, in percent, below which blocks are demoted.
-const FREE_TARGET: u32 = 25;
-
 /// When a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteMode {
@@ -71,17 +72,18 @@ pub struct DmCache {
     parts: Parts,
     purposes: Vec<Purpose>,
     unused: Vec<u32>,
-    /// Work by block of the origin; a block has one at most.
-    queued: Vec<Work>,
-    busy_blocks: BTreeMap<u64, Vec<Part>>,
+    background: Background,
+    /// Accesses under way, and the work that waits for them to end, by block.
+    locks: Locks,
+    quiescing: BTreeMap<u64, Work>,
+    /// Work under way.
     migrations: u32,
-    demotions: u32,
     /// Demotions that wait for a commit, and those that the commit under way covers.
     uncommitted: Vec<Work>,
     committing: Option<Vec<Work>>,
-    accesses: u32,
-    idle_since: Instant,
-    tick_due: Instant,
+    idle: Idle,
+    /// The operation that carries the policy's clock (`check_if_tick_bio_needed`).
+    tick: Option<u32>,
     timer: Instant,
     tally: Tally,
 }
@@ -99,25 +101,25 @@ impl DmCache {
             parts: Parts::default(),
             purposes: Vec::new(),
             unused: Vec::new(),
-            queued: Vec::new(),
-            busy_blocks: BTreeMap::new(),
+            background: Background::new(shape.age),
+            locks: Locks::default(),
+            quiescing: BTreeMap::new(),
             migrations: 0,
-            demotions: 0,
             uncommitted: Vec::new(),
             committing: None,
-            accesses: 0,
-            idle_since: Instant::ZERO,
-            tick_due: Instant::ZERO,
+            idle: Idle::new(),
+            tick: None,
             timer: Instant::ZERO.plus(SECOND),
             tally: Tally::default(),
         }
     }
 
-    /// Fills the cache with clean blocks from `start` of the origin on, as an earlier load left them.
-    pub fn fill_with_stale_data(&mut self, start: u64) {
+    /// Fills the cache with blocks from `start` of the origin on, as an earlier load left them.
+    pub fn fill_with_stale_data(&mut self, start: u64, state: BlockState) {
         let first = start / self.shape.block_bytes;
         for (number, index) in (0..).zip(self.policy.fill()) {
             self.map(first + number, index);
+            self.policy.set_state(index, state);
         }
     }
 
@@ -127,6 +129,9 @@ impl DmCache {
     }
 
     fn submit(&mut self, now: Instant, to: Errand, purpose: Purpose, devices: &mut Devices) {
+        if self.is_watched(purpose, to.0) {
+            self.idle.begin();
+        }
         let token = match self.unused.pop() {
             Some(token) => {
                 self.purposes[token as usize] = purpose;
@@ -138,9 +143,19 @@ impl DmCache {
             }
         };
         let (place, operation, extent) = to;
+        if let Purpose::Access { block, .. } = purpose {
+            self.locks.hold(block);
+            self.tick.get_or_insert(token);
+        }
         let request =
             ModelRequest { operation, offset: extent.start, length: extent.length, token: u64::from(token) };
         devices.submit(now, place, request);
+    }
+
+    /// Whether an operation keeps the cache from being idle.
+    fn is_watched(&self, purpose: Purpose, place: Place) -> bool {
+        let is_of_a_client = matches!(purpose, Purpose::Access { .. } | Purpose::Overwrite { .. });
+        is_of_a_client && (self.shape.age.watched == Watched::Both || place == Place::Origin)
     }
 
     /// Where a part of a block lies on the cache device.
@@ -160,8 +175,7 @@ impl DmCache {
         let is_read = part.want == Want::Read;
         // A block on the move takes no writes, and before 4.12 no reads either.
         let may_pass = is_read && !self.shape.age.waits_for_copy;
-        if !may_pass && let Some(waiting) = self.busy_blocks.get_mut(&block) {
-            waiting.push(part);
+        if !may_pass && self.background.wait(block, part) {
             return;
         }
         if is_read {
@@ -179,7 +193,8 @@ impl DmCache {
 
     fn serve_hit(&mut self, now: Instant, part: Part, index: u32, devices: &mut Devices) {
         let extent = self.on_cache(index, part.extent);
-        let access = Purpose::Access(part.id);
+        let block = part.extent.start / self.shape.block_bytes;
+        let access = Purpose::Access { id: part.id, block };
         if part.want == Want::Read {
             return self.submit(now, (Place::Cache, ModelOperation::Read, extent), access, devices);
         }
@@ -199,25 +214,28 @@ impl DmCache {
             && comes_whole
             && let Some(index) = self.policy.take_free()
         {
-            self.busy_blocks.insert(block, Vec::new());
+            self.background.begin(block);
             let purpose = Purpose::Overwrite { id: part.id, block, index };
             let extent = self.on_cache(index, part.extent);
             return self.submit(now, (Place::Cache, ModelOperation::Write, extent), purpose, devices);
         }
-        let waits = is_worth_it && self.queue_promotion(block) && self.shape.age.waits_for_copy;
-        if waits {
-            self.busy_blocks.entry(block).or_default().push(part);
-        } else {
+        let is_queued = is_worth_it && self.queue_promotion(block);
+        let waits = is_queued && self.shape.age.waits_for_copy && self.background.wait(block, part);
+        if !waits {
             let operation =
                 if part.want == Want::Read { ModelOperation::Read } else { ModelOperation::Write };
-            self.submit(now, (Place::Origin, operation, part.extent), Purpose::Access(part.id), devices);
+            let access = Purpose::Access { id: part.id, block };
+            self.submit(now, (Place::Origin, operation, part.extent), access, devices);
         }
-        self.start_work(now, devices);
+        // A miss that could bring the whole block queues work without waking who does it (`map_bio`).
+        if is_worth_it && !comes_whole {
+            self.work(now, devices);
+        }
     }
 
     /// Queues the promotion of a block, or what must come before it; whether the block will be promoted.
     fn queue_promotion(&mut self, block: u64) -> bool {
-        if self.busy_blocks.contains_key(&block) || self.busy_blocks.len() >= WORK_MAX {
+        if !self.background.takes(block) {
             return false;
         }
         // Before 4.12 what is over the limit is not queued but refused.
@@ -225,16 +243,14 @@ impl DmCache {
             return false;
         }
         if let Some(index) = self.policy.take_free() {
-            self.busy_blocks.insert(block, Vec::new());
-            self.queued.push(Work::Promote { block, index });
+            self.background.queue(Work::Promote { block, index });
             return true;
         }
         if self.shape.age.waits_for_copy {
             return self.replace(block);
         }
-        let blocks = u32::try_from(self.block_of.len()).expect("came from 32 bits");
-        if self.policy.free_count() + self.demotions < blocks * FREE_TARGET / 100 {
-            self.queue_demotion();
+        if !self.background.has_room(&self.policy) {
+            self.background.queue_demotion(&mut self.policy, &self.block_of);
         }
         false
     }
@@ -243,60 +259,48 @@ impl DmCache {
     fn replace(&mut self, block: u64) -> bool {
         let Some(index) = self.policy.take_victim() else { return false };
         self.index_of[slot(self.block_of[index as usize])] = NONE;
-        self.busy_blocks.insert(block, Vec::new());
-        self.queued.push(Work::Promote { block, index });
+        self.background.queue(Work::Promote { block, index });
         true
-    }
-
-    fn queue_demotion(&mut self) {
-        if let Some(index) = self.policy.take_victim() {
-            let block = self.block_of[index as usize];
-            self.demotions += 1;
-            self.busy_blocks.insert(block, Vec::new());
-            self.queued.push(Work::Demote { block, index });
-        } else {
-            self.queue_writeback();
-        }
-    }
-
-    fn queue_writeback(&mut self) {
-        if let Some(index) = self.policy.take_writeback() {
-            let block = self.block_of[index as usize];
-            self.busy_blocks.insert(block, Vec::new());
-            self.queued.push(Work::Writeback { block, index });
-        }
     }
 
     /// Whether one migration more stays within the threshold.
     fn may_start(&self) -> bool {
-        let running = u64::from(self.migrations) + self.queued.len() as u64;
+        let running = u64::from(self.migrations) + self.background.queued() as u64;
         (running + 1) * self.shape.block_bytes <= MIGRATION_THRESHOLD
     }
 
-    /// Starts the work that is queued, the newest first.
-    fn start_work(&mut self, now: Instant, devices: &mut Devices) {
-        while !self.queued.is_empty() {
-            let running = u64::from(self.migrations + 1) * self.shape.block_bytes;
-            if self.shape.age.is_throttled && running > MIGRATION_THRESHOLD {
+    /// Starts background work (`check_migrations`).
+    fn work(&mut self, now: Instant, devices: &mut Devices) {
+        loop {
+            let is_idle = self.idle.is_idle(now);
+            let has_bandwidth =
+                u64::from(self.migrations + 1) * self.shape.block_bytes <= MIGRATION_THRESHOLD;
+            if self.shape.age.is_throttled && !is_idle && !has_bandwidth {
                 break;
             }
-            let Some(work) = self.queued.pop() else { break };
-            match work {
-                Work::Demote { .. } => self.uncommitted.push(work),
-                Work::Promote { block, .. } => {
-                    self.migrations += 1;
-                    let from = (Place::Origin, ModelOperation::Read, self.whole(block));
-                    self.submit(now, from, Purpose::CopyRead(work), devices);
-                }
-                Work::Writeback { index, block } => {
-                    self.migrations += 1;
-                    let extent = self.on_cache(index, self.whole(block));
-                    let from = (Place::Cache, ModelOperation::Read, extent);
-                    self.submit(now, from, Purpose::CopyRead(work), devices);
-                }
+            let pressure = if is_idle && has_bandwidth { Pressure::Idle } else { Pressure::Busy };
+            let next = self.background.next(&mut self.policy, &self.block_of, pressure);
+            let Some(work) = next else { break };
+            self.migrations += 1;
+            if self.locks.are_held(work.block()) {
+                self.quiescing.insert(work.block(), work);
+            } else {
+                self.start(now, work, devices);
             }
         }
         self.commit(now, devices);
+    }
+
+    /// Starts work on a block that no access is under way to.
+    fn start(&mut self, now: Instant, work: Work, devices: &mut Devices) {
+        let from = match work {
+            Work::Demote { .. } => return self.uncommitted.push(work),
+            Work::Promote { block, .. } => (Place::Origin, ModelOperation::Read, self.whole(block)),
+            Work::Writeback { index, block } => {
+                (Place::Cache, ModelOperation::Read, self.on_cache(index, self.whole(block)))
+            }
+        };
+        self.submit(now, from, Purpose::CopyRead(work), devices);
     }
 
     fn commit(&mut self, now: Instant, devices: &mut Devices) {
@@ -318,75 +322,35 @@ impl DmCache {
     }
 
     fn end_work(&mut self, now: Instant, work: Work, devices: &mut Devices) {
-        let block = match work {
+        self.migrations -= 1;
+        self.background.end(work);
+        match work {
             Work::Promote { block, index } => {
-                self.migrations -= 1;
                 self.map(block, index);
                 self.policy.on_promoted(index, BlockState::Clean);
                 self.tally.promoted_bytes += self.shape.block_bytes;
-                block
             }
-            Work::Writeback { block, index } => {
-                self.migrations -= 1;
+            Work::Writeback { index, .. } => {
                 self.policy.set_state(index, BlockState::Clean);
                 self.policy.requeue(index);
-                block
             }
             Work::Demote { block, index } => {
-                self.demotions -= 1;
                 self.index_of[slot(block)] = NONE;
                 self.policy.give_back(index);
-                block
             }
-        };
-        self.unlock(now, block, devices);
+        }
+        self.unlock(now, work.block(), devices);
     }
 
     /// What waited for a block goes on.
     fn unlock(&mut self, now: Instant, block: u64, devices: &mut Devices) {
-        let waiting = self.busy_blocks.remove(&block).expect("the block was locked");
+        let waiting = self.background.unlock(block);
         waiting.into_iter().for_each(|part| self.serve(now, part, devices));
-    }
-
-    fn is_idle(&self, now: Instant) -> bool {
-        self.accesses == 0 && now.since(self.idle_since) >= SECOND
-    }
-
-    /// What is done while nobody asks for anything.
-    fn work_while_idle(&mut self, now: Instant, devices: &mut Devices) {
-        while self.is_idle(now) && self.may_start() && self.policy.dirty_count() > 0 {
-            self.queue_writeback();
-        }
-        let blocks = u32::try_from(self.block_of.len()).expect("came from 32 bits");
-        let wanted = blocks * FREE_TARGET / 100;
-        while self.shape.age.frees_when_idle
-            && self.is_idle(now)
-            && self.policy.dirty_count() == 0
-            && self.policy.free_count() + self.demotions < wanted
-            && self.busy_blocks.len() < WORK_MAX
-        {
-            let before = self.demotions;
-            self.queue_demotion();
-            if self.demotions == before {
-                break;
-            }
-        }
-        self.start_work(now, devices);
-    }
-
-    fn tick(&mut self, now: Instant) {
-        if now >= self.tick_due {
-            self.policy.tick(now);
-            // A tick travels with an access, so that its interval is about a latency.
-            self.tick_due = now.plus(Duration::from_micros(150));
-        }
     }
 }
 
 impl CacheModel for DmCache {
     fn handle_demand(&mut self, now: Instant, demand: Demand, devices: &mut Devices) {
-        self.tick(now);
-        self.accesses += 1;
         self.parts.hold(demand.id);
         let (mut at, end) = (demand.extent.start, demand.extent.end());
         let is_data = !matches!(demand.kind, Kind::Flush | Kind::Discard);
@@ -402,35 +366,46 @@ impl CacheModel for DmCache {
             for place in [Place::Cache, Place::Origin] {
                 self.parts.hold(demand.id);
                 let none = ByteExtent { start: 0, length: 0 };
-                self.submit(now, (place, ModelOperation::Flush, none), Purpose::Access(demand.id), devices);
+                self.submit(now, (place, ModelOperation::Flush, none), Purpose::Flush(demand.id), devices);
             }
         }
         self.parts.release(demand.id);
     }
 
-    fn handle_completion(&mut self, now: Instant, _: Place, token: u64, devices: &mut Devices) {
+    fn handle_completion(&mut self, now: Instant, place: Place, token: u64, devices: &mut Devices) {
         let token = u32::try_from(token).expect("tokens are indices");
         let purpose = self.purposes[token as usize];
         self.unused.push(token);
+        if self.is_watched(purpose, place) {
+            self.idle.end(now);
+        }
+        if self.tick == Some(token) {
+            self.tick = None;
+            self.policy.tick(now);
+        }
         match purpose {
-            Purpose::Access(id) => {
-                self.idle_since = now;
+            Purpose::Access { id, block } => {
                 self.parts.release(id);
+                if self.locks.release(block)
+                    && let Some(work) = self.quiescing.remove(&block)
+                {
+                    self.start(now, work, devices);
+                    self.commit(now, devices);
+                }
             }
+            Purpose::Flush(id) => self.parts.release(id),
             Purpose::Overwrite { id, block, index } => {
                 self.map(block, index);
                 self.policy.on_promoted(index, BlockState::Dirty);
                 self.tally.logged_bytes += self.shape.block_bytes;
                 self.parts.release(id);
                 self.unlock(now, block, devices);
+                self.work(now, devices);
             }
             Purpose::CopyRead(work) => self.write_copy(now, work, devices),
             Purpose::CopyWrite(work) => {
                 self.end_work(now, work, devices);
-                if self.is_idle(now) {
-                    self.work_while_idle(now, devices);
-                }
-                self.start_work(now, devices);
+                self.work(now, devices);
             }
             Purpose::CommitWrite => {
                 let none = ByteExtent { start: 0, length: 0 };
@@ -439,21 +414,19 @@ impl CacheModel for DmCache {
             Purpose::CommitFlush => {
                 let done = self.committing.take().unwrap_or_default();
                 done.into_iter().for_each(|work| self.end_work(now, work, devices));
-                self.start_work(now, devices);
+                self.work(now, devices);
             }
         }
     }
 
     fn handle_timeout(&mut self, now: Instant, devices: &mut Devices) {
         self.timer = now.plus(SECOND);
-        self.tick(now);
-        self.work_while_idle(now, devices);
+        self.policy.tick(now);
+        self.work(now, devices);
     }
 
     fn poll_reply(&mut self) -> Option<u32> {
-        let reply = self.parts.poll_reply()?;
-        self.accesses -= 1;
-        Some(reply)
+        self.parts.poll_reply()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -465,3 +438,6 @@ impl CacheModel for DmCache {
         Tally { dirty_bytes, ..self.tally }
     }
 }
+
+#[cfg(test)]
+mod tests;

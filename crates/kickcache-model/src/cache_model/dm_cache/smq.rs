@@ -14,8 +14,45 @@ const SECOND: u64 = 1_000_000_000;
 const HOTSPOT_SHARE: u64 = 16;
 /// Seconds of a period of demotion: who was used in the last one or two may stay.
 const DEMOTE_PERIOD: u64 = 60;
+/// Seconds of a period of writeback, likewise.
+const WRITEBACK_PERIOD: u64 = 10;
 /// What 4.11 raises the threshold by, by sixteenths of the hit ratio.
 const TABLE: [u8; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
+
+/// Periods that are counted. What was put at a tail in the last or this one stands behind a sentinel.
+#[derive(Clone, Copy, Debug)]
+struct Period {
+    seconds: u64,
+    number: u32,
+    ends: Instant,
+}
+
+impl Period {
+    fn new(seconds: u64) -> Period {
+        Period { seconds, number: 2, ends: Instant::ZERO }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if now >= self.ends {
+            self.number += 1;
+            self.ends = Instant::from_nanos(now.as_nanos() + self.seconds * SECOND);
+        }
+    }
+
+    /// The first period whose entries stand behind a sentinel.
+    fn guarded_from(&self) -> u32 {
+        self.number - 1
+    }
+}
+
+/// Which dirty blocks may be written back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Writebacks {
+    /// All.
+    Any,
+    /// Those that nobody used for 10 to 20 seconds.
+    Rested,
+}
 
 /// Hits and misses of a queue, in one of its periods.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,8 +102,8 @@ pub(super) struct Smq {
     cache_statistics: Statistics,
     cache_period: u32,
     cache_period_ends: Instant,
-    demote_period: u32,
-    demote_period_ends: Instant,
+    demotes: Period,
+    writes_back: Period,
     hotspots: Hotspots,
     /// Level from which on a read's miss is promoted.
     threshold: u8,
@@ -162,7 +199,7 @@ impl Hotspots {
             Confidence::Fair => 2,
             Confidence::Well => 1,
         };
-        self.levels.redistribute(&mut self.entries, surplus_to);
+        self.levels.redistribute(&mut self.entries, surplus_to, 0);
         self.statistics = Statistics::default();
     }
 }
@@ -179,11 +216,16 @@ impl Smq {
             cache_statistics: Statistics::default(),
             cache_period: 0,
             cache_period_ends: Instant::ZERO,
-            demote_period: 2,
-            demote_period_ends: Instant::ZERO,
+            demotes: Period::new(DEMOTE_PERIOD),
+            writes_back: Period::new(WRITEBACK_PERIOD),
             hotspots: Hotspots::new(cache_blocks, origin_blocks),
             threshold: LEVELS,
         }
+    }
+
+    /// Blocks of the cache.
+    pub(super) fn blocks(&self) -> u32 {
+        u32::try_from(self.entries.len()).expect("came from 32 bits")
     }
 
     pub(super) fn free_count(&self) -> u32 {
@@ -201,10 +243,8 @@ impl Smq {
     /// The clock of the policy: about once for each access's latency.
     pub(super) fn tick(&mut self, now: Instant) {
         let after = |seconds: u64| Instant::from_nanos(now.as_nanos() + seconds * SECOND);
-        if now >= self.demote_period_ends {
-            self.demote_period += 1;
-            self.demote_period_ends = after(DEMOTE_PERIOD);
-        }
+        self.demotes.tick(now);
+        self.writes_back.tick(now);
         self.hotspots.tick = self.hotspots.tick.wrapping_add(1);
         self.set_threshold();
         let surplus_to = self.surplus_to();
@@ -215,8 +255,8 @@ impl Smq {
         if now >= self.cache_period_ends {
             self.cache_period_ends = after(self.age.cache_period);
             self.cache_period += 1;
-            self.dirty.redistribute(&mut self.entries, surplus_to);
-            self.clean.redistribute(&mut self.entries, surplus_to);
+            self.dirty.redistribute(&mut self.entries, surplus_to, self.writes_back.number);
+            self.clean.redistribute(&mut self.entries, surplus_to, self.demotes.number);
             self.cache_statistics = Statistics::default();
         }
     }
@@ -246,16 +286,14 @@ impl Smq {
         }
         let entry = self.entries[index as usize];
         self.cache_statistics.count(entry.level);
-        let seen = std::mem::replace(&mut self.hit_in[index as usize], self.cache_period);
-        if !entry.is_queued || seen == self.cache_period {
+        // What has work to be done is in no queue (`requeue`).
+        if !entry.is_queued || self.hit_in[index as usize] == self.cache_period {
             return;
         }
-        let period = self.demote_period;
-        if self.is_dirty(index) {
-            self.dirty.raise(&mut self.entries, index, 1, period);
-        } else {
-            self.clean.raise(&mut self.entries, index, 1, period);
-        }
+        self.hit_in[index as usize] = self.cache_period;
+        let period = self.period_of(index);
+        let queue = if self.is_dirty(index) { &mut self.dirty } else { &mut self.clean };
+        queue.raise(&mut self.entries, index, 1, period);
     }
 
     /// A block that is not cached was accessed: is it worth a promotion?
@@ -284,9 +322,8 @@ impl Smq {
     /// A promotion is done.
     pub(super) fn on_promoted(&mut self, index: u32, state: BlockState) {
         let level = if self.age.enters_at_top { LEVELS - 1 } else { 0 };
-        let period = self.demote_period;
         self.entries[index as usize] =
-            Entry { level, period, is_dirty: state == BlockState::Dirty, ..Entry::default() };
+            Entry { level, is_dirty: state == BlockState::Dirty, ..Entry::default() };
         self.hit_in[index as usize] = NONE;
         self.requeue(index);
     }
@@ -295,8 +332,14 @@ impl Smq {
         self.entries[index as usize].is_dirty
     }
 
+    /// The period of the queue that a block belongs to.
+    fn period_of(&self, index: u32) -> u32 {
+        if self.is_dirty(index) { self.writes_back.number } else { self.demotes.number }
+    }
+
     /// Puts an entry that is in no queue last into its level.
     pub(super) fn requeue(&mut self, index: u32) {
+        self.entries[index as usize].period = self.period_of(index);
         let queue = if self.is_dirty(index) { &mut self.dirty } else { &mut self.clean };
         queue.push(&mut self.entries, index, End::Newest);
     }
@@ -327,18 +370,20 @@ impl Smq {
         let index = match self.age.victims {
             Victims::Any => self.clean.lowest(LEVELS),
             Victims::LowerHalf => self.clean.lowest(LEVELS / 2),
-            Victims::Rested => {
-                let is_rested = |index: &u32| self.entries[*index as usize].period + 2 <= self.demote_period;
-                (0..LEVELS).find_map(|level| self.clean.oldest(level).filter(is_rested))
-            }
+            Victims::Rested => self.clean.lowest_from_before(&self.entries, self.demotes.guarded_from()),
         }?;
         self.unqueue(index);
         Some(index)
     }
 
-    /// Takes the dirty block that is written back next out of its queue.
-    pub(super) fn take_writeback(&mut self) -> Option<u32> {
-        let index = self.dirty.lowest(LEVELS)?;
+    /// Takes the dirty block that is written back next out of its queue (`queue_writeback`).
+    pub(super) fn take_writeback(&mut self, which: Writebacks) -> Option<u32> {
+        let index = match which {
+            Writebacks::Any => self.dirty.lowest(LEVELS),
+            Writebacks::Rested => {
+                self.dirty.lowest_from_before(&self.entries, self.writes_back.guarded_from())
+            }
+        }?;
         self.unqueue(index);
         Some(index)
     }
@@ -351,7 +396,7 @@ impl Smq {
             self.clean.push(&mut self.entries, *index, End::Newest);
         }
         let surplus_to = self.surplus_to();
-        self.clean.redistribute(&mut self.entries, surplus_to);
+        self.clean.redistribute(&mut self.entries, surplus_to, 0);
         filled
     }
 }

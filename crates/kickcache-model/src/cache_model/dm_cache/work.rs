@@ -13,11 +13,25 @@ pub(super) enum Work {
     Writeback { block: u64, index: u32 },
 }
 
+impl Work {
+    /// Its block of the origin.
+    pub(super) fn block(self) -> u64 {
+        match self {
+            Work::Promote { block, .. } | Work::Demote { block, .. } | Work::Writeback { block, .. } => block,
+        }
+    }
+}
+
 /// What an operation of a device is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    /// A part of an access.
-    Access(u32),
+    /// A part of an access, to this block of the origin.
+    Access {
+        id: u32,
+        block: u64,
+    },
+    /// A part of a flush.
+    Flush(u32),
     /// A write that brings a whole block in.
     Overwrite {
         id: u32,
