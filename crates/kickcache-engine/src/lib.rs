@@ -67,3 +67,6 @@ mod volume;
 mod volumes;
 mod waiters;
 mod watermark;
+
+/// What tells sequential streams apart, for simulations that see only a part of the requests.
+pub use crate::policy::stream::Streams;

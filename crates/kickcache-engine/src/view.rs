@@ -7,7 +7,7 @@ use crate::cache::slots::SlotState;
 use crate::engine::Engine;
 use crate::inflight::writing::IfRefused;
 use crate::queue::Queue;
-use crate::stats::{CacheHealth, Record, Status, VolumeStatus};
+use crate::stats::{CacheHealth, Record, Status, VolumeCounters, VolumeStatus};
 use crate::units::{BlockIndex, BlockKey, VolumeId};
 
 impl Engine {
@@ -52,6 +52,11 @@ impl Engine {
             is_incomplete: self.state.marking.incomplete.is_some_and(|set| set.contains(volume)),
             counters: found.counters,
         }
+    }
+
+    /// What a volume has counted, without the work of [`Engine::status`].
+    pub fn counters(&self, volume: VolumeId) -> &VolumeCounters {
+        &self.state.volumes.get(volume).counters
     }
 
     /// How the cache device is doing, without the work of [`Engine::status`].

@@ -15,18 +15,25 @@ struct Stream {
 
 /// The streams of one volume and one direction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Streams {
+pub struct Streams {
     streams: [Stream; STREAMS],
     clock: u64,
 }
 
+impl Default for Streams {
+    fn default() -> Streams {
+        Streams::new()
+    }
+}
+
 impl Streams {
-    pub(crate) const fn new() -> Streams {
+    /// None yet.
+    pub const fn new() -> Streams {
         Streams { streams: [Stream { next: u64::MAX, length: 0, used: 0 }; STREAMS], clock: 0 }
     }
 
     /// Adds a request; gives the length of its stream up to its end, in bytes.
-    pub(crate) fn observe(&mut self, extent: ByteExtent) -> u64 {
+    pub fn observe(&mut self, extent: ByteExtent) -> u64 {
         self.clock += 1;
         let follows = |stream: &&mut Stream| extent.start.wrapping_sub(stream.next) <= GAP_MAX;
         if let Some(stream) = self.streams.iter_mut().find(follows) {

@@ -9,12 +9,13 @@ use crate::workspace::{expect_nothing, root};
 const ENGINE_DEPENDENCIES: [&str; 3] = ["crc-fast", "hashbrown", "thiserror"];
 
 /// The crates, and those below them that each may need: arrows run down only.
-const CRATES: [(&str, &[&str]); 10] = [
+const CRATES: [(&str, &[&str]); 11] = [
     ("kickcache-engine", &[]),
     ("kickcache-units", &[]),
+    ("kickcache-curve", &[]),
     ("kickcache-random", &[]),
     ("kickcache-faultsim", &["kickcache-engine", "kickcache-random"]),
-    ("kickcache-model", &["kickcache-engine", "kickcache-random"]),
+    ("kickcache-model", &["kickcache-curve", "kickcache-engine", "kickcache-random"]),
     ("kickcache-nbd", &["kickcache-engine"]),
     ("kickcache-vhost-user", &["kickcache-engine"]),
     ("kickcache-report", &["kickcache-model", "kickcache-units"]),

@@ -117,6 +117,7 @@ pub fn run(
     samples.take(model.tally(), now);
     let mut result = RunResult::new("", "", 0);
     result.nanos = now.since(from).as_nanos();
+    result.ramp_nanos = now.min(from).since(Instant::ZERO).as_nanos();
     result.jobs = jobs.into_results();
     finish(result, samples, devices, course.start.plus(now.since(Instant::ZERO)))
 }

@@ -35,6 +35,9 @@ pub struct RunResult {
     pub seed: u64,
     /// Measured time in nanoseconds, without what came before [`crate::workload::Workload::measured_from`].
     pub nanos: u64,
+    /// Nanoseconds before: what devices and cache did then counts.
+    #[serde(default)]
+    pub ramp_nanos: u64,
     /// The jobs, in their order.
     pub jobs: Vec<JobResult>,
     /// Blocks that were found in the cache, over time; empty without a cache.
@@ -164,6 +167,7 @@ impl RunResult {
             workload: workload.into(),
             seed,
             nanos: 0,
+            ramp_nanos: 0,
             jobs: Vec::new(),
             hit_blocks: Series::default(),
             miss_blocks: Series::default(),

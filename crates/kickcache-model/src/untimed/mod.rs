@@ -4,6 +4,8 @@
 //! batches and headers have the proportions of a real cache, a block of the trace can stand for several blocks of the
 //! volume: [`Scale`].
 
+pub mod sampled;
+
 use std::path::Path;
 
 use kickcache_engine::blank_device;
@@ -115,6 +117,15 @@ pub(crate) struct InstantCache {
     now: Instant,
     write_misses: u64,
     touched: u64,
+    /// What passed by.
+    passed: Passed,
+}
+
+/// Reads of streams that pass a cache by.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    missed_blocks: u64,
+    read_bytes: u64,
 }
 
 const VOLUME: VolumeId = VolumeId::new(0);
@@ -130,8 +141,14 @@ impl InstantCache {
             Fill::Adaptive { sequential_cutoff } => settings.sequential_cutoff = sequential_cutoff,
         }
         let engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[settings])?;
-        let mut cache =
-            InstantCache { engine, scale: trial.scale.0, now: Instant::ZERO, write_misses: 0, touched: 0 };
+        let mut cache = InstantCache {
+            engine,
+            scale: trial.scale.0,
+            now: Instant::ZERO,
+            write_misses: 0,
+            touched: 0,
+            passed: Passed::default(),
+        };
         cache.drive();
         assert_eq!(cache.engine.phase(), Phase::Running, "an empty cache device opens at once");
         Ok(cache)
@@ -146,14 +163,48 @@ impl InstantCache {
             Kind::Discard | Kind::WriteZeroes => Operation::Discard,
             Kind::Flush => Operation::Flush,
         };
-        let whole = extent.widened_to_blocks();
-        let (mut start, end) = (whole.start * self.scale, whole.end() * self.scale);
-        while start < end {
-            let part = ByteExtent { start, length: (end - start).min(REQUEST_MAX) };
+        for part in parts(self.scaled(extent)) {
             self.count(kind, part);
             self.request(operation, part);
-            start = part.end();
         }
+    }
+
+    /// The same, for an access that belongs to a long stream, which the caller found: what is cached is served, and nothing
+    /// is brought in.
+    pub(crate) fn pass_by(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
+        let scaled = self.scaled(extent);
+        if kind == Kind::Write && blocks(scaled).any(|block| self.engine.is_cached(VOLUME, block)) {
+            return self.access(at, kind, extent);
+        }
+        self.wait_until(at.max(self.now));
+        if kind == Kind::Write {
+            self.touched += scaled.length / BLOCK_SIZE;
+            self.write_misses += scaled.length / BLOCK_SIZE;
+            return;
+        }
+        let all: Vec<(BlockIndex, bool)> = blocks(scaled).map(|block| (block, self.holds(block))).collect();
+        for run in all.chunk_by(|one, other| one.1 == other.1) {
+            let (first, is_cached) = run[0];
+            let part = ByteExtent { start: first.byte_offset(), length: run.len() as u64 * BLOCK_SIZE };
+            if is_cached {
+                parts(part).for_each(|part| self.request(Operation::Read, part));
+            } else {
+                self.passed.missed_blocks += run.len() as u64;
+                self.passed.read_bytes += part.length;
+            }
+        }
+        self.touched += all.len() as u64;
+    }
+
+    /// Whether a block of the scaled volume is cached.
+    pub(crate) fn holds(&self, block: BlockIndex) -> bool {
+        self.engine.is_cached(VOLUME, block)
+    }
+
+    /// What an extent of the trace is on the volume.
+    pub(crate) fn scaled(&self, extent: ByteExtent) -> ByteExtent {
+        let whole = extent.widened_to_blocks();
+        ByteExtent { start: whole.start * self.scale, length: whole.length * self.scale }
     }
 
     fn count(&mut self, kind: Kind, extent: ByteExtent) {
@@ -161,7 +212,7 @@ impl InstantCache {
             self.touched += extent.length / BLOCK_SIZE;
         }
         if kind == Kind::Write {
-            let is_missing = |block: &BlockIndex| !self.engine.is_cached(VOLUME, *block);
+            let is_missing = |block: &BlockIndex| !self.holds(*block);
             self.write_misses += blocks(extent).filter(is_missing).count() as u64;
         }
     }
@@ -205,19 +256,30 @@ impl InstantCache {
         }
     }
 
+    /// Blocks of the scaled volume that missed so far.
+    pub(crate) fn misses(&self) -> u64 {
+        self.engine.counters(VOLUME).miss_blocks + self.write_misses + self.passed.missed_blocks
+    }
+
     pub(crate) fn outcome(&self) -> Outcome {
         let Status { counters: cache, volumes, .. } = self.engine.status();
         let volume = volumes[0].counters;
         Outcome {
             touched_blocks: self.touched,
-            missed_blocks: volume.miss_blocks + self.write_misses,
+            missed_blocks: self.misses(),
             admitted_blocks: volume.promoted_blocks + volume.logged_blocks,
             reinserted_blocks: cache.reinserted_blocks,
             cache_write_bytes: cache.write_bytes,
-            origin_read_bytes: volume.origin_read_bytes,
-            read_bytes: volume.read_bytes,
+            origin_read_bytes: volume.origin_read_bytes + self.passed.read_bytes,
+            read_bytes: volume.read_bytes + self.passed.read_bytes,
         }
     }
+}
+
+/// The requests that an access becomes.
+fn parts(whole: ByteExtent) -> impl Iterator<Item = ByteExtent> {
+    let starts = (whole.start..whole.end()).step_by(usize::try_from(REQUEST_MAX).expect("1 MiB"));
+    starts.map(move |start| ByteExtent { start, length: (whole.end() - start).min(REQUEST_MAX) })
 }
 
 /// The most blocks of a trace that a cache can have room for.

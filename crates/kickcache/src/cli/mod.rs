@@ -1,5 +1,6 @@
 //! The command line: one file a command. Standard output is written here and nowhere else.
 
+mod advise;
 mod bench;
 mod bench_table;
 mod cache_report;
@@ -94,6 +95,7 @@ enum Command {
     Bench(bench::BenchArgs),
     Report(report::ReportArgs),
     Simulate(simulate::SimulateArgs),
+    Advise(Box<advise::AdviseArgs>),
     Judge(Box<judge::JudgeArgs>),
     Trace(trace::TraceArgs),
     Completions(completions::CompletionsArgs),
@@ -120,6 +122,7 @@ impl Command {
             Command::Bench(args) => args.run(out),
             Command::Report(args) => args.run(out),
             Command::Simulate(args) => args.run(out),
+            Command::Advise(args) => args.run(out),
             Command::Trace(args) => args.run(out),
             Command::Completions(args) => args.run(Cli::command(), out),
             Command::Man(args) => args.run(Cli::command(), out),

@@ -41,6 +41,7 @@ fn help_is_what_was_reviewed() {
         "bench",
         "report",
         "simulate",
+        "advise",
         "judge",
         "trace",
         "completions",

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod addresses;
+mod advise;
 mod another_cache;
 mod backend_program;
 mod bad_clients;

@@ -237,7 +237,7 @@ fn check(plans: &[PlannedRun]) -> Result<(), Failure> {
 }
 
 /// A device by its name or from its file.
-fn find_device(name: &str) -> Result<DeviceFile, Failure> {
+pub(crate) fn find_device(name: &str) -> Result<DeviceFile, Failure> {
     if let Some(device) = built_in(name) {
         return Ok(device);
     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::str::FromStr;
 
 use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::trace_file::Format;
 use kickcache_model::trace_file::survey::Survey;
 use kickcache_model::workload::fio::FioWorkload;
@@ -182,6 +183,14 @@ impl Load {
         let count = survey.reads + survey.writes + survey.others;
         let workload = Box::new(Counted { trace, made: Rc::clone(&made) });
         Ok(Opened { workload, made: Some((made, count.max(1))) })
+    }
+
+    /// Bytes of the blocks that are touched, as far as that is known: of a job file, of its files.
+    pub(crate) fn footprint_bytes(&self) -> u64 {
+        match &self.kind {
+            LoadKind::Job(_) => self.volume_bytes,
+            LoadKind::Trace(_, survey, _) => survey.footprint * BLOCK_SIZE,
+        }
     }
 
     /// How long the accesses would take at their own times and no slower, if they come at them.

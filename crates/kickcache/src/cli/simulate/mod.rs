@@ -1,20 +1,20 @@
 //! `kickcache simulate`: what a cache would do here, without touching a disk.
 
-mod cache_size;
+pub(crate) mod cache_size;
 mod calibrate;
-mod compare;
+pub(crate) mod compare;
 mod compare_page;
 mod compare_rows;
 mod compare_table;
 mod compared_runs;
 mod finding;
 mod fit;
-mod input;
-mod load;
+pub(crate) mod input;
+pub(crate) mod load;
 mod pace;
 mod parquet_file;
-mod planned_run;
-mod pool;
+pub(crate) mod planned_run;
+pub(crate) mod pool;
 mod probe;
 mod published;
 mod published_json;
@@ -25,6 +25,7 @@ mod shard;
 mod trace;
 mod trace_page;
 mod trace_rows;
+mod trace_sample;
 mod trace_table;
 
 use std::io::Write;

@@ -22,7 +22,8 @@ use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::finding::{Finding, Surveyed};
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::shard::Shard;
-use crate::cli::simulate::{input, parquet_file, trace_page, trace_rows, trace_table};
+use crate::cli::simulate::trace_sample::Tried;
+use crate::cli::simulate::{input, parquet_file, trace_page, trace_rows, trace_sample, trace_table};
 use crate::cli::trace::spool::spool_input;
 
 /// Blocks of a cache that are few; a smaller one is left out.
@@ -32,6 +33,7 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache simulate trace vm.csv.xz                         caches of 1, 5, 10, 20 and 50 % of what it touches
   kickcache simulate trace traces/ --sizes 10%,4G --json     every trace of a directory
+  kickcache simulate trace vm.csv.xz --sample                from a sample, with the error
   kickcache simulate trace vm.csv.xz -o report.html          hit ratios by cache size as a chart
   kickcache simulate trace traces/ --shard 0/4 --parquet 0.parquet    the first quarter of the runs
   blkparse -i sda | kickcache simulate trace - --sizes 8G    from a pipe, which is kept in a temporary file
@@ -70,6 +72,11 @@ pub(crate) struct TraceArgs {
     /// Sequential streams longer than this pass WIDE by; `off` caches them too [default: 4M]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     sequential_cutoff: Option<Cutoff>,
+    /// Run a sample of each trace, the volume and the caches scaled down: hit ratios with their errors, sooner
+    ///
+    /// As small a sample as still has 8,192 blocks, 256 extents of 1 MiB and, in the smallest cache, 100 segments.
+    #[arg(long, conflicts_with_all = ["shard", "parquet", "output"])]
+    sample: bool,
     /// Make only this part of the runs (each trace with each size), as one of several machines: 0/4, 1/4, 2/4 or 3/4
     #[arg(long, value_name = "INDEX/COUNT", default_value_t = Shard::WHOLE, hide_default_value = true)]
     shard: Shard,
@@ -100,6 +107,9 @@ impl TraceArgs {
         let files = self.files(&mut spool)?;
         let runs = self.shard.runs(files.len() * self.sizes.len());
         let traces = self.surveyed(files, &runs)?;
+        if self.sample {
+            return self.run_sample(&traces, out);
+        }
         let (tasks, notes) = self.tasks(&traces, &runs)?;
         output::try_out(self.output.as_deref())?;
         output::try_out(self.parquet.as_deref())?;
@@ -115,6 +125,33 @@ impl TraceArgs {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?);
         }
         Ok(trace_table::print(&traces, &findings, &notes, out)?)
+    }
+
+    fn run_sample(&self, traces: &[Surveyed], out: &mut dyn Write) -> Result<(), Failure> {
+        let (mut all, mut notes) = (Vec::new(), Vec::new());
+        for trace in traces {
+            let mut tried = Vec::new();
+            for size in &self.sizes {
+                let cache_blocks = size.blocks(trace.survey.footprint);
+                notes.extend(self.note(*size, cache_blocks, &trace.name));
+                if cache_blocks >= CACHE_BLOCKS_MIN {
+                    self.check(*size, cache_blocks, &trace.name)?;
+                    tried.push(Tried { size: *size, cache_blocks });
+                }
+            }
+            all.push(tried);
+        }
+        if let Some(note) = notes.first().filter(|_| all.iter().all(Vec::is_empty)) {
+            return Err(Failure::usage(format!("{note}; give larger --sizes")));
+        }
+        let scale = Scale(self.scale);
+        let found =
+            trace_sample::run(traces, all, scale, self.sequential_cutoff.unwrap_or_default().bytes())?;
+        if self.json {
+            let json = trace_sample::json(&found, scale, &notes);
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?);
+        }
+        Ok(trace_sample::print(&found, &notes, out)?)
     }
 
     fn files(&self, spool: &mut Vec<File>) -> Result<Vec<TraceFile>, Failure> {

@@ -4,7 +4,7 @@ mod page;
 mod rates;
 mod sentences;
 mod volumes;
-mod width;
+pub(crate) mod width;
 
 pub(crate) use self::sentences::show_damage;
 

@@ -3,7 +3,7 @@
 use std::io;
 
 /// Columns of the terminal, `COLUMNS` before all; `None` where nobody counts them.
-pub(super) fn terminal_width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     told.filter(|columns| *columns > 0).or_else(|| {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;

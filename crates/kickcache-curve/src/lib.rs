@@ -1,0 +1,20 @@
+//! Which part of its accesses would an LRU cache of each size hit? Answered while they happen, from a sample of the blocks,
+//! in a fixed amount of memory: SHARDS (C. Waldspurger and others, *Efficient MRC Construction with SHARDS*, FAST 2015)
+//! with a fixed number of samples and its correction. A leaf: the daemon and the models both use it.
+//!
+//! Rooms:
+//! * [`sampler`]: takes the accesses; most cost a hash and a comparison.
+//! * `samples`, `recency`: the blocks of the sample; in which order they were last used.
+//! * `histogram`: how far apart the accesses of a block are.
+//! * [`curve`]: the hit ratio by size, with its error.
+//!
+//! Invariants: the same accesses give the same curve; nothing is allocated after the start.
+//!
+//! Start with [`sampler::LruSampler`].
+
+pub mod curve;
+mod histogram;
+mod number;
+mod recency;
+pub mod sampler;
+mod samples;

@@ -1,0 +1,141 @@
+//! Takes the accesses of a volume and keeps what its curve needs.
+//!
+//! Invariants:
+//! * S-1: the sample holds all blocks that were seen whose hash is below the threshold, at most as many as it has room for.
+//! * S-2: an access of a sampled block counts as often as the sample is smaller than all blocks, at that time.
+
+use crate::curve::HitRatioCurve;
+use crate::histogram::{GROUPS, Histogram};
+use crate::number::float;
+use crate::recency::Recency;
+use crate::samples::Samples;
+
+/// When the sample is full, the threshold falls by one part in this many, and about as many samples leave.
+const STEP: u64 = 64;
+/// The most blocks of a sample.
+pub const SAMPLES_MAX: u32 = 1 << 27;
+
+/// Estimates the hit-ratio curve of an LRU cache from the blocks with the smallest hashes.
+#[derive(Clone, Debug)]
+pub struct LruSampler {
+    /// Blocks whose hash is below it are sampled.
+    threshold: u64,
+    /// Accesses that a sampled one stands for.
+    weight: f64,
+    accesses: u64,
+    most: usize,
+    samples: Samples,
+    recency: Recency,
+    histogram: Histogram,
+}
+
+/// What an access of a sampled block does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Effect {
+    /// Its hit or miss counts, and the block is used.
+    Count,
+    /// The block is used.
+    Touch,
+}
+
+impl LruSampler {
+    /// A sampler of at most this many blocks. 8,192 give curves that are .01 off on average, in less than 768 KiB; 32,768 are
+    /// .005 off, in less than 2 MiB.
+    ///
+    /// # Panics
+    /// If there are none, or more than [`SAMPLES_MAX`].
+    pub fn new(samples: u32) -> LruSampler {
+        assert!((1..=SAMPLES_MAX).contains(&samples), "a sample has from 1 to {SAMPLES_MAX} blocks");
+        LruSampler {
+            threshold: u64::MAX,
+            weight: 1.0,
+            accesses: 0,
+            most: samples as usize,
+            samples: Samples::new(samples + 1),
+            recency: Recency::new(samples + 1),
+            histogram: Histogram::new(),
+        }
+    }
+
+    /// An access whose hit counts: a read.
+    #[inline]
+    pub fn count(&mut self, block: u64) {
+        self.accesses += 1;
+        let hash = mix(block);
+        if hash < self.threshold {
+            self.sample(hash, Effect::Count);
+        }
+    }
+
+    /// A use of a block that is no hit or miss: a write brings it into the cache, or to the front.
+    #[inline]
+    pub fn touch(&mut self, block: u64) {
+        let hash = mix(block);
+        if hash < self.threshold {
+            self.sample(hash, Effect::Touch);
+        }
+    }
+
+    /// The curve of the accesses so far.
+    pub fn curve(&self) -> HitRatioCurve {
+        HitRatioCurve {
+            histogram: self.histogram.clone(),
+            accesses: self.accesses,
+            footprint: float(self.samples.len() as u64) * self.weight,
+            rate: 1.0 / self.weight,
+        }
+    }
+
+    /// Bytes of memory that it has; they do not change.
+    pub fn memory_bytes(&self) -> usize {
+        self.samples.memory_bytes() + self.recency.memory_bytes() + self.histogram.memory_bytes()
+    }
+
+    #[inline(never)]
+    fn sample(&mut self, hash: u64, effect: Effect) {
+        if self.recency.is_full() {
+            self.samples.slots_mut().for_each(|slot| *slot = self.recency.rank(*slot));
+            self.recency.renumber();
+        }
+        let group = group_of(hash);
+        let Some(slot) = self.samples.slot_mut(hash) else {
+            if effect == Effect::Count {
+                self.histogram.add_first(group, self.weight);
+            }
+            self.insert(hash);
+            return;
+        };
+        if effect == Effect::Count {
+            let depth = f64::from(self.recency.above(*slot)) * self.weight + 1.0;
+            self.histogram.add(group, self.weight, depth);
+        }
+        self.recency.remove(*slot);
+        *slot = self.recency.push();
+    }
+
+    fn insert(&mut self, hash: u64) {
+        let slot = self.recency.push();
+        self.samples.insert(hash, slot);
+        while self.samples.len() > self.most {
+            self.threshold -= self.threshold / STEP + 1;
+            self.weight = float(u64::MAX) / float(self.threshold.max(1));
+            self.samples.remove_from(self.threshold, |slot| self.recency.remove(slot));
+        }
+    }
+}
+
+/// The group of a block, by bits of its hash that all samples do not share.
+fn group_of(hash: u64) -> usize {
+    (hash >> 24) as usize % GROUPS
+}
+
+/// The finisher of splitmix64: different blocks have different hashes.
+const fn mix(block: u64) -> u64 {
+    let mut bits = block.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! The hit ratios of the real engine from a sample of a trace: caches and volume are scaled down by the same factor.
+//!
+//! The sample are whole extents, as large as the widest fill, because the engine fills more than it is asked for. What it is
+//! asked for in long streams passes by, and a stream shows in the whole trace only: streams are found before
+//! the sample is taken. Extents differ more than blocks do, so that their number would have to be great: what is
+//! estimated is therefore how much more than LRU the engine hits, on the same sample. What LRU hits on the whole trace is
+//! known well, from a sample of single blocks.
+
+mod extents;
+mod read_streams;
+mod sized_cache;
+
+use std::path::Path;
+
+use kickcache_curve::sampler::LruSampler;
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::ByteExtent;
+
+use crate::ratio::float;
+use crate::trace_file::survey::{Survey, blocks};
+use crate::trace_file::{TraceError, TraceFile};
+use crate::untimed::sampled::extents::ExtentSample;
+use crate::untimed::sampled::sized_cache::SizedCache;
+use crate::untimed::{Fill, InstantCache, STEP, Scale, Trial, blocks_min};
+use crate::workload::Kind;
+
+/// Blocks that a sample has at least; a trace that touches fewer is run as a whole.
+pub const SAMPLED_BLOCKS_MIN: u64 = 8_192;
+/// Extents that a sample has at least.
+const SAMPLED_EXTENTS_MIN: u64 = 256;
+/// Samples of single blocks for the LRU curve.
+const LRU_SAMPLES: u32 = 32_768;
+/// How many standard deviations the error is: with 32 groups, 95 results of 100 are as close as that.
+const DEVIATIONS: f64 = 2.04;
+
+/// Caches to be tried on one sample.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SampledTrial {
+    /// Blocks of the trace that each cache has room for.
+    pub cache_blocks: Vec<u64>,
+    /// What a block of the trace stands for.
+    pub scale: Scale,
+    /// What is brought in.
+    pub fill: Fill,
+    /// The sample is one part in this many; 1 is the whole.
+    pub one_in: u64,
+}
+
+/// What one cache is estimated to do.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SampledOutcome {
+    /// The part of the blocks read and written that it hits.
+    pub hit_ratio: f64,
+    /// In 95 of 100 cases a run of the whole trace differs by at most this much.
+    pub error: f64,
+    /// What an LRU cache of single blocks hits.
+    pub lru_hit_ratio: f64,
+    /// The same for that.
+    pub lru_error: f64,
+    /// Bytes written to the cache device for each byte that entered the cache.
+    pub written_per_byte: f64,
+    /// Bytes read from the origin for each byte that was read.
+    pub origin_read_per_byte: f64,
+}
+
+/// How small a sample may be for caches from a size on: at least [`SAMPLED_BLOCKS_MIN`] blocks, and the smallest cache is
+/// at least the smallest cache device, which has 100 segments.
+pub fn one_in_max(survey: &Survey, smallest: u64, scale: Scale) -> u64 {
+    let of_blocks = survey.footprint / SAMPLED_BLOCKS_MIN;
+    let of_extents = survey.footprint * scale.0 / 256 / SAMPLED_EXTENTS_MIN;
+    let of_cache = smallest / blocks_min(scale).max(1);
+    of_blocks.min(of_extents).min(of_cache).max(1)
+}
+
+/// Runs a sample of a trace through caches that are empty at first.
+///
+/// # Errors
+/// If the trace cannot be read, or a cache or its volume would be larger than any can be.
+pub fn run(path: &Path, survey: &Survey, trial: &SampledTrial) -> Result<Vec<SampledOutcome>, TraceError> {
+    let mut run = SampledRun::new(survey, trial).map_err(std::io::Error::other)?;
+    let (mut first, mut step) = (None, Duration::default());
+    for record in TraceFile::open(path, Some(survey.format))? {
+        let record = match record {
+            Ok(record) => record,
+            Err(error) if error.is_local() => continue,
+            Err(error) => return Err(error),
+        };
+        let since = match record.at {
+            Some(at) => at.as_nanos().saturating_sub(first.get_or_insert(at).as_nanos()),
+            None => step.as_nanos(),
+        };
+        step = Duration::from_nanos(step.as_nanos() + STEP.as_nanos());
+        if let Some(extent) = survey.placement.place(&record) {
+            run.access(Instant::from_nanos(since), record.kind, extent);
+        }
+    }
+    Ok(run.outcomes(trial))
+}
+
+struct SampledRun {
+    sample: ExtentSample,
+    lru: LruSampler,
+    caches: Vec<SizedCache>,
+}
+
+impl SampledRun {
+    fn new(survey: &Survey, trial: &SampledTrial) -> Result<SampledRun, kickcache_engine::error::Error> {
+        let volume_bytes = survey.placement.volume_bytes().saturating_mul(trial.scale.0);
+        let (fill, cutoff) = match trial.fill {
+            Fill::Exact => (Fill::Exact, None),
+            Fill::Adaptive { sequential_cutoff } => {
+                (Fill::Adaptive { sequential_cutoff: None }, sequential_cutoff)
+            }
+        };
+        let open = |cache_blocks: &u64| {
+            let cache_blocks = cache_blocks / trial.one_in;
+            let engine = InstantCache::open(volume_bytes, Trial { cache_blocks, scale: trial.scale, fill })?;
+            Ok(SizedCache::new(engine, cache_blocks, cutoff))
+        };
+        Ok(SampledRun {
+            sample: ExtentSample::new(trial.scale, trial.one_in),
+            lru: LruSampler::new(LRU_SAMPLES),
+            caches: trial.cache_blocks.iter().map(open).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn access(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
+        if kind == Kind::Flush {
+            return self.caches.iter_mut().for_each(|cache| cache.flush(at));
+        }
+        if matches!(kind, Kind::Read | Kind::Write) {
+            blocks(extent).for_each(|block| self.lru.count(block.get()));
+        }
+        for part in self.sample.parts(extent) {
+            self.caches.iter_mut().for_each(|cache| cache.access(at, kind, part));
+        }
+    }
+
+    fn outcomes(&self, trial: &SampledTrial) -> Vec<SampledOutcome> {
+        let curve = self.lru.curve();
+        let outcome = |(cache, blocks): (&SizedCache, &u64)| {
+            let lru = curve.at(*blocks);
+            let more = cache.advantage();
+            let found = cache.outcome();
+            let (hit_ratio, error) = match trial.one_in {
+                1 => (1.0 - found.miss_ratio(), 0.0),
+                _ => (lru.hit_ratio + more.ratio, (DEVIATIONS * more.deviation).hypot(lru.error)),
+            };
+            SampledOutcome {
+                hit_ratio: hit_ratio.clamp(0.0, 1.0),
+                error,
+                lru_hit_ratio: lru.hit_ratio,
+                lru_error: lru.error,
+                written_per_byte: found.written_per_byte(),
+                origin_read_per_byte: float(found.origin_read_bytes) / float(found.read_bytes.max(1)),
+            }
+        };
+        self.caches.iter().zip(&trial.cache_blocks).map(outcome).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

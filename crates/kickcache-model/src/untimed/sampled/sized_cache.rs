@@ -1,0 +1,129 @@
+//! One cache that is scaled down, beside an LRU cache of the same size.
+
+use kickcache_engine::Streams;
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+
+use crate::ratio::float;
+use crate::reference_policy::lru::Lru;
+use crate::reference_policy::policy::Policy;
+use crate::trace_file::survey::blocks;
+use crate::untimed::sampled::extents::{GROUPS, Part, Place};
+use crate::untimed::sampled::read_streams::{ReadStreams, Run};
+use crate::untimed::{InstantCache, Outcome};
+use crate::workload::Kind;
+
+/// What the engine hits more than LRU, in one group of extents.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    touched: f64,
+    more: f64,
+}
+
+pub(super) struct SizedCache {
+    engine: InstantCache,
+    lru: Lru,
+    groups: [Group; GROUPS],
+    reads: ReadStreams,
+    writes: Streams,
+    /// Streams that are longer pass by.
+    cutoff: Option<u64>,
+}
+
+/// Blocks of the trace that the engine missed.
+struct Missed {
+    blocks: f64,
+    group: usize,
+}
+
+/// A part of all accesses, and how far off it may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Advantage {
+    pub(super) ratio: f64,
+    /// Standard deviation.
+    pub(super) deviation: f64,
+}
+
+impl SizedCache {
+    pub(super) fn new(engine: InstantCache, lru_blocks: u64, cutoff: Option<u64>) -> SizedCache {
+        SizedCache {
+            engine,
+            lru: Lru::new(lru_blocks),
+            groups: [Group::default(); GROUPS],
+            reads: ReadStreams::new(),
+            writes: Streams::new(),
+            cutoff,
+        }
+    }
+
+    pub(super) fn access(&mut self, at: Instant, kind: Kind, part: Part) {
+        let is_stream = self.is_stream(kind, part);
+        let Place::Sample(group) = part.place else { return };
+        let before = self.engine.misses();
+        if is_stream {
+            self.engine.pass_by(at, kind, part.extent);
+        } else {
+            self.engine.access(at, kind, part.extent);
+        }
+        let missed = float(self.engine.misses() - before) / float(self.engine.scale);
+        self.count(kind, part.extent, &Missed { blocks: missed, group });
+    }
+
+    /// Whether an access belongs to a stream that is too long. The engine finds streams of reads among misses.
+    fn is_stream(&mut self, kind: Kind, part: Part) -> bool {
+        let Some(cutoff) = self.cutoff else { return false };
+        let scaled = self.engine.scaled(part.extent);
+        let length = match (kind, part.place) {
+            (Kind::Write, _) => self.writes.observe(scaled),
+            (Kind::Read, Place::Sample(_)) => {
+                let state: Vec<bool> = blocks(scaled).map(|block| self.engine.holds(block)).collect();
+                let runs = state.chunk_by(|one, other| one == other).map(|run| {
+                    let bytes = run.len() as u64 * BLOCK_SIZE;
+                    if run[0] { Run::Cached(bytes) } else { Run::Missed(bytes) }
+                });
+                self.reads.observe(scaled, part.number, runs)
+            }
+            (Kind::Read, Place::Outside) => {
+                self.reads.skip(scaled);
+                0
+            }
+            (Kind::Flush | Kind::Discard | Kind::WriteZeroes, _) => 0,
+        };
+        length > cutoff
+    }
+
+    fn count(&mut self, kind: Kind, extent: ByteExtent, missed: &Missed) {
+        let all = blocks(extent);
+        match kind {
+            Kind::Read | Kind::Write => {
+                let touched = float(all.len() as u64);
+                let missed_by_lru = all.filter(|block| !self.lru.touch(block.get())).count();
+                let group = &mut self.groups[missed.group];
+                group.touched += touched;
+                group.more += float(missed_by_lru as u64) - missed.blocks;
+            }
+            Kind::Discard | Kind::WriteZeroes => all.for_each(|block| self.lru.discard(block.get())),
+            Kind::Flush => {}
+        }
+    }
+
+    pub(super) fn flush(&mut self, at: Instant) {
+        self.engine.access(at, Kind::Flush, ByteExtent { start: 0, length: 0 });
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
+        self.engine.outcome()
+    }
+
+    /// What the engine hits more than LRU, as a part of what is touched.
+    pub(super) fn advantage(&self) -> Advantage {
+        let touched: f64 = self.groups.iter().map(|group| group.touched).sum();
+        if touched <= 0.0 {
+            return Advantage { ratio: 0.0, deviation: 0.0 };
+        }
+        let ratio = self.groups.iter().map(|group| group.more).sum::<f64>() / touched;
+        let squares: f64 = self.groups.iter().map(|group| (group.more - ratio * group.touched).powi(2)).sum();
+        let count = float(GROUPS as u64);
+        Advantage { ratio, deviation: (squares * count / (count - 1.0)).sqrt() / touched }
+    }
+}

@@ -1,0 +1,143 @@
+//! One way to store the data, and what it gives.
+
+use std::time::Duration;
+
+use kickcache_model::result::{Pacing, RunResult};
+use kickcache_model::statistics::median;
+use kickcache_units::show_bytes;
+
+use crate::cli::advise::price::Prices;
+
+const SECONDS_PER_DAY: f64 = 86_400.0;
+const DAYS_PER_YEAR: f64 = 365.25;
+
+/// Where the data is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layout {
+    /// On the origin.
+    Origin,
+    /// On the origin, with a cache of this many bytes.
+    Cached(u64),
+    /// On a fast device, all of it.
+    Fast,
+}
+
+/// How often the cache hits.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Hits {
+    pub(crate) ratio: f64,
+    /// How far off it may be; nothing where nothing was estimated.
+    pub(crate) error: Option<f64>,
+}
+
+/// A way to store the data, with its figures: medians of its runs.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Candidate {
+    /// Bytes of its cache.
+    pub(crate) cache: Option<u64>,
+    pub(crate) layout: Layout,
+    pub(crate) iops: f64,
+    pub(crate) mean: Duration,
+    pub(crate) p50: Duration,
+    pub(crate) p99: Duration,
+    pub(crate) hits: Option<Hits>,
+    /// Operations of the origin a second.
+    pub(crate) origin_iops: f64,
+    /// Bytes that the origin reads and writes a second.
+    pub(crate) origin_bytes: f64,
+    /// Bytes written to the cache device a day.
+    pub(crate) written_per_day: Option<f64>,
+    /// How long the cache device lasts.
+    pub(crate) years: Option<f64>,
+    /// A month.
+    pub(crate) cost: Option<f64>,
+    /// Whether the load decides the rate, so that only latencies tell how fast it is.
+    pub(crate) is_open: bool,
+}
+
+/// What decides cost and life.
+#[derive(Clone, Debug)]
+pub(crate) struct Economy {
+    pub(crate) prices: Prices,
+    /// Bytes of the volume, which has to be paid for.
+    pub(crate) volume_bytes: u64,
+    /// Bytes that may be written to the cache device in its life.
+    pub(crate) endurance_bytes: Option<u64>,
+}
+
+impl Candidate {
+    /// From runs that differ in their seed only, of which there is one at least.
+    pub(crate) fn new(layout: Layout, runs: &[RunResult], economy: &Economy) -> Candidate {
+        let of = |figure: &dyn Fn(&RunResult) -> f64| {
+            median(&runs.iter().map(figure).collect::<Vec<f64>>()).unwrap_or(0.0)
+        };
+        let cache = match layout {
+            Layout::Cached(bytes) => Some(bytes),
+            Layout::Origin | Layout::Fast => None,
+        };
+        // Devices count from the start on.
+        let seconds = |run: &RunResult| (run.nanos + run.ramp_nanos).max(1) as f64 / 1e9;
+        let per_second = |run: &RunResult, amount: u64| amount as f64 / seconds(run);
+        let origin = |run: &RunResult, figure: fn(&kickcache_model::result::DeviceResult) -> u64| {
+            run.origin_device.as_ref().map_or(0.0, |device| per_second(run, figure(device)))
+        };
+        let written = of(&|run: &RunResult| {
+            run.cache_device.as_ref().map_or(0.0, |device| per_second(run, device.write_bytes))
+        });
+        let written_per_day = cache.map(|_| written * SECONDS_PER_DAY);
+        let nanos = |nanos: f64| Duration::from_secs_f64(nanos.max(0.0) / 1e9);
+        Candidate {
+            cache,
+            layout,
+            iops: of(&RunResult::iops),
+            mean: nanos(of(&|run: &RunResult| run.latencies().mean())),
+            p50: nanos(of(&|run: &RunResult| run.latencies().p50() as f64)),
+            p99: nanos(of(&|run: &RunResult| run.latencies().p99() as f64)),
+            hits: hits(runs),
+            origin_iops: of(&|run: &RunResult| origin(run, |device| device.reads + device.writes)),
+            origin_bytes: of(&|run: &RunResult| origin(run, |device| device.read_bytes + device.write_bytes)),
+            written_per_day,
+            years: economy.years(written_per_day),
+            cost: economy.cost(layout),
+            is_open: runs.iter().all(|run| run.pacing == Pacing::Open),
+        }
+    }
+
+    /// How fast it is, in a unit that all candidates of a load share: more is better.
+    pub(crate) fn speed(&self) -> f64 {
+        if self.is_open { 1.0 / self.mean.as_secs_f64().max(1e-9) } else { self.iops }
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> String {
+        match self.layout {
+            Layout::Origin => "no cache".into(),
+            Layout::Cached(bytes) => format!("cache of {}", show_bytes(bytes)),
+            Layout::Fast => "all on the fast device".into(),
+        }
+    }
+}
+
+fn hits(runs: &[RunResult]) -> Option<Hits> {
+    let ratios: Vec<f64> = runs.iter().filter_map(RunResult::hit_ratio).collect();
+    let ratio = median(&ratios)?;
+    let off = ratios.iter().map(|one| (one - ratio).abs()).fold(0.0, f64::max);
+    Some(Hits { ratio, error: (ratios.len() > 1).then_some(off) })
+}
+
+impl Economy {
+    fn cost(&self, layout: Layout) -> Option<f64> {
+        let Prices { cache, origin, fast, .. } = &self.prices;
+        let of_origin = origin.map_or(0.0, |price| price.of(self.volume_bytes));
+        match layout {
+            Layout::Origin => self.prices.are_known().then_some(of_origin),
+            Layout::Cached(bytes) => Some(cache.as_ref()?.of(bytes) + of_origin),
+            Layout::Fast => Some(fast.or(*cache)?.of(self.volume_bytes)),
+        }
+    }
+
+    fn years(&self, written_per_day: Option<f64>) -> Option<f64> {
+        let written = written_per_day.filter(|bytes| *bytes > 0.0)?;
+        Some(self.endurance_bytes? as f64 / written / DAYS_PER_YEAR)
+    }
+}

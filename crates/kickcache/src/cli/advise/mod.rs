@@ -1,0 +1,273 @@
+//! `kickcache advise`: which size of cache is worth its money.
+
+mod advice;
+mod candidate;
+mod devices;
+mod need;
+mod page;
+mod price;
+mod print;
+mod recommendation;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use kickcache_engine::config::Mode;
+use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_model::cache_model::cache_kind::CacheKind;
+use kickcache_model::result::RunResult;
+use kickcache_units::{Size, show_bytes};
+
+use crate::cli::advise::advice::Advice;
+use crate::cli::advise::candidate::{Candidate, Economy, Layout};
+use crate::cli::advise::devices::Devices;
+use crate::cli::advise::need::Need;
+use crate::cli::advise::price::{NamedPrice, Prices};
+use crate::cli::advise::recommendation::recommend;
+use crate::cli::exit::Failure;
+use crate::cli::output;
+use crate::cli::simulate::cache_size::CacheSize;
+use crate::cli::simulate::compare::find_device;
+use crate::cli::simulate::load::{Load, LoadArgs};
+use crate::cli::simulate::planned_run::PlannedRun;
+use crate::cli::simulate::pool::{parse_threads, processors, run_all};
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache advise --job mail.fio                           which size of cache pays for a job of fio
+  kickcache advise --trace vm1.kct --endurance 600TBW       for a recording of `kickcache record`, with years of life
+  kickcache advise --job contrib/cloud.fio --device cloud-slow --cache-device cloud-fast-20g --size 25GB \\
+      --fast-device cloud-fast-80g --volume-size 100GB --prices contrib/prices.toml
+  kickcache advise --trace vm1.kct --price cache=0.08/GiB-month --price origin=0.02/GiB-month \\
+      --need iops=5000,p99=5ms                              the cheapest that does; exit code 1 if none does
+
+The load is run on each candidate in virtual time, by the engine of the daemon on modelled devices, with a cache
+that is empty at first. A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g,
+cloud-fast-80g, network-disk, object-store, or a file that `kickcache simulate --calibrate` writes.";
+
+/// Say which size of cache is worth its money, for a trace or a job file
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AdviseArgs {
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Sizes of the cache: bytes, or parts of what the load touches
+    #[arg(
+        long,
+        value_name = "SIZES",
+        value_delimiter = ',',
+        default_value = "5%,10%,20%,50%,100%",
+        allow_hyphen_values = true
+    )]
+    size: Vec<CacheSize>,
+    /// The origin: a device that comes with the program, or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "mirrored-5400")]
+    device: String,
+    /// The cache device
+    #[arg(long, value_name = "NAME|FILE", default_value = "article-ssd")]
+    cache_device: String,
+    /// A fast device that could hold all data [default: the cache device]
+    #[arg(long, value_name = "NAME|FILE")]
+    fast_device: Option<String>,
+    /// The write mode: write-through or write-back
+    #[arg(long, value_name = "MODE", default_value = "write-back", value_parser = parse_mode)]
+    mode: CacheKind,
+    /// Bytes of the volume that are paid for [default: the smallest volume that the load fits on]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    volume_size: Option<Size>,
+    /// A price of cache, origin or fast (a fast device that holds everything), such as cache=0.08/GiB-month
+    #[arg(long, value_name = "NAME=PRICE")]
+    price: Vec<NamedPrice>,
+    /// A file of prices, such as contrib/prices.toml; --price goes before
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// Bytes that may be written to the cache device in its life, such as 600TBW
+    #[arg(long, value_name = "BYTES", value_parser = parse_endurance)]
+    endurance: Option<Size>,
+    /// What is needed, of iops=N, p50=TIME, p99=TIME, cost=AMOUNT (a month), years=N; the cheapest that has all is chosen
+    #[arg(long, value_name = "NEEDS", value_delimiter = ',')]
+    need: Vec<Need>,
+    /// Seed of all random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Runs of each candidate, with successive seeds; medians are shown [default: 3 of a job file, 1 of a trace]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repeat: Option<u64>,
+    /// Simulations in parallel [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    threads: Option<usize>,
+    /// Print the advice as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a report too, an HTML page with charts that needs nothing else
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn parse_mode(text: &str) -> Result<CacheKind, String> {
+    match text {
+        "write-through" => Ok(CacheKind::Kickcache(Mode::WriteThrough)),
+        "write-back" => Ok(CacheKind::Kickcache(Mode::WriteBack)),
+        _ => Err(format!("`{text}` is no mode of a simulated cache; write write-through or write-back")),
+    }
+}
+
+fn parse_endurance(text: &str) -> Result<Size, String> {
+    let bytes = text.strip_suffix(['W', 'w']).unwrap_or(text);
+    bytes.parse().map_err(|error| format!("{error}; an endurance is such as 600TBW"))
+}
+
+impl AdviseArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let economy = |volume_bytes: u64| -> Result<Economy, Failure> {
+            Ok(Economy {
+                prices: Prices::read(self.prices.as_deref(), &self.price)?,
+                volume_bytes: self.volume_size.map_or(volume_bytes, Size::bytes),
+                endurance_bytes: self.endurance.map(Size::bytes),
+            })
+        };
+        let devices = self.devices()?;
+        let load = self.load.look(self.seed)?;
+        let economy = economy(load.volume_bytes)?;
+        self.check_needs(&economy)?;
+        output::try_out(self.output.as_deref())?;
+        let mut notes = Vec::new();
+        let layouts = self.layouts(&load, &mut notes)?;
+        let runs = self.simulate(&layouts, &load, &devices)?;
+        let repeat = runs.len() / layouts.len();
+        let of_layout = layouts.iter().zip(runs.chunks(repeat));
+        let candidates: Vec<Candidate> =
+            of_layout.map(|(layout, runs)| Candidate::new(*layout, runs, &economy)).collect();
+        let recommendation = recommend(&candidates, &self.need, &economy.prices);
+        let advice = Advice {
+            load: load.description,
+            origin: devices.origin.name,
+            cache: devices.cache.name,
+            fast: devices.fast.name,
+            candidates,
+            needs: self.need.clone(),
+            prices: economy.prices,
+            notes,
+            recommendation,
+        };
+        self.show(&advice, &runs, out)
+    }
+
+    fn show(&self, advice: &Advice, runs: &[RunResult], out: &mut dyn Write) -> Result<(), Failure> {
+        if let Some(path) = &self.output {
+            output::write(path, &page::page(advice, runs))?;
+        }
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&print::json(advice))?)?;
+        } else {
+            print::table(advice, out)?;
+        }
+        match advice.recommendation.chosen {
+            Some(_) => Ok(()),
+            None => Err(anyhow::Error::msg(advice.recommendation.reason.clone()).into()),
+        }
+    }
+
+    fn devices(&self) -> Result<Devices, Failure> {
+        let cache = find_device(&self.cache_device)?;
+        let fast = self.fast_device.as_deref().map(find_device).transpose()?;
+        Ok(Devices { origin: find_device(&self.device)?, fast: fast.unwrap_or_else(|| cache.clone()), cache })
+    }
+
+    /// Refuses needs that nothing could meet because nothing is known of them.
+    fn check_needs(&self, economy: &Economy) -> Result<(), Failure> {
+        for need in &self.need {
+            match need {
+                Need::Cost(_) if !economy.prices.are_known() => {
+                    return Err(Failure::usage(
+                        "a cost is needed, but no price is known; write --price or --prices",
+                    ));
+                }
+                Need::Years(_) if economy.endurance_bytes.is_none() => {
+                    return Err(Failure::usage(
+                        "years of life are needed, but not known; write --endurance, such as --endurance 600TBW",
+                    ));
+                }
+                Need::Iops(_) | Need::P50(_) | Need::P99(_) | Need::Cost(_) | Need::Years(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// No cache, a cache of each size that can be, and the fast device alone.
+    fn layouts(&self, load: &Load, notes: &mut Vec<String>) -> Result<Vec<Layout>, Failure> {
+        let footprint = load.footprint_bytes() / BLOCK_SIZE;
+        let mut sizes = Vec::new();
+        for size in &self.size {
+            let bytes = match size {
+                CacheSize::Bytes(bytes) => bytes.bytes(),
+                CacheSize::Percent(_) => size.blocks(footprint) * BLOCK_SIZE,
+            };
+            if bytes >= DEVICE_SIZE_MIN {
+                sizes.push(bytes);
+                continue;
+            }
+            let (found, least) = (show_bytes(bytes), show_bytes(DEVICE_SIZE_MIN));
+            notes.push(format!("a cache of {size} is left out: it has {found}, and {least} is the least"));
+        }
+        if sizes.is_empty() {
+            return Err(Failure::usage(format!("{}; give larger sizes (--size)", notes.join("; "))));
+        }
+        sizes.sort_unstable();
+        sizes.dedup();
+        let caches = sizes.into_iter().map(Layout::Cached);
+        Ok([Layout::Origin].into_iter().chain(caches).chain([Layout::Fast]).collect())
+    }
+
+    /// All runs, those of each layout together.
+    fn simulate(
+        &self,
+        layouts: &[Layout],
+        load: &Load,
+        devices: &Devices,
+    ) -> Result<Vec<RunResult>, Failure> {
+        let repeat = self.repeat.unwrap_or_else(|| if load.is_trace() { 1 } else { 3 });
+        let mut plans = Vec::new();
+        for layout in layouts {
+            let seeds = (0..repeat).map(|offset| self.seed.wrapping_add(offset));
+            plans.extend(seeds.map(|seed| self.plan(*layout, seed, load, devices)));
+        }
+        for plan in &plans {
+            plan.choice.start(plan.size.bytes(), load.volume_bytes, plan.seed).map_err(|error| {
+                Failure::usage(format!(
+                    "a cache of {} cannot be simulated: {error}",
+                    show_bytes(plan.size.bytes())
+                ))
+            })?;
+        }
+        let tasks = plans.into_iter().map(PlannedRun::task).collect();
+        let results = run_all(tasks, self.threads.unwrap_or_else(processors));
+        let results: Vec<RunResult> =
+            results.into_iter().collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
+        match results.iter().find(|run| run.count() == 0) {
+            Some(run) => Err(Failure::usage(format!(
+                "{}: no access ended in the time that is measured, so that nothing can be said; --seconds and runtime must \
+                 be longer than ramp_time, startdelay and an access",
+                run.name
+            ))),
+            None => Ok(results),
+        }
+    }
+
+    fn plan(&self, layout: Layout, seed: u64, load: &Load, devices: &Devices) -> PlannedRun {
+        let (choice, bytes) = match layout {
+            Layout::Cached(bytes) => (self.mode, bytes),
+            Layout::Origin | Layout::Fast => (CacheKind::None, 0),
+        };
+        let origin = if layout == Layout::Fast { &devices.fast } else { &devices.origin };
+        PlannedRun {
+            choice,
+            size: Size::from_bytes(bytes),
+            seed,
+            load: load.clone(),
+            origin: origin.clone(),
+            cache: devices.cache.clone(),
+        }
+    }
+}

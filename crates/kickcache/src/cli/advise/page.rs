@@ -1,0 +1,76 @@
+//! Advice as a page.
+
+use kickcache_model::result::RunResult;
+use kickcache_report::{Collection, Group, Overview, OverviewRow};
+use kickcache_units::show_duration;
+
+use crate::cli::advise::advice::Advice;
+use crate::cli::advise::candidate::Candidate;
+use crate::cli::advise::print::{show_hits, years};
+
+/// The page: the recommendation, what each candidate gives and costs, and the charts of all runs.
+pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
+    let Advice { load, origin, cache, fast, .. } = advice;
+    let introduction = format!(
+        "{load}. Origin: {origin}. Cache device: {cache}. Fast device: {fast}. All are models in virtual time; caches are \
+         empty at first."
+    );
+    let answer: Vec<String> =
+        std::iter::once(advice.recommendation.reason.clone()).chain(advice.notes.iter().cloned()).collect();
+    let runs: Vec<RunResult> = named(advice, runs);
+    let group =
+        Group { title: "All layouts".into(), note: String::new(), runs: (0..runs.len()).collect(), first: 0 };
+    Collection {
+        title: "Which cache to buy",
+        introduction: &introduction,
+        answer: &answer,
+        overviews: &[overview(advice)],
+        groups: &[group],
+        runs: &runs,
+    }
+    .html()
+}
+
+/// The runs by the names of their candidates: both bare devices would have the same one.
+fn named(advice: &Advice, runs: &[RunResult]) -> Vec<RunResult> {
+    let repeat = (runs.len() / advice.candidates.len().max(1)).max(1);
+    let of_candidate = advice.candidates.iter().zip(runs.chunks(repeat));
+    let rename = |(candidate, runs): (&Candidate, &[RunResult])| {
+        let name = candidate.name();
+        let bare = candidate.cache.is_none();
+        let of = move |run: &RunResult| RunResult {
+            name: if bare { name.clone() } else { run.name.clone() },
+            ..run.clone()
+        };
+        runs.iter().map(of).collect::<Vec<_>>()
+    };
+    of_candidate.flat_map(rename).collect()
+}
+
+fn overview(advice: &Advice) -> Overview {
+    let row = |candidate: &Candidate| OverviewRow {
+        name: candidate.name(),
+        note: note(candidate, advice),
+        figures: vec![Some(candidate.iops), Some(candidate.origin_iops).filter(|rate| *rate > 0.0)],
+        group: None,
+    };
+    Overview {
+        heading: "What each costs and gives".into(),
+        note: "Operations a second of the load, and of the origin (where all is on the fast device, of that one); marks \
+               stand on a logarithmic scale."
+            .into(),
+        series: vec!["load".into(), "origin".into()],
+        measure: 0,
+        rows: advice.candidates.iter().map(row).collect(),
+    }
+}
+
+fn note(candidate: &Candidate, advice: &Advice) -> String {
+    let parts = [
+        candidate.cost.map(|cost| format!("{} a month", advice.prices.show(cost))),
+        candidate.hits.map(|hits| format!("hits {}", show_hits(hits.ratio, hits.error))),
+        Some(format!("p99 {}", show_duration(candidate.p99))),
+        candidate.years.map(|life| format!("lasts {}", years(life))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
