@@ -1,8 +1,11 @@
 //! The configuration file: TOML with the names of the flags, for daemons with several volumes.
 
+use std::fmt::{self, Formatter};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;
@@ -76,8 +79,25 @@ struct File {
     io_engine: IoEngine,
     #[serde(default)]
     insecure_tcp: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "caches")]
     cache: Vec<CacheSpec>,
+}
+
+/// Reads the list of cache devices.
+fn caches<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<CacheSpec>, D::Error> {
+    struct List;
+    impl<'de> Visitor<'de> for List {
+        type Value = Vec<CacheSpec>;
+
+        fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            f.write_str("[[cache]] with the key `device` above it, for [[cache.volume]] or the keys of a cache device")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<CacheSpec>, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+    }
+    deserializer.deserialize_seq(List)
 }
 
 impl File {

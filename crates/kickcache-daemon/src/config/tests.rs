@@ -98,6 +98,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         format!("control = '/{}'\n{}", "y".repeat(107), with("", "")),
         "io-engine = 'aio'".into(),
         "[[cache]]\nsize = '1G'".into(),
+        "[[cache.volume]]\nname = 'v'\norigin = '/o'\nublk = 0".into(),
         "[[cache]]\ndevice = '/c'".into(),
         with("sizes = '1G'", ""),
         with("size = '0'", ""),
@@ -159,6 +160,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         k.toml, line 1: unknown variant `aio`, expected one of `auto`, `io_uring`, `threads`
         k.toml, line 1: missing field `device`
+        k.toml, line 1: invalid type: map, expected [[cache]] with the key `device` above it, for [[cache.volume]] or the keys of a cache device
         k.toml: the cache device /c has no volume; add a [[cache.volume]] with its name and origin
         k.toml, line 3: unknown field `sizes`, expected one of `device`, `size`, `volume`
         k.toml: a cache file of 0 bytes is not possible: it needs 8 MiB to 15 TiB
@@ -178,8 +180,8 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: volume `v`: a fill window of 2097152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a guest's block of 1024 bytes is not possible; write 512 or 4096
         k.toml, line 7: `0s` is no time to wait; write 1s to 24h, such as 30s, 2m or 1h
-        k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device
-        k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device
+        k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device, 0 to 63
+        k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 8: 17 queues are not possible; write 1 to 16
         k.toml, line 8: a depth of 0 is not possible; write 1 to 1024
         k.toml: volume `v`: 16 ublk queues of 1024 requests are 16384 requests of up to 256 KiB, and 2048 are possible; write fewer queues (ublk-queues), or a lower depth (ublk-depth)

@@ -1,14 +1,20 @@
 //! The ublk devices of this host, with or without a daemon.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::offline::metadata::superblock;
+use crate::offline::offline_device::OfflineDevice;
 use crate::serve::frontend::ublk::abi::DeviceInfo;
-use crate::serve::frontend::ublk::control::Control;
-use crate::serve::frontend::ublk::cookie::is_ours;
+use crate::serve::frontend::ublk::channel::Tell;
+use crate::serve::frontend::ublk::control::{Control, Removal};
+use crate::serve::frontend::ublk::cookie::{is_of, is_ours};
+pub use crate::serve::frontend::ublk::device_user::DeviceUser;
+use crate::serve::frontend::ublk::in_use::known_user_of;
 pub use crate::serve::frontend::ublk::in_use::user_of;
-
-/// The numbers that devices have.
-const IDS: std::ops::Range<u32> = 0..64;
+use crate::serve::frontend::ublk::state::{DeviceState, stuck};
+use crate::serve::volume_identity::VolumeIdentity;
+use crate::state::uuid_text;
 
 /// How a device is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +25,8 @@ pub enum UblkState {
     Live,
     /// Its server is gone; requests wait for the next one.
     Waiting,
+    /// Its server was killed, and the kernel has not let go of it.
+    Ending,
 }
 
 /// Who made a device.
@@ -45,8 +53,8 @@ pub struct UblkDevice {
     pub server: Option<i32>,
     /// Who made it.
     pub maker: UblkMaker,
-    /// What uses it, in words.
-    pub user: Option<String>,
+    /// What uses it.
+    pub user: Option<DeviceUser>,
 }
 
 /// Whether a device is removed that is in use.
@@ -59,32 +67,44 @@ pub enum InUse {
     Fail,
 }
 
-/// All devices.
+/// What became of a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Removed {
+    /// It is gone.
+    Gone,
+    /// What waits in it fails, and it goes when this user lets go of it.
+    Ended(DeviceUser),
+}
+
+/// All devices; `tell` is told what takes long.
 ///
 /// # Errors
 /// A sentence: without the kernel's driver, or the right to ask it.
-pub fn list() -> Result<Vec<UblkDevice>, String> {
-    let mut control = Control::open()?;
-    let mut found = Vec::new();
-    for id in IDS {
-        let info = control.info(id).map_err(|error| format!("ublk devices cannot be looked at: {error}"))?;
-        if let Some(info) = info {
-            found.push(describe(&mut control, &info));
-        }
-    }
-    Ok(found)
+pub fn list(tell: Tell) -> Result<Vec<UblkDevice>, String> {
+    let mut control = Control::open_telling(tell)?;
+    let found = control.devices()?;
+    Ok(found.iter().map(|info| describe(&mut control, info)).collect())
 }
 
-/// Deletes a device of a kickcache that is gone.
+/// Deletes a device of a kickcache that is gone; `tell` is told what takes long.
 ///
 /// # Errors
 /// A sentence: if there is none, somebody serves it, somebody uses it, or it is not ours.
-pub fn remove(id: u32, in_use: InUse) -> Result<(), String> {
-    let mut control = Control::open()?;
-    let info = control.info(id).map_err(|error| format!("ublk devices cannot be looked at: {error}"))?;
-    let info = info
-        .ok_or_else(|| format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are"))?;
-    let device = describe(&mut control, &info);
+pub fn remove(id: u32, in_use: InUse, tell: Tell) -> Result<Removed, String> {
+    remove_with(&mut Control::open_telling(tell)?, id, in_use)
+}
+
+fn remove_with(control: &mut Control, id: u32, in_use: InUse) -> Result<Removed, String> {
+    let mut found = None;
+    // Its daemon may be on its way out.
+    control.wait_until(|control| {
+        found = control.devices().map(|all| all.into_iter().find(|info| info.device_id == id)).transpose();
+        !matches!(&found, Some(Ok(info)) if DeviceState::of(info) == DeviceState::Ending)
+    });
+    let info = found.ok_or_else(|| {
+        format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are")
+    })??;
+    let device = describe(control, &info);
     let path = device.path.display();
     if device.maker == UblkMaker::Other {
         return Err(format!("{path} was not made by kickcache; remove it with the program that made it"));
@@ -92,30 +112,140 @@ pub fn remove(id: u32, in_use: InUse) -> Result<(), String> {
     if let Some(pid) = device.server {
         return Err(format!("{path} is served by the process {pid}; stop that daemon, which removes it"));
     }
+    let failed = |error: std::io::Error| format!("{path} cannot be removed: {error}");
     match (device.user, in_use) {
+        _ if device.state == UblkState::Ending => Err(stuck(id)),
         (Some(user), InUse::Keep) => Err(format!(
-            "{path} is used by {user}; serve its volume again and unmount it, or say --force, which lets what waits in it fail"
+            "{path} is used by {user}; serve its volume again and {}, or say --force, which lets what waits in it fail",
+            user.to_let_go()
         )),
-        _ => control.remove(id).map_err(|error| format!("{path} cannot be removed: {error}")),
+        (Some(user), InUse::Fail) => match control.remove_later(id).map_err(failed)? {
+            Removal::Done => Ok(Removed::Gone),
+            Removal::Begun if control.wait_until_gone(id) => Ok(Removed::Gone),
+            Removal::Begun => Ok(Removed::Ended(user)),
+        },
+        (None, _) => control.remove(id).map(|()| Removed::Gone).map_err(failed),
+    }
+}
+
+/// Refuses to give a volume's name on a cache device free while a block device is that volume: it would become the next volume of
+/// that name.
+///
+/// # Errors
+/// A sentence.
+pub fn check_name_is_free(cache: &Path, name: &str) -> Result<(), String> {
+    // Whoever detaches says why it cannot be read.
+    let read = OfflineDevice::open(cache).and_then(|device| superblock(&device));
+    let Some((known, record)) =
+        read.ok().and_then(|known| known.volume(name).cloned().map(|record| (known, record)))
+    else {
+        return Ok(());
+    };
+    let cache = Some(uuid_text(known.uuid));
+    let volume = VolumeIdentity { cache, ..VolumeIdentity::of_origin(name, &record.origin_identity) };
+    Control::open().map_or(Ok(()), |mut control| check_none_is(&mut control, &volume))
+}
+
+fn check_none_is(control: &mut Control, volume: &VolumeIdentity) -> Result<(), String> {
+    let devices = control.devices().unwrap_or_default();
+    let is_it = |info: &&DeviceInfo| DeviceState::of(info) != DeviceState::Dead && is_of(info, volume);
+    let Some(id) = devices.iter().find(is_it).map(|info| info.device_id) else { return Ok(()) };
+    Err(format!(
+        "/dev/ublkb{id} is the volume {}, and waits for its daemon; close or unmount it, and remove it first (kickcache ublk remove {id})",
+        volume.name
+    ))
+}
+
+/// Has the kernel start a device that another process serves, and tells the number of the error, or 0.
+pub fn start(id: u32, server: u32) -> i32 {
+    let started = Control::open_to_start().map(|mut control| control.start(id, server));
+    match started {
+        Ok(Ok(())) => 0,
+        Ok(Err(error)) => error.raw_os_error().unwrap_or(libc::EIO),
+        Err(_) => libc::EIO,
     }
 }
 
 fn describe(control: &mut Control, info: &DeviceInfo) -> UblkDevice {
     let id = info.device_id;
     let path = PathBuf::from(format!("/dev/ublkb{id}"));
-    let state = match info.state {
-        1 => UblkState::Live,
-        2 | 3 => UblkState::Waiting,
-        _ => UblkState::Dead,
+    let (state, server) = match DeviceState::of(info) {
+        DeviceState::Live(pid) => (UblkState::Live, Some(pid)),
+        DeviceState::Waiting => (UblkState::Waiting, None),
+        DeviceState::Ending => (UblkState::Ending, None),
+        DeviceState::Dead => (UblkState::Dead, None),
     };
-    let is_alive = |pid: &i32| Path::new(&format!("/proc/{pid}")).exists();
-    UblkDevice {
-        id,
-        state,
-        size: control.parameters(id).map_or(0, |known| known.basic.device_sectors * 512),
-        server: Some(info.server_pid).filter(|pid| state == UblkState::Live && is_alive(pid)),
-        maker: if is_ours(info) { UblkMaker::Kickcache } else { UblkMaker::Other },
-        user: user_of(&path),
-        path,
+    // A question about one that is stuck, or an open of it, would not come back.
+    let user = if state == UblkState::Ending { known_user_of(&path) } else { user_of(&path) };
+    let size = size_of_disk(id)
+        .unwrap_or_else(|| control.parameters(id).map_or(0, |known| known.basic.device_sectors * 512));
+    let maker = if is_ours(info) { UblkMaker::Kickcache } else { UblkMaker::Other };
+    UblkDevice { id, state, size, server, maker, user, path }
+}
+
+/// Bytes of one that was started.
+fn size_of_disk(id: u32) -> Option<u64> {
+    let sectors = fs::read_to_string(Path::new("/sys/block").join(format!("ublkb{id}")).join("size"));
+    Some(sectors.ok()?.trim().parse::<u64>().ok()? * 512)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::frontend::ublk::abi::{DEL_DEV, STOP_DEV};
+    use crate::serve::frontend::ublk::fake_kernel::{DEAD, FakeKernel, LIVE, NOBODY};
+
+    /// A number that no test of a host's devices uses.
+    const ID: u32 = 63;
+
+    fn scene(change: impl FnOnce(&mut DeviceInfo)) -> (FakeKernel, tempfile::TempDir) {
+        let nodes = tempfile::tempdir().unwrap();
+        let kernel = FakeKernel::new(nodes.path());
+        kernel.leave(ID, "v", "file:/o", 2048);
+        change(&mut kernel.known().devices.get_mut(&ID).unwrap().info);
+        (kernel, nodes)
+    }
+
+    #[test]
+    fn what_nobody_serves_or_uses_is_removed() {
+        for state in [2, DEAD] {
+            let (kernel, _nodes) = scene(|info| info.state = state);
+            assert_eq!(remove_with(&mut kernel.control(), ID, InUse::Keep), Ok(Removed::Gone));
+            assert_eq!(kernel.known().done, [STOP_DEV, DEL_DEV]);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_volume_that_a_device_waits_for_is_not_free() {
+        let (kernel, _nodes) = scene(|_| {});
+        let check = |volume: &VolumeIdentity| check_none_is(&mut kernel.control(), volume);
+        assert!(
+            check(&VolumeIdentity::of_origin("v", "file:/o"))
+                .unwrap_err()
+                .contains("/dev/ublkb63 is the volume v")
+        );
+        assert_eq!(check(&VolumeIdentity::of_origin("w", "file:/o")), Ok(()));
+        kernel.known().devices.get_mut(&ID).unwrap().info.state = DEAD;
+        assert_eq!(check(&VolumeIdentity::of_origin("v", "file:/o")), Ok(()));
+    }
+
+    #[test]
+    fn what_is_served_or_of_others_is_not() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let refused = |change: &dyn Fn(&mut DeviceInfo), words: &str| {
+            let (kernel, _nodes) = scene(change);
+            let said = remove_with(&mut kernel.control(), ID, InUse::Fail).unwrap_err();
+            assert!(said.contains(words), "{said}");
+            assert!(kernel.known().done.is_empty());
+        };
+        refused(&|info| (info.state, info.server_pid) = (LIVE, own), "is served by the process");
+        refused(&|info| info.server_flags = 0, "was not made by kickcache");
+        refused(&|info| (info.state, info.server_pid) = (LIVE, NOBODY), "is stuck");
+        let (kernel, _nodes) = scene(|_| {});
+        assert!(
+            remove_with(&mut kernel.control(), 5, InUse::Keep)
+                .unwrap_err()
+                .contains("there is no /dev/ublkb5")
+        );
     }
 }

@@ -16,6 +16,7 @@ use crate::serve::frontend::kinds::Pending;
 use crate::serve::recorders::Recorders;
 use crate::serve::requests::{InFlight, Requests};
 use crate::serve::times::{Class, Times};
+use crate::serve::volume_identity::VolumeIdentity;
 use crate::state::OriginLock;
 
 /// How long no connection is accepted after the process ran out of descriptors.
@@ -44,6 +45,7 @@ pub(crate) struct Core<E> {
 /// A volume that is served.
 pub(crate) struct Volume {
     pub(crate) info: VolumeInfo,
+    pub(crate) identity: VolumeIdentity,
     pub(crate) zeroes: ZeroSpeed,
     /// Held as long as it is served.
     pub(crate) _lock: Option<OriginLock>,

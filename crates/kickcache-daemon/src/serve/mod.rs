@@ -32,3 +32,4 @@ mod stop_wait;
 pub mod stop_wish;
 mod times;
 mod troubles;
+pub(crate) mod volume_identity;

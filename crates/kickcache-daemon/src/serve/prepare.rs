@@ -29,6 +29,7 @@ use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::origin::{Origin, hold};
 use crate::serve::overtaken::{note_written_without, served_since};
 use crate::serve::stop_wish::StopWish;
+use crate::serve::volume_identity::VolumeIdentity;
 use crate::shell_command::ShellCommand;
 use crate::state::{OriginLock, StateError, uuid_text};
 
@@ -38,6 +39,8 @@ pub(crate) struct OpenVolume {
     pub(crate) origin: Origin,
     pub(crate) size: u64,
     pub(crate) identity: String,
+    /// The volume, with what is known of it from earlier.
+    pub(crate) known_as: VolumeIdentity,
     pub(crate) settings: VolumeSettings,
     pub(crate) access: AccessMode,
     pub(crate) claims: OriginClaims,
@@ -97,11 +100,15 @@ impl Looked {
         }
         let mut volumes = open_volumes(config, found.file())?;
         let mut superblock = found.superblock()?;
-        for volume in &mut volumes {
-            check_no_cache(volume, knows(&superblock, volume))?;
-            attach(&mut superblock, &cache.device, facts(volume))?;
-        }
         let uuid = found.ours().map(|device| device.superblock.uuid);
+        for (volume, spec) in volumes.iter_mut().zip(&cache.volumes) {
+            check_no_cache(volume, knows(&superblock, volume))?;
+            let origin = superblock.volume(&volume.name).map(|record| record.origin_identity.clone());
+            attach(&mut superblock, &cache.device, facts(volume))?;
+            volume.known_as.cache = uuid.map(uuid_text);
+            volume.known_as.origins.extend(origin.filter(|origin| *origin != volume.identity));
+            check_left_behind(volume, spec, state)?;
+        }
         if let Some(device) = found.ours() {
             check_service(device, cache, state)?;
         }
@@ -126,6 +133,7 @@ impl Looked {
                 check_different(&cache.file, origin)?;
             }
             volume.settings.volume = cache.attach(facts(volume))?;
+            volume.known_as.cache = Some(uuid_text(cache.superblock.uuid));
         }
         // One that is out of service may take no writes at all.
         let mut notes = None;
@@ -183,7 +191,8 @@ impl Prepared {
         let refuse = |source| ServeError::Engine { path: path.clone(), source };
         let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
         let mut volumes = open_volumes(config, None)?;
-        for volume in &mut volumes {
+        for (volume, spec) in volumes.iter_mut().zip(&config.cache.volumes) {
+            check_left_behind(volume, spec, state)?;
             let acquaintance = match notes::knows(state, &volume.identity) {
                 true => Acquaintance::Known,
                 false => Acquaintance::Stranger,
@@ -314,6 +323,24 @@ fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(),
     Err(ServeError::Volume { name: volume.name.clone(), what })
 }
 
+/// Refuses a volume that is a block device already which this start would leave behind.
+fn check_left_behind(
+    volume: &mut OpenVolume,
+    spec: &VolumeSpec,
+    state: &StatePlace,
+) -> Result<(), ServeError> {
+    let noted = state.store().and_then(|store| store.origin(&volume.identity).ok().flatten());
+    let noted = noted.map(|record| VolumeIdentity {
+        cache: Some(record.cache_uuid).filter(|uuid| !uuid.is_empty()),
+        ..VolumeIdentity::of_origin(&record.volume, &record.identity)
+    });
+    let (same, other): (Vec<_>, Vec<_>) = noted.into_iter().partition(|noted| noted.name == volume.name);
+    if volume.known_as.cache.is_none() {
+        volume.known_as.cache = same.into_iter().find_map(|noted| noted.cache);
+    }
+    frontend::check_left_behind(spec, &volume.known_as, other.first())
+}
+
 /// Names a swapped pair for what it is.
 fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeError {
     let is_cache = |volume: &OpenVolume| volume.origin.carries_superblock().unwrap_or(false);
@@ -348,10 +375,12 @@ fn open_volumes(config: &ServerConfig, cache: Option<&BlockFile>) -> Result<Vec<
 
 fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeError> {
     let origin = Origin::open(spec, wish)?;
+    let identity = origin.identity();
     Ok(OpenVolume {
         name: spec.name.clone(),
         size: origin.size(),
-        identity: origin.identity(),
+        known_as: VolumeIdentity::of_origin(&spec.name, &identity),
+        identity,
         zeroes: origin.zeroes(),
         origin,
         settings: spec.settings(),

@@ -231,7 +231,8 @@ fn describe(volumes: Vec<OpenVolume>) -> Served {
             origin: volume.identity,
             read_only: volume.access == AccessMode::ReadOnly,
         };
-        let served = Volume { info, zeroes: volume.zeroes, _lock: volume.lock };
+        let (identity, zeroes) = (volume.known_as, volume.zeroes);
+        let served = Volume { info, identity, zeroes, _lock: volume.lock };
         (served, NamedMedium { device: Device::Origin(id), medium: volume.origin.into_medium() })
     });
     let (volumes, media) = described.unzip();

@@ -8,6 +8,7 @@ use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
 use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::out_of_service;
+use kickcache_daemon::offline::ublk;
 use kickcache_daemon::state::{OriginRecord, uuid_text};
 use kickcache_units::show_bytes;
 
@@ -49,6 +50,7 @@ impl DetachArgs {
             let out = OfflineError::OutOfService { state, path: self.cache.clone() };
             return Err(anyhow::Error::from(standing.doubt.map_or(out, OfflineError::State)).into());
         }
+        ublk::check_name_is_free(&self.cache, &self.volume).map_err(anyhow::Error::msg)?;
         let copy = older_copy_at(&self.cache, &state);
         let done = match (detach(&self.cache, &self.volume, dirty, &state), &copy) {
             (Ok(done), _) => done,

@@ -11,6 +11,7 @@ mod demo;
 mod detach;
 mod drain;
 mod dump;
+mod equals_hint;
 mod exit;
 mod format;
 
@@ -45,6 +46,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::cli::equals_hint::with_hint;
 use crate::cli::exit::{Exit, Failure};
 
 const EXAMPLES: &str = "\
@@ -138,6 +140,8 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Nobody may be left to read it.
+            let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into()).collect();
+            let error = with_hint(error, &words);
             let _ = error.print();
             return ExitCode::from(judge::refusal_code(&error));
         }

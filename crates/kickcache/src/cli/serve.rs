@@ -32,7 +32,7 @@ Examples:
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --name vm1 --mode write-back \\
                   --nbd unix:/run/kickcache/vm1.sock --nbd tcp:127.0.0.1:10809
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --vhost-user /run/kickcache/vm1.vhost
-  kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --ublk=0 --ublk-queues 4
+  kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --name data --ublk=0 --ublk-queues 4
   kickcache serve --config /etc/kickcache.toml
 
 Configuration file, for several volumes; the keys are the names of the flags:

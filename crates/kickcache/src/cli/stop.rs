@@ -91,7 +91,8 @@ fn refuse_used(report: &Report) -> Result<(), Failure> {
     for device in volumes.filter_map(|volume| volume.served_at.ublk.as_deref()) {
         if let Some(user) = user_of(Path::new(device)) {
             return Err(anyhow!(
-                "{device} is used by {user}; unmount it first, or stop without --remove, which leaves it to the next start"
+                "{device} is used by {user}; {} first, or stop without --remove, which leaves it to the next start",
+                user.to_let_go()
             )
             .into());
         }

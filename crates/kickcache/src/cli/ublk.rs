@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use kickcache_daemon::offline::ublk::{self, InUse, UblkDevice, UblkMaker, UblkState};
+use kickcache_daemon::offline::ublk::{self, InUse, Removed, UblkDevice, UblkMaker, UblkState};
 use kickcache_units::show_bytes;
 use serde_json::json;
 
@@ -13,7 +13,13 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache ublk list
   kickcache ublk remove 0               delete a device whose daemon does not return
-  kickcache ublk remove 0 --force       delete it even if it is mounted: its I/O fails";
+  kickcache ublk remove 0 --force       delete it even if it is mounted: its I/O fails
+
+States of `list`:
+  live    a process serves it: SERVED BY
+  waits   its daemon is gone; what is read and written there waits until the volume is served again
+  ends    its daemon was killed a moment ago; one that stays so is stuck until the next reboot
+  dead    never started, or being deleted: the next start of its volume deletes it";
 
 /// List and remove block devices of volumes (serve --ublk), with or without a daemon
 #[derive(Debug, clap::Args)]
@@ -39,6 +45,14 @@ enum UblkCommand {
         #[arg(long)]
         force: bool,
     },
+    /// Have the kernel start a device that a daemon serves: what the daemon runs, and nobody else
+    #[command(hide = true)]
+    Start {
+        /// Its number
+        id: u32,
+        /// The process that serves it
+        server: u32,
+    },
 }
 
 impl UblkArgs {
@@ -46,23 +60,30 @@ impl UblkArgs {
         match self.command {
             UblkCommand::List { json: true } => list_json(out),
             UblkCommand::List { json: false } => list(out),
+            UblkCommand::Start { id, server } => Ok(writeln!(out, "{}", ublk::start(id, server))?),
             UblkCommand::Remove { id, force } => {
                 let in_use = if force { InUse::Fail } else { InUse::Keep };
-                ublk::remove(id, in_use).map_err(failed)?;
-                Ok(writeln!(out, "/dev/ublkb{id} was removed")?)
+                match ublk::remove(id, in_use, Box::new(tell)).map_err(failed)? {
+                    Removed::Gone => Ok(writeln!(out, "/dev/ublkb{id} was removed")?),
+                    Removed::Ended(user) => Ok(writeln!(
+                        out,
+                        "/dev/ublkb{id} was ended: what is read and written there fails; it goes when {user} is gone: {}",
+                        user.to_let_go()
+                    )?),
+                }
             }
         }
     }
 }
 
 fn list_json(out: &mut dyn Write) -> Result<(), Failure> {
-    let devices = ublk::list().map_err(failed)?;
+    let devices = ublk::list(Box::new(tell)).map_err(failed)?;
     let all: Vec<_> = devices.iter().map(as_value).collect();
     Ok(writeln!(out, "{:#}", json!({ "devices": all }))?)
 }
 
 fn list(out: &mut dyn Write) -> Result<(), Failure> {
-    let devices = ublk::list().map_err(failed)?;
+    let devices = ublk::list(Box::new(tell)).map_err(failed)?;
     if devices.is_empty() {
         return Ok(writeln!(out, "there are no ublk devices")?);
     }
@@ -82,7 +103,7 @@ fn list(out: &mut dyn Write) -> Result<(), Failure> {
             Cell::new(state(device)),
             Cell::new(server),
             Cell::new(maker(device)),
-            Cell::new(device.user.as_deref().unwrap_or("-")),
+            Cell::new(device.user.as_ref().map_or_else(|| "-".into(), ToString::to_string)),
         ]);
     }
     Ok(table.print(out, Colour::for_stdout())?)
@@ -95,7 +116,7 @@ fn as_value(device: &UblkDevice) -> serde_json::Value {
         "state": state(device),
         "server_pid": device.server,
         "made_by": maker(device),
-        "used_by": device.user,
+        "used_by": device.user.as_ref().map(ToString::to_string),
     })
 }
 
@@ -104,6 +125,7 @@ fn state(device: &UblkDevice) -> &'static str {
         UblkState::Dead => "dead",
         UblkState::Live => "live",
         UblkState::Waiting => "waits",
+        UblkState::Ending => "ends",
     }
 }
 
@@ -112,6 +134,11 @@ fn maker(device: &UblkDevice) -> &'static str {
         UblkMaker::Kickcache => "kickcache",
         UblkMaker::Other => "other",
     }
+}
+
+/// Says what takes long. That nobody reads it changes nothing.
+fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "kickcache: {line}");
 }
 
 fn failed(what: String) -> Failure {

@@ -42,9 +42,11 @@ use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::ublk::place::UblkPlace;
-use crate::serve::frontend::ublk::{Ublk, own_device};
+use crate::serve::frontend::ublk::waiting::Starting;
+use crate::serve::frontend::ublk::{Ublk, own_device, waiting};
 use crate::serve::frontend::vhost_user::{GuestPlace, VhostUser};
 use crate::serve::requests::InFlight;
+use crate::serve::volume_identity::VolumeIdentity;
 
 /// All front ends of a loop.
 #[derive(Default)]
@@ -64,6 +66,16 @@ pub(crate) fn check_volume(volume: &VolumeSpec, exposure: Exposure) -> Result<()
     let served_by = volume.served_by();
     served_by.nbd.addresses().iter().try_for_each(|address| listener::check(address, exposure))?;
     served_by.vhost_user.path.iter().try_for_each(|path| listener::check_path(path))
+}
+
+/// Refuses a volume that outlived its daemon and would be left behind by this start; `earlier` is what its origin was served as
+/// last, if that was something else.
+pub(crate) fn check_left_behind(
+    spec: &VolumeSpec,
+    volume: &VolumeIdentity,
+    earlier: Option<&VolumeIdentity>,
+) -> Result<(), ServeError> {
+    waiting::check(&Starting { volume, earlier, device: spec.served_by().ublk.id })
 }
 
 /// Where volumes are served.

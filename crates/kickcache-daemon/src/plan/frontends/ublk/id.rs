@@ -46,7 +46,7 @@ impl Visitor<'_> for ChoiceVisitor {
     type Value = Choice;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("true, false, or the number of a ublk device")
+        f.write_str("true, false, or the number of a ublk device, 0 to 63")
     }
 
     fn visit_bool<E: serde::de::Error>(self, is_wanted: bool) -> Result<Choice, E> {

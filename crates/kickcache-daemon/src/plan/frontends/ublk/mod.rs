@@ -19,7 +19,7 @@ const DEPTH: &str = "ublk-depth";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct UblkSpec {
-    /// Block device of this host, /dev/ublkbN [default N: a free one]; Linux 6.1 or later with ublk_drv, root
+    /// Block device of this host, /dev/ublkbN [default N: a free one]; Linux 6.4 or later with ublk_drv, root
     #[arg(id = "ublk", long = ID, value_name = "N", requires = "cache", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub id: Option<UblkId>,
     /// Queues of the block device, 1 to 16; one thread serves them all [default: 1]

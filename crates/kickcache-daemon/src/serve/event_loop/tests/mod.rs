@@ -29,6 +29,7 @@ use crate::serve::core::Volume;
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
+use crate::serve::volume_identity::VolumeIdentity;
 
 pub(super) struct Toy {
     pub(super) control: Sender<Control>,
@@ -75,7 +76,8 @@ fn toy_loop(
     let media = vec![NamedMedium { device: Device::Origin(id), medium: Medium::File(file) }];
     let settings =
         DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
-    let volumes = vec![Volume { info, zeroes, _lock: None }];
+    let identity = VolumeIdentity::of_origin("toy", &info.origin);
+    let volumes = vec![Volume { info, identity, zeroes, _lock: None }];
     let nbd = Nbd::open(
         vec![VolumePlace { place: Place::Address(NbdAddress::Unix(socket.into())), volume: 0 }],
         &volumes,

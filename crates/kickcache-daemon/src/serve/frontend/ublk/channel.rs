@@ -4,10 +4,17 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
-use io_uring::types::Fd;
+use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
-use super::abi::ControlCommand;
+use super::abi::{ControlCommand, START_DEV};
+use super::starter::start_in_child;
+
+/// A command that takes longer is told of: it may wait for ever.
+const LONG: u64 = 10;
+
+/// Takes a line for the user.
+pub(crate) type Tell = Box<dyn Fn(&str) + Send>;
 
 /// Whom commands are given to.
 pub(crate) trait Channel {
@@ -22,14 +29,26 @@ pub(crate) trait Channel {
 pub(super) struct RingChannel {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     device: File,
+    tell: Tell,
+    starts: Starts,
+}
+
+/// Which process has the kernel start a device. It reads the partition table meanwhile, and where it is old (Linux 6.12) the
+/// process cannot end until that was answered: a daemon that is killed would keep its devices locked until the next reboot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Starts {
+    /// A child, which holds nothing.
+    InChild,
+    /// This one.
+    Here,
 }
 
 impl RingChannel {
-    pub(super) fn open() -> Result<RingChannel, String> {
+    pub(super) fn open(starts: Starts, tell: Tell) -> Result<RingChannel, String> {
         let device = OpenOptions::new().read(true).write(true).open("/dev/ublk-control");
         let device = device.map_err(|error| match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-                "this kernel has no ublk driver loaded; load it (modprobe ublk_drv; Linux 6.1 or later), or serve over NBD".into()
+                "this kernel has no ublk driver loaded; load it (modprobe ublk_drv; Linux 6.4 or later), or serve over NBD".into()
             }
             Some(libc::EACCES | libc::EPERM) => {
                 "/dev/ublk-control may not be opened; ublk needs root (CAP_SYS_ADMIN)".to_owned()
@@ -38,19 +57,32 @@ impl RingChannel {
         })?;
         let ring = IoUring::builder().build(4);
         let ring = ring.map_err(|error| format!("ublk needs io_uring, which is not available: {error}"))?;
-        Ok(RingChannel { ring, device })
+        Ok(RingChannel { ring, device, tell, starts })
     }
 }
 
 impl Channel for RingChannel {
     fn call(&mut self, number: u32, command: &ControlCommand) -> io::Result<i32> {
+        if (number, self.starts) == (START_DEV, Starts::InChild) {
+            return start_in_child(command);
+        }
         let entry = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), number).cmd(command.bytes()).build();
         // SAFETY: what the command points to outlives this call, which waits for its end.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+        let span = Timespec::new().sec(LONG);
+        let mut patience = Some(SubmitArgs::new().timespec(&span));
         loop {
-            match self.ring.submit_and_wait(1) {
+            let waited = match &patience {
+                Some(arguments) => self.ring.submitter().submit_with_args(1, arguments),
+                None => self.ring.submit_and_wait(1),
+            };
+            match waited {
                 Ok(_) => {}
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => continue,
+                Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
+                    (self.tell)(&waits(command.device_id));
+                    patience = None;
+                }
                 Err(error) => return Err(error),
             }
             if let Some(ended) = self.ring.completion().next() {
@@ -59,4 +91,11 @@ impl Channel for RingChannel {
             }
         }
     }
+}
+
+fn waits(id: u32) -> String {
+    format!(
+        "the kernel has not answered for {LONG} s what was asked about /dev/ublkb{id}: it waits for the daemon of that device, or for who \
+         has it open; if that daemon was killed, only a reboot may help"
+    )
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::abi::{self, ControlCommand, DeviceInfo, NO_QUEUE, Parameters};
-use super::channel::{Channel, RingChannel};
+use super::channel::{Channel, RingChannel, Starts, Tell};
 
 /// What the kernel has to do first when it answers EBUSY takes no longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -16,6 +16,19 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PART: u32 = 3;
 /// It is asked again after so long.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A device that nobody has open is gone so soon after it was removed.
+const GOING: Duration = Duration::from_secs(2);
+/// The numbers that devices have.
+const IDS: std::ops::Range<u32> = 0..64;
+
+/// How far a removal came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Removal {
+    /// The device is gone.
+    Done,
+    /// It goes when nobody has it open.
+    Begun,
+}
 
 /// The kernel's ublk driver.
 pub(crate) struct Control {
@@ -31,8 +44,27 @@ impl Control {
     /// # Errors
     /// A sentence that says what is missing.
     pub(crate) fn open() -> Result<Control, String> {
-        let channel = Box::new(RingChannel::open()?);
-        Ok(Control { channel, nodes: "/dev".into(), patience: PATIENCE })
+        Control::open_telling(Box::new(|line| tracing::warn!("{line}")))
+    }
+
+    /// The same, with somebody who is told what takes long.
+    ///
+    /// # Errors
+    /// As [`Control::open`].
+    pub(crate) fn open_telling(tell: Tell) -> Result<Control, String> {
+        Control::open_on(RingChannel::open(Starts::InChild, tell)?)
+    }
+
+    /// One of the process that starts a device.
+    ///
+    /// # Errors
+    /// As [`Control::open`].
+    pub(crate) fn open_to_start() -> Result<Control, String> {
+        Control::open_on(RingChannel::open(Starts::Here, Box::new(|_| {}))?)
+    }
+
+    fn open_on(channel: RingChannel) -> Result<Control, String> {
+        Ok(Control { channel: Box::new(channel), nodes: "/dev".into(), patience: PATIENCE })
     }
 
     /// One of a kernel that a test is, with device nodes in a folder.
@@ -46,7 +78,7 @@ impl Control {
     }
 
     /// Waits until something is so that others do: `false` if it takes too long.
-    pub(super) fn wait_until(&mut self, is_so: impl FnMut(&mut Control) -> bool) -> bool {
+    pub(crate) fn wait_until(&mut self, is_so: impl FnMut(&mut Control) -> bool) -> bool {
         self.wait_for(self.patience / PART, is_so)
     }
 
@@ -96,6 +128,20 @@ impl Control {
         }
     }
 
+    /// All devices, the lowest number first.
+    ///
+    /// # Errors
+    /// A sentence: if the kernel refuses to tell.
+    pub(crate) fn devices(&mut self) -> Result<Vec<DeviceInfo>, String> {
+        let found = IDS.map(|id| self.info(id)).filter_map(Result::transpose);
+        found.collect::<io::Result<_>>().map_err(|error| match error {
+            error if is_unknown(&error) => {
+                "this kernel's ublk driver is too old: Linux 6.4 or later is needed; serve over NBD".into()
+            }
+            error => format!("ublk devices cannot be looked at: {error}"),
+        })
+    }
+
     /// The parameters of a device.
     ///
     /// # Errors
@@ -125,12 +171,13 @@ impl Control {
         self.call(abi::SET_PARAMS, &command).map(drop)
     }
 
-    /// Starts a device: waits until its loop has fetched requests of all tags, which it then must serve.
+    /// Starts a device: waits until the loop of its server, a process, has fetched requests of all tags, which it then must
+    /// serve.
     ///
     /// # Errors
     /// As the kernel gives them.
-    pub(crate) fn start(&mut self, id: u32) -> io::Result<()> {
-        self.about(abi::START_DEV, id, u64::from(std::process::id()))
+    pub(crate) fn start(&mut self, id: u32, server: u32) -> io::Result<()> {
+        self.about(abi::START_DEV, id, u64::from(server))
     }
 
     /// Takes over a device whose server is gone, once the kernel has noticed.
@@ -157,17 +204,22 @@ impl Control {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }
 
-    /// As [`Control::remove`], and does not wait where the kernel can do without (Linux 6.7): this process may have yet to let
-    /// go of it.
+    /// As [`Control::remove`], and does not wait where the kernel can do without (Linux 6.7): this process, or somebody who has it
+    /// open, may have yet to let go of it.
     ///
     /// # Errors
     /// As the kernel gives them.
-    pub(crate) fn remove_later(&mut self, id: u32) -> io::Result<()> {
+    pub(crate) fn remove_later(&mut self, id: u32) -> io::Result<Removal> {
         self.about(abi::STOP_DEV, id, 0)?;
         match self.about(abi::DEL_DEV_ASYNC, id, 0) {
-            Err(error) if is_unknown(&error) => self.about(abi::DEL_DEV, id, 0),
-            other => other,
+            Err(error) if is_unknown(&error) => self.about(abi::DEL_DEV, id, 0).map(|()| Removal::Done),
+            other => other.map(|()| Removal::Begun),
         }
+    }
+
+    /// Waits for the end of a [`Control::remove_later`]: `false` if somebody has the device open for longer than that.
+    pub(crate) fn wait_until_gone(&mut self, id: u32) -> bool {
+        self.wait_for(GOING.min(self.patience), |control| control.info(id).is_ok_and(|info| info.is_none()))
     }
 
     /// Ends a device, with an error for what waits in it, and deletes it; waits until its server has let go of it.
@@ -221,7 +273,7 @@ mod tests {
     fn a_busy_kernel_is_asked_again() {
         let Scene { kernel, mut control, .. } = scene();
         kernel.known().busy = 3;
-        control.start(0).unwrap();
+        control.start(0, 1).unwrap();
         assert_eq!(kernel.known().devices[&0].info.state, LIVE);
         assert_eq!(kernel.known().done, [abi::START_DEV]);
     }
@@ -230,7 +282,7 @@ mod tests {
     fn but_not_for_ever() {
         let Scene { kernel, mut control, .. } = scene();
         kernel.known().busy = usize::MAX;
-        assert_eq!(control.start(0).unwrap_err().raw_os_error(), Some(libc::EBUSY));
+        assert_eq!(control.start(0, 1).unwrap_err().raw_os_error(), Some(libc::EBUSY));
     }
 
     #[test]

@@ -3,25 +3,23 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::abi::{CMD_IOCTL_ENCODE, DeviceInfo, READ_ONLY, USER_RECOVERY, USER_RECOVERY_REISSUE};
-use super::control::Control;
-use super::cookie::cookie;
+use super::abi::{CMD_IOCTL_ENCODE, DeviceInfo, Parameters, READ_ONLY, USER_RECOVERY, USER_RECOVERY_REISSUE};
+use super::control::{Control, Removal};
+use super::cookie::{cookie, is_of};
 use super::key::UblkKey;
 use super::parameters::{LogicalBlock, Writes, parameters};
 use super::place::UblkPlace;
 use super::queue::Queue;
+use super::state::{DeviceState, is_stuck_unused, stuck};
 use crate::driver::memory::Allocator;
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::core::Volume;
+use crate::serve::volume_identity::VolumeIdentity;
 
 /// Bytes of the largest request; the kernel splits larger ones.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
-/// The numbers that devices have.
-const IDS: std::ops::Range<u32> = 0..64;
-/// A device that is served.
-const LIVE: u16 = 1;
 
 /// How this process came to a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,15 +49,16 @@ impl UblkDevice {
         volume: &Volume,
         allocator: &mut Allocator,
     ) -> Result<UblkDevice, String> {
-        let own = cookie(&volume.info.name, &volume.info.origin);
-        let (info, begun) = match find(control, place.id, own)? {
+        let (info, begun) = match find(control, place.id, &volume.identity)? {
             Some(info) => {
+                // What else is asked about one that is stuck does not come back.
+                wait_for_end(control, info.device_id)?;
                 check_same(control, &info, volume)?;
                 take_over(control, info.device_id)?;
-                tell_differences(&info, place);
+                tell_differences(control, &info, place, volume);
                 (info, Begun::TakenOver)
             }
-            None => (add(control, place, volume, own)?, Begun::Added),
+            None => (add(control, place, volume)?, Begun::Added),
         };
         let opened = open_queues(control, place, &info, begun, allocator);
         if opened.is_err() && begun == Begun::Added {
@@ -115,26 +114,52 @@ fn open_queues(
     Ok(UblkDevice { volume: place.volume, id, begun, queues, sectors: known.device_sectors, block, file })
 }
 
-/// The device that carries the cookie of a volume; of a number that was asked for, only that one.
-fn find(control: &mut Control, wanted: UblkId, own: u64) -> Result<Option<DeviceInfo>, String> {
-    let ids = match wanted {
-        UblkId::Any => IDS,
-        UblkId::Number(id) => id..id + 1,
-    };
-    for id in ids {
-        let info = control.info(id).map_err(|error| format!("ublk devices cannot be looked at: {error}"))?;
-        match (info, wanted) {
-            (Some(info), _) if info.server_flags == own => return Ok(Some(info)),
-            (Some(_), UblkId::Number(id)) => {
-                return Err(format!(
-                    "/dev/ublkb{id} is there already, and is not this volume; choose another number, or remove it (kickcache ublk \
-                     remove {id})"
-                ));
-            }
-            (Some(_) | None, _) => {}
+/// The device that is a volume; of a number that was asked for, only that one. Those that were never started are deleted.
+fn find(
+    control: &mut Control,
+    wanted: UblkId,
+    volume: &VolumeIdentity,
+) -> Result<Option<DeviceInfo>, String> {
+    for info in control.devices()? {
+        let (id, is_own) = (info.device_id, is_of(&info, volume));
+        let is_dead = DeviceState::of(&info) == DeviceState::Dead;
+        if is_own && is_dead {
+            clear(control, id, wanted)?;
+        } else if is_own && wanted == UblkId::Any && is_stuck_unused(control, id) {
+            tracing::warn!("{}; the volume becomes another device", stuck(id));
+        } else if is_own && wanted == UblkId::Any {
+            return Ok(Some(info));
+        } else if wanted == UblkId::Number(id) {
+            return if is_own { Ok(Some(info)) } else { Err(is_another(id)) };
         }
     }
     Ok(None)
+}
+
+fn is_another(id: u32) -> String {
+    format!(
+        "/dev/ublkb{id} is there already, and is not this volume; choose another number, or remove it (kickcache ublk remove {id})"
+    )
+}
+
+/// Deletes a device that a daemon made and did not start, or that was ended: nobody reads or writes by it.
+fn clear(control: &mut Control, id: u32, wanted: UblkId) -> Result<(), String> {
+    let failed =
+        |error: io::Error| format!("/dev/ublkb{id}, which was never started, cannot be removed: {error}");
+    let is_gone = match control.remove_later(id).map_err(failed)? {
+        Removal::Done => true,
+        Removal::Begun => control.wait_until_gone(id),
+    };
+    match is_gone {
+        true => tracing::info!("/dev/ublkb{id}, which was never started, was removed"),
+        false if wanted == UblkId::Number(id) => {
+            return Err(format!(
+                "/dev/ublkb{id} was removed, and goes when its last user lets go of it; unmount or close it, or choose another number"
+            ));
+        }
+        false => tracing::warn!("/dev/ublkb{id} was removed, and goes when its last user lets go of it"),
+    }
+    Ok(())
 }
 
 /// Refuses to go on with a device that promises something else.
@@ -161,35 +186,53 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &Volume) -> Resu
 }
 
 /// A device that is taken over stays as it was made, whatever the settings say now.
-fn tell_differences(info: &DeviceInfo, place: &UblkPlace) {
-    let (queues, depth) = (info.queue_count, info.queue_depth);
+fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace, volume: &Volume) {
+    let (id, queues, depth) = (info.device_id, info.queue_count, info.queue_depth);
     if (queues, depth) != (place.queues, place.depth) {
-        let (id, wanted, wanted_depth) = (info.device_id, place.queues, place.depth);
+        let (wanted, wanted_depth) = (place.queues, place.depth);
         tracing::info!(
             "/dev/ublkb{id} keeps its {queues} queues of {depth} requests, as it was made with; {wanted} of {wanted_depth} come when it \
              is removed and served again"
         );
     }
+    let Ok(Parameters { basic, .. }) = control.parameters(id) else { return };
+    let (bytes, wanted) = (LogicalBlock::of_shift(basic.logical_block_shift).bytes(), place.block_bytes);
+    if bytes != wanted {
+        tracing::info!(
+            "/dev/ublkb{id} keeps its logical blocks of {bytes} bytes, as it was made with; {wanted} come when it is removed and \
+             served again"
+        );
+    }
+    if basic.attributes & READ_ONLY != 0 && !volume.info.read_only {
+        tracing::info!(
+            "/dev/ublkb{id} stays read-only, as it was made; it can be written to when it is removed and served again"
+        );
+    }
 }
 
-/// Becomes the server of a device whose server is gone, or is about to go.
-fn take_over(control: &mut Control, id: u32) -> Result<(), String> {
-    let mut server = None;
-    let is_free = control.wait_until(|control| {
-        let info = control.info(id).ok().flatten().filter(|info| info.state == LIVE);
-        // A process that ends has no descriptors any more.
-        server =
-            info.map(|info| info.server_pid).filter(|pid| Path::new(&format!("/proc/{pid}/fd")).exists());
-        server.is_none()
+/// Waits until a device has no server, if that is about to go.
+fn wait_for_end(control: &mut Control, id: u32) -> Result<(), String> {
+    let mut state = DeviceState::Dead;
+    control.wait_until(|control| {
+        let info = control.info(id).ok().flatten();
+        state = info.map_or(DeviceState::Dead, |info| DeviceState::of(&info));
+        matches!(state, DeviceState::Waiting | DeviceState::Dead)
     });
-    if !is_free {
-        let pid = server.unwrap_or_default();
-        return Err(format!("/dev/ublkb{id} is served by the process {pid}; stop that first"));
+    match state {
+        DeviceState::Live(pid) => {
+            Err(format!("/dev/ublkb{id} is served by the process {pid}; stop that first"))
+        }
+        DeviceState::Ending => Err(stuck(id)),
+        DeviceState::Waiting | DeviceState::Dead => Ok(()),
     }
+}
+
+/// Becomes the server of a device that has none.
+fn take_over(control: &mut Control, id: u32) -> Result<(), String> {
     control.begin_recovery(id).map_err(|error| format!("/dev/ublkb{id} cannot be taken over: {error}"))
 }
 
-fn add(control: &mut Control, place: &UblkPlace, volume: &Volume, own: u64) -> Result<DeviceInfo, String> {
+fn add(control: &mut Control, place: &UblkPlace, volume: &Volume) -> Result<DeviceInfo, String> {
     let writes = if volume.info.read_only { Writes::Refused } else { Writes::Allowed };
     let block = if place.block_bytes == 512 { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 };
     let wanted = DeviceInfo {
@@ -201,7 +244,7 @@ fn add(control: &mut Control, place: &UblkPlace, volume: &Volume, own: u64) -> R
             UblkId::Number(id) => id,
         },
         flags: USER_RECOVERY | USER_RECOVERY_REISSUE | CMD_IOCTL_ENCODE,
-        server_flags: own,
+        server_flags: cookie(&volume.identity),
         ..DeviceInfo::default()
     };
     let added = control.add(wanted).map_err(|error| match error.raw_os_error() {
@@ -249,7 +292,8 @@ mod tests {
             let nodes = tempfile::tempdir().unwrap();
             let (id, size) = (VolumeId::new(0), 1 << 20);
             let info = VolumeInfo { name: "v".into(), id, size, origin: "file:/o".into(), read_only: false };
-            let volume = Volume { info, zeroes: ZeroSpeed::Slow, _lock: None };
+            let identity = VolumeIdentity::of_origin("v", "file:/o");
+            let volume = Volume { info, identity, zeroes: ZeroSpeed::Slow, _lock: None };
             let kernel = FakeKernel::new(nodes.path());
             Scene { kernel, volume, allocator: Allocator::default(), _nodes: nodes }
         }
@@ -265,7 +309,7 @@ mod tests {
         /// A device that a daemon made and served, which is dead.
         fn left(&mut self) {
             drop(self.open(&PLACE).unwrap());
-            self.kernel.control().start(0).unwrap();
+            self.kernel.control().start(0, 1).unwrap();
             self.change(|info| (info.state, info.server_pid) = (QUIESCED, NOBODY));
             self.kernel.known().done.clear();
         }
@@ -316,11 +360,46 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_was_never_started_is_made_anew() {
+        for id in [UblkId::Any, UblkId::Number(0)] {
+            let mut scene = Scene::new();
+            drop(scene.open(&UblkPlace { queues: 1, ..PLACE }).unwrap());
+            scene.kernel.known().done.clear();
+            let device = scene.open(&UblkPlace { id, ..PLACE }).unwrap();
+            assert_eq!((device.id, device.begun, device.queues.len()), (0, Begun::Added, 2));
+            let anew = [abi::STOP_DEV, abi::DEL_DEV_ASYNC, abi::ADD_DEV, abi::SET_PARAMS];
+            assert_eq!(scene.kernel.known().done, anew);
+        }
+    }
+
+    #[test]
+    fn one_that_goes_when_its_last_user_does_is_not_waited_for() {
+        let mut scene = Scene::new();
+        drop(scene.open(&PLACE).unwrap());
+        scene.kernel.known().open.push(0);
+        let said = scene.refused(&UblkPlace { id: UblkId::Number(0), ..PLACE });
+        assert!(said.contains("goes when its last user lets go of it"), "{said}");
+        assert_eq!(scene.open(&PLACE).unwrap().id, 1, "another one");
+    }
+
+    #[test]
+    fn a_device_is_taken_over_although_its_origin_moved() {
+        let mut scene = Scene::new();
+        scene.volume.identity.cache = Some("1".into());
+        scene.left();
+        scene.volume.identity.origins = vec!["file:/p".into()];
+        assert_eq!(scene.open(&PLACE).unwrap().begun, Begun::TakenOver);
+    }
+
+    #[test]
     fn one_that_is_live_and_whose_daemon_is_gone_is_taken_over() {
         let mut scene = Scene::new();
         scene.left();
         scene.change(|info| info.state = LIVE);
-        assert!(scene.refused(&PLACE).contains("cannot be taken over"), "the kernel has not noticed");
+        // Its parameters are not asked for, which would wait for ever.
+        scene.kernel.known().unknown.push(abi::GET_PARAMS);
+        assert!(scene.refused(&PLACE).contains("is stuck"), "the kernel has not noticed");
+        scene.kernel.known().unknown.clear();
         scene.change(|info| info.state = QUIESCED);
         assert!(scene.open(&PLACE).is_ok());
     }
@@ -329,7 +408,7 @@ mod tests {
     fn the_device_of_another_volume_is_left_alone() {
         let mut scene = Scene::new();
         scene.left();
-        scene.volume.info.name = "w".into();
+        scene.volume.identity.name = "w".into();
         let said = scene.refused(&UblkPlace { id: UblkId::Number(0), ..PLACE });
         assert!(said.contains("is not this volume"), "{said}");
         assert_eq!(scene.open(&PLACE).unwrap().id, 1, "the next free one");

@@ -7,12 +7,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use super::device_user::DeviceUser;
+
 /// How long an open may take: one that waits for the device's server would wait for ever.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// Who keeps others from having a device or a partition of it alone, in words, or `None`. Kernel users that no table names,
+/// Who keeps others from having a device or a partition of it alone. Kernel users that no table names,
 /// such as the journal of a file system on another device, hold it so. It is opened for reading: nothing is read.
-pub(super) fn claimant(device: &Path) -> Option<String> {
+pub(super) fn claimant(device: &Path) -> Option<DeviceUser> {
     let path = device.to_owned();
     let (told, answer) = mpsc::sync_channel(1);
     let open = move || {
@@ -22,11 +24,9 @@ pub(super) fn claimant(device: &Path) -> Option<String> {
     };
     let thread = thread::Builder::new().name("open".into()).spawn(open);
     match thread.ok().and_then(|_| answer.recv_timeout(WAIT).ok()) {
-        Some(Some(libc::EBUSY)) => {
-            Some("something in the kernel (a file system, its journal, or RAID)".into())
-        }
+        Some(Some(libc::EBUSY)) => Some(DeviceUser::Kernel),
         Some(_) => None,
-        None => Some(format!("somebody for whom it waits: it cannot be opened within {} s", WAIT.as_secs())),
+        None => Some(DeviceUser::Unknown(WAIT.as_secs())),
     }
 }
 

@@ -12,6 +12,7 @@ use super::channel::Channel;
 use super::control::Control;
 use super::controls::Controls;
 use super::cookie::cookie;
+use crate::serve::volume_identity::VolumeIdentity;
 
 pub(crate) const DEAD: u16 = 0;
 pub(crate) const LIVE: u16 = 1;
@@ -38,6 +39,8 @@ pub(crate) struct Known {
     pub(crate) busy: usize,
     /// Commands that this kernel does not know.
     pub(crate) unknown: Vec<u32>,
+    /// Devices that somebody has open: they go later.
+    pub(crate) open: Vec<u32>,
     /// Queues that it gives at most.
     pub(crate) processors: u16,
 }
@@ -70,7 +73,7 @@ impl FakeKernel {
 
     /// Has a device of a volume that a daemon made, with one queue of two, and that waits since it is dead.
     pub(crate) fn leave(&self, id: u32, volume: &str, origin: &str, sectors: u64) {
-        let server_flags = cookie(volume, origin);
+        let server_flags = cookie(&VolumeIdentity::of_origin(volume, origin));
         let info = DeviceInfo {
             queue_count: 1,
             queue_depth: 2,
@@ -156,6 +159,7 @@ impl FakeKernel {
             abi::START_USER_RECOVERY if device.info.state == QUIESCED => {}
             abi::START_USER_RECOVERY => return Err(libc::EBUSY),
             abi::STOP_DEV => device.info.state = DEAD,
+            abi::DEL_DEV_ASYNC if known.open.contains(&command.device_id) => device.info.state = DEAD,
             abi::DEL_DEV | abi::DEL_DEV_ASYNC => drop(known.devices.remove(&command.device_id)),
             abi::UPDATE_SIZE => device.parameters.basic.device_sectors = command.data,
             _ => return Err(libc::EOPNOTSUPP),

@@ -5,14 +5,19 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::device_user::DeviceUser;
 use super::exclusive::claimant;
 
-/// What uses a block device or a partition of it, in words, or `None`: a mounted file system, swap, a device on top of it, a
-/// process that has it open, or whoever holds it for itself alone.
-pub fn user_of(device: &Path) -> Option<String> {
+/// What uses a block device or a partition of it: a mounted file system, swap, a device on top of it, a process that has it open,
+/// or whoever holds it for itself alone.
+pub fn user_of(device: &Path) -> Option<DeviceUser> {
+    known_user_of(device).or_else(|| claimant(device))
+}
+
+/// The same as far as it is told without opening the device.
+pub(crate) fn known_user_of(device: &Path) -> Option<DeviceUser> {
     let name = device.file_name()?.to_str()?;
-    let host = Host { proc: "/proc".into(), sys: "/sys".into() };
-    host.user_of(name).or_else(|| claimant(device))
+    Host { proc: "/proc".into(), sys: "/sys".into() }.user_of(name)
 }
 
 /// Where the kernel tells.
@@ -29,7 +34,7 @@ struct Part {
 }
 
 impl Host {
-    fn user_of(&self, name: &str) -> Option<String> {
+    fn user_of(&self, name: &str) -> Option<DeviceUser> {
         let parts = self.parts(name);
         let mounts = self.mount_tables();
         let by_part = |part: &Part| {
@@ -71,38 +76,38 @@ impl Host {
         tables
     }
 
-    fn swap(&self, part: &Part) -> Option<String> {
+    fn swap(&self, part: &Part) -> Option<DeviceUser> {
         let swaps = fs::read_to_string(self.proc.join("swaps")).ok()?;
         let mut paths =
             swaps.lines().filter_map(|line| Path::new(line.split_whitespace().next()?).file_name());
-        paths.any(|name| name == part.name.as_str()).then(|| "swap".into())
+        paths.any(|name| name == part.name.as_str()).then(|| DeviceUser::Swap(part.name.clone()))
     }
 
-    fn holder(&self, part: &Part) -> Option<String> {
+    fn holder(&self, part: &Part) -> Option<DeviceUser> {
         let holders = self.sys.join("class/block").join(&part.name).join("holders");
         let holder = fs::read_dir(holders).ok()?.next()?.ok()?;
-        Some(format!("the device {}", holder.file_name().to_string_lossy()))
+        Some(DeviceUser::Device(holder.file_name().to_string_lossy().into()))
     }
 
     /// A loop device is no holder of what it stands on.
-    fn loop_device(&self, part: &Part) -> Option<String> {
+    fn loop_device(&self, part: &Part) -> Option<DeviceUser> {
         let devices = fs::read_dir(self.sys.join("class/block")).ok()?.flatten();
         let stands_on_it = |device: &PathBuf| {
             let file = fs::read_to_string(device.join("loop/backing_file"));
             file.is_ok_and(|path| Path::new(path.trim_end()) == Path::new("/dev").join(&part.name))
         };
         let device = devices.map(|entry| entry.path()).find(stands_on_it)?;
-        Some(format!("the device {}", device.file_name()?.to_string_lossy()))
+        Some(DeviceUser::Device(device.file_name()?.to_string_lossy().into()))
     }
 
     /// One that no mount table shows any more: it was unmounted lazily.
-    fn file_system(&self, part: &Part) -> Option<String> {
+    fn file_system(&self, part: &Part) -> Option<DeviceUser> {
         let kinds = fs::read_dir(self.sys.join("fs")).ok()?.flatten();
         let kind = kinds.map(|kind| kind.path()).find(|kind| kind.join(&part.name).exists())?;
-        Some(format!("a file system ({})", kind.file_name()?.to_string_lossy()))
+        Some(DeviceUser::FileSystem(kind.file_name()?.to_string_lossy().into()))
     }
 
-    fn opener(&self, parts: &[Part]) -> Option<String> {
+    fn opener(&self, parts: &[Part]) -> Option<DeviceUser> {
         let is_it = |path: &Path| {
             fs::metadata(path).is_ok_and(|found| {
                 let number = number(found.rdev());
@@ -115,7 +120,7 @@ impl Host {
         };
         let id = self.process_ids().find(has_open)?;
         let name = fs::read_to_string(self.proc.join(id.to_string()).join("comm")).unwrap_or_default();
-        Some(format!("the process {id} ({})", name.trim()))
+        Some(DeviceUser::Process(id, name.trim().into()))
     }
 
     fn process_ids(&self) -> impl Iterator<Item = u32> {
@@ -124,9 +129,9 @@ impl Host {
     }
 }
 
-fn mounted(table: &str, number: &str) -> Option<String> {
+fn mounted(table: &str, number: &str) -> Option<DeviceUser> {
     let line = table.lines().find(|line| line.split(' ').nth(2) == Some(number))?;
-    Some(format!("the file system mounted on {}", line.split(' ').nth(4)?))
+    Some(DeviceUser::Mount(line.split(' ').nth(4)?.into()))
 }
 
 fn number(device: u64) -> String {
@@ -165,7 +170,7 @@ mod tests {
 
         fn user(&self) -> Option<String> {
             let host = Host { proc: self.folder.path().join("proc"), sys: self.folder.path().join("sys") };
-            host.user_of("ublkb0")
+            host.user_of("ublkb0").map(|user| user.to_string())
         }
     }
 

@@ -8,13 +8,14 @@
 //! are issued once more.
 
 pub(crate) mod abi;
-mod channel;
+pub(crate) mod channel;
 pub(crate) mod control;
 pub(crate) mod controls;
 pub(crate) mod cookie;
 pub(crate) mod description;
 mod descriptions;
 mod device;
+pub(crate) mod device_user;
 mod exclusive;
 #[cfg(test)]
 pub(crate) mod fake_kernel;
@@ -26,6 +27,9 @@ pub(crate) mod place;
 mod process;
 mod queue;
 pub(crate) mod request;
+mod starter;
+pub(crate) mod state;
+pub(crate) mod waiting;
 
 use std::fmt::Display;
 use std::path::Path;
@@ -130,7 +134,7 @@ impl Ublk {
         let path = device.path();
         let work = move |control: &mut Control| {
             match begun {
-                Begun::Added => control.start(id),
+                Begun::Added => control.start(id, std::process::id()),
                 Begun::TakenOver => control.end_recovery(id),
             }?;
             if has_grown {
@@ -281,7 +285,7 @@ impl Drop for Ublk {
             let removed = self.controls.open();
             let removed = removed.and_then(|mut control| control.remove_later(id).map_err(|e| e.to_string()));
             match removed {
-                Ok(()) => tracing::info!("{shown} was removed"),
+                Ok(_) => tracing::info!("{shown} was removed"),
                 Err(error) => tracing::warn!("{shown} cannot be removed: {error}"),
             }
         }

@@ -6,9 +6,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::control::Control;
-use super::cookie::cookie;
+use super::cookie::is_of;
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::error::ServeError;
+use crate::serve::volume_identity::VolumeIdentity;
 
 /// Refuses a cache device or origin that lies on a device which one of these volumes is, or was before it waits for them:
 /// itself, a file of a file system there, or by way of partitions, loop devices and what the device mapper and md make of it.
@@ -25,15 +26,15 @@ pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
 fn check_devices(cache: &CacheSpec) -> Result<(), String> {
     let own = cache.volumes.iter().filter_map(|volume| {
         let origin = volume.origin.identity().ok()?;
-        Some(cookie(&volume.name, &origin))
+        Some(VolumeIdentity::of_origin(&volume.name, &origin))
     });
-    let own: BTreeSet<u64> = own.collect();
+    let own: Vec<VolumeIdentity> = own.collect();
     let host = Host { sys: "/sys".into(), mounts: "/proc/self/mountinfo".into() };
     let origins = cache.volumes.iter().filter_map(|volume| volume.origin.path());
     for path in origins.chain([cache.device.as_path()]) {
         for id in host.ublk_below(path) {
             let info = Control::open().ok().and_then(|mut control| control.info(id).ok().flatten());
-            if info.is_some_and(|info| own.contains(&info.server_flags)) {
+            if info.is_some_and(|info| own.iter().any(|volume| is_of(&info, volume))) {
                 return Err(refusal(path, id));
             }
         }

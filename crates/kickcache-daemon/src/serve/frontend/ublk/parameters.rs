@@ -24,6 +24,11 @@ impl LogicalBlock {
         if shift < BLOCK_SHIFT { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 }
     }
 
+    /// Bytes of it.
+    pub(crate) fn bytes(self) -> u32 {
+        1 << self.shift()
+    }
+
     fn shift(self) -> u8 {
         match self {
             LogicalBlock::Bytes512 => 9,

@@ -1,0 +1,123 @@
+//! How a device is, as the kernel and its server's process tell.
+
+use std::fs;
+use std::path::Path;
+
+use super::abi::DeviceInfo;
+use super::control::Control;
+use super::in_use::known_user_of;
+
+/// The kernel's numbers.
+const LIVE: u16 = 1;
+const QUIESCED: u16 = 2;
+const FAILS_IO: u16 = 3;
+
+/// How a device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DeviceState {
+    /// It was never started, or is being deleted: nothing is read or written by it.
+    Dead,
+    /// A process serves it: that of this number.
+    Live(i32),
+    /// Its server is gone; requests wait for the next one.
+    Waiting,
+    /// Its server is gone, and the kernel has not noticed.
+    Ending,
+}
+
+impl DeviceState {
+    pub(crate) fn of(info: &DeviceInfo) -> DeviceState {
+        match info.state {
+            // A process that ends has no descriptors any more.
+            LIVE if has_descriptors(info.server_pid) => DeviceState::Live(info.server_pid),
+            LIVE => DeviceState::Ending,
+            QUIESCED | FAILS_IO => DeviceState::Waiting,
+            _ => DeviceState::Dead,
+        }
+    }
+
+    /// Whether a process serves it.
+    pub(crate) fn is_served(self) -> bool {
+        matches!(self, DeviceState::Live(_))
+    }
+}
+
+/// Whether a device's server does not come to its end, and nobody can have written to the device or have it open: it was killed
+/// while the kernel started the device, which keeps all others from opening it.
+pub(crate) fn is_stuck_unused(control: &mut Control, id: u32) -> bool {
+    let is_ending = |control: &mut Control| {
+        let info = control.info(id).ok().flatten();
+        info.is_some_and(|info| DeviceState::of(&info) == DeviceState::Ending)
+    };
+    if !is_ending(control) || control.wait_until(|control| !is_ending(control)) {
+        return false;
+    }
+    is_unused(id)
+}
+
+fn is_unused(id: u32) -> bool {
+    let counts = fs::read_to_string(format!("/sys/block/ublkb{id}/stat"));
+    let is_unwritten = counts.is_ok_and(|counts| has_no_writes(&counts));
+    is_unwritten && known_user_of(Path::new(&format!("/dev/ublkb{id}"))).is_none()
+}
+
+/// Of the kernel's counts of a disk: no write, discard or flush has ended.
+fn has_no_writes(counts: &str) -> bool {
+    const ENDED: [usize; 3] = [4, 11, 15];
+    let counts: Vec<&str> = counts.split_whitespace().collect();
+    ENDED.iter().all(|index| counts.get(*index) == Some(&"0"))
+}
+
+/// Of a device whose server does not come to its end.
+pub(crate) fn stuck(id: u32) -> String {
+    format!(
+        "/dev/ublkb{id} is stuck: its daemon was killed, and the kernel does not let go of it (Linux 6.12 does not, when it is killed \
+         while the kernel reads the partition table of a new device); only a reboot removes it{}",
+        if is_unused(id) {
+            "; serve its volume without a number until then (--ublk), or with another one"
+        } else {
+            ""
+        }
+    )
+}
+
+fn has_descriptors(pid: i32) -> bool {
+    fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|mut all| all.next().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_gone_serves_nothing() {
+        let live =
+            |server_pid| DeviceState::of(&DeviceInfo { state: LIVE, server_pid, ..DeviceInfo::default() });
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!((live(own), live(i32::MAX)), (DeviceState::Live(own), DeviceState::Ending));
+        let waits = DeviceInfo { state: QUIESCED, server_pid: own, ..DeviceInfo::default() };
+        assert_eq!(DeviceState::of(&waits), DeviceState::Waiting);
+        assert_eq!(DeviceState::of(&DeviceInfo::default()), DeviceState::Dead);
+    }
+
+    #[test]
+    fn nor_does_one_that_is_killed_and_not_yet_buried() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let info = DeviceInfo { state: LIVE, server_pid: pid, ..DeviceInfo::default() };
+        while DeviceState::of(&info).is_served() {
+            std::thread::yield_now();
+        }
+        assert!(Path::new(&format!("/proc/{pid}/fd")).exists(), "it is there, without descriptors");
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_disk_that_nothing_was_written_to_says_so() {
+        assert!(has_no_writes("  3 0 24 1  0 0 0 0  1 9 9  0 0 0 0  0 0\n"));
+        for written in ["3 0 24 1 1 0 8 0 0 9 9 0 0 0 0 0 0", "3 0 24 1 0 0 0 0 0 9 9 0 0 0 0 1 0", "", "0 0"]
+        {
+            assert!(!has_no_writes(written), "{written}");
+        }
+    }
+}

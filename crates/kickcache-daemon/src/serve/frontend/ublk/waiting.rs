@@ -1,0 +1,198 @@
+//! Devices that a start leaves behind: whoever has one open would write to a volume that is served elsewhere meanwhile.
+
+use super::abi::DeviceInfo;
+use super::control::Control;
+use super::cookie::is_of;
+use super::state::{DeviceState, is_stuck_unused, stuck};
+use crate::plan::frontends::ublk::id::UblkId;
+use crate::serve::error::ServeError;
+use crate::serve::volume_identity::VolumeIdentity;
+
+/// A volume that is about to be served.
+pub(crate) struct Starting<'a> {
+    pub(crate) volume: &'a VolumeIdentity,
+    /// What its origin was served as last, if that was something else.
+    pub(crate) earlier: Option<&'a VolumeIdentity>,
+    /// The device that it is to be, if any.
+    pub(crate) device: Option<UblkId>,
+}
+
+/// A device that the start does not take over.
+struct LeftBehind {
+    info: DeviceInfo,
+    /// The name that it is served under.
+    name: String,
+}
+
+/// Refuses a volume that is a device already which this start does not take over. Without the kernel's driver, or the right to
+/// ask it, there is nothing to refuse.
+///
+/// # Errors
+/// [`ServeError::Volume`].
+pub(crate) fn check(starting: &Starting<'_>) -> Result<(), ServeError> {
+    let refuse = |what| ServeError::Volume { name: starting.volume.name.clone(), what };
+    Control::open().map_or(Ok(()), |mut control| check_with(&mut control, starting).map_err(refuse))
+}
+
+fn check_with(control: &mut Control, starting: &Starting<'_>) -> Result<(), String> {
+    let mut found = None;
+    // A daemon on its way out may have yet to delete it.
+    control.wait_until(|control| {
+        found = starting.left_behind(control);
+        found.as_ref().is_none_or(|left| !DeviceState::of(&left.info).is_served())
+    });
+    match found {
+        Some(left) if is_stuck_unused(control, left.info.device_id) => {
+            tracing::warn!("{}", stuck(left.info.device_id));
+            Ok(())
+        }
+        Some(left) => Err(starting.refusal(&left)),
+        None => Ok(()),
+    }
+}
+
+impl Starting<'_> {
+    fn left_behind(&self, control: &mut Control) -> Option<LeftBehind> {
+        let mut taken = None;
+        let devices = control.devices().unwrap_or_default();
+        let mut devices = devices.into_iter().filter(|info| DeviceState::of(info) != DeviceState::Dead);
+        devices.find_map(|info| {
+            let name = self.name_of(&info)?.to_owned();
+            let id = info.device_id;
+            let is_wanted = match self.device {
+                _ if name != self.volume.name => false,
+                Some(UblkId::Number(wanted)) => wanted == id,
+                Some(UblkId::Any) => *taken.get_or_insert(id) == id,
+                None => false,
+            };
+            (!is_wanted).then_some(LeftBehind { info, name })
+        })
+    }
+
+    /// The name that a device has this volume under.
+    fn name_of(&self, info: &DeviceInfo) -> Option<&str> {
+        let identities = [Some(self.volume), self.earlier];
+        let identity = identities.into_iter().flatten().find(|identity| is_of(info, identity))?;
+        Some(&identity.name)
+    }
+
+    fn refusal(&self, left: &LeftBehind) -> String {
+        let id = left.info.device_id;
+        let is = match DeviceState::of(&left.info) {
+            DeviceState::Live(pid) => format!("is it already, served by the process {pid}"),
+            _ => "is it already, and waits for its daemon".to_owned(),
+        };
+        let serve = match &left.name {
+            name if *name == self.volume.name => format!("serve it with --ublk={id} (ublk = {id})"),
+            name => {
+                format!("serve it under the name that it has there, {name}, with --ublk={id} (ublk = {id})")
+            }
+        };
+        format!(
+            "/dev/ublkb{id} {is}: who has that open would later write over what is written meanwhile; {serve}, or close or unmount \
+             it and remove it (kickcache ublk remove {id})"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake_kernel::{DEAD, FakeKernel, LIVE};
+    use super::*;
+
+    const NAME: &str = "v";
+    const ORIGIN: &str = "file:/o";
+
+    struct Scene {
+        kernel: FakeKernel,
+        _nodes: tempfile::TempDir,
+    }
+
+    /// A kernel in which the device 3 waits for the volume.
+    fn scene() -> Scene {
+        let nodes = tempfile::tempdir().unwrap();
+        let kernel = FakeKernel::new(nodes.path());
+        kernel.leave(3, NAME, ORIGIN, 2048);
+        Scene { kernel, _nodes: nodes }
+    }
+
+    impl Scene {
+        fn check(&self, volume: &VolumeIdentity, device: Option<UblkId>) -> Result<(), String> {
+            check_with(&mut self.kernel.control(), &Starting { volume, earlier: None, device })
+        }
+
+        fn change(&self, change: impl FnOnce(&mut DeviceInfo)) {
+            change(&mut self.kernel.known().devices.get_mut(&3).unwrap().info);
+        }
+    }
+
+    fn volume() -> VolumeIdentity {
+        VolumeIdentity::of_origin(NAME, ORIGIN)
+    }
+
+    #[test]
+    fn a_start_that_takes_the_device_over_is_none_to_refuse() {
+        let scene = scene();
+        assert_eq!(scene.check(&volume(), Some(UblkId::Any)), Ok(()));
+        assert_eq!(scene.check(&volume(), Some(UblkId::Number(3))), Ok(()));
+    }
+
+    #[test]
+    fn one_that_leaves_it_behind_is_refused() {
+        let scene = scene();
+        for device in [None, Some(UblkId::Number(5))] {
+            let said = scene.check(&volume(), device).unwrap_err();
+            assert!(said.starts_with("/dev/ublkb3 is it already, and waits"), "{said}");
+            assert!(said.contains("--ublk=3") && said.contains("kickcache ublk remove 3"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_devices_of_others_and_those_that_are_dead_are_in_nobodys_way() {
+        let scene = scene();
+        assert_eq!(scene.check(&VolumeIdentity::of_origin("w", ORIGIN), None), Ok(()));
+        assert_eq!(scene.check(&VolumeIdentity::of_origin(NAME, "file:/p"), None), Ok(()));
+        scene.change(|info| info.state = DEAD);
+        assert_eq!(scene.check(&volume(), None), Ok(()));
+    }
+
+    #[test]
+    fn one_of_two_devices_is_left_behind_in_any_case() {
+        let scene = scene();
+        scene.kernel.leave(5, NAME, ORIGIN, 2048);
+        let said = scene.check(&volume(), Some(UblkId::Any)).unwrap_err();
+        assert!(said.starts_with("/dev/ublkb5 is it already"), "{said}");
+        assert!(scene.check(&volume(), Some(UblkId::Number(5))).unwrap_err().starts_with("/dev/ublkb3"));
+    }
+
+    #[test]
+    fn an_origin_that_was_served_under_another_name_is_still_that_volume() {
+        let scene = scene();
+        let volume = VolumeIdentity::of_origin("w", ORIGIN);
+        let earlier = Some(&VolumeIdentity::of_origin(NAME, ORIGIN));
+        let starting = Starting { volume: &volume, earlier, device: Some(UblkId::Any) };
+        let said = check_with(&mut scene.kernel.control(), &starting).unwrap_err();
+        assert!(said.contains("under the name that it has there, v, with --ublk=3"), "{said}");
+    }
+
+    #[test]
+    fn a_device_that_its_daemon_is_about_to_delete_is_waited_for() {
+        let scene = scene();
+        let own = i32::try_from(std::process::id()).unwrap();
+        scene.change(|info| (info.state, info.server_pid) = (LIVE, own));
+        let said = scene.check(&volume(), None).unwrap_err();
+        assert!(said.contains(&format!("served by the process {own}")), "{said}");
+        let kernel = scene.kernel.clone();
+        let daemon = std::thread::spawn(move || kernel.control().remove(3).unwrap());
+        let checked = scene.check(&volume(), None);
+        daemon.join().unwrap();
+        assert_eq!(checked, Ok(()));
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_refuses_nothing() {
+        let scene = scene();
+        scene.kernel.known().unknown.push(super::super::abi::GET_DEV_INFO);
+        assert_eq!(scene.check(&volume(), None), Ok(()));
+    }
+}
