@@ -18,6 +18,14 @@ use crate::control::wire::{RecordingTitle, Resized};
 use crate::recording::ring::Recording;
 use crate::words::ModeWord;
 
+/// A recording that has begun.
+pub struct TitledRecording {
+    /// Of what.
+    pub title: RecordingTitle,
+    /// Its requests.
+    pub recording: Recording,
+}
+
 /// What the control socket speaks for: a running daemon.
 ///
 /// Every call must return soon: a drain is begun, not waited for.
@@ -50,7 +58,7 @@ pub trait ControlTarget: Send + Sync + 'static {
     ///
     /// # Errors
     /// No such volume, too many recordings, or the daemon is stopping.
-    fn record(&self, volume: &str) -> Result<(RecordingTitle, Recording), ControlError>;
+    fn record(&self, volume: &str) -> Result<TitledRecording, ControlError>;
 
     /// Begins a clean stop.
     ///

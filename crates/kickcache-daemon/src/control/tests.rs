@@ -13,10 +13,10 @@ use super::client::{Client, ClientError};
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
 use super::wire::{RecordingTitle, Resized};
-use super::{ControlError, ControlTarget};
+use super::{ControlError, ControlTarget, TitledRecording};
 use crate::plan::frontends::ServedAt;
 use crate::recording::parcel::More;
-use crate::recording::ring::{Ends, Recorder, Recording, ring};
+use crate::recording::ring::{Ends, Recorder, ring};
 use crate::words::ModeWord;
 
 /// A daemon with one volume `vm1` that writes down what it is told.
@@ -62,11 +62,12 @@ impl ControlTarget for Daemon {
         Ok(Resized { size_bytes: 2 << 30, is_unchanged: false })
     }
 
-    fn record(&self, volume: &str) -> Result<(RecordingTitle, Recording), ControlError> {
+    fn record(&self, volume: &str) -> Result<TitledRecording, ControlError> {
         Daemon::find(volume)?;
         let Ends { recorder, recording } = ring();
         self.recorders.lock().unwrap().push(recorder);
-        Ok((RecordingTitle { volume: volume.into(), volume_bytes: 1 << 40, started_nanos: 7 }, recording))
+        let title = RecordingTitle { volume: volume.into(), volume_bytes: 1 << 40, started_nanos: 7 };
+        Ok(TitledRecording { title, recording })
     }
 
     fn stop(&self) -> Result<(), ControlError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::control::connections::ControlRequest;
 use crate::control::wire::{Reply, Request};
-use crate::control::{ControlError, ControlTarget};
+use crate::control::{ControlError, ControlTarget, TitledRecording};
 use crate::jobs::Jobs;
 use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
@@ -104,7 +104,9 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
         Request::Drain { volume } => target.drain(volume).map(|()| Reply::Done),
         Request::Resize { volume } => target.resize(volume).map(Reply::Resized),
         Request::Record { volume } => match target.record(volume) {
-            Ok((title, recording)) => return Answer::Feed(Reply::Recording(title), recording),
+            Ok(TitledRecording { title, recording }) => {
+                return Answer::Feed(Reply::Recording(title), recording);
+            }
             Err(error) => Err(error),
         },
         Request::Stop {} => target.stop().map(|()| Reply::Done),

@@ -12,10 +12,16 @@ use crate::wakeup::Wakeup;
 /// Keeps durably that the cache device is out of service, and which volumes may need it; gives whether that worked.
 pub type KeepNote = Box<dyn FnMut(VolumeSet) -> bool + Send>;
 
+/// How an order to the notary ended.
+pub(crate) struct NoteEnd {
+    pub(crate) token: u32,
+    pub(crate) is_kept: bool,
+}
+
 /// The thread, as its driver sees it. It is not waited for: its disk may hang.
 pub(crate) struct Notary {
     sender: Sender<(u32, VolumeSet)>,
-    kept: Arc<Mutex<Vec<(u32, bool)>>>,
+    kept: Arc<Mutex<Vec<NoteEnd>>>,
     wakeup: Arc<Wakeup>,
 }
 
@@ -27,7 +33,7 @@ impl Notary {
         thread::Builder::new().name("kickcache-note".into()).spawn(move || {
             for (token, incomplete) in asked {
                 let is_kept = keep(incomplete);
-                to.lock().unwrap_or_else(PoisonError::into_inner).push((token, is_kept));
+                to.lock().unwrap_or_else(PoisonError::into_inner).push(NoteEnd { token, is_kept });
                 bell.ring();
             }
         })?;
@@ -45,7 +51,7 @@ impl Notary {
     }
 
     /// What ended since the last time.
-    pub(crate) fn take(&self) -> Vec<(u32, bool)> {
+    pub(crate) fn take(&self) -> Vec<NoteEnd> {
         self.wakeup.clear();
         std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -83,6 +83,12 @@ pub(crate) enum Next {
     Failed(Cause),
 }
 
+/// A list of memory for the kernel.
+struct Iovecs {
+    first: *const libc::iovec,
+    count: u32,
+}
+
 impl Operation {
     pub(crate) fn new() -> Operation {
         Operation {
@@ -128,11 +134,11 @@ impl Operation {
         let offset = self.offset + self.done;
         let kind = match self.work {
             Work::Read | Work::ReadMetadata => {
-                let (iovecs, count) = self.remaining();
+                let Iovecs { first: iovecs, count } = self.remaining();
                 IoKind::Read { iovecs, count }
             }
             Work::Write(sync) => {
-                let (iovecs, count) = self.remaining();
+                let Iovecs { first: iovecs, count } = self.remaining();
                 IoKind::Write {
                     iovecs,
                     count,
@@ -211,7 +217,7 @@ impl Operation {
         Some(Fault { device: self.device, operation: self.work.word(), offset, length, cause })
     }
 
-    fn remaining(&mut self) -> (*const libc::iovec, u32) {
+    fn remaining(&mut self) -> Iovecs {
         let list: &[libc::iovec] = if self.done == 0 {
             &self.stretches
         } else {
@@ -219,7 +225,7 @@ impl Operation {
             &self.rest
         };
         let count = list.len().min(STRETCHES_MAX);
-        (list.as_ptr(), u32::try_from(count).expect("at most 1024"))
+        Iovecs { first: list.as_ptr(), count: u32::try_from(count).expect("at most 1024") }
     }
 
     /// One checksum for each 4096 bytes of the stretches taken together.

@@ -68,20 +68,28 @@ pub fn leave(
     })
 }
 
-/// The volumes among these that have dirty blocks on the device which their origins may lack, with their extents.
+/// A volume with dirty blocks on a device that its origin may lack.
+pub struct Needed {
+    /// Its name.
+    pub name: String,
+    /// Where they are.
+    pub dirty: Vec<ByteExtent>,
+}
+
+/// The volumes among these that have dirty blocks on the device which their origins may lack.
 ///
 /// # Errors
 /// If the device is in use, or cannot be read, so that nobody knows.
-pub fn needed(
-    path: &Path,
-    names: &[&str],
-    state: &StatePlace,
-) -> Result<Vec<(String, Vec<ByteExtent>)>, OfflineError> {
+pub fn needed(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<Needed>, OfflineError> {
     let held = held(path, names, state).map_err(|error| match error {
         OfflineError::Busy(_) => error,
         error => unknown(path, error),
     })?;
-    Ok(held.into_iter().filter(Held::is_needed).map(|volume| (volume.name, volume.dirty)).collect())
+    Ok(held
+        .into_iter()
+        .filter(Held::is_needed)
+        .map(|volume| Needed { name: volume.name, dirty: volume.dirty })
+        .collect())
 }
 
 /// The uuid of a cache device, if it can be read.

@@ -83,6 +83,14 @@ struct Link {
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
+/// A recording that has begun.
+pub struct RecordingBegun {
+    /// Of what.
+    pub recorded: Recorded,
+    /// Its requests.
+    pub recording: Recording,
+}
+
 impl ServerHandle {
     /// State and counters.
     ///
@@ -125,7 +133,7 @@ impl ServerHandle {
     ///
     /// # Errors
     /// If no volume has the name, there are as many recordings as may be, or [`ServeError::Stopped`].
-    pub fn record(&self, volume: &str) -> Result<(Recorded, Recording), ServeError> {
+    pub fn record(&self, volume: &str) -> Result<RecordingBegun, ServeError> {
         let Ends { recorder, mut recording } = ring();
         let shared = Arc::downgrade(&self.shared);
         recording.on_end(move || {
@@ -135,7 +143,7 @@ impl ServerHandle {
             }
         });
         let recorded = self.ask(|answer| Control::Record(volume.into(), recorder, answer))??;
-        Ok((recorded, recording))
+        Ok(RecordingBegun { recorded, recording })
     }
 
     /// Begins a clean stop; may be called again. See [`ServerHandle::join`].

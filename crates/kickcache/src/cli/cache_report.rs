@@ -22,7 +22,7 @@ pub(crate) fn cache_report(status: ServerStatus) -> CacheReport {
         stop_waits_for: status.awaited,
         trouble: trouble(&status.cache_trouble),
         io_engine: status.io_engine.as_str().into(),
-        volumes: volumes.map(|((info, at), told)| volume_facts(info, at, told)).collect(),
+        volumes: volumes.map(|((info, at), told)| volume_facts(info, at, told.0, told.1)).collect(),
     };
     CacheReport::new(&status.engine, facts)
 }
@@ -30,7 +30,8 @@ pub(crate) fn cache_report(status: ServerStatus) -> CacheReport {
 fn volume_facts(
     info: VolumeInfo,
     served_at: ServedAt,
-    (of_origin, activities): (&server::Trouble, &Activities),
+    of_origin: &server::Trouble,
+    activities: &Activities,
 ) -> VolumeFacts {
     let nbd = served_at.nbd.iter().map(|address| uri(address, &info.name)).collect();
     VolumeFacts {

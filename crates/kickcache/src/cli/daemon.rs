@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use anyhow::Context;
 use kickcache_daemon::control::report::{CacheReport, Report, UnservedReport};
 use kickcache_daemon::control::server::{ControlServer, DaemonEnd};
-use kickcache_daemon::control::{ControlError, ControlTarget, wire};
+use kickcache_daemon::control::{ControlError, ControlTarget, TitledRecording, wire};
 use kickcache_daemon::driver::inherited::inherited_sockets;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::plan::ServePlan;
@@ -18,10 +18,9 @@ use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::default_paths::runtime_dir;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::recording::ring::Recording;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::Growth;
+use kickcache_daemon::serve::server::{Growth, RecordingBegun};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::signals;
 use kickcache_daemon::whole_path::whole_path;
@@ -308,15 +307,16 @@ impl ControlTarget for Daemon {
         Ok(wire::Resized { size_bytes: resized.size, is_unchanged: resized.growth == Growth::Unchanged })
     }
 
-    fn record(&self, volume: &str) -> Result<(wire::RecordingTitle, Recording), ControlError> {
-        let (recorded, recording) = self.server_of(volume)?.handle.record(volume).map_err(control_error)?;
+    fn record(&self, volume: &str) -> Result<TitledRecording, ControlError> {
+        let begun = self.server_of(volume)?.handle.record(volume).map_err(control_error)?;
+        let RecordingBegun { recorded, recording } = begun;
         let started = recorded.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let title = wire::RecordingTitle {
             volume: volume.into(),
             volume_bytes: recorded.volume_bytes,
             started_nanos: u64::try_from(started).unwrap_or_default(),
         };
-        Ok((title, recording))
+        Ok(TitledRecording { title, recording })
     }
 
     fn stop(&self) -> Result<(), ControlError> {

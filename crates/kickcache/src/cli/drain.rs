@@ -207,7 +207,7 @@ fn progress_bar() -> ProgressBar {
 
 /// Bytes that are dirty, or written back and not flushed.
 fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
-    let (cache, volume) =
+    let Found { cache, volume } =
         find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))?;
     let left = volume.dirty_bytes + volume.unflushed_bytes;
     if left > 0 && left == volume.damaged_bytes {
@@ -217,8 +217,16 @@ fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
     Ok(left)
 }
 
-fn find<'a>(report: &'a Report, name: &str) -> Option<(&'a CacheReport, &'a VolumeReport)> {
-    let volumes =
-        report.caches.iter().flat_map(|cache| cache.volumes.iter().map(move |volume| (cache, volume)));
-    volumes.into_iter().find(|(_, volume)| volume.name == name)
+/// A volume and the cache device that it has.
+struct Found<'a> {
+    cache: &'a CacheReport,
+    volume: &'a VolumeReport,
+}
+
+fn find<'a>(report: &'a Report, name: &str) -> Option<Found<'a>> {
+    let volumes = report
+        .caches
+        .iter()
+        .flat_map(|cache| cache.volumes.iter().map(move |volume| Found { cache, volume }));
+    volumes.into_iter().find(|found| found.volume.name == name)
 }

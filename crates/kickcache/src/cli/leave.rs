@@ -6,7 +6,7 @@ use kickcache_daemon::driver::device::{BlockFile, Emptiness};
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::DirtyBlocks;
-use kickcache_daemon::offline::leave::{Left, leave, needed, uuid_of};
+use kickcache_daemon::offline::leave::{Left, Needed, leave, needed, uuid_of};
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement, Unserved};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
@@ -16,7 +16,7 @@ use kickcache_daemon::serve::overtaken::missed;
 use kickcache_daemon::shell_command::Flag;
 use kickcache_daemon::state::OriginRecord;
 use kickcache_daemon::whole_path::whole_path;
-use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::cli::exit::sentence;
 use crate::cli::unserved::leave_unserved;
@@ -167,8 +167,8 @@ fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> 
     }
     let refused = match needed(&cache.device, &names, state) {
         Ok(needed) => {
-            let refuse = |(name, extents): (String, Vec<ByteExtent>)| {
-                let dirty = OfflineError::dirty(state, &cache.device, &name, extents, lose_dirty(&name));
+            let refuse = |Needed { name, dirty }: Needed| {
+                let dirty = OfflineError::dirty(state, &cache.device, &name, dirty, lose_dirty(&name));
                 Unserved { name, why: dirty.to_string() }
             };
             needed.into_iter().map(refuse).collect()

@@ -39,5 +39,5 @@ pub(super) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> S
 /// Bytes that the cache device has and the origin may lack; `None` if nobody can say.
 fn dirty_bytes(device: &Path, name: &str, state: &StatePlace) -> Option<u64> {
     let held = needed(device, &[name], state).ok()?;
-    Some(held.iter().flat_map(|(_, extents)| extents).map(|extent| extent.length).sum())
+    Some(held.iter().flat_map(|volume| &volume.dirty).map(|extent| extent.length).sum())
 }

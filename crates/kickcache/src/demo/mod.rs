@@ -137,7 +137,8 @@ fn measure(options: &Options, scale: Scale) -> anyhow::Result<DemoResult> {
     let run = |phase: &Phase| phases::run(&context, *phase, &mut progress);
     let measured = Phase::ALL.iter().map(run).collect::<anyhow::Result<Vec<_>>>()?;
     drop(progress);
-    let (phases, runs) = measured.into_iter().unzip::<PhaseResult, RunResult, Vec<_>, Vec<_>>();
+    let measured = measured.into_iter().map(|measured| (measured.result, measured.run));
+    let (phases, runs) = measured.unzip::<PhaseResult, RunResult, Vec<_>, Vec<_>>();
     Ok(DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases, runs })
 }
 

@@ -53,15 +53,18 @@ impl Phase {
     }
 }
 
+/// What a phase gave.
+pub(crate) struct Measured {
+    pub(crate) result: PhaseResult,
+    /// As a report shows it.
+    pub(crate) run: RunResult,
+}
+
 /// Runs one phase: starts its server, makes the load, stops the server.
 ///
 /// # Errors
 /// If the server or the load fails, or the demo was interrupted.
-pub(crate) fn run(
-    context: &Context<'_>,
-    phase: Phase,
-    progress: &mut Progress,
-) -> anyhow::Result<(PhaseResult, RunResult)> {
+pub(crate) fn run(context: &Context<'_>, phase: Phase, progress: &mut Progress) -> anyhow::Result<Measured> {
     let preparation = if phase == Phase::Stale { "filling a cache with stale data" } else { phase.name() };
     progress.say(preparation);
     let server = context.devices.start(phase, context.interrupt)?;
@@ -83,7 +86,7 @@ pub(crate) fn run(
     }
     context.devices.stop(phase, &server)?;
     progress.finish_run(phase.duration(&context.scale));
-    Ok((result, run))
+    Ok(Measured { result, run })
 }
 
 /// The run as a report shows it, without what the server counted.

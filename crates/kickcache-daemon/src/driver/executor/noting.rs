@@ -6,7 +6,7 @@ use kickcache_engine::units::VolumeSet;
 use crate::driver::backend::Interest;
 use crate::driver::executor::notes::{NOTARY_KEY, Notes};
 use crate::driver::executor::{Driver, Ended};
-use crate::driver::notary::{KeepNote, Notary};
+use crate::driver::notary::{KeepNote, Notary, NoteEnd};
 
 impl Driver {
     /// Has notes kept by a function, on a thread of its own.
@@ -46,7 +46,7 @@ impl Driver {
     /// Ends the operations whose notes are kept, or cannot be.
     pub(super) fn take_notes(&mut self) {
         let Notes::Thread(notary) = &self.notes else { return };
-        for (token, is_kept) in notary.take() {
+        for NoteEnd { token, is_kept } in notary.take() {
             let result = if is_kept { Ok(()) } else { Err(DeviceError::Io) };
             self.ended.push_back(Ended::Operation(token, result));
         }

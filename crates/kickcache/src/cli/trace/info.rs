@@ -38,21 +38,28 @@ pub(crate) struct InfoArgs {
     json: bool,
 }
 
+/// What is in a trace.
+struct Surveyed {
+    name: String,
+    survey: Survey,
+}
+
 impl InfoArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let surveys = self.surveys()?;
-        for (name, survey) in surveys.iter().filter(|(_, survey)| survey.bad_lines > 0) {
+        for Surveyed { name, survey } in surveys.iter().filter(|surveyed| surveyed.survey.bad_lines > 0) {
             eprintln!("{name}: {} parts make no sense, such as:", survey.bad_lines);
             survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));
         }
         if self.json {
-            let all: Vec<Value> = surveys.iter().map(|(name, survey)| as_json(name, survey)).collect();
+            let all: Vec<Value> =
+                surveys.iter().map(|surveyed| as_json(&surveyed.name, &surveyed.survey)).collect();
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?);
         }
         Ok(table(&surveys).print(out, Colour::for_stdout())?)
     }
 
-    fn surveys(&self) -> Result<Vec<(String, Survey)>, Failure> {
+    fn surveys(&self) -> Result<Vec<Surveyed>, Failure> {
         let mut spool = Vec::new();
         let look = |file: &PathBuf| {
             let is_stdin = file.as_os_str() == "-";
@@ -60,13 +67,13 @@ impl InfoArgs {
             let path = if is_stdin { spool_input(&mut spool)? } else { file.clone() };
             let found = survey(&path, self.format)
                 .map_err(|error| Failure::usage(format!("the trace {name} cannot be read: {error}")))?;
-            Ok((name, found))
+            Ok(Surveyed { name, survey: found })
         };
         self.files.iter().map(look).collect()
     }
 }
 
-fn table(surveys: &[(String, Survey)]) -> Table {
+fn table(surveys: &[Surveyed]) -> Table {
     let mut table = Table::new(&[
         ("TRACE", Align::Left),
         ("FORMAT", Align::Left),
@@ -79,7 +86,7 @@ fn table(surveys: &[(String, Survey)]) -> Table {
         ("FOOTPRINT", Align::Right),
         ("LOST", Align::Right),
     ]);
-    for (name, survey) in surveys {
+    for Surveyed { name, survey } in surveys {
         let span = survey.span.map_or_else(
             || "-".into(),
             |span| show_duration(std::time::Duration::from_nanos(span.as_nanos())),

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::driver::buffers::Buffers;
 use crate::serve::config::Limits;
-use crate::serve::frontend::nbd::input::{Input, Received};
+use crate::serve::frontend::nbd::input::{Arrival, Input, Received};
 use crate::serve::frontend::nbd::outbox::{Message, Outbox, Sent};
 
 /// Replies that may wait to be sent before nothing more is read.
@@ -95,9 +95,10 @@ impl Connection {
     /// Takes what the socket has, not blocking.
     pub(crate) fn receive(&mut self, buffers: &mut Buffers) -> Received {
         let ConnectionPhase::Payload { id, filled, .. } = &mut self.stage else {
-            return self.input.receive(&self.socket, &mut []).1;
+            return self.input.receive(&self.socket, &mut []).received;
         };
-        let (taken, received) = self.input.receive(&self.socket, &mut buffers.payload_mut(*id)[*filled..]);
+        let Arrival { taken, received } =
+            self.input.receive(&self.socket, &mut buffers.payload_mut(*id)[*filled..]);
         *filled += taken;
         received
     }

@@ -29,6 +29,13 @@ pub(crate) enum Received {
     End,
 }
 
+/// What came from a socket.
+pub(crate) struct Arrival {
+    /// How many bytes of it went before the buffer.
+    pub(crate) taken: usize,
+    pub(crate) received: Received,
+}
+
 impl Input {
     pub(crate) fn new() -> Input {
         Input { bytes: vec![0; ROOM], start: 0, end: 0 }
@@ -46,8 +53,8 @@ impl Input {
         }
     }
 
-    /// Receives without blocking, `first` before the buffer, and says how much of `first` was filled.
-    pub(crate) fn receive(&mut self, socket: impl AsFd, first: &mut [u8]) -> (usize, Received) {
+    /// Receives without blocking, `first` before the buffer.
+    pub(crate) fn receive(&mut self, socket: impl AsFd, first: &mut [u8]) -> Arrival {
         self.make_room();
         let wanted = first.len() + self.bytes.len() - self.end;
         let result = if first.is_empty() {
@@ -61,15 +68,15 @@ impl Input {
                 .map(|message| message.bytes)
         };
         match result {
-            Ok(0) => (0, Received::End),
+            Ok(0) => Arrival { taken: 0, received: Received::End },
             Ok(count) => {
                 let taken = count.min(first.len());
                 self.end += count - taken;
-                (taken, if count < wanted { Received::Drained } else { Received::More })
+                Arrival { taken, received: if count < wanted { Received::Drained } else { Received::More } }
             }
-            Err(Errno::AGAIN) => (0, Received::Drained),
-            Err(Errno::INTR) => (0, Received::More),
-            Err(_) => (0, Received::End),
+            Err(Errno::AGAIN) => Arrival { taken: 0, received: Received::Drained },
+            Err(Errno::INTR) => Arrival { taken: 0, received: Received::More },
+            Err(_) => Arrival { taken: 0, received: Received::End },
         }
     }
 
