@@ -30,8 +30,8 @@ impl State {
     }
 
     /// Blocks of the log that a volume may fill with what its origin lacks or has not flushed: what is left of the largest
-    /// limit of all when each of the others has its reserve, but no more than its own limit.
-    fn log_allowance(&self, volume: VolumeId) -> u64 {
+    /// limit of all when each of the others has its reserve, but no more than its own limit. `used` is what each of them has.
+    fn log_allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let share = |limit: u16| self.cache.geometry().capacity_blocks() * u64::from(limit) / 1024;
         let limits = self.volumes.ids().map(|volume| self.volumes.get(volume).settings.dirty_limit);
         let quota = Quota::new(share(limits.max().unwrap_or(0)), self.volumes.known());
@@ -39,20 +39,22 @@ impl State {
         if mutant!(NeighboursRoomTaken) {
             return u64::MAX / 2048;
         }
-        quota.allowance(volume, self.cache.log_use()).min(own).max(1)
+        quota.allowance(volume, used).min(own).max(1)
     }
 
     /// How much of the log a volume has filled so, headers included, in 1/1024 of the cache as if it were alone: at its
     /// dirty limit it has all that it may have.
     pub(crate) fn dirty_share(&self, volume: VolumeId) -> u64 {
         let limit = u64::from(self.volumes.get(volume).settings.dirty_limit);
-        self.cache.log_use()(volume) * limit / self.log_allowance(volume)
+        let used = self.cache.log_use();
+        used(volume) * limit / self.log_allowance(volume, &used)
     }
 
     /// Whether writes through the log that wait for the origin have filled what little more they may.
     pub(crate) fn is_log_overdrawn(&self, volume: VolumeId) -> bool {
         let capacity = self.cache.geometry().capacity_blocks();
         let count = u64::from(self.volumes.known().bits().count_ones()).max(1);
-        self.cache.log_use()(volume) >= self.log_allowance(volume) + capacity / THROUGH_PART / count
+        let used = self.cache.log_use();
+        used(volume) >= self.log_allowance(volume, &used) + capacity / THROUGH_PART / count
     }
 }

@@ -180,10 +180,16 @@ fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     let blocks = state.cache.geometry().batch_blocks();
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
     let live = |segment: SegmentIndex| state.cache.segments().get(segment).live;
-    let is_candidate = |segment: &SegmentIndex| state.retention.is_mostly_dead(live(*segment), blocks);
-    all.filter(is_candidate)
-        .filter(|segment| can_be_emptied(state, *segment))
-        .min_by_key(|segment| live(*segment))
+    let room = carry_room(state);
+    let is_candidate = |segment: &SegmentIndex| {
+        let not_clean = state.cache.segments().get(*segment).not_clean;
+        not_clean <= room && state.retention.is_mostly_dead(live(*segment), blocks)
+    };
+    // Only those that have less in them than the best so far are looked at block by block.
+    all.filter(is_candidate).fold(None, |best, segment| match best {
+        Some(best) if live(best) <= live(segment) => Some(best),
+        best => Some(segment).filter(|segment| can_be_emptied(state, *segment)).or(best),
+    })
 }
 
 /// Walks a queue from its oldest segment: hot ones stay in place, the first that can be emptied is.

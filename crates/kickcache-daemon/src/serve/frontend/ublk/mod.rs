@@ -27,6 +27,7 @@ pub(crate) mod place;
 mod process;
 mod queue;
 pub(crate) mod request;
+mod scheduler;
 mod starter;
 pub(crate) mod state;
 pub(crate) mod waiting;
@@ -134,7 +135,7 @@ impl Ublk {
         let path = device.path();
         let work = move |control: &mut Control| {
             match begun {
-                Begun::Added => control.start(id, std::process::id()),
+                Begun::Added => control.start(id, std::process::id()).map(|()| switch_scheduler_off(id)),
                 Begun::TakenOver => control.end_recovery(id),
             }?;
             if has_grown {
@@ -289,6 +290,13 @@ impl Drop for Ublk {
                 Err(error) => tracing::warn!("{shown} cannot be removed: {error}"),
             }
         }
+    }
+}
+
+/// One that is taken over has whatever scheduler somebody chose for it since.
+fn switch_scheduler_off(id: u32) {
+    if let Err(error) = scheduler::switch_off(id) {
+        tracing::info!("/dev/ublkb{id} keeps the kernel's I/O scheduler: {error}");
     }
 }
 

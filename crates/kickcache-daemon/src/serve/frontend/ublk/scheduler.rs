@@ -1,0 +1,41 @@
+//! The kernel's I/O scheduler of a device: none. Requests are put in order where they are served.
+//!
+//! The kernel gives `mq-deadline` to devices of one queue. That is worth its price on a disk whose head moves.
+
+use std::path::Path;
+use std::{fs, io};
+
+/// Switches the scheduler of a block device off that was made just now. Whoever wants one has it again by the same file.
+///
+/// # Errors
+/// If the file cannot be written: it may be mounted read-only.
+pub(super) fn switch_off(id: u32) -> io::Result<()> {
+    switch_off_in(Path::new("/sys/block"), id)
+}
+
+fn switch_off_in(blocks: &Path, id: u32) -> io::Result<()> {
+    let file = blocks.join(format!("ublkb{id}/queue/scheduler"));
+    // It is the kernel's: where it is not, none is made.
+    let mut file = fs::File::options().write(true).open(file)?;
+    io::Write::write_all(&mut file, b"none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheduler_of_the_device_is_none() {
+        let blocks = tempfile::tempdir().unwrap();
+        let queue = |id: u32| blocks.path().join(format!("ublkb{id}/queue"));
+        for id in [1, 11] {
+            fs::create_dir_all(queue(id)).unwrap();
+            fs::write(queue(id).join("scheduler"), "").unwrap();
+        }
+        switch_off_in(blocks.path(), 11).unwrap();
+        assert_eq!(fs::read(queue(11).join("scheduler")).unwrap(), b"none");
+        assert_eq!(fs::read(queue(1).join("scheduler")).unwrap(), b"", "another device's");
+        assert_eq!(switch_off_in(blocks.path(), 2).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!queue(2).exists());
+    }
+}
