@@ -7,7 +7,7 @@ use crate::number::{float, floor};
 const DEVIATIONS: f64 = 2.04;
 
 /// The hit ratio of LRU caches of any size, at the moment when it was asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct HitRatioCurve {
     pub(crate) histogram: Histogram,
     /// Accesses that count.

@@ -15,7 +15,7 @@ const DEPTH_MAX: u64 = (1 << 40) - 1;
 /// Accesses of each group, as weights.
 pub(crate) type Weights = [f64; GROUPS];
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Histogram {
     bins: Vec<Weights>,
     total: Weights,

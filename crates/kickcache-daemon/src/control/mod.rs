@@ -7,6 +7,7 @@ pub mod client;
 mod connections;
 mod feed;
 pub mod last_error;
+pub mod lru_curve;
 pub mod recording_client;
 pub mod report;
 pub mod server;

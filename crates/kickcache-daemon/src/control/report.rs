@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::activity::Activity;
 use crate::control::last_error::LastError;
+use crate::control::lru_curve::LruCurve;
 use crate::extents::{Extent, extents};
 use crate::plan::cache_spec::Unserved;
 use crate::plan::frontends::ServedAt;
@@ -177,6 +178,9 @@ pub struct VolumeReport {
     /// The same of the last 30 to 60 seconds.
     #[serde(default)]
     pub recent: Activity,
+    /// What LRU caches of other sizes would have hit, once there were reads.
+    #[serde(default)]
+    pub lru_curve: Option<LruCurve>,
     /// Counters.
     pub counters: VolumeCounters,
 }
@@ -222,6 +226,8 @@ pub struct VolumeFacts {
     pub since_start: Activity,
     /// The same, recently.
     pub recent: Activity,
+    /// What LRU caches of other sizes would have hit.
+    pub lru_curve: Option<LruCurve>,
     /// Where clients find it.
     pub served_at: ServedAt,
 }
@@ -286,6 +292,7 @@ impl VolumeReport {
             bypass_bytes: counters.bypass_blocks * BLOCK_SIZE,
             since_start: facts.since_start,
             recent: facts.recent,
+            lru_curve: facts.lru_curve,
             counters: status.counters.into(),
         }
     }

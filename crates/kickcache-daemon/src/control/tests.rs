@@ -103,6 +103,7 @@ fn report() -> Report {
         bypass_bytes: 0,
         since_start: Default::default(),
         recent: Default::default(),
+        lru_curve: None,
         counters: super::report::VolumeCounters { reads: 7, hit_blocks: 5, ..Default::default() },
     };
     let cache = CacheReport {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::SystemTime;
 
+use kickcache_curve::curve::HitRatioCurve;
 use kickcache_engine::config::Mode;
 use kickcache_engine::stats::Status;
 use kickcache_engine::time::Duration;
@@ -58,7 +59,7 @@ pub enum Growth {
 }
 
 /// State of a server.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct ServerStatus {
     /// The cache device.
     pub cache: PathBuf,
@@ -74,6 +75,8 @@ pub struct ServerStatus {
     pub origin_troubles: Vec<Trouble>,
     /// How long their requests took, in the same order.
     pub activities: Vec<Activities>,
+    /// What LRU caches of other sizes would have hit, in the same order.
+    pub curves: Vec<Option<HitRatioCurve>>,
     /// What the stop waits for, if one was begun.
     pub awaited: Option<String>,
     /// Connections of clients.

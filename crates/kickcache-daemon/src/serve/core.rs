@@ -12,6 +12,7 @@ use crate::driver::executor::Driver;
 use crate::serve::complaints::Complaints;
 use crate::serve::config::Limits;
 use crate::serve::control::VolumeInfo;
+use crate::serve::curves::Curves;
 use crate::serve::frontend::kinds::Pending;
 use crate::serve::recorders::Recorders;
 use crate::serve::requests::{InFlight, Requests};
@@ -36,6 +37,7 @@ pub(crate) struct Core<E> {
     pub(crate) complaints: Complaints,
     pub(crate) times: Times,
     pub(crate) recorders: Recorders,
+    pub(crate) curves: Curves,
     /// When connections are accepted again.
     pub(crate) accept_again: Option<Instant>,
     /// Of the payload that goes to the engine next.
@@ -93,6 +95,7 @@ impl<E: CacheEngine> Core<E> {
             complaints: Complaints::default(),
             times: Times::default(),
             recorders: Recorders::default(),
+            curves: Curves::default(),
             accept_again: None,
             checksums: Vec::new(),
         }
@@ -113,6 +116,7 @@ impl<E: CacheEngine> Core<E> {
     pub(crate) fn begin(&mut self, asked: &Asked, pending: Pending) {
         let &Asked { id, volume, operation, extent } = asked;
         self.recorders.note(self.now, volume, operation, extent);
+        self.curves.note(volume, operation, extent);
         self.requests
             .insert(id, InFlight { volume, operation, bytes: extent.length, begun: self.now, pending });
         self.checksums.clear();

@@ -10,6 +10,7 @@ mod complaints;
 pub mod config;
 mod control;
 mod core;
+mod curves;
 pub mod error;
 mod event_loop;
 pub(crate) mod frontend;

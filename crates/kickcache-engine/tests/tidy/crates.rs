@@ -19,10 +19,14 @@ const CRATES: [(&str, &[&str]); 11] = [
     ("kickcache-nbd", &["kickcache-engine"]),
     ("kickcache-vhost-user", &["kickcache-engine"]),
     ("kickcache-report", &["kickcache-model", "kickcache-units"]),
-    ("kickcache-daemon", &["kickcache-engine", "kickcache-nbd", "kickcache-units", "kickcache-vhost-user"]),
+    (
+        "kickcache-daemon",
+        &["kickcache-curve", "kickcache-engine", "kickcache-nbd", "kickcache-units", "kickcache-vhost-user"],
+    ),
     (
         "kickcache",
         &[
+            "kickcache-curve",
             "kickcache-daemon",
             "kickcache-engine",
             "kickcache-model",

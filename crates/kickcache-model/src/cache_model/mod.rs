@@ -3,6 +3,7 @@
 pub mod bare;
 pub mod bcache;
 pub mod block_state;
+pub mod by_chance;
 pub mod cache_kind;
 pub mod dm_cache;
 pub mod lru;

@@ -4,6 +4,7 @@
 //! itself: the workload's seed decides.
 
 pub mod fio;
+pub mod mix;
 pub mod trace;
 
 use kickcache_engine::time::Instant;

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kickcache_curve::curve::HitRatioCurve;
 use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::last_error::LastError;
+use kickcache_daemon::control::lru_curve::LruCurve;
 use kickcache_daemon::control::report::{CacheFacts, CacheReport, Trouble, VolumeFacts};
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
@@ -15,33 +17,38 @@ use kickcache_engine::time;
 
 /// The report on a server.
 pub(crate) fn cache_report(status: ServerStatus) -> CacheReport {
-    let told = status.origin_troubles.iter().zip(&status.activities);
+    let measured = status.activities.iter().zip(&status.curves);
+    let told = status.origin_troubles.iter().zip(measured);
+    let told = told.map(|(trouble, (activities, curve))| Told { trouble, activities, curve: curve.as_ref() });
     let volumes = status.volumes.into_iter().zip(status.served_at).zip(told);
     let facts = CacheFacts {
         device: whole_path(&status.cache),
         stop_waits_for: status.awaited,
         trouble: trouble(&status.cache_trouble),
         io_engine: status.io_engine.as_str().into(),
-        volumes: volumes.map(|((info, at), told)| volume_facts(info, at, told.0, told.1)).collect(),
+        volumes: volumes.map(|((info, at), told)| volume_facts(info, at, &told)).collect(),
     };
     CacheReport::new(&status.engine, facts)
 }
 
-fn volume_facts(
-    info: VolumeInfo,
-    served_at: ServedAt,
-    of_origin: &server::Trouble,
-    activities: &Activities,
-) -> VolumeFacts {
+/// What a server says of a volume beside its name and its places.
+struct Told<'a> {
+    trouble: &'a server::Trouble,
+    activities: &'a Activities,
+    curve: Option<&'a HitRatioCurve>,
+}
+
+fn volume_facts(info: VolumeInfo, served_at: ServedAt, told: &Told<'_>) -> VolumeFacts {
     let nbd = served_at.nbd.iter().map(|address| uri(address, &info.name)).collect();
     VolumeFacts {
         id: info.id,
         served_at: ServedAt { nbd, ..served_at },
         name: info.name,
         origin: info.origin,
-        trouble: trouble(of_origin),
-        since_start: activity(&activities.since_start),
-        recent: activity(&activities.recent),
+        trouble: trouble(told.trouble),
+        since_start: activity(&told.activities.since_start),
+        recent: activity(&told.activities.recent),
+        lru_curve: told.curve.and_then(LruCurve::new),
     }
 }
 

@@ -8,8 +8,8 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::daemon::KICKCACHE;
-use crate::scratch::Scratch;
+use crate::daemon::{KICKCACHE, Spec, VOLUME};
+use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, tools};
 
 const CLOUD: &str = "--device cloud-slow --cache-device cloud-fast-20g --fast-device cloud-fast-80g --size 25GB \
@@ -119,4 +119,45 @@ fn bad_advice_is_not_given() {
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
         assert!(said(&output).contains(expected), "{words}: {}", said(&output));
     }
+}
+
+#[test]
+fn a_served_volume_has_a_curve_that_advice_is_made_of() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.random("origin", 64 * MIB, 1);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "32M").start();
+    let control: OsString = daemon.spec.control().into();
+    let volume = [("--volume", OsString::from(VOLUME)), ("--control", control.clone())];
+    let early = advise(&volume, "");
+    assert_eq!(early.status.code(), Some(1));
+    assert!(said(&early).contains("nothing was read"), "{}", said(&early));
+
+    let mut client = daemon.connect();
+    client.write(32 * MIB, &[7; 1 << 20]);
+    for start in [0, 0, 32 * MIB, 0] {
+        drop(client.read(start, 1 << 20));
+    }
+    let curve = daemon.status()["caches"][0]["volumes"][0]["lru_curve"].clone();
+    assert_eq!(
+        (&curve["read_blocks"], &curve["footprint_bytes"]),
+        (&1_024.into(), &(2 * MIB).into()),
+        "{curve:#}"
+    );
+    assert_eq!(
+        curve["points"][0]["hit_ratio"], 0.75,
+        "one MiB of the four read was neither read nor written: {curve:#}"
+    );
+    let table = daemon.control(&["status", "--curve"]);
+    assert!(table.contains("4 MiB were read") && table.contains("75.0 ± 0.0 %"), "{table}");
+
+    let output = advise(&volume, "--size 16M --json");
+    assert!(output.status.success(), "{}", said(&output));
+    let advice = json(&output);
+    assert_eq!(advice["candidates"][1]["hit_ratio"], 0.75, "{advice:#}");
+    let iops = |index: usize| advice["candidates"][index]["iops"].as_f64().unwrap();
+    assert!(iops(1) > iops(0), "{advice:#}");
+    let unknown = advise(&[("--volume", OsString::from("nobody")), ("--control", control)], "");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(said(&unknown).contains("no volume is called `nobody`; served are"), "{}", said(&unknown));
 }

@@ -111,6 +111,7 @@ impl<E: CacheEngine> EventLoop<E> {
             io_engine: self.core.driver.io_engine(),
             cache_trouble: self.trouble_of(now, Device::Cache),
             activities,
+            curves: self.core.volumes.iter().map(|volume| self.core.curves.of(volume.info.id)).collect(),
             origin_troubles: self.core.volumes.iter().map(of_origin).collect(),
             cache: self.cache.clone(),
             engine: self.core.engine.status(),

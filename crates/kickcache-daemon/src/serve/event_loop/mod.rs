@@ -203,10 +203,13 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// Begins to note how long requests take.
+    /// Begins to note how long requests take, and what caches of other sizes would hit.
     pub(crate) fn begin_times(&mut self) {
         let now = self.core.clock.now();
-        self.core.volumes.iter().for_each(|volume| self.core.times.add(now, volume.info.id));
+        for volume in &self.core.volumes {
+            self.core.times.add(now, volume.info.id);
+            self.core.curves.add(volume.info.id);
+        }
     }
 }
 

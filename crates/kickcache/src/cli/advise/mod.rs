@@ -3,6 +3,7 @@
 mod advice;
 mod candidate;
 mod devices;
+mod live;
 mod need;
 mod page;
 mod price;
@@ -22,10 +23,12 @@ use kickcache_units::{Size, show_bytes};
 use crate::cli::advise::advice::Advice;
 use crate::cli::advise::candidate::{Candidate, Economy, Layout};
 use crate::cli::advise::devices::Devices;
+use crate::cli::advise::live::LiveVolume;
 use crate::cli::advise::need::Need;
 use crate::cli::advise::price::{NamedPrice, Prices};
 use crate::cli::advise::recommendation::recommend;
 use crate::cli::exit::Failure;
+use crate::cli::options::ControlOption;
 use crate::cli::output;
 use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::compare::find_device;
@@ -36,22 +39,28 @@ use crate::cli::simulate::pool::{parse_threads, processors, run_all};
 const EXAMPLES: &str = "\
 Examples:
   kickcache advise --job mail.fio                           which size of cache pays for a job of fio
+  kickcache advise --volume vm1                             for a volume, by what it was asked for since the start
   kickcache advise --trace vm1.kct --endurance 600TBW       for a recording of `kickcache record`, with years of life
   kickcache advise --job contrib/cloud.fio --device cloud-slow --cache-device cloud-fast-20g --size 25GB \\
       --fast-device cloud-fast-80g --volume-size 100GB --prices contrib/prices.toml
   kickcache advise --trace vm1.kct --price cache=0.08/GiB-month --price origin=0.02/GiB-month \\
       --need iops=5000,p99=5ms                              the cheapest that does; exit code 1 if none does
 
-The load is run on each candidate in virtual time, by the engine of the daemon on modelled devices, with a cache
+A load is run on each candidate in virtual time, by the engine of the daemon on modelled devices, with a cache
 that is empty at first. A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g,
 cloud-fast-80g, network-disk, object-store, or a file that `kickcache simulate --calibrate` writes.";
 
-/// Say which size of cache is worth its money, for a trace or a job file
+/// Say which size of cache is worth its money, for a volume that is served, a trace or a job file
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AdviseArgs {
     #[command(flatten)]
     load: LoadArgs,
+    /// A volume that is served: by its hit-ratio curve and its counters, with --depth requests in flight [default: 32]
+    #[arg(long, value_name = "NAME", group = "LoadInput", conflicts_with_all = ["speed", "format", "seconds", "mode"])]
+    volume: Option<String>,
+    #[command(flatten)]
+    control: ControlOption,
     /// Sizes of the cache: bytes, or parts of what the load touches
     #[arg(
         long,
@@ -118,6 +127,42 @@ fn parse_endurance(text: &str) -> Result<Size, String> {
     bytes.parse().map_err(|error| format!("{error}; an endurance is such as 600TBW"))
 }
 
+/// What advice is about.
+enum Source {
+    Load(Box<Load>),
+    Live(Box<LiveVolume>),
+}
+
+impl Source {
+    fn volume_bytes(&self) -> u64 {
+        match self {
+            Source::Load(load) => load.volume_bytes,
+            Source::Live(volume) => volume.volume_bytes(),
+        }
+    }
+
+    fn footprint_bytes(&self) -> u64 {
+        match self {
+            Source::Load(load) => load.footprint_bytes(),
+            Source::Live(volume) => volume.footprint_bytes(),
+        }
+    }
+
+    fn description(&self) -> String {
+        match self {
+            Source::Load(load) => load.description.clone(),
+            Source::Live(volume) => volume.description(),
+        }
+    }
+
+    fn candidate(&self, layout: Layout, runs: &[RunResult], economy: &Economy) -> Candidate {
+        match self {
+            Source::Load(_) => Candidate::new(layout, runs, economy),
+            Source::Live(volume) => volume.candidate(layout, runs, economy),
+        }
+    }
+}
+
 impl AdviseArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let economy = |volume_bytes: u64| -> Result<Economy, Failure> {
@@ -128,20 +173,23 @@ impl AdviseArgs {
             })
         };
         let devices = self.devices()?;
-        let load = self.load.look(self.seed)?;
-        let economy = economy(load.volume_bytes)?;
+        let load = self.look()?;
+        let economy = economy(load.volume_bytes())?;
         self.check_needs(&economy)?;
         output::try_out(self.output.as_deref())?;
         let mut notes = Vec::new();
-        let layouts = self.layouts(&load, &mut notes)?;
-        let runs = self.simulate(&layouts, &load, &devices)?;
+        let layouts = self.layouts(load.footprint_bytes(), &mut notes)?;
+        let runs = match &load {
+            Source::Load(load) => self.simulate(&layouts, load, &devices)?,
+            Source::Live(volume) => self.simulate_live(&layouts, volume, &devices),
+        };
         let repeat = runs.len() / layouts.len();
         let of_layout = layouts.iter().zip(runs.chunks(repeat));
         let candidates: Vec<Candidate> =
-            of_layout.map(|(layout, runs)| Candidate::new(*layout, runs, &economy)).collect();
+            of_layout.map(|(layout, runs)| load.candidate(*layout, runs, &economy)).collect();
         let recommendation = recommend(&candidates, &self.need, &economy.prices);
         let advice = Advice {
-            load: load.description,
+            load: load.description(),
             origin: devices.origin.name,
             cache: devices.cache.name,
             fast: devices.fast.name,
@@ -196,8 +244,8 @@ impl AdviseArgs {
     }
 
     /// No cache, a cache of each size that can be, and the fast device alone.
-    fn layouts(&self, load: &Load, notes: &mut Vec<String>) -> Result<Vec<Layout>, Failure> {
-        let footprint = load.footprint_bytes() / BLOCK_SIZE;
+    fn layouts(&self, footprint_bytes: u64, notes: &mut Vec<String>) -> Result<Vec<Layout>, Failure> {
+        let footprint = footprint_bytes / BLOCK_SIZE;
         let mut sizes = Vec::new();
         for size in &self.size {
             let bytes = match size {
@@ -218,6 +266,21 @@ impl AdviseArgs {
         sizes.dedup();
         let caches = sizes.into_iter().map(Layout::Cached);
         Ok([Layout::Origin].into_iter().chain(caches).chain([Layout::Fast]).collect())
+    }
+
+    /// The load that is named, or the volume.
+    fn look(&self) -> Result<Source, Failure> {
+        let Some(name) = &self.volume else { return Ok(Source::Load(Box::new(self.load.look(self.seed)?))) };
+        let report = self.control.client().status()?;
+        Ok(Source::Live(Box::new(LiveVolume::find(&report, name, self.load.depth())?)))
+    }
+
+    /// All runs of a volume that is served, those of each layout together.
+    fn simulate_live(&self, layouts: &[Layout], volume: &LiveVolume, devices: &Devices) -> Vec<RunResult> {
+        let seeds = || (0..self.repeat.unwrap_or(1)).map(|offset| self.seed.wrapping_add(offset));
+        let of_layout =
+            |layout: &Layout| seeds().map(|seed| volume.task(*layout, seed, devices)).collect::<Vec<_>>();
+        run_all(layouts.iter().flat_map(of_layout).collect(), self.threads.unwrap_or_else(processors))
     }
 
     /// All runs, those of each layout together.

@@ -94,6 +94,11 @@ pub(crate) struct Load {
 }
 
 impl LoadArgs {
+    /// Accesses in flight, if the user names a number.
+    pub(crate) fn depth(&self) -> Option<u32> {
+        self.depth
+    }
+
     /// Looks at the load; warnings go to standard error.
     pub(crate) fn look(&self, seed: u64) -> Result<Load, Failure> {
         match (&self.source.job, &self.source.trace) {

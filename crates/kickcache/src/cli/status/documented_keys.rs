@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kickcache_daemon::control::activity::Activity;
 use kickcache_daemon::control::last_error::LastError;
+use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
 use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
 };
@@ -93,6 +94,7 @@ fn volume() -> VolumeReport {
         bypass_bytes: 1,
         since_start: Activity::default(),
         recent: Activity::default(),
+        lru_curve: Some(LruCurve { points: vec![LruPoint::default()], ..LruCurve::default() }),
         counters: VolumeCounters::default(),
     }
 }

@@ -1,5 +1,6 @@
 //! `kickcache status`: what a daemon serves and how it does.
 
+mod curve;
 mod page;
 mod rates;
 mod sentences;
@@ -24,6 +25,7 @@ use crate::cli::table::Colour;
 const EXAMPLES: &str = "\
 Examples:
   kickcache status
+  kickcache status --curve             hit ratios of caches of other sizes
   kickcache status --watch 5            repeat every 5 seconds, with rates of these
   kickcache status --json | jq '.caches[].volumes[] | {name, dirty_bytes}'
 
@@ -38,6 +40,9 @@ prints one line of JSON a sample.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
+    /// Show what LRU caches of other sizes would have hit, with the error of the estimate
+    #[arg(long, conflicts_with_all = ["json", "watch"])]
+    curve: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -77,6 +82,9 @@ impl StatusArgs {
         if self.watch.is_some() && io::stdout().is_terminal() {
             // Home, and clear what is below.
             write!(out, "\x1b[H\x1b[J")?;
+        }
+        if self.curve {
+            return Ok(curve::print(&now.report, out, Colour::for_stdout())?);
         }
         let rates =
             before.map(|before| Rates { before: &before.report, seconds: now.at.duration_since(before.at) });

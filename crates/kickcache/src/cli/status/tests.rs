@@ -42,6 +42,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         bypass_bytes: 3 << 20,
         since_start: activity(4000.0, 1),
         recent: activity(52.0, 10),
+        lru_curve: None,
         counters,
     }
 }

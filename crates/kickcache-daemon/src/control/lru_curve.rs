@@ -1,0 +1,48 @@
+//! The hit-ratio curve of a volume in a report.
+
+use kickcache_curve::curve::{CurvePoint, HitRatioCurve};
+use kickcache_engine::units::BLOCK_SIZE;
+use serde::{Deserialize, Serialize};
+
+/// The smallest cache of a curve: 16 MiB.
+const BLOCKS_MIN: u64 = (16 << 20) / BLOCK_SIZE;
+
+/// What LRU caches of other sizes would have hit since the start, an estimate.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LruCurve {
+    /// Blocks that were read; the ratios are parts of them.
+    pub read_blocks: u64,
+    /// Bytes of the blocks that were read or written.
+    pub footprint_bytes: u64,
+    /// Each cache is twice as large as the one before; the last holds all blocks.
+    pub points: Vec<LruPoint>,
+}
+
+/// A point of a curve.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LruPoint {
+    /// Bytes of the cache.
+    pub cache_bytes: u64,
+    /// The part of the blocks read that it would have hit.
+    pub hit_ratio: f64,
+    /// How far off that may be; 95 of 100 are closer.
+    pub error: f64,
+}
+
+impl LruCurve {
+    /// The curve; nothing before the first read.
+    pub fn new(curve: &HitRatioCurve) -> Option<LruCurve> {
+        let point = |point: CurvePoint| LruPoint {
+            cache_bytes: point.blocks * BLOCK_SIZE,
+            hit_ratio: point.hit_ratio,
+            error: point.error,
+        };
+        (curve.accesses() > 0).then(|| LruCurve {
+            read_blocks: curve.accesses(),
+            footprint_bytes: curve.footprint_blocks() * BLOCK_SIZE,
+            points: curve.doubling(BLOCKS_MIN).into_iter().map(point).collect(),
+        })
+    }
+}
