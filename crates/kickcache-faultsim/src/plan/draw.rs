@@ -65,7 +65,7 @@ impl Plan {
         if random.clone().below(30) == 12 {
             focus::rot_between_lives(&mut plan, &mut random.clone());
         }
-        if random.clone().below(14) == 5 {
+        if random.clone().below(7) == 5 {
             focus::restart_origins(&mut plan, &mut random.clone());
         }
         // Without a draw of its own: what follows stays as it is for each seed.

@@ -290,14 +290,31 @@ pub(super) fn restart_origins(plan: &mut Plan, random: &mut Random) {
     plan.weights.flush = random.within(0, 10);
     (plan.requests, plan.lives) = (random.within(50, 600), random.within(1, 6));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 400, 1_000);
-    if random.chance(500) {
-        read_a_patchwork(plan, random);
+    match random.below(4) {
+        0 => read_damaged_copies(plan, random),
+        1 | 2 => read_a_patchwork(plan, random),
+        _ => {}
     }
-    if random.chance(250) {
-        // A copy that nobody can read while the origin has not flushed it: neither may be taken for the other.
-        plan.faults.damage.flip = random.within(200, 3_000);
-        plan.lives = 1;
+}
+
+/// Copies that nobody can read while the origin has not flushed what was written back: neither may be taken for the other.
+fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        volume.mode = Mode::WriteBack;
+        (volume.admission, volume.sequential_cutoff) = (Admission::Always, None);
+        volume.dirty_low = 1;
+        volume.idle_after = Duration::from_millis(1);
     }
+    plan.mode_changes = false;
+    plan.faults.damage.flip = random.within(1_000, 5_000);
+    plan.settings.origin_flush_after = Duration::from_millis(2_000);
+    plan.restart_after = Some(Duration::from_micros(random.within(5_000, 30_000)));
+    plan.origin_latency.base = Duration::from_micros(random.within(1_000, 8_000));
+    (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 64, 16 << 10);
+    plan.shape.sequential_permille = 0;
+    (plan.weights.read, plan.weights.write) = (100, 40);
+    (plan.weights.flush, plan.weights.discard, plan.weights.zeroes) = (0, 0, 0);
+    (plan.requests, plan.lives) = (random.within(300, 800), 1);
 }
 
 /// Few blocks, some of them discarded, some just written back: a fill that is under way when the origin restarts has them all.
