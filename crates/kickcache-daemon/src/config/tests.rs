@@ -123,6 +123,9 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "ublk = true\nublk-queues = 17"),
         with("", "ublk = true\nublk-depth = 0"),
         with("", "ublk = true\nublk-queues = 16\nublk-depth = 1024"),
+        with("", "ublk-queues = 2"),
+        with("", "ublk = false\nublk-depth = 64"),
+        with("", "vhost-user = ''"),
         two("name = 'a'\norigin = 'nbds://store/a'", VOLUME),
         two("name = 'a'\norigin = 'nbd://store/x'", "name = 'b'\norigin = 'nbd://store:10809/x'"),
         with("", "nbd = 'unix:/x'"),
@@ -185,6 +188,9 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 8: 17 queues are not possible; write 1 to 16
         k.toml, line 8: a depth of 0 is not possible; write 1 to 1024
         k.toml: volume `v`: 16 ublk queues of 1024 requests are 16384 requests of up to 256 KiB, and 2048 are possible; write fewer queues (ublk-queues), or a lower depth (ublk-depth)
+        k.toml: volume `v`: ublk-queues and ublk-depth are settings of a block device, and it is none; write ublk = true or its number, or leave them out
+        k.toml: volume `v`: ublk-queues and ublk-depth are settings of a block device, and it is none; write ublk = true or its number, or leave them out
+        k.toml: volume `v`: the path of its vhost-user socket is empty; write one, such as /run/kickcache/vm1.vhost
         k.toml, line 5: `nbds://store/a` asks for TLS, which origins do not have here; use nbd:// through a tunnel (ssh -L, stunnel), or a unix socket
         k.toml: nbd://store:10809/x is named twice, as the origin of `a` and as the origin of `b`; each device can have one part only
         k.toml, line 7: invalid type: string "unix:/x", expected a sequence

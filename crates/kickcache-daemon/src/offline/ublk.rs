@@ -95,11 +95,15 @@ pub fn remove(id: u32, in_use: InUse, tell: Tell) -> Result<Removed, String> {
 }
 
 fn remove_with(control: &mut Control, id: u32, in_use: InUse) -> Result<Removed, String> {
-    let mut found = None;
-    // Its daemon may be on its way out.
+    let (mut found, mut starter) = (None, None);
+    // Its daemon may be on its way out, or about to start it.
     control.wait_until(|control| {
         found = control.devices().map(|all| all.into_iter().find(|info| info.device_id == id)).transpose();
-        !matches!(&found, Some(Ok(info)) if DeviceState::of(info) == DeviceState::Ending)
+        let Some(Ok(info)) = &found else { return true };
+        let state = DeviceState::of(info);
+        let has_server = state.is_served() || state == DeviceState::Ending;
+        starter = if has_server { None } else { control.opener(id) };
+        state != DeviceState::Ending && starter.is_none()
     });
     let info = found.ok_or_else(|| {
         format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are")
@@ -111,6 +115,9 @@ fn remove_with(control: &mut Control, id: u32, in_use: InUse) -> Result<Removed,
     }
     if let Some(pid) = device.server {
         return Err(format!("{path} is served by the process {pid}; stop that daemon, which removes it"));
+    }
+    if let Some(starter) = starter {
+        return Err(format!("{path} is about to be served by {starter}; stop that daemon, which removes it"));
     }
     let failed = |error: std::io::Error| format!("{path} cannot be removed: {error}");
     match (device.user, in_use) {
@@ -212,6 +219,21 @@ mod tests {
             let (kernel, _nodes) = scene(|info| info.state = state);
             assert_eq!(remove_with(&mut kernel.control(), ID, InUse::Keep), Ok(Removed::Gone));
             assert_eq!(kernel.known().done, [STOP_DEV, DEL_DEV]);
+        }
+    }
+
+    #[test]
+    fn what_a_daemon_is_about_to_start_is_not() {
+        for state in [2, DEAD] {
+            let (kernel, nodes) = scene(|info| info.state = state);
+            let node = nodes.path().join(format!("ublkc{ID}"));
+            fs::remove_file(&node).unwrap();
+            // A character device that this process has open.
+            let _open = fs::File::open("/dev/null").unwrap();
+            std::os::unix::fs::symlink("/dev/null", node).unwrap();
+            let said = remove_with(&mut kernel.control(), ID, InUse::Fail).unwrap_err();
+            assert!(said.contains("is about to be served by the process"), "{said}");
+            assert!(kernel.known().done.is_empty());
         }
     }
 

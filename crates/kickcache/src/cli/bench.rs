@@ -13,9 +13,12 @@ use crate::cli::{bench_table, output};
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache bench --target hdd=/dev/sdb --target cached=nbd+unix:///vm1?socket=/run/kickcache/vm1.sock
-  kickcache bench --target raw=/srv/x.img --target kickcache=cache:/nvme/c.img,size:4G,origin:/srv/x.img
-  kickcache bench --job mail.fio --target slow=/mnt/hdd --target lvm=cmd:contrib/bench/lvmcache -o bench.html
+  kickcache bench --target hdd=/dev/sdb \\
+                  --target 'cached=nbd+unix:///vm1?socket=/run/kickcache/vm1.sock'
+  kickcache bench --target raw=/srv/x.img \\
+                  --target kickcache=cache:/nvme/c.img,size:4G,origin:/srv/x.img
+  kickcache bench --job mail.fio --target slow=/mnt/hdd \\
+                  --target lvm=cmd:contrib/bench/lvmcache -o bench.html
   kickcache bench --target a=/srv/x.img --rounds 10 --runtime 30 --size 1G --json > bench.json
 
 A target is NAME=SPEC, where SPEC is
@@ -24,8 +27,9 @@ A target is NAME=SPEC, where SPEC is
   cmd:EXECUTABLE             what an executable puts up (contrib/bench/, docs/bench.md)
   cache:PATH,origin:PATH     a volume that the bench serves itself; also mode:MODE and size:SIZE
 
-Exit codes: 0 all rounds were measured; 1 something failed, or other programs left too few rounds that count; 2 an
-argument is wrong; 130 interrupted. What was measured before is printed and written all the same.";
+Exit codes: 0 all rounds were measured; 1 something failed, or other programs left too few rounds
+that count; 2 an argument is wrong; 130 interrupted. What was measured before is printed and
+written all the same.";
 
 /// Measure disks and caches with fio, in turns, and say which is faster
 ///

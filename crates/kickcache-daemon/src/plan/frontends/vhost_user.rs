@@ -38,6 +38,16 @@ impl FrontendSpec for VhostUserSpec {
         self.path.as_deref()
     }
 
+    fn check(&self) -> Result<(), String> {
+        match &self.path {
+            Some(path) if path.as_os_str().is_empty() => {
+                Err("the path of its vhost-user socket is empty; write one, such as /run/kickcache/vm1.vhost"
+                    .into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn announcements(&self, _volume: &str) -> Vec<String> {
         self.path.iter().map(|path| format!("vhost-user on {}", path.display())).collect()
     }

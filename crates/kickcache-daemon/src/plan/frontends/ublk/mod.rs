@@ -51,6 +51,11 @@ impl FrontendSpec for UblkSpec {
     }
 
     fn check(&self) -> Result<(), String> {
+        if self.id.is_none() && (self.queues.is_some() || self.depth.is_some()) {
+            return Err("ublk-queues and ublk-depth are settings of a block device, and it is none; write ublk = true or its number, \
+                        or leave them out"
+                .into());
+        }
         queues::check(self.queues.unwrap_or_default(), self.depth.unwrap_or_default())
     }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::abi::{self, ControlCommand, DeviceInfo, NO_QUEUE, Parameters};
 use super::channel::{Channel, RingChannel, Starts, Tell};
+use super::device_user::DeviceUser;
+use super::in_use::opener_of;
 
 /// What the kernel has to do first when it answers EBUSY takes no longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -98,9 +100,18 @@ impl Control {
     /// # Errors
     /// As the system gives them.
     pub(crate) fn open_node(&mut self, id: u32) -> io::Result<File> {
-        let path = self.nodes.join(format!("ublkc{id}"));
+        let path = self.node(id);
         self.wait_until(|_| path.exists());
         OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    /// The process that serves a device, or is about to: the kernel names it only once the device was started.
+    pub(crate) fn opener(&self, id: u32) -> Option<DeviceUser> {
+        opener_of(&self.node(id))
+    }
+
+    fn node(&self, id: u32) -> PathBuf {
+        self.nodes.join(format!("ublkc{id}"))
     }
 
     /// A command about a device, asked again for as long as the kernel is busy with what must come first.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::device_user::DeviceUser;
@@ -18,6 +18,13 @@ pub fn user_of(device: &Path) -> Option<DeviceUser> {
 pub(crate) fn known_user_of(device: &Path) -> Option<DeviceUser> {
     let name = device.file_name()?.to_str()?;
     Host { proc: "/proc".into(), sys: "/sys".into() }.user_of(name)
+}
+
+/// The process that has a character device open, as the server of a ublk device has from before its start.
+pub(crate) fn opener_of(node: &Path) -> Option<DeviceUser> {
+    let found = fs::metadata(node).ok().filter(|found| found.file_type().is_char_device())?;
+    let node = Part { name: String::new(), number: number(found.rdev()) };
+    Host { proc: "/proc".into(), sys: "/sys".into() }.opener(&[node])
 }
 
 /// Where the kernel tells.
