@@ -1,13 +1,13 @@
 //! Whether a device holds data that somebody may want to keep.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::Context;
 use kickcache_daemon::plan::nbd_uri::NbdUri;
 use kickcache_daemon::signature;
-use rustix::fs::{OFlags, SeekFrom, seek};
+use rustix::fs::{SeekFrom, seek};
 
 use crate::bench::place::{Place, connect};
 
@@ -30,21 +30,6 @@ pub(super) fn look(place: &Place) -> anyhow::Result<Option<&'static str>> {
         Place::Disk(path) => of_disk(path),
         Place::Nbd(uri) => of_export(uri),
     }
-}
-
-/// Fails if the kernel uses a block device: somebody has mounted it, or it is a part of something else.
-///
-/// # Errors
-/// A sentence that says so.
-pub(super) fn check_unused(place: &Place) -> anyhow::Result<()> {
-    let Place::Disk(path) = place else { return Ok(()) };
-    if !path.metadata()?.file_type().is_block_device() {
-        return Ok(());
-    }
-    let flags = i32::try_from(OFlags::EXCL.bits()).unwrap_or(0);
-    let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
-    opened.with_context(|| format!("{} is in use (mounted, or a part of another device)", path.display()))?;
-    Ok(())
 }
 
 fn of_disk(path: &Path) -> anyhow::Result<Option<&'static str>> {

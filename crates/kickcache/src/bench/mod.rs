@@ -7,6 +7,7 @@ mod article_job;
 mod busy;
 mod contents;
 mod disk_statistics;
+mod in_use;
 mod job;
 mod machine;
 mod options;

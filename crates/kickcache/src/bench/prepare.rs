@@ -7,6 +7,7 @@ use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_units::show_bytes;
 
 use crate::bench::contents;
+use crate::bench::in_use;
 use crate::bench::job::{Access, JobSource};
 use crate::bench::options::{Data, Options};
 use crate::bench::own_cache::OwnCache;
@@ -167,7 +168,7 @@ impl Preparation<'_> {
         if self.job.access() == Access::Reads {
             return Ok(());
         }
-        contents::check_unused(place)?;
+        in_use::check_unused(place)?;
         if self.options.data == Data::Destroy {
             return Ok(());
         }

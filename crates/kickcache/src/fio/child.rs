@@ -62,9 +62,12 @@ impl Fio<'_> {
             .stderr(File::create(&complaints)?)
             .spawn()
             .context("fio cannot be started; install it")?;
-        let ended = self.wait(Guard(child), watch)?;
+        let begin = Instant::now();
+        let ended = self.wait(Guard(child), &mut *watch)?;
         let text = fs::read_to_string(&report).unwrap_or_default();
         if !ended {
+            // A signal to all of us ends fio, too: that is an interruption, not a failure.
+            watch(begin.elapsed())?;
             anyhow::bail!("fio failed: {}", complaint(&complaints, &text));
         }
         Ok(text)

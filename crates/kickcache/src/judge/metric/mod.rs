@@ -42,9 +42,10 @@ pub enum Worse {
 impl Worse {
     /// By how much the new value is worse, as a logarithm; see [`kickcache_model::statistics::sequential`].
     pub fn loss(self, good: f64, new: f64) -> f64 {
+        // Not of the ratio, which may be larger than any number.
         match self {
-            Worse::Higher => (new / good).ln(),
-            Worse::Lower => (good / new).ln(),
+            Worse::Higher => new.ln() - good.ln(),
+            Worse::Lower => good.ln() - new.ln(),
         }
     }
 

@@ -111,3 +111,11 @@ fn what_cannot_be_compared_is_refused_with_a_sentence() {
     assert!(read("iops", "oops").unwrap_err().starts_with("it printed neither JSON nor a number"));
     assert!(read("p99", "{\"iops\": 3}").unwrap_err().contains("no number `p99`"));
 }
+
+#[test]
+fn a_loss_is_a_number_also_where_the_ratio_is_none() {
+    for worse in [Worse::Higher, Worse::Lower] {
+        assert!(worse.loss(1e-320, 1e300).is_finite() && worse.loss(1e300, 1e-320).is_finite());
+        assert_eq!(worse.loss(3.0, 3.0), 0.0);
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether somebody uses a device or a file that the bench would write to. `--destroy-data` gives up data, not these.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use rustix::fs::OFlags;
+
+use crate::bench::place::Place;
+
+/// Fails if the kernel uses a disk or a file (it is mounted, swap, or a part of something else), also by the loop device
+/// that lies on it, or if another program holds its lock, as a daemon does.
+///
+/// # Errors
+/// A sentence that says so.
+pub(super) fn check_unused(place: &Place) -> anyhow::Result<()> {
+    let Place::Disk(path) = place else { return Ok(()) };
+    let metadata = path.metadata()?;
+    if metadata.file_type().is_block_device() {
+        let flags = i32::try_from(OFlags::EXCL.bits()).unwrap_or(0);
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+        opened.with_context(|| {
+            format!("{} is in use (mounted, or a part of another device)", path.display())
+        })?;
+    }
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if let Some(user) = user_of(path, Path::new("/sys/block"), &swaps)? {
+        bail!("{} is in use: it is {user}; name another target", path.display());
+    }
+    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
+    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        bail!(
+            "{} is locked by another program, as by a daemon that serves it; name another target",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Who in the kernel uses a file, in words.
+fn user_of(path: &Path, blocks: &Path, swaps: &str) -> anyhow::Result<Option<String>> {
+    let metadata = path.metadata()?;
+    let identity = (metadata.dev(), metadata.ino());
+    let is_it = |other: &Path| other.metadata().is_ok_and(|other| (other.dev(), other.ino()) == identity);
+    // The first line is a heading.
+    let mut swap = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    if swap.any(|name| is_it(Path::new(&name.replace("\\040", " ")))) {
+        return Ok(Some("swap".into()));
+    }
+    let Ok(devices) = fs::read_dir(blocks) else { return Ok(None) };
+    for device in devices.flatten() {
+        let Ok(below) = fs::read_to_string(device.path().join("loop/backing_file")) else { continue };
+        if is_it(&PathBuf::from(below.trim_end_matches('\n'))) {
+            return Ok(Some(format!("what the device {} lies on", device.file_name().display())));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_below_a_loop_device_is_in_use_by_any_of_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("disk"), "x").unwrap();
+        fs::write(path("other"), "x").unwrap();
+        fs::hard_link(path("disk"), path("link")).unwrap();
+        fs::create_dir_all(path("sys/loop7/loop")).unwrap();
+        fs::create_dir_all(path("sys/vda")).unwrap();
+        fs::write(path("sys/loop7/loop/backing_file"), format!("{}\n", path("disk").display())).unwrap();
+        let user = |name: &str| user_of(&path(name), &path("sys"), "").unwrap();
+        assert_eq!(user("disk").as_deref(), Some("what the device loop7 lies on"));
+        assert_eq!(user("link"), user("disk"));
+        assert_eq!(user("other"), None);
+    }
+
+    #[test]
+    fn a_swap_file_is_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("swap");
+        fs::write(&path, "x").unwrap();
+        let swaps = |name: &str| format!("Filename Type Size Used Priority\n{name} file 1024 0 -2\n");
+        let user = |swaps: &str| user_of(&path, Path::new("/nonexistent"), swaps).unwrap();
+        assert_eq!(user(&swaps(path.to_str().unwrap())).as_deref(), Some("swap"));
+        assert_eq!(user(&swaps("/other")), None);
+    }
+
+    #[test]
+    fn a_file_that_a_daemon_has_locked_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let place = Place::Disk(file.path().into());
+        check_unused(&place).unwrap();
+        file.as_file().try_lock().unwrap();
+        let error = check_unused(&place).unwrap_err().to_string();
+        assert!(error.contains("is locked by another program"), "{error}");
+    }
+}
