@@ -7,12 +7,14 @@
 //! * `samples`, `recency`: the blocks of the sample; in which order they were last used.
 //! * `histogram`: how far apart the accesses of a block are.
 //! * [`curve`]: the hit ratio by size, with its error.
+//! * [`hash`]: of blocks, for all that sample by it.
 //!
 //! Invariants: the same accesses give the same curve; nothing is allocated after the start.
 //!
 //! Start with [`sampler::LruSampler`].
 
 pub mod curve;
+pub mod hash;
 mod histogram;
 mod number;
 mod recency;

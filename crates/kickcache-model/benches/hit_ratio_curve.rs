@@ -5,15 +5,19 @@
 //! measured. Error: the mean absolute difference to the exact LRU curve at 50 sizes, from 2 to 100 % of the blocks touched.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use kickcache_curve::curve::HitRatioCurve;
 use kickcache_curve::sampler::LruSampler;
-use kickcache_model::trace_file::TraceFile;
+use kickcache_model::trace_file::placed::accesses;
 use kickcache_model::trace_file::survey::{blocks, survey};
 use kickcache_model::workload::Kind;
 use kickcache_model::zipf::Zipf;
+
+use named_traces::named_traces;
+
+mod named_traces;
 
 const SAMPLES: [u32; 2] = [8_192, 32_768];
 const SIZES: u64 = 50;
@@ -22,10 +26,8 @@ const ROUNDS: usize = 5;
 const ACCESSES_MIN: usize = 10_000_000;
 
 fn main() {
-    let named: Vec<PathBuf> =
-        std::env::args().skip(1).filter(|word| !word.starts_with("--")).map(PathBuf::from).collect();
-    let mut files: Vec<PathBuf> = named.iter().flat_map(|path| files_of(path)).collect();
-    files.sort();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let files = named_traces(&words);
     println!(
         "trace, accesses, blocks: samples, million accesses/s (median of {ROUNDS}; min-max), error, worst point, within"
     );
@@ -39,22 +41,11 @@ fn main() {
     }
 }
 
-fn files_of(path: &Path) -> Vec<PathBuf> {
-    if !path.is_dir() {
-        return vec![path.to_owned()];
-    }
-    let entries = std::fs::read_dir(path).expect("the directory can be read");
-    let files = entries.map(|entry| entry.expect("an entry").path());
-    files.filter(|file| file.extension().is_none_or(|extension| extension != "md")).collect()
-}
-
 fn decode(path: &Path) -> Vec<u64> {
     let survey = survey(path, None).expect("a trace");
-    let records = TraceFile::open(path, Some(survey.format)).expect("a trace").filter_map(Result::ok);
-    let extents = records
-        .filter(|record| matches!(record.kind, Kind::Read | Kind::Write))
-        .filter_map(|record| survey.placement.place(&record));
-    extents.flat_map(blocks).map(|block| block.get()).collect()
+    let all = accesses(path, &survey).expect("a trace").map(|access| access.expect("it was read before"));
+    let touching = all.filter(|access| matches!(access.kind, Kind::Read | Kind::Write));
+    touching.flat_map(|access| blocks(access.extent)).map(|block| block.get()).collect()
 }
 
 fn measure(name: &str, accesses: &[u64]) {

@@ -3,12 +3,16 @@
 //! `cargo bench -p kickcache-model --bench sampled_curve -- [--one-in=N] TRACE...`: traces, or directories of them. Caches of
 //! 1, 2, 5, 10, 20 and 50 % of the blocks touched; each block stands for four, as with `kickcache simulate trace`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use kickcache_model::trace_file::survey::survey;
 use kickcache_model::untimed::sampled::{self, SampledTrial, one_in_max};
 use kickcache_model::untimed::{self, Fill, Scale, Trial};
+
+use named_traces::named_traces;
+
+mod named_traces;
 
 const PERCENT: [u64; 6] = [1, 2, 5, 10, 20, 50];
 const SCALE: Scale = Scale(4);
@@ -18,22 +22,9 @@ const FILLS: [(&str, Fill); 2] =
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let one_in = words.iter().find_map(|word| word.strip_prefix("--one-in=")?.parse().ok());
-    let named: Vec<PathBuf> =
-        words.iter().filter(|word| !word.starts_with("--")).map(PathBuf::from).collect();
-    let mut files: Vec<PathBuf> = named.iter().flat_map(|path| files_of(path)).collect();
-    files.sort();
-    for file in files {
+    for file in named_traces(&words) {
         measure(&file, one_in);
     }
-}
-
-fn files_of(path: &Path) -> Vec<PathBuf> {
-    if !path.is_dir() {
-        return vec![path.to_owned()];
-    }
-    let entries = std::fs::read_dir(path).expect("the directory can be read");
-    let files = entries.map(|entry| entry.expect("an entry").path());
-    files.filter(|file| file.extension().is_none_or(|extension| extension != "md")).collect()
 }
 
 fn measure(path: &Path, one_in: Option<u64>) {

@@ -5,6 +5,7 @@
 //! * S-2: an access of a sampled block counts as often as the sample is smaller than all blocks, at that time.
 
 use crate::curve::HitRatioCurve;
+use crate::hash;
 use crate::histogram::{GROUPS, Histogram};
 use crate::number::float;
 use crate::recency::Recency;
@@ -61,7 +62,7 @@ impl LruSampler {
     #[inline]
     pub fn count(&mut self, block: u64) {
         self.accesses += 1;
-        let hash = mix(block);
+        let hash = hash::hash(block);
         if hash < self.threshold {
             self.sample(hash, Effect::Count);
         }
@@ -70,7 +71,7 @@ impl LruSampler {
     /// A use of a block that is no hit or miss: a write brings it into the cache, or to the front.
     #[inline]
     pub fn touch(&mut self, block: u64) {
-        let hash = mix(block);
+        let hash = hash::hash(block);
         if hash < self.threshold {
             self.sample(hash, Effect::Touch);
         }
@@ -127,14 +128,6 @@ impl LruSampler {
 /// The group of a block, by bits of its hash that all samples do not share.
 fn group_of(hash: u64) -> usize {
     (hash >> 24) as usize % GROUPS
-}
-
-/// The finisher of splitmix64: different blocks have different hashes.
-const fn mix(block: u64) -> u64 {
-    let mut bits = block.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

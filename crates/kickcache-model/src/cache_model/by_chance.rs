@@ -7,9 +7,10 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_random::Random;
 
-use crate::device_model::{ModelOperation, ModelRequest};
+use crate::device_model::ModelOperation;
 use crate::replay::cache_model::{CacheModel, Demand, Tally};
 use crate::replay::devices::{Devices, Errand, Place};
+use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
 /// What an operation of a device is for.
@@ -30,8 +31,7 @@ enum Purpose {
 pub struct ByChance {
     hit_ratio: f64,
     random: Random,
-    purposes: Vec<Purpose>,
-    unused: Vec<u32>,
+    in_flight: Slots<Purpose>,
     ended: Vec<u32>,
     tally: Tally,
 }
@@ -39,19 +39,12 @@ pub struct ByChance {
 impl ByChance {
     /// A cache that hits this part of the reads.
     pub fn new(hit_ratio: f64, seed: u64) -> ByChance {
-        let (purposes, unused, ended) = (Vec::new(), Vec::new(), Vec::new());
-        ByChance { hit_ratio, random: Random::new(seed), purposes, unused, ended, tally: Tally::default() }
+        let (random, in_flight) = (Random::new(seed), Slots::default());
+        ByChance { hit_ratio, random, in_flight, ended: Vec::new(), tally: Tally::default() }
     }
 
     fn submit(&mut self, now: Instant, to: Errand, purpose: Purpose, devices: &mut Devices) {
-        let token = self.unused.pop().unwrap_or_else(|| {
-            self.purposes.push(Purpose::Background);
-            u32::try_from(self.purposes.len() - 1).expect("few are in flight")
-        });
-        self.purposes[token as usize] = purpose;
-        let (place, operation, extent) = to;
-        let (offset, length) = (extent.start, extent.length);
-        devices.submit(now, place, ModelRequest { operation, offset, length, token: u64::from(token) });
+        devices.send(now, to, self.in_flight.insert(purpose));
     }
 }
 
@@ -99,9 +92,7 @@ impl CacheModel for ByChance {
     }
 
     fn handle_completion(&mut self, now: Instant, _: Place, token: u64, devices: &mut Devices) {
-        let token = u32::try_from(token).expect("tokens are indices");
-        let purpose = self.purposes[token as usize];
-        self.unused.push(token);
+        let purpose = self.in_flight.take(u32::try_from(token).expect("tokens are indices"));
         match purpose {
             Purpose::Access(id) => self.ended.push(id),
             Purpose::Miss(demand) => {

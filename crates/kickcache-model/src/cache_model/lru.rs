@@ -8,9 +8,10 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
 use crate::cache_model::parts::Parts;
-use crate::device_model::{ModelOperation, ModelRequest};
+use crate::device_model::ModelOperation;
 use crate::replay::cache_model::{CacheModel, Demand, Tally};
 use crate::replay::devices::{Devices, Errand, Place};
+use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
 /// What an operation of a device is for.
@@ -59,8 +60,7 @@ pub struct Lru {
     order: Order,
     capacity: usize,
     parts: Parts,
-    purposes: Vec<Purpose>,
-    unused: Vec<u32>,
+    in_flight: Slots<Purpose>,
     tally: Tally,
 }
 
@@ -73,18 +73,11 @@ impl Lru {
     pub fn new(cache_bytes: u64) -> Lru {
         let capacity = usize::try_from(cache_bytes / BLOCK_SIZE).expect("fits the address space");
         let (order, parts, tally) = (Order::default(), Parts::default(), Tally::default());
-        Lru { order, capacity, parts, purposes: Vec::new(), unused: Vec::new(), tally }
+        Lru { order, capacity, parts, in_flight: Slots::default(), tally }
     }
 
     fn submit(&mut self, now: Instant, to: Errand, purpose: Purpose, devices: &mut Devices) {
-        let token = self.unused.pop().unwrap_or_else(|| {
-            self.purposes.push(Purpose::Fill);
-            u32::try_from(self.purposes.len() - 1).expect("few are in flight")
-        });
-        self.purposes[token as usize] = purpose;
-        let (place, operation, extent) = to;
-        let (offset, length) = (extent.start, extent.length);
-        devices.submit(now, place, ModelRequest { operation, offset, length, token: u64::from(token) });
+        devices.send(now, to, self.in_flight.insert(purpose));
     }
 
     fn read(&mut self, now: Instant, demand: &Demand, devices: &mut Devices) {
@@ -127,9 +120,7 @@ impl CacheModel for Lru {
     }
 
     fn handle_completion(&mut self, now: Instant, _: Place, token: u64, devices: &mut Devices) {
-        let token = u32::try_from(token).expect("tokens are indices");
-        let purpose = self.purposes[token as usize];
-        self.unused.push(token);
+        let purpose = self.in_flight.take(u32::try_from(token).expect("tokens are indices"));
         match purpose {
             Purpose::Access(id) => self.parts.release(id),
             Purpose::Miss { id, extent } => {

@@ -20,8 +20,9 @@ use crate::reference_policy::lru::Lru;
 use crate::reference_policy::policy::Policy;
 use crate::reference_policy::s3_fifo::S3Fifo;
 use crate::reference_policy::sieve::Sieve;
+use crate::trace_file::TraceError;
+use crate::trace_file::placed::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
-use crate::trace_file::{TraceError, TraceFile};
 use crate::workload::Kind;
 
 /// Touches, and those that missed.
@@ -93,14 +94,9 @@ impl Misses {
 
 /// Calls back for each block that a trace touches, in its order.
 fn each(path: &Path, survey: &Survey, mut touch: impl FnMut(Kind, u64)) -> Result<(), TraceError> {
-    for record in TraceFile::open(path, Some(survey.format))? {
-        let record = match record {
-            Ok(record) => record,
-            Err(error) if error.is_local() => continue,
-            Err(error) => return Err(error),
-        };
-        let Some(extent) = survey.placement.place(&record) else { continue };
-        blocks(extent).for_each(|block| touch(record.kind, block.get()));
+    for access in accesses(path, survey)? {
+        let PlacedAccess { kind, extent, .. } = access?;
+        blocks(extent).for_each(|block| touch(kind, block.get()));
     }
     Ok(())
 }

@@ -98,6 +98,13 @@ impl Devices {
         device.next = device.model.next_event();
     }
 
+    /// The same, of an errand.
+    pub(crate) fn send(&mut self, now: Instant, to: Errand, token: u32) {
+        let (place, operation, extent) = to;
+        let (offset, length) = (extent.start, extent.length);
+        self.submit(now, place, ModelRequest { operation, offset, length, token: u64::from(token) });
+    }
+
     /// When something ends or changes inside of a device.
     pub(crate) fn next_event(&self) -> Option<Instant> {
         earlier(self.cache.as_ref().and_then(|cache| cache.next), self.origin.next)

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use kickcache_engine::time::{Duration, Instant, earlier};
 
 use crate::replay::cache_model::Demand;
+use crate::replay::slots::Slots;
 use crate::result::JobResult;
 use crate::workload::{Kind, Next, Workload};
 
@@ -48,8 +49,7 @@ impl ClientState {
 pub(crate) struct Jobs<'a> {
     workload: &'a mut dyn Workload,
     jobs: Vec<ClientState>,
-    in_flight: Vec<Option<InFlight>>,
-    unused: Vec<u32>,
+    in_flight: Slots<InFlight>,
     cost: Duration,
     measured_from: Instant,
 }
@@ -71,7 +71,7 @@ impl<'a> Jobs<'a> {
         };
         let jobs = workload.jobs().iter().map(new_job).collect();
         let measured_from = workload.measured_from();
-        Jobs { workload, jobs, in_flight: Vec::new(), unused: Vec::new(), cost, measured_from }
+        Jobs { workload, jobs, in_flight: Slots::default(), cost, measured_from }
     }
 
     /// When a job can begin an access.
@@ -133,18 +133,12 @@ impl<'a> Jobs<'a> {
 
     fn enter(&mut self, access: InFlight) -> u32 {
         self.jobs[access.job].in_flight += 1;
-        if let Some(id) = self.unused.pop() {
-            self.in_flight[id as usize] = Some(access);
-            return id;
-        }
-        self.in_flight.push(Some(access));
-        u32::try_from(self.in_flight.len() - 1).expect("few accesses are in flight")
+        self.in_flight.insert(access)
     }
 
     /// An access ended.
     pub(crate) fn end(&mut self, now: Instant, id: u32) {
-        let access = self.in_flight[id as usize].take().expect("it is in flight");
-        self.unused.push(id);
+        let access = self.in_flight.take(id);
         let job = &mut self.jobs[access.job];
         job.in_flight -= 1;
         // Half of the cost is that of noticing the end, the other half that of the next beginning.

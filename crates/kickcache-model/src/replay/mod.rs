@@ -9,3 +9,4 @@ pub mod devices;
 mod jobs;
 pub mod late_processor;
 pub mod real_engine;
+pub(crate) mod slots;

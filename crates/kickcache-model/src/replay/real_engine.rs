@@ -18,6 +18,7 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 use crate::device_model::{ModelOperation, ModelRequest};
 use crate::replay::cache_model::{CacheModel, Demand, Tally};
 use crate::replay::devices::{Devices, Place};
+use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
 /// The real engine over one volume.
@@ -26,9 +27,16 @@ pub struct Kickcache {
     volume: VolumeId,
     /// Copies that end at once and have a completion.
     copied: Vec<SubmissionId>,
-    /// Submissions in flight, and how many checksums each asked for; the devices' tokens are indices.
-    in_flight: Vec<(SubmissionId, usize)>,
-    unused: Vec<u32>,
+    /// By the devices' tokens.
+    in_flight: Slots<Submitted>,
+}
+
+/// A submission in flight.
+#[derive(Clone, Copy, Debug)]
+struct Submitted {
+    id: SubmissionId,
+    /// How many it asked for.
+    checksums: usize,
 }
 
 impl Kickcache {
@@ -60,8 +68,8 @@ impl Kickcache {
         let mut served = VolumeSettings::new(volume);
         change(&mut served);
         let engine = Engine::open(Instant::ZERO, &superblock, settings, &[served])?;
-        let (copied, in_flight, unused) = (Vec::new(), Vec::new(), Vec::new());
-        let mut kickcache = Kickcache { engine, volume, copied, in_flight, unused };
+        let (copied, in_flight) = (Vec::new(), Slots::default());
+        let mut kickcache = Kickcache { engine, volume, copied, in_flight };
         kickcache.recover();
         Ok(kickcache)
     }
@@ -126,17 +134,8 @@ impl Kickcache {
         };
         let place = if device == Device::Cache { Place::Cache } else { Place::Origin };
         let checksums = usize::try_from(checksums).expect("at most 32 MiB");
-        let token = self.enter(submission.id, checksums);
+        let token = u64::from(self.in_flight.insert(Submitted { id: submission.id, checksums }));
         devices.submit(now, place, ModelRequest { operation, offset, length, token });
-    }
-
-    fn enter(&mut self, id: SubmissionId, checksums: usize) -> u64 {
-        if let Some(token) = self.unused.pop() {
-            self.in_flight[token as usize] = (id, checksums);
-            return u64::from(token);
-        }
-        self.in_flight.push((id, checksums));
-        (self.in_flight.len() - 1) as u64
     }
 }
 
@@ -170,10 +169,9 @@ impl CacheModel for Kickcache {
     }
 
     fn handle_completion(&mut self, now: Instant, _: Place, token: u64, devices: &mut Devices) {
-        let token = u32::try_from(token).expect("tokens are indices");
-        let (id, count) = self.in_flight[token as usize];
-        self.unused.push(token);
-        let result = Ok(Data { checksums: blank_device::checksums(count), bytes: &[] });
+        let Submitted { id, checksums } =
+            self.in_flight.take(u32::try_from(token).expect("tokens are indices"));
+        let result = Ok(Data { checksums: blank_device::checksums(checksums), bytes: &[] });
         self.engine.handle_completion(now, Completion { id, result });
         self.pump(now, devices);
     }

@@ -9,6 +9,7 @@ mod detect;
 mod error;
 mod format;
 mod lines;
+pub mod placed;
 mod record;
 pub mod survey;
 mod trace_format;

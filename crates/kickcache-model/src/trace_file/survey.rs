@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use kickcache_curve::hash;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 
@@ -94,7 +95,7 @@ struct Distinct {
 
 impl Distinct {
     fn add(&mut self, block: u64) {
-        let hash = mix(block);
+        let hash = hash::hash(block);
         if hash.trailing_zeros() < self.zeroes {
             return;
         }
@@ -108,14 +109,6 @@ impl Distinct {
     fn count(&self) -> u64 {
         (self.kept.len() as u64) << self.zeroes
     }
-}
-
-/// The finisher of splitmix64: different blocks have different hashes.
-fn mix(block: u64) -> u64 {
-    let mut bits = block.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ (bits >> 31)
 }
 
 /// Reads a trace from end to end.

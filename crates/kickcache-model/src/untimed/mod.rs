@@ -16,16 +16,15 @@ use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN, Geome
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Request, RequestId};
 use kickcache_engine::stats::Status;
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 
 use crate::ratio::share;
+use crate::trace_file::TraceError;
+use crate::trace_file::placed::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
-use crate::trace_file::{TraceError, TraceFile};
 use crate::workload::Kind;
 
-/// Time between two accesses of a trace without times.
-const STEP: Duration = Duration::from_millis(1);
 /// Bytes of the longest request that is handed in: about what kernels split long ones into.
 const REQUEST_MAX: u64 = 1 << 20;
 
@@ -91,21 +90,9 @@ impl Outcome {
 pub fn run(path: &Path, survey: &Survey, trial: Trial) -> Result<Outcome, TraceError> {
     let volume_bytes = survey.placement.volume_bytes().saturating_mul(trial.scale.0);
     let mut cache = InstantCache::open(volume_bytes, trial).map_err(std::io::Error::other)?;
-    let (mut first, mut step) = (None, Duration::default());
-    for record in TraceFile::open(path, Some(survey.format))? {
-        let record = match record {
-            Ok(record) => record,
-            Err(error) if error.is_local() => continue,
-            Err(error) => return Err(error),
-        };
-        let since = match record.at {
-            Some(at) => at.as_nanos().saturating_sub(first.get_or_insert(at).as_nanos()),
-            None => step.as_nanos(),
-        };
-        step = Duration::from_nanos(step.as_nanos() + STEP.as_nanos());
-        if let Some(extent) = survey.placement.place(&record) {
-            cache.access(Instant::from_nanos(since), record.kind, extent);
-        }
+    for access in accesses(path, survey)? {
+        let PlacedAccess { at, kind, extent } = access?;
+        cache.access(at, kind, extent);
     }
     Ok(cache.outcome())
 }

@@ -17,9 +17,10 @@ use crate::cache_model::bcache::bypass::Bypass;
 use crate::cache_model::bcache::writeback::Rate;
 use crate::cache_model::block_state::BlockState;
 use crate::cache_model::parts::Parts;
-use crate::device_model::{ModelOperation, ModelRequest};
+use crate::device_model::ModelOperation;
 use crate::replay::cache_model::{CacheModel, Demand, Tally};
 use crate::replay::devices::{Devices, Errand, Place};
+use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
 /// The part of the buckets in use, in percent, up to which writes become dirty, and above which nothing comes in.
@@ -79,8 +80,7 @@ pub struct Bcache {
     bypass: Bypass,
     rate: Rate,
     parts: Parts,
-    in_flight: Vec<Option<InFlight>>,
-    unused: Vec<u32>,
+    in_flight: Slots<InFlight>,
     /// Blocks that a writeback is copying: writes of them begin it anew.
     writing_back: BTreeMap<u64, bool>,
     writebacks: u32,
@@ -111,8 +111,7 @@ impl Bcache {
             bypass: Bypass::new(shape.sequential_cutoff, shape.seed),
             rate: Rate::new(),
             parts: Parts::default(),
-            in_flight: Vec::new(),
-            unused: Vec::new(),
+            in_flight: Slots::default(),
             writing_back: BTreeMap::new(),
             writebacks: 0,
             sweep: 0,
@@ -132,21 +131,8 @@ impl Bcache {
     }
 
     fn submit(&mut self, now: Instant, to: Errand, purpose: Purpose, devices: &mut Devices) {
-        let (place, operation, extent) = to;
-        let flight = InFlight { purpose, begun: now, operation };
-        let token = match self.unused.pop() {
-            Some(token) => {
-                self.in_flight[token as usize] = Some(flight);
-                token
-            }
-            None => {
-                self.in_flight.push(Some(flight));
-                u32::try_from(self.in_flight.len() - 1).expect("few are in flight")
-            }
-        };
-        let request =
-            ModelRequest { operation, offset: extent.start, length: extent.length, token: u64::from(token) };
-        devices.submit(now, place, request);
+        let flight = InFlight { purpose, begun: now, operation: to.1 };
+        devices.send(now, to, self.in_flight.insert(flight));
     }
 
     fn read(&mut self, now: Instant, demand: &Demand, devices: &mut Devices) {
@@ -307,9 +293,7 @@ impl CacheModel for Bcache {
     }
 
     fn handle_completion(&mut self, now: Instant, place: Place, token: u64, devices: &mut Devices) {
-        let token = u32::try_from(token).expect("tokens are indices");
-        let flight = self.in_flight[token as usize].take().expect("it is in flight");
-        self.unused.push(token);
+        let flight = self.in_flight.take(u32::try_from(token).expect("tokens are indices"));
         if place == Place::Cache {
             self.bypass.on_latency(now, now.since(flight.begun), flight.operation);
         }

@@ -25,9 +25,10 @@ use crate::cache_model::dm_cache::locks::Locks;
 use crate::cache_model::dm_cache::smq::{Smq, Want};
 use crate::cache_model::dm_cache::work::{Part, Purpose, Work, slot, wants};
 use crate::cache_model::parts::Parts;
-use crate::device_model::{ModelOperation, ModelRequest};
+use crate::device_model::ModelOperation;
 use crate::replay::cache_model::{CacheModel, Demand, Tally};
 use crate::replay::devices::{Devices, Errand, Place};
+use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
 const NONE: u32 = u32::MAX;
@@ -70,8 +71,7 @@ pub struct DmCache {
     /// By block of the cache.
     block_of: Vec<u64>,
     parts: Parts,
-    purposes: Vec<Purpose>,
-    unused: Vec<u32>,
+    in_flight: Slots<Purpose>,
     background: Background,
     /// Accesses under way, and the work that waits for them to end, by block.
     locks: Locks,
@@ -99,8 +99,7 @@ impl DmCache {
             index_of: vec![NONE; usize::try_from(origin_blocks).expect("fits the address space")],
             block_of: vec![0; cache_blocks as usize],
             parts: Parts::default(),
-            purposes: Vec::new(),
-            unused: Vec::new(),
+            in_flight: Slots::default(),
             background: Background::new(shape.age),
             locks: Locks::default(),
             quiescing: BTreeMap::new(),
@@ -132,24 +131,12 @@ impl DmCache {
         if self.is_watched(purpose, to.0) {
             self.idle.begin();
         }
-        let token = match self.unused.pop() {
-            Some(token) => {
-                self.purposes[token as usize] = purpose;
-                token
-            }
-            None => {
-                self.purposes.push(purpose);
-                u32::try_from(self.purposes.len() - 1).expect("few are in flight")
-            }
-        };
-        let (place, operation, extent) = to;
+        let token = self.in_flight.insert(purpose);
         if let Purpose::Access { block, .. } = purpose {
             self.locks.hold(block);
             self.tick.get_or_insert(token);
         }
-        let request =
-            ModelRequest { operation, offset: extent.start, length: extent.length, token: u64::from(token) };
-        devices.submit(now, place, request);
+        devices.send(now, to, token);
     }
 
     /// Whether an operation keeps the cache from being idle.
@@ -374,8 +361,7 @@ impl CacheModel for DmCache {
 
     fn handle_completion(&mut self, now: Instant, place: Place, token: u64, devices: &mut Devices) {
         let token = u32::try_from(token).expect("tokens are indices");
-        let purpose = self.purposes[token as usize];
-        self.unused.push(token);
+        let purpose = self.in_flight.take(token);
         if self.is_watched(purpose, place) {
             self.idle.end(now);
         }

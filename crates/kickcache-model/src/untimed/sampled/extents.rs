@@ -1,5 +1,6 @@
 //! Which extents of a volume are in the sample.
 
+use kickcache_curve::hash;
 use kickcache_engine::units::ByteExtent;
 
 use crate::untimed::Scale;
@@ -46,7 +47,7 @@ impl ExtentSample {
     pub(super) fn parts(self, access: ByteExtent) -> impl Iterator<Item = Part> {
         let (first, end) = (access.start / self.bytes, access.end().div_ceil(self.bytes));
         (first..end).map(move |number| {
-            let hash = mix(number);
+            let hash = hash::hash(number);
             let start = access.start.max(number * self.bytes);
             let length = access.end().min((number + 1) * self.bytes) - start;
             let group = (hash >> 8) as usize % GROUPS;
@@ -54,14 +55,6 @@ impl ExtentSample {
             Part { number, extent: ByteExtent { start, length }, place }
         })
     }
-}
-
-/// The finisher of splitmix64.
-const fn mix(number: u64) -> u64 {
-    let mut bits = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

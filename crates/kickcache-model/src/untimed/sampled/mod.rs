@@ -13,15 +13,16 @@ mod sized_cache;
 use std::path::Path;
 
 use kickcache_curve::sampler::LruSampler;
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
 use crate::ratio::float;
+use crate::trace_file::TraceError;
+use crate::trace_file::placed::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
-use crate::trace_file::{TraceError, TraceFile};
 use crate::untimed::sampled::extents::ExtentSample;
 use crate::untimed::sampled::sized_cache::SizedCache;
-use crate::untimed::{Fill, InstantCache, STEP, Scale, Trial, blocks_min};
+use crate::untimed::{Fill, InstantCache, Scale, Trial, blocks_min};
 use crate::workload::Kind;
 
 /// Blocks that a sample has at least; a trace that touches fewer is run as a whole.
@@ -78,21 +79,9 @@ pub fn one_in_max(survey: &Survey, smallest: u64, scale: Scale) -> u64 {
 /// If the trace cannot be read, or a cache or its volume would be larger than any can be.
 pub fn run(path: &Path, survey: &Survey, trial: &SampledTrial) -> Result<Vec<SampledOutcome>, TraceError> {
     let mut run = SampledRun::new(survey, trial).map_err(std::io::Error::other)?;
-    let (mut first, mut step) = (None, Duration::default());
-    for record in TraceFile::open(path, Some(survey.format))? {
-        let record = match record {
-            Ok(record) => record,
-            Err(error) if error.is_local() => continue,
-            Err(error) => return Err(error),
-        };
-        let since = match record.at {
-            Some(at) => at.as_nanos().saturating_sub(first.get_or_insert(at).as_nanos()),
-            None => step.as_nanos(),
-        };
-        step = Duration::from_nanos(step.as_nanos() + STEP.as_nanos());
-        if let Some(extent) = survey.placement.place(&record) {
-            run.access(Instant::from_nanos(since), record.kind, extent);
-        }
+    for access in accesses(path, survey)? {
+        let PlacedAccess { at, kind, extent } = access?;
+        run.access(at, kind, extent);
     }
     Ok(run.outcomes(trial))
 }
