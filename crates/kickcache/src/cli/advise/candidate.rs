@@ -22,6 +22,16 @@ pub(crate) enum Layout {
     Fast,
 }
 
+impl Layout {
+    /// Bytes of the cache, if there is one.
+    pub(crate) fn cache_bytes(self) -> Option<u64> {
+        match self {
+            Layout::Cached(bytes) => Some(bytes),
+            Layout::Origin | Layout::Fast => None,
+        }
+    }
+}
+
 /// How often the cache hits.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Hits {
@@ -33,8 +43,6 @@ pub(crate) struct Hits {
 /// A way to store the data, with its figures: medians of its runs.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Candidate {
-    /// Bytes of its cache.
-    pub(crate) cache: Option<u64>,
     pub(crate) layout: Layout,
     pub(crate) iops: f64,
     pub(crate) mean: Duration,
@@ -71,10 +79,6 @@ impl Candidate {
         let of = |figure: &dyn Fn(&RunResult) -> f64| {
             median(&runs.iter().map(figure).collect::<Vec<f64>>()).unwrap_or(0.0)
         };
-        let cache = match layout {
-            Layout::Cached(bytes) => Some(bytes),
-            Layout::Origin | Layout::Fast => None,
-        };
         // Devices count from the start on.
         let seconds = |run: &RunResult| (run.nanos + run.ramp_nanos).max(1) as f64 / 1e9;
         let per_second = |run: &RunResult, amount: u64| amount as f64 / seconds(run);
@@ -84,10 +88,9 @@ impl Candidate {
         let written = of(&|run: &RunResult| {
             run.cache_device.as_ref().map_or(0.0, |device| per_second(run, device.write_bytes))
         });
-        let written_per_day = cache.map(|_| written * SECONDS_PER_DAY);
+        let written_per_day = layout.cache_bytes().map(|_| written * SECONDS_PER_DAY);
         let nanos = |nanos: f64| Duration::from_secs_f64(nanos.max(0.0) / 1e9);
         Candidate {
-            cache,
             layout,
             iops: of(&RunResult::iops),
             mean: nanos(of(&|run: &RunResult| run.latencies().mean())),

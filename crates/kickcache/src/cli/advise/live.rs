@@ -116,10 +116,7 @@ impl LiveVolume {
     pub(super) fn task(&self, layout: Layout, seed: u64, devices: &Devices) -> Task<RunResult> {
         let (shape, origin, cache, fast) =
             (self.shape, devices.origin.clone(), devices.cache.clone(), devices.fast.clone());
-        let hits = match layout {
-            Layout::Cached(bytes) => self.hits(bytes).ratio,
-            Layout::Origin | Layout::Fast => 0.0,
-        };
+        let hits = layout.cache_bytes().map_or(0.0, |bytes| self.hits(bytes).ratio);
         let work = move |progress: &mut dyn FnMut(u64)| {
             let (mut model, mut devices): (Box<dyn CacheModel>, VirtualDevices) = match layout {
                 Layout::Origin => (Box::new(Bare::default()), VirtualDevices::bare(origin.start(seed))),
@@ -146,10 +143,7 @@ impl LiveVolume {
     pub(super) fn candidate(&self, layout: Layout, runs: &[RunResult], economy: &Economy) -> Candidate {
         let found = Candidate::new(layout, runs, economy);
         let slower = self.rate / found.iops.max(1e-9);
-        let hits = match layout {
-            Layout::Cached(bytes) => Some(self.hits(bytes)),
-            Layout::Origin | Layout::Fast => None,
-        };
+        let hits = layout.cache_bytes().map(|bytes| self.hits(bytes));
         Candidate {
             hits,
             origin_iops: found.origin_iops * slower,

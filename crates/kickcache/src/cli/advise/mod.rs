@@ -165,16 +165,13 @@ impl Source {
 
 impl AdviseArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let economy = |volume_bytes: u64| -> Result<Economy, Failure> {
-            Ok(Economy {
-                prices: Prices::read(self.prices.as_deref(), &self.price)?,
-                volume_bytes: self.volume_size.map_or(volume_bytes, Size::bytes),
-                endurance_bytes: self.endurance.map(Size::bytes),
-            })
-        };
         let devices = self.devices()?;
         let load = self.look()?;
-        let economy = economy(load.volume_bytes())?;
+        let economy = Economy {
+            prices: Prices::read(self.prices.as_deref(), &self.price)?,
+            volume_bytes: self.volume_size.map_or_else(|| load.volume_bytes(), Size::bytes),
+            endurance_bytes: self.endurance.map(Size::bytes),
+        };
         self.check_needs(&economy)?;
         output::try_out(self.output.as_deref())?;
         let mut notes = Vec::new();
@@ -275,11 +272,16 @@ impl AdviseArgs {
         Ok(Source::Live(Box::new(LiveVolume::find(&report, name, self.load.depth())?)))
     }
 
+    /// The seeds of each candidate's runs: so many, unless the user says otherwise.
+    fn seeds(&self, count: u64) -> impl Iterator<Item = u64> {
+        (0..self.repeat.unwrap_or(count)).map(|offset| self.seed.wrapping_add(offset))
+    }
+
     /// All runs of a volume that is served, those of each layout together.
     fn simulate_live(&self, layouts: &[Layout], volume: &LiveVolume, devices: &Devices) -> Vec<RunResult> {
-        let seeds = || (0..self.repeat.unwrap_or(1)).map(|offset| self.seed.wrapping_add(offset));
-        let of_layout =
-            |layout: &Layout| seeds().map(|seed| volume.task(*layout, seed, devices)).collect::<Vec<_>>();
+        let of_layout = |layout: &Layout| {
+            self.seeds(1).map(|seed| volume.task(*layout, seed, devices)).collect::<Vec<_>>()
+        };
         run_all(layouts.iter().flat_map(of_layout).collect(), self.threads.unwrap_or_else(processors))
     }
 
@@ -290,11 +292,10 @@ impl AdviseArgs {
         load: &Load,
         devices: &Devices,
     ) -> Result<Vec<RunResult>, Failure> {
-        let repeat = self.repeat.unwrap_or_else(|| if load.is_trace() { 1 } else { 3 });
+        let repeat = if load.is_trace() { 1 } else { 3 };
         let mut plans = Vec::new();
         for layout in layouts {
-            let seeds = (0..repeat).map(|offset| self.seed.wrapping_add(offset));
-            plans.extend(seeds.map(|seed| self.plan(*layout, seed, load, devices)));
+            plans.extend(self.seeds(repeat).map(|seed| self.plan(*layout, seed, load, devices)));
         }
         for plan in &plans {
             plan.choice.start(plan.size.bytes(), load.volume_bytes, plan.seed).map_err(|error| {

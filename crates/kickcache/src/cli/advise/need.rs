@@ -77,7 +77,7 @@ impl Need {
             Need::P99(span) => candidate.p99 <= span,
             Need::Cost(amount) => candidate.cost.is_some_and(|cost| cost <= amount),
             Need::Years(years) => {
-                candidate.cache.is_none() || candidate.years.is_some_and(|life| life >= years)
+                candidate.layout.cache_bytes().is_none() || candidate.years.is_some_and(|life| life >= years)
             }
         }
     }

@@ -37,7 +37,7 @@ fn named(advice: &Advice, runs: &[RunResult]) -> Vec<RunResult> {
     let of_candidate = advice.candidates.iter().zip(runs.chunks(repeat));
     let rename = |(candidate, runs): (&Candidate, &[RunResult])| {
         let name = candidate.name();
-        let bare = candidate.cache.is_none();
+        let bare = candidate.layout.cache_bytes().is_none();
         let of = move |run: &RunResult| RunResult {
             name: if bare { name.clone() } else { run.name.clone() },
             ..run.clone()

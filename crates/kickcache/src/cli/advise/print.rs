@@ -46,9 +46,9 @@ fn columns(advice: &Advice) -> Vec<Column<'_>> {
         ("LAYOUT", KEEP, Box::new(Candidate::name)),
         ("HITS", KEEP, Box::new(move |one| optional(one.hits.map(|hits| show_hits(hits.ratio, hits.error))))),
         ("IOPS", KEEP, Box::new(|one| format!("{:.0}", one.iops))),
-        ("MEAN", 3, Box::new(|one| latency(one.mean))),
-        ("P50", 2, Box::new(|one| latency(one.p50))),
-        ("P99", KEEP, Box::new(|one| latency(one.p99))),
+        ("MEAN", 3, Box::new(|one| show_duration(one.mean))),
+        ("P50", 2, Box::new(|one| show_duration(one.p50))),
+        ("P99", KEEP, Box::new(|one| show_duration(one.p99))),
         ("ORIGIN/S", 1, Box::new(|one| show_rate(one.origin_iops))),
         ("ORIGIN BYTES/S", 4, Box::new(|one| bytes(one.origin_bytes))),
         ("WRITTEN/DAY", KEEP, Box::new(move |one| optional(one.written_per_day.map(bytes)))),
@@ -66,10 +66,6 @@ fn columns(advice: &Advice) -> Vec<Column<'_>> {
 pub(super) fn show_hits(ratio: f64, error: Option<f64>) -> String {
     let off = error.map_or_else(String::new, |error| format!(" ± {:.1}", error * 100.0));
     format!("{:.1}{off} %", ratio * 100.0)
-}
-
-fn latency(span: Duration) -> String {
-    show_duration(span)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes of a rate")]
@@ -99,7 +95,7 @@ fn of_candidate(one: &Candidate) -> Value {
         Layout::Fast => "fast",
     };
     json!({
-        "layout": layout, "cache_bytes": one.cache, "hit_ratio": one.hits.map(|hits| hits.ratio),
+        "layout": layout, "cache_bytes": one.layout.cache_bytes(), "hit_ratio": one.hits.map(|hits| hits.ratio),
         "hit_ratio_error": one.hits.and_then(|hits| hits.error), "iops": one.iops,
         "mean_nanoseconds": nanos(one.mean), "p50_nanoseconds": nanos(one.p50), "p99_nanoseconds": nanos(one.p99),
         "origin_iops": one.origin_iops, "origin_bytes_per_second": one.origin_bytes,

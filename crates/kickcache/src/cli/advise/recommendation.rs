@@ -1,6 +1,6 @@
 //! Which candidate is worth its money, and why.
 
-use kickcache_units::{show_count, show_duration};
+use kickcache_units::{show_duration, show_whole};
 
 use crate::cli::advise::candidate::{Candidate, Layout};
 use crate::cli::advise::need::Need;
@@ -52,13 +52,8 @@ fn gives(candidate: &Candidate) -> String {
     if candidate.is_open {
         format!("a mean latency of {}, p99 {p99}", show_duration(candidate.mean))
     } else {
-        format!("{} IOPS, p99 {p99}", show_count(rounded(candidate.iops)))
+        format!("{} IOPS, p99 {p99}", show_whole(candidate.iops))
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
-fn rounded(rate: f64) -> u64 {
-    rate.round() as u64
 }
 
 fn capital(text: &str) -> String {
@@ -109,9 +104,7 @@ mod tests {
     use super::*;
 
     fn candidate(layout: Layout, iops: f64, cost: Option<f64>) -> Candidate {
-        let cache = if let Layout::Cached(bytes) = layout { Some(bytes) } else { None };
         Candidate {
-            cache,
             layout,
             iops,
             mean: Duration::from_millis(1),
