@@ -1,10 +1,12 @@
 //! Whether somebody uses a device or a file that the bench would write to. `--destroy-data` gives up data, not these.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
+use kickcache_daemon::driver::device::sysfs::loop_file;
+use kickcache_daemon::driver::device::{AccessMode, BlockFile, Emptiness, OpenError};
 use rustix::fs::OFlags;
 
 use crate::bench::place::Place;
@@ -28,14 +30,15 @@ pub(super) fn check_unused(place: &Place) -> anyhow::Result<()> {
     if let Some(user) = user_of(path, Path::new("/sys/block"), &swaps)? {
         bail!("{} is in use: it is {user}; name another target", path.display());
     }
-    let file = File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
-    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
-        bail!(
+    // Locks are looked for as a daemon does, on what lies below a loop device, too.
+    match BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Allowed) {
+        Ok(_) => Ok(()),
+        Err(OpenError::Busy { .. }) => bail!(
             "{} is locked by another program, as by a daemon that serves it; name another target",
             path.display()
-        );
+        ),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
 /// Who in the kernel uses a file, in words.
@@ -50,8 +53,7 @@ fn user_of(path: &Path, blocks: &Path, swaps: &str) -> anyhow::Result<Option<Str
     }
     let Ok(devices) = fs::read_dir(blocks) else { return Ok(None) };
     for device in devices.flatten() {
-        let Ok(below) = fs::read_to_string(device.path().join("loop/backing_file")) else { continue };
-        if is_it(&PathBuf::from(below.trim_end_matches('\n'))) {
+        if loop_file(&device.path()).is_some_and(|below| is_it(&below)) {
             return Ok(Some(format!("what the device {} lies on", device.file_name().display())));
         }
     }

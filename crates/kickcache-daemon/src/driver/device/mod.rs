@@ -6,6 +6,7 @@ pub(crate) mod file_system;
 mod kind;
 mod probe;
 mod storage;
+pub mod sysfs;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -323,9 +324,8 @@ fn zero_speed(file: &File, kind: Kind, access: AccessMode, size: u64) -> ZeroSpe
 }
 
 fn queue_limit(file: &File, name: &str) -> Option<u64> {
-    let number = file.metadata().ok()?.rdev();
-    let (major, minor) = (libc::major(number), libc::minor(number));
-    let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/{name}")).ok()?;
+    let folder = sysfs::folder(file.metadata().ok()?.rdev());
+    let text = std::fs::read_to_string(folder.join("queue").join(name)).ok()?;
     text.trim().parse().ok()
 }
 

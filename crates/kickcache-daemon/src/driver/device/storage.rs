@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::driver::device::error::{OpenError, open_error};
 use crate::driver::device::kind::AccessMode;
+use crate::driver::device::sysfs;
 
 /// Loop devices upon loop devices that are looked through.
 const DEPTH_MAX: usize = 8;
@@ -73,8 +74,7 @@ fn below(metadata: &Metadata) -> Option<Layer> {
     if !metadata.file_type().is_block_device() {
         return None;
     }
-    let number = metadata.rdev();
-    let place = PathBuf::from(format!("/sys/dev/block/{}:{}", libc::major(number), libc::minor(number)));
+    let place = sysfs::folder(metadata.rdev());
     let is_partition = place.join("partition").exists();
     // The link leads into the folder of the whole disk.
     let disk =
@@ -82,7 +82,7 @@ fn below(metadata: &Metadata) -> Option<Layer> {
     let text =
         |path: PathBuf| std::fs::read_to_string(path).ok().map(|text| text.trim_end_matches('\n').to_owned());
     let number = |path: PathBuf| text(path)?.parse::<u64>().ok();
-    let path = PathBuf::from(text(disk.join("loop/backing_file"))?);
+    let path = sysfs::loop_file(&disk)?;
     let (offset, limit) = (number(disk.join("loop/offset"))?, number(disk.join("loop/sizelimit"))?);
     let first = if is_partition { number(place.join("start"))?.checked_mul(SECTOR)? } else { 0 };
     let length = number(place.join("size"))?.checked_mul(SECTOR)?;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::device_user::DeviceUser;
 use super::exclusive::claimant;
+use crate::driver::device::sysfs::{loop_file, number};
 
 /// What uses a block device or a partition of it: a mounted file system, swap, a device on top of it, a process that has it open,
 /// or whoever holds it for itself alone.
@@ -100,8 +101,7 @@ impl Host {
     fn loop_device(&self, part: &Part) -> Option<DeviceUser> {
         let devices = fs::read_dir(self.sys.join("class/block")).ok()?.flatten();
         let stands_on_it = |device: &PathBuf| {
-            let file = fs::read_to_string(device.join("loop/backing_file"));
-            file.is_ok_and(|path| Path::new(path.trim_end()) == Path::new("/dev").join(&part.name))
+            loop_file(device).is_some_and(|file| file == Path::new("/dev").join(&part.name))
         };
         let device = devices.map(|entry| entry.path()).find(stands_on_it)?;
         Some(DeviceUser::Device(device.file_name()?.to_string_lossy().into()))
@@ -139,10 +139,6 @@ impl Host {
 fn mounted(table: &str, number: &str) -> Option<DeviceUser> {
     let line = table.lines().find(|line| line.split(' ').nth(2) == Some(number))?;
     Some(DeviceUser::Mount(line.split(' ').nth(4)?.into()))
-}
-
-fn number(device: u64) -> String {
-    format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
 #[cfg(test)]

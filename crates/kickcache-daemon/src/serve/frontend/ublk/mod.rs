@@ -53,8 +53,7 @@ use crate::driver::io_engine::IoEngine;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core, Volume};
 use crate::serve::error::ServeError;
-use crate::serve::frontend::kinds::Pending;
-use crate::serve::frontend::kinds::WatchKey;
+use crate::serve::frontend::kinds::{Pending, WatchKey};
 
 /// The ublk front end.
 #[derive(Default)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::control::Control;
 use super::cookie::is_of;
+use crate::driver::device::sysfs::{loop_file, number};
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::error::ServeError;
 use crate::serve::volume_identity::VolumeIdentity;
@@ -90,8 +91,7 @@ impl Host {
         let mut numbers: Vec<String> =
             slaves.filter_map(|slave| fs::read_to_string(slave.path().join("dev")).ok()).collect();
         numbers.iter_mut().for_each(|number| *number = number.trim().to_owned());
-        let backing = fs::read_to_string(device.join("loop/backing_file"));
-        numbers.extend(backing.ok().and_then(|path| self.number_of(Path::new(path.trim_end_matches('\n')))));
+        numbers.extend(loop_file(device).and_then(|file| self.number_of(&file)));
         numbers
     }
 
@@ -99,10 +99,10 @@ impl Host {
     fn number_of(&self, path: &Path) -> Option<String> {
         let found = fs::metadata(path).ok()?;
         if found.file_type().is_block_device() {
-            return Some(shown(found.rdev()));
+            return Some(number(found.rdev()));
         }
         if libc::major(found.dev()) != 0 {
-            return Some(shown(found.dev()));
+            return Some(number(found.dev()));
         }
         self.source_of(&fs::canonicalize(path).ok()?)
     }
@@ -110,7 +110,7 @@ impl Host {
     /// The device of a file system that has a number of its own, such as btrfs: the one that it was mounted from.
     fn source_of(&self, path: &Path) -> Option<String> {
         let found = fs::metadata(self.mount_source(path)?).ok()?;
-        found.file_type().is_block_device().then(|| shown(found.rdev()))
+        found.file_type().is_block_device().then(|| number(found.rdev()))
     }
 
     fn mount_source(&self, path: &Path) -> Option<String> {
@@ -123,10 +123,6 @@ impl Host {
         // Of several on one place, the last one is on top.
         mounts.max_by_key(|(place, _)| place.len()).map(|(_, source)| source.to_owned())
     }
-}
-
-fn shown(device: u64) -> String {
-    format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
 #[cfg(test)]
@@ -224,12 +220,12 @@ mod tests {
     fn a_loop_device_stands_where_its_file_does() {
         let fake = Fake::new();
         let file = fake.path("file");
-        let number = fs::metadata(&file).unwrap().dev();
-        if libc::major(number) == 0 {
+        let own = fs::metadata(&file).unwrap().dev();
+        if libc::major(own) == 0 {
             eprintln!("skipped: {} lies on no block device", file.display());
             return;
         }
-        fake.add("devices/ublkb9", &shown(number));
+        fake.add("devices/ublkb9", &number(own));
         let device = fake.add("devices/loop0", "7:0");
         assert_eq!(fake.under("7:0"), NONE, "nothing is behind it");
         fs::create_dir_all(device.join("loop")).unwrap();
