@@ -56,8 +56,8 @@ docs/bisect.md walks through a bisection, and says why the verdict may be truste
 /// Say whether a command is worse than a known-good one, with an exit code for `git bisect run`
 ///
 /// Runs both in turns, in pairs whose order a coin decides, until the evidence is enough: 9 or 10 rounds on a quiet
-/// machine. Worse by the margin or more is called good, and worse by half of it or less is called bad, with a chance of
-/// 0.5 % at most, however noisy the machine; what lies between may be called either.
+/// machine. A command that is worse by the margin or more is bad, one that is worse by half of it or less is good; what lies
+/// between may be called either. Each of the two verdicts is wrong with a chance of 0.5 % at most, however noisy the machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct JudgeArgs {
