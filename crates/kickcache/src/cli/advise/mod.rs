@@ -272,7 +272,7 @@ impl AdviseArgs {
         Ok(Source::Live(Box::new(LiveVolume::find(&report, name, self.load.depth())?)))
     }
 
-    /// The seeds of each candidate's runs: so many, unless the user says otherwise.
+    /// The seeds of each candidate's runs: this many, unless the user says otherwise.
     fn seeds(&self, count: u64) -> impl Iterator<Item = u64> {
         (0..self.repeat.unwrap_or(count)).map(|offset| self.seed.wrapping_add(offset))
     }
