@@ -2,9 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-/// The trace files among some words, and those of the directories among them, sorted; options are left out.
+/// The trace files among some words, and those of the directories among them, sorted; options are left out. A path that
+/// leads nowhere ends the bench.
 pub(crate) fn named_traces(words: &[String]) -> Vec<PathBuf> {
     let paths = words.iter().filter(|word| !word.starts_with("--")).map(Path::new);
+    if let Some(path) = paths.clone().find(|path| !path.exists()) {
+        eprintln!("nothing at {}: name traces by their full path, cargo changes the folder", path.display());
+        std::process::exit(2);
+    }
     let mut files: Vec<PathBuf> = paths.flat_map(files_of).collect();
     files.sort();
     files
