@@ -87,6 +87,7 @@ fn report() -> Report {
             nbd: vec!["unix:/run/vm1.sock".into()],
             vhost_user: Some("/run/vm1.vhost".into()),
             ublk: None,
+            ublk_removed: None,
         },
         mode: ModeWord::WriteBack,
         size_bytes: 1 << 40,

@@ -95,19 +95,48 @@ pub fn remove(id: u32, in_use: InUse, tell: Tell) -> Result<Removed, String> {
 }
 
 fn remove_with(control: &mut Control, id: u32, in_use: InUse) -> Result<Removed, String> {
-    let (mut found, mut starter) = (None, None);
-    // Its daemon may be on its way out, or about to start it.
-    control.wait_until(|control| {
-        found = control.devices().map(|all| all.into_iter().find(|info| info.device_id == id)).transpose();
-        let Some(Ok(info)) = &found else { return true };
-        let state = DeviceState::of(info);
-        let has_server = state.is_served() || state == DeviceState::Ending;
-        starter = if has_server { None } else { control.opener(id) };
-        state != DeviceState::Ending && starter.is_none()
-    });
-    let info = found.ok_or_else(|| {
+    // Its daemon may be on its way out, or about to start it, and needs the lock for that.
+    control.wait_until(|control| !matches!(find(control, id), Ok(Some(found)) if found.is_under_way()));
+    match control.alone(|control| begin_removal(control, id, in_use))? {
+        (Removal::Begun, user) if !control.wait_until_gone(id) => {
+            // Who came meanwhile may have it for a moment only.
+            Ok(user.or_else(|| known_user_of(&path_of(id))).map_or(Removed::Gone, Removed::Ended))
+        }
+        (Removal::Begun | Removal::Done, _) => Ok(Removed::Gone),
+    }
+}
+
+/// A device, and who serves it or is about to.
+struct Found {
+    info: DeviceInfo,
+    starter: Option<DeviceUser>,
+}
+
+impl Found {
+    /// Whether a daemon is about to end, or about to start.
+    fn is_under_way(&self) -> bool {
+        DeviceState::of(&self.info) == DeviceState::Ending || self.starter.is_some()
+    }
+}
+
+fn find(control: &mut Control, id: u32) -> Result<Option<Found>, String> {
+    let Some(info) = control.devices()?.into_iter().find(|info| info.device_id == id) else {
+        return Ok(None);
+    };
+    let state = DeviceState::of(&info);
+    let has_server = state.is_served() || state == DeviceState::Ending;
+    Ok(Some(Found { info, starter: if has_server { None } else { control.opener(id) } }))
+}
+
+/// Refuses what must not be removed, and has the kernel delete all else; tells who uses that.
+fn begin_removal(
+    control: &mut Control,
+    id: u32,
+    in_use: InUse,
+) -> Result<(Removal, Option<DeviceUser>), String> {
+    let Found { info, starter } = find(control, id)?.ok_or_else(|| {
         format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are")
-    })??;
+    })?;
     let device = describe(control, &info);
     let path = device.path.display();
     if device.maker == UblkMaker::Other {
@@ -126,12 +155,9 @@ fn remove_with(control: &mut Control, id: u32, in_use: InUse) -> Result<Removed,
             "{path} is used by {user}; serve its volume again and {}, or say --force, which lets what waits in it fail",
             user.to_let_go()
         )),
-        (Some(user), InUse::Fail) => match control.remove_later(id).map_err(failed)? {
-            Removal::Done => Ok(Removed::Gone),
-            Removal::Begun if control.wait_until_gone(id) => Ok(Removed::Gone),
-            Removal::Begun => Ok(Removed::Ended(user)),
-        },
-        (None, _) => control.remove(id).map(|()| Removed::Gone).map_err(failed),
+        (user @ Some(_), InUse::Fail) | (user @ None, _) => {
+            Ok((control.remove_later(id).map_err(failed)?, user))
+        }
     }
 }
 
@@ -173,9 +199,13 @@ pub fn start(id: u32, server: u32) -> i32 {
     }
 }
 
+fn path_of(id: u32) -> PathBuf {
+    format!("/dev/ublkb{id}").into()
+}
+
 fn describe(control: &mut Control, info: &DeviceInfo) -> UblkDevice {
     let id = info.device_id;
-    let path = PathBuf::from(format!("/dev/ublkb{id}"));
+    let path = path_of(id);
     let (state, server) = match DeviceState::of(info) {
         DeviceState::Live(pid) => (UblkState::Live, Some(pid)),
         DeviceState::Waiting => (UblkState::Waiting, None),
@@ -199,11 +229,12 @@ fn size_of_disk(id: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::frontend::ublk::abi::{DEL_DEV, STOP_DEV};
+    use crate::serve::frontend::ublk::abi::{DEL_DEV_ASYNC, STOP_DEV};
     use crate::serve::frontend::ublk::fake_kernel::{DEAD, FakeKernel, LIVE, NOBODY};
 
     /// A number that no test of a host's devices uses.
     const ID: u32 = 63;
+    const NONE: [u32; 0] = [];
 
     fn scene(change: impl FnOnce(&mut DeviceInfo)) -> (FakeKernel, tempfile::TempDir) {
         let nodes = tempfile::tempdir().unwrap();
@@ -218,7 +249,8 @@ mod tests {
         for state in [2, DEAD] {
             let (kernel, _nodes) = scene(|info| info.state = state);
             assert_eq!(remove_with(&mut kernel.control(), ID, InUse::Keep), Ok(Removed::Gone));
-            assert_eq!(kernel.known().done, [STOP_DEV, DEL_DEV]);
+            assert_eq!(kernel.known().done, [STOP_DEV, DEL_DEV_ASYNC]);
+            assert_eq!(kernel.known().unlocked, NONE, "no start came between the look and the removal");
         }
     }
 
@@ -235,6 +267,27 @@ mod tests {
             assert!(said.contains("is about to be served by the process"), "{said}");
             assert!(kernel.known().done.is_empty());
         }
+    }
+
+    #[test]
+    fn nothing_is_removed_between_the_look_and_the_open_of_a_start() {
+        let (kernel, nodes) = scene(|_| {});
+        let node = nodes.path().join(format!("ublkc{ID}"));
+        kernel.known().is_locked = true;
+        let other = kernel.clone();
+        let removal = std::thread::spawn(move || remove_with(&mut other.control(), ID, InUse::Fail));
+        while kernel.known().kept_out == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(kernel.known().done, NONE, "it waits for the start");
+        // The start has opened it: a character device that this process has open.
+        fs::remove_file(&node).unwrap();
+        let _open = fs::File::open("/dev/null").unwrap();
+        std::os::unix::fs::symlink("/dev/null", node).unwrap();
+        kernel.known().is_locked = false;
+        let said = removal.join().unwrap().unwrap_err();
+        assert!(said.contains("is about to be served by the process"), "{said}");
+        assert_eq!(kernel.known().done, NONE);
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub struct ServedAt {
     /// The block device of the host that the volume is.
     #[serde(default)]
     pub ublk: Option<String>,
+    /// The one that it was until somebody else removed it.
+    #[serde(default)]
+    pub ublk_removed: Option<String>,
 }
 
 /// A key that several front ends share.

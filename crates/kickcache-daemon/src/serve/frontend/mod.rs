@@ -127,6 +127,7 @@ impl Frontends {
             nbd: self.nbd.addresses_of(volume).map(Into::into).collect(),
             vhost_user: self.vhost_user.address_of(volume).map(Into::into),
             ublk: self.ublk.path_of(volume),
+            ublk_removed: self.ublk.removed_path_of(volume),
         }
     }
 

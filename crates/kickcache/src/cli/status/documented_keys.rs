@@ -78,6 +78,7 @@ fn volume() -> VolumeReport {
             nbd: vec!["nbd://localhost/b".into()],
             vhost_user: Some("/run/b".into()),
             ublk: Some("/dev/ublkb0".into()),
+            ublk_removed: Some("/dev/ublkb1".into()),
         },
         mode: ModeWord::WriteBack,
         size_bytes: 1,

@@ -155,6 +155,10 @@ fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
         let what = show_damage(volume, &cache.device);
         troubles.push((format!("{name}: DAMAGED: {what}"), Tone::Bad));
     }
+    if let Some(device) = &volume.served_at.ublk_removed {
+        let what = "was removed by somebody else; to make it one again, stop this daemon and serve it again";
+        troubles.push((format!("{name}: NO BLOCK DEVICE: {device} {what}"), Tone::Bad));
+    }
     if let Some(seconds) = volume.origin_away_seconds {
         let span = show_seconds(seconds);
         let what = format!("ORIGIN AWAY: the server of {} was lost {span} ago", volume.origin);

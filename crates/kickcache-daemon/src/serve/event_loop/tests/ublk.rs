@@ -14,6 +14,7 @@ use crate::serve::frontend::ublk::place::UblkPlace;
 
 /// A number that no test of a host's devices uses.
 const ID: u32 = 63;
+const NONE: [u32; 0] = [];
 const PLACE: UblkPlace =
     UblkPlace { volume: 0, id: UblkId::Number(ID), queues: 2, depth: 4, block_bytes: 512 };
 const READ: u32 = 0;
@@ -204,6 +205,56 @@ fn a_command_that_failed_is_given_no_more() {
     frontends.on_command(core, key, -libc::ENODEV);
     frontends.take_requests(core);
     assert_eq!(core.driver.given_commands.len(), before, "the device is being deleted");
+}
+
+#[test]
+fn a_device_that_somebody_removes_is_let_go_of_once_nothing_is_in_flight() {
+    let Some(mut scene) = Scene::new(|_, _| {}) else { return };
+    scene.wait_for_kernel(START_DEV);
+    scene.ask(1, 3, asks(READ, 0, 8));
+    let end = |scene: &mut Scene, queue, tag| {
+        let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+        frontends.on_command(core, WatchKey::Ublk(UblkKey { device: 0, queue, tag }), -libc::ENODEV);
+        frontends.served_at(0)
+    };
+    for (queue, tag) in (0..7).map(|at| (at / 4, at % 4)) {
+        let at = end(&mut scene, queue, tag);
+        assert_eq!((at.ublk, at.ublk_removed.as_deref()), (None, Some("/dev/ublkb63")));
+    }
+    assert_eq!(scene.answers(1), [Answer { queue: 1, tag: 3, result: 4096 }], "what was begun is answered");
+    assert_eq!(end(&mut scene, 1, 3).ublk_removed.as_deref(), Some("/dev/ublkb63"));
+    let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+    frontends.resize(core, 0);
+    frontends.stop_listening(core);
+    assert!(frontends.is_idle() && core.requests.is_empty());
+    let kernel = scene.kernel.clone();
+    kernel.known().done.clear();
+    drop(scene);
+    assert_eq!(kernel.known().done, NONE, "it is none of this daemon's any more");
+}
+
+#[test]
+fn a_device_is_made_and_removed_while_no_other_kickcache_does() {
+    let Some(scene) = Scene::new(|_, _| {}) else { return };
+    scene.wait_for_kernel(START_DEV);
+    let kernel = scene.kernel.clone();
+    drop(scene);
+    assert!(kernel.known().devices.is_empty() && !kernel.known().is_locked);
+    assert_eq!(kernel.known().unlocked, NONE);
+}
+
+#[test]
+fn a_device_that_the_next_daemon_has_taken_over_is_left_to_it() {
+    let Some(scene) = Scene::new(|_, _| {}) else { return };
+    scene.wait_for_kernel(START_DEV);
+    let (kernel, node) = (scene.kernel.clone(), scene.kernel.nodes().join(format!("ublkc{ID}")));
+    std::fs::remove_file(&node).unwrap();
+    // A character device that somebody has open.
+    let _open = std::fs::File::open("/dev/null").unwrap();
+    std::os::unix::fs::symlink("/dev/null", node).unwrap();
+    kernel.known().done.clear();
+    drop(scene);
+    assert_eq!(kernel.known().done, NONE);
 }
 
 #[test]

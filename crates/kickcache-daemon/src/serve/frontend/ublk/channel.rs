@@ -6,6 +6,8 @@ use std::os::fd::AsRawFd;
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::abi::{ControlCommand, START_DEV};
 use super::starter::start_in_child;
@@ -23,6 +25,15 @@ pub(crate) trait Channel {
     /// # Errors
     /// As the kernel gives them.
     fn call(&mut self, number: u32, command: &ControlCommand) -> io::Result<i32>;
+
+    /// Keeps the other kickcaches of this host out, unless one of them does: whether it is so.
+    ///
+    /// # Errors
+    /// As the system gives them.
+    fn try_lock(&mut self) -> io::Result<bool>;
+
+    /// Lets them in again.
+    fn unlock(&mut self);
 }
 
 /// The kernel.
@@ -31,7 +42,12 @@ pub(super) struct RingChannel {
     device: File,
     tell: Tell,
     starts: Starts,
+    /// While others are kept out. One of its own: a command that waits in the kernel keeps the other file open.
+    locked: Option<File>,
 }
+
+/// Where the kernel's driver is spoken to.
+const CONTROL: &str = "/dev/ublk-control";
 
 /// Which process has the kernel start a device. It reads the partition table meanwhile, and where it is old (Linux 6.12) the
 /// process cannot end until that was answered: a daemon that is killed would keep its devices locked until the next reboot.
@@ -45,7 +61,7 @@ pub(super) enum Starts {
 
 impl RingChannel {
     pub(super) fn open(starts: Starts, tell: Tell) -> Result<RingChannel, String> {
-        let device = OpenOptions::new().read(true).write(true).open("/dev/ublk-control");
+        let device = OpenOptions::new().read(true).write(true).open(CONTROL);
         let device = device.map_err(|error| match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
                 "this kernel has no ublk driver loaded; load it (modprobe ublk_drv; Linux 6.4 or later), or serve over NBD".into()
@@ -57,7 +73,7 @@ impl RingChannel {
         })?;
         let ring = IoUring::builder().build(4);
         let ring = ring.map_err(|error| format!("ublk needs io_uring, which is not available: {error}"))?;
-        Ok(RingChannel { ring, device, tell, starts })
+        Ok(RingChannel { ring, device, tell, starts, locked: None })
     }
 }
 
@@ -90,6 +106,22 @@ impl Channel for RingChannel {
                 return if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) };
             }
         }
+    }
+
+    fn try_lock(&mut self) -> io::Result<bool> {
+        let file = File::open(CONTROL)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                self.locked = Some(file);
+                Ok(true)
+            }
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn unlock(&mut self) {
+        self.locked = None;
     }
 }
 

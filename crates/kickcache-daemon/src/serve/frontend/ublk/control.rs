@@ -95,6 +95,30 @@ impl Control {
         true
     }
 
+    /// Does something while no other kickcache of this host adds, takes over or deletes a device: what it found stays as it was.
+    /// Others wait for it, so that it waits for nobody who may take long.
+    ///
+    /// # Errors
+    /// Those of the work, and a sentence if another kickcache does not come to an end.
+    pub(crate) fn alone<T>(
+        &mut self,
+        work: impl FnOnce(&mut Control) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mut locked = Ok(false);
+        self.wait_for(self.patience, |control| {
+            locked = control.channel.try_lock();
+            !matches!(locked, Ok(false))
+        });
+        match locked {
+            Ok(true) => {}
+            Ok(false) => return Err(occupied(self.patience)),
+            Err(error) => return Err(format!("/dev/ublk-control cannot be locked: {error}")),
+        }
+        let done = work(self);
+        self.channel.unlock();
+        done
+    }
+
     /// Opens the character device of a device, which udev may have to make first.
     ///
     /// # Errors
@@ -243,6 +267,14 @@ impl Control {
     }
 }
 
+fn occupied(waited: Duration) -> String {
+    format!(
+        "another kickcache has been adding or removing a ublk device for {} s; see which one (fuser /dev/ublk-control) and what it waits \
+         for (kickcache ublk list), then try again",
+        waited.as_secs()
+    )
+}
+
 /// Whether the kernel does not know a command.
 fn is_unknown(error: &io::Error) -> bool {
     /// ENOTSUPP of the kernel, which no header of the system has.
@@ -316,6 +348,16 @@ mod tests {
         control.remove_later(0).unwrap();
         assert_eq!(kernel.known().done, [abi::STOP_DEV, abi::DEL_DEV]);
         assert_eq!(control.info(0).unwrap(), None);
+    }
+
+    #[test]
+    fn one_works_on_devices_at_a_time() {
+        let Scene { kernel, mut control, .. } = scene();
+        let said = control.alone(|_| kernel.control().alone(|_| Ok(()))).unwrap_err();
+        assert!(said.starts_with("another kickcache has been adding or removing"), "{said}");
+        let after = control.alone(|_| Err::<(), _>("the work failed".into())).unwrap_err();
+        assert_eq!(after, "the work failed");
+        assert_eq!(kernel.control().alone(|_| Ok(5)), Ok(5), "the lock was let go of each time");
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::core::Volume;
 use crate::serve::volume_identity::VolumeIdentity;
 
+/// Why a device has its file and its queues.
+const SERVED: &str = "a device that was taken away has no request in flight";
+
 /// Bytes of the largest request; the kernel splits larger ones.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 
@@ -34,16 +37,48 @@ pub(super) struct UblkDevice {
     pub(super) volume: usize,
     pub(super) id: u32,
     pub(super) begun: Begun,
-    pub(super) queues: Vec<Queue>,
+    served: Option<Served>,
     /// What the kernel takes its size to be, in sectors of 512 bytes, and what its requests are multiples of.
     pub(super) sectors: u64,
     block: LogicalBlock,
+}
+
+/// What the daemon has of a device until the kernel has taken it away.
+struct Served {
     file: File,
+    queues: Vec<Queue>,
+    /// Tags by which no more requests come.
+    ended: usize,
+}
+
+/// What is left of a device of which the kernel has ended a tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Left {
+    /// All other tags: it has just begun.
+    Others,
+    /// Some.
+    Some,
+    /// None; it was closed, so that the kernel can delete it.
+    Nothing,
 }
 
 impl UblkDevice {
-    /// Takes the device over that the volume was before, or adds one.
+    /// Takes the device over that the volume was before, or adds one. Nobody removes it between the look and the open: from then
+    /// on its server can be seen.
     pub(super) fn open(
+        control: &mut Control,
+        place: &UblkPlace,
+        volume: &Volume,
+        allocator: &mut Allocator,
+    ) -> Result<UblkDevice, String> {
+        if let Some(info) = find_own(control, place.id, &volume.identity)? {
+            // Who has to end first may take long, and needs the lock for that.
+            wait_for_end(control, info.device_id)?;
+        }
+        control.alone(|control| UblkDevice::open_alone(control, place, volume, allocator))
+    }
+
+    fn open_alone(
         control: &mut Control,
         place: &UblkPlace,
         volume: &Volume,
@@ -74,13 +109,45 @@ impl UblkDevice {
     }
 
     /// The character device, which commands go to.
+    ///
+    /// # Panics
+    /// If the kernel has taken the device away.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.served.as_ref().expect(SERVED).file.as_fd()
     }
 
     /// The queue of a tag.
+    ///
+    /// # Panics
+    /// If the kernel has taken the device away.
     pub(super) fn queue(&mut self, key: UblkKey) -> &mut Queue {
-        &mut self.queues[usize::from(key.queue)]
+        &mut self.served.as_mut().expect(SERVED).queues[usize::from(key.queue)]
+    }
+
+    /// All queues.
+    pub(super) fn queues(&self) -> &[Queue] {
+        self.served.as_ref().map_or(&[], |served| &served.queues)
+    }
+
+    /// Whether the kernel gives requests by some tag.
+    pub(super) fn is_served(&self) -> bool {
+        self.served.as_ref().is_some_and(|served| served.ended == 0)
+    }
+
+    /// The kernel has ended a tag: somebody is deleting the device. It waits for this daemon to let go of it, which happens
+    /// with the last tag: none has a request in flight then.
+    pub(super) fn end_tag(&mut self) -> Left {
+        let Some(served) = &mut self.served else { return Left::Nothing };
+        served.ended += 1;
+        let tags: usize = served.queues.iter().map(|queue| usize::from(queue.depth())).sum();
+        match served.ended {
+            ended if ended >= tags => {
+                self.served = None;
+                Left::Nothing
+            }
+            1 => Left::Others,
+            _ => Left::Some,
+        }
     }
 
     /// Sectors that a volume of `size` bytes gives it: whole logical blocks.
@@ -111,7 +178,24 @@ fn open_queues(
     let queues = (0..info.queue_count).map(|number| Queue::open(number, info, &file, allocator));
     let queues = queues.collect::<Result<_, _>>().map_err(failed("its queues cannot be mapped"))?;
     let block = LogicalBlock::of_shift(known.logical_block_shift);
-    Ok(UblkDevice { volume: place.volume, id, begun, queues, sectors: known.device_sectors, block, file })
+    let served = Some(Served { file, queues, ended: 0 });
+    Ok(UblkDevice { volume: place.volume, id, begun, served, sectors: known.device_sectors, block })
+}
+
+/// A device that was started, and which the volume would be served as.
+fn find_own(
+    control: &mut Control,
+    wanted: UblkId,
+    volume: &VolumeIdentity,
+) -> Result<Option<DeviceInfo>, String> {
+    let is_meant = |info: &DeviceInfo| match wanted {
+        UblkId::Any => true,
+        UblkId::Number(number) => number == info.device_id,
+    };
+    let mut devices = control.devices()?.into_iter().filter(|info| is_meant(info) && is_of(info, volume));
+    let found = devices.find(|info| DeviceState::of(info) != DeviceState::Dead);
+    // One that is stuck is passed over.
+    Ok(found.filter(|info| wanted != UblkId::Any || !is_stuck_unused(control, info.device_id)))
 }
 
 /// The device that is a volume; of a number that was asked for, only that one. Those that were never started are deleted.
@@ -324,7 +408,7 @@ mod tests {
         let mut scene = Scene::new();
         let device = scene.open(&PLACE).unwrap();
         assert_eq!((device.id, device.begun, device.sectors), (0, Begun::Added, 2048));
-        assert_eq!(device.queues.iter().map(Queue::depth).collect::<Vec<_>>(), [8, 8]);
+        assert_eq!(device.queues().iter().map(Queue::depth).collect::<Vec<_>>(), [8, 8]);
         let known = scene.kernel.known();
         assert_eq!(known.done, [abi::ADD_DEV, abi::SET_PARAMS], "it is started when the loop fetches");
         let flags = USER_RECOVERY | USER_RECOVERY_REISSUE | CMD_IOCTL_ENCODE;
@@ -335,7 +419,7 @@ mod tests {
     fn queues_are_no_more_than_the_kernel_gives() {
         let mut scene = Scene::new();
         scene.kernel.known().processors = 1;
-        assert_eq!(scene.open(&PLACE).unwrap().queues.len(), 1);
+        assert_eq!(scene.open(&PLACE).unwrap().queues().len(), 1);
     }
 
     #[test]
@@ -345,7 +429,7 @@ mod tests {
         let other = UblkPlace { queues: 1, depth: 128, ..PLACE };
         let device = scene.open(&other).unwrap();
         assert_eq!((device.id, device.begun), (0, Begun::TakenOver));
-        assert_eq!(device.queues.iter().map(Queue::depth).collect::<Vec<_>>(), [8, 8]);
+        assert_eq!(device.queues().iter().map(Queue::depth).collect::<Vec<_>>(), [8, 8]);
         assert_eq!(scene.kernel.known().done, [abi::START_USER_RECOVERY], "parameters are not set again");
     }
 
@@ -366,7 +450,7 @@ mod tests {
             drop(scene.open(&UblkPlace { queues: 1, ..PLACE }).unwrap());
             scene.kernel.known().done.clear();
             let device = scene.open(&UblkPlace { id, ..PLACE }).unwrap();
-            assert_eq!((device.id, device.begun, device.queues.len()), (0, Begun::Added, 2));
+            assert_eq!((device.id, device.begun, device.queues().len()), (0, Begun::Added, 2));
             let anew = [abi::STOP_DEV, abi::DEL_DEV_ASYNC, abi::ADD_DEV, abi::SET_PARAMS];
             assert_eq!(scene.kernel.known().done, anew);
         }

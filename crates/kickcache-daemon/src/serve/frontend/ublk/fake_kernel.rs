@@ -41,6 +41,12 @@ pub(crate) struct Known {
     pub(crate) unknown: Vec<u32>,
     /// Devices that somebody has open: they go later.
     pub(crate) open: Vec<u32>,
+    /// Somebody keeps the other kickcaches out.
+    pub(crate) is_locked: bool,
+    /// How often somebody was kept out.
+    pub(crate) kept_out: usize,
+    /// The commands among `done` that add, take over or delete a device, and came without the lock.
+    pub(crate) unlocked: Vec<u32>,
     /// Queues that it gives at most.
     pub(crate) processors: u16,
 }
@@ -134,7 +140,7 @@ impl FakeKernel {
         if number == abi::ADD_DEV {
             let wanted = read::<DeviceInfo>(command);
             write(command, self.add(known, wanted)?);
-            known.done.push(number);
+            known.note_done(number);
             return Ok(());
         }
         let device = known.devices.get_mut(&command.device_id).ok_or(libc::ENODEV)?;
@@ -164,14 +170,36 @@ impl FakeKernel {
             abi::UPDATE_SIZE => device.parameters.basic.device_sectors = command.data,
             _ => return Err(libc::EOPNOTSUPP),
         }
-        known.done.push(number);
+        known.note_done(number);
         Ok(())
+    }
+}
+
+impl Known {
+    fn note_done(&mut self, number: u32) {
+        let is_change = matches!(
+            number,
+            abi::ADD_DEV | abi::START_USER_RECOVERY | abi::STOP_DEV | abi::DEL_DEV | abi::DEL_DEV_ASYNC
+        );
+        self.unlocked.extend((is_change && !self.is_locked).then_some(number));
+        self.done.push(number);
     }
 }
 
 impl Channel for FakeKernel {
     fn call(&mut self, number: u32, command: &ControlCommand) -> io::Result<i32> {
         self.answer(number, command).map(|()| 0).map_err(io::Error::from_raw_os_error)
+    }
+
+    fn try_lock(&mut self) -> io::Result<bool> {
+        let known = &mut *self.known();
+        let is_free = !std::mem::replace(&mut known.is_locked, true);
+        known.kept_out += usize::from(!is_free);
+        Ok(is_free)
+    }
+
+    fn unlock(&mut self) {
+        self.known().is_locked = false;
     }
 }
 

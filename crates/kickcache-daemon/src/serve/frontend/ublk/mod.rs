@@ -43,7 +43,8 @@ use self::abi::{COMMIT_AND_FETCH, FETCH};
 use self::control::Control;
 use self::controls::Controls;
 use self::description::{extent, operation, result};
-use self::device::{Begun, UblkDevice};
+use self::device::{Begun, Left, UblkDevice};
+use self::device_user::DeviceUser;
 use self::in_use::user_of;
 use self::key::UblkKey;
 use self::place::UblkPlace;
@@ -105,7 +106,16 @@ impl Ublk {
 
     /// The block device that the volume of an index is.
     pub(super) fn path_of(&self, volume: usize) -> Option<String> {
-        let device = self.devices.iter().find(|device| device.volume == volume)?;
+        self.path_where(volume, UblkDevice::is_served)
+    }
+
+    /// The block device that it was until somebody else removed it.
+    pub(super) fn removed_path_of(&self, volume: usize) -> Option<String> {
+        self.path_where(volume, |device| !device.is_served())
+    }
+
+    fn path_where(&self, volume: usize, is_so: impl Fn(&UblkDevice) -> bool) -> Option<String> {
+        let device = self.devices.iter().find(|device| device.volume == volume && is_so(device))?;
         Some(device.path().display().to_string())
     }
 
@@ -116,7 +126,7 @@ impl Ublk {
         }
         for (index, device) in self.devices.iter().enumerate() {
             let index = u16::try_from(index).expect("few volumes");
-            for (number, queue) in (0..).zip(&device.queues) {
+            for (number, queue) in (0..).zip(device.queues()) {
                 for tag in 0..queue.depth() {
                     let key = WatchKey::Ublk(UblkKey { device: index, queue: number, tag });
                     core.driver.command(key.bits(), device.fd(), FETCH, queue.command(tag, 0).bytes());
@@ -156,8 +166,24 @@ impl Ublk {
         match ended {
             0 if !self.is_closed => self.begin_or_hold(core, key),
             0 => {}
-            // The device is being deleted.
-            _ => tracing::debug!("{key:?} ended with {ended}"),
+            _ => self.on_end(core, key, ended),
+        }
+    }
+
+    /// No more requests come by a tag: somebody else is deleting the device. The daemon goes on without it, as its volumes may
+    /// be served otherwise, and what they were told must reach their origins.
+    fn on_end<E>(&mut self, core: &Core<E>, key: UblkKey, ended: i32) {
+        let device = &mut self.devices[usize::from(key.device)];
+        let (path, name) = (device.path(), &core.volumes[device.volume].info.name);
+        let path = path.display();
+        match device.end_tag() {
+            Left::Others if !self.is_closed => tracing::error!(
+                "{path}, which was {name}, was removed by somebody else ({}): {name} is no block device any more; what was \
+                 acknowledged is kept; to make it one again, stop this daemon and serve it again",
+                std::io::Error::from_raw_os_error(-ended)
+            ),
+            Left::Others | Left::Some => {}
+            Left::Nothing => tracing::info!("{path}, which was removed, was let go of"),
         }
     }
 
@@ -259,7 +285,8 @@ impl Ublk {
 
     /// A volume has another size.
     pub(super) fn resize(&self, volume: usize, size: u64) {
-        for device in self.devices.iter().filter(|device| device.volume == volume) {
+        let is_meant = |device: &&UblkDevice| device.volume == volume && device.is_served();
+        for device in self.devices.iter().filter(is_meant) {
             let (id, path, sectors) = (device.id, device.path(), device.sectors_of(size));
             let tell = move |done| tell_size(&path, sectors, done);
             self.controls.aside(move |control| control.set_size(id, sectors), tell);
@@ -271,25 +298,41 @@ impl Drop for Ublk {
     /// The ring is gone, and with it whoever served the devices: those that nobody uses are deleted, the others wait for the
     /// next daemon.
     fn drop(&mut self) {
-        for device in self.devices.drain(..) {
+        for device in self.devices.drain(..).filter(UblkDevice::is_served) {
             let (id, path) = (device.id, device.path());
             drop(device);
+            let end = self.controls.open().and_then(|mut control| control.alone(|control| end(control, id, &path)));
             let shown = path.display();
-            if let Some(user) = user_of(&path) {
-                tracing::warn!(
-                    "{shown} stays, as {user} has it open; its requests wait until the volume is served again, or it is removed \
+            match end {
+                Ok(End::Removed) => tracing::info!("{shown} was removed"),
+                Ok(End::TakenOver(by)) => tracing::info!("{shown} stays, as {by} serves it already"),
+                Ok(End::Used(by)) => tracing::warn!(
+                    "{shown} stays, as {by} has it open; its requests wait until the volume is served again, or it is removed \
                      (kickcache ublk remove {id})"
-                );
-                continue;
-            }
-            let removed = self.controls.open();
-            let removed = removed.and_then(|mut control| control.remove_later(id).map_err(|e| e.to_string()));
-            match removed {
-                Ok(_) => tracing::info!("{shown} was removed"),
+                ),
                 Err(error) => tracing::warn!("{shown} cannot be removed: {error}"),
             }
         }
     }
+}
+
+/// What becomes of a device when its daemon ends.
+enum End {
+    Removed,
+    /// The next daemon has it.
+    TakenOver(DeviceUser),
+    Used(DeviceUser),
+}
+
+/// Deletes a device, unless somebody needs it.
+fn end(control: &mut Control, id: u32, path: &Path) -> Result<End, String> {
+    if let Some(server) = control.opener(id) {
+        return Ok(End::TakenOver(server));
+    }
+    if let Some(user) = user_of(path) {
+        return Ok(End::Used(user));
+    }
+    control.remove_later(id).map(|_| End::Removed).map_err(|error| error.to_string())
 }
 
 /// One that is taken over has whatever scheduler somebody chose for it since.
