@@ -56,11 +56,12 @@ pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -
         cache.flip_bit(ByteExtent { start, length: BLOCK_SIZE }, random);
     };
     let is_journal = rotting == Rotting::Journal;
-    if !is_journal && !durable.headers.is_empty() && random.chance(HEADERS_PERMILLE) {
+    let is_anything = rotting == Rotting::Anything;
+    if is_anything && !durable.headers.is_empty() && random.chance(HEADERS_PERMILLE) {
         flip(cache, &durable.headers, random);
         return Rotted::Header;
     }
-    if !durable.journal.is_empty() && (is_journal || random.chance(JOURNAL_PERMILLE)) {
+    if !durable.journal.is_empty() && (is_journal || is_anything && random.chance(JOURNAL_PERMILLE)) {
         if random.chance(WIPED_PERMILLE) {
             all_journal(cache).iter().for_each(|place| flip(cache, &[*place], random));
         } else {
@@ -72,7 +73,10 @@ pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -
         return Rotted::Nothing;
     }
     let count = random.within(1, BLOCKS_MAX);
-    let among = sometimes_recent(&durable.data, RECENT, random);
+    let among = match rotting {
+        Rotting::Data => &durable.data[durable.data.len().saturating_sub(RECENT)..],
+        Rotting::Anything | Rotting::Journal => sometimes_recent(&durable.data, RECENT, random),
+    };
     (0..count).for_each(|_| flip(cache, among, random));
     Rotted::Data(count)
 }

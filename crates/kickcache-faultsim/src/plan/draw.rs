@@ -65,6 +65,9 @@ impl Plan {
         if random.clone().below(30) == 12 {
             focus::rot_between_lives(&mut plan, &mut random.clone());
         }
+        if random.clone().below(30) == 14 {
+            focus::rot_newest_data(&mut plan, &mut random.clone());
+        }
         if random.clone().below(7) == 5 {
             focus::restart_origins(&mut plan, &mut random.clone());
         }

@@ -67,6 +67,8 @@ pub enum Rotting {
     Anything,
     /// The journal.
     Journal,
+    /// Data that was written last: the log can be read, and says what has rotted.
+    Data,
 }
 
 /// A device has trouble for a while.

@@ -368,6 +368,15 @@ pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     }
 }
 
+/// The same with nothing but data, and what was written last of that, where recovery looks at each block: short lives, so that no
+/// summary covers it, and flushes that make it durable.
+pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
+    rot_between_lives(plan, random);
+    (plan.faults.rot_permille, plan.faults.rotting) = (1_000, Rotting::Data);
+    (plan.weights.flush, plan.weights.discard) = (30, 0);
+    (plan.requests, plan.lives) = (random.within(10, 60), random.within(10, 20));
+}
+
 /// Parts of the log, and blocks of which nobody else has the newest content, cannot be read any more when the next life
 /// begins.
 pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
