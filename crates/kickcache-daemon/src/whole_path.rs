@@ -6,3 +6,10 @@ use std::path::{Path, PathBuf};
 pub fn whole_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
+
+/// A path from the root without links and `..`; of a file that is not there, as far as there are folders.
+pub fn real_path(path: &Path) -> PathBuf {
+    let whole = whole_path(path);
+    let in_folder = || Some(std::fs::canonicalize(whole.parent()?).ok()?.join(whole.file_name()?));
+    std::fs::canonicalize(&whole).ok().or_else(in_folder).unwrap_or(whole)
+}

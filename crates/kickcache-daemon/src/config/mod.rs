@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
+use crate::config::sentence::sentence;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::default_paths::default_control;
@@ -67,7 +68,9 @@ pub fn parse(path: &Path, text: &str) -> Result<ServePlan, ConfigError> {
 fn content_error(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
-    ConfigError::Content { path: path.into(), line, what: error.message().replace('\n', "; ") }
+    let message = error.message().replace('\n', "; ");
+    let what = sentence(&message, text.lines().nth(line - 1).unwrap_or_default());
+    ConfigError::Content { path: path.into(), line, what }
 }
 
 #[derive(Deserialize)]
@@ -112,5 +115,6 @@ impl File {
     }
 }
 
+mod sentence;
 #[cfg(test)]
 mod tests;

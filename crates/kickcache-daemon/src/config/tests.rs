@@ -129,6 +129,12 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         two("name = 'a'\norigin = 'nbds://store/a'", VOLUME),
         two("name = 'a'\norigin = 'nbd://store/x'", "name = 'b'\norigin = 'nbd://store:10809/x'"),
         with("", "nbd = 'unix:/x'"),
+        with("", "vhost-user = 3"),
+        with("", "mode = 3"),
+        with("", "read-only = 'yes'"),
+        with("", "ublk = true\nublk-queues = '2'"),
+        with("", "vhost-user = '/etc/../x'\nnbd = ['unix:/x']"),
+        format!("control = '/etc/../x'\n{}", with("", "nbd = ['unix:/x']")),
         with("", "nbd = []"),
         with("", "nbd = ['/x']"),
         with("", "nbd = ['tcp:0.0.0.0:10809']"),
@@ -158,8 +164,8 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file
         k.toml, line 1: string values must be quoted, expected literal string
         k.toml, line 1: unknown field `controll`, expected one of `control`, `state`, `io-engine`, `insecure-tcp`, `cache`
-        k.toml, line 1: invalid type: integer `5`, expected path string
-        k.toml, line 2: duplicate key
+        k.toml, line 1: `control` cannot be the integer `5`; write it as in control = "/run/kickcache/control.sock"
+        k.toml, line 2: `control` stands here for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         k.toml, line 1: unknown variant `aio`, expected one of `auto`, `io_uring`, `threads`
         k.toml, line 1: missing field `device`
@@ -174,7 +180,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 3: `16777216T` is larger than any device: a size must be below 16777216T
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
-        k.toml, line 8: duplicate key
+        k.toml, line 8: `mode` stands here for the second time; keep one of the two lines
         k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-limit`, `read-only`, `origin-no-flush`, `nbd`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
@@ -193,7 +199,13 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: volume `v`: the path of its vhost-user socket is empty; write one, such as /run/kickcache/vm1.vhost
         k.toml, line 5: `nbds://store/a` asks for TLS, which origins do not have here; use nbd:// through a tunnel (ssh -L, stunnel), or a unix socket
         k.toml: nbd://store:10809/x is named twice, as the origin of `a` and as the origin of `b`; each device can have one part only
-        k.toml, line 7: invalid type: string "unix:/x", expected a sequence
+        k.toml, line 7: `nbd` cannot be the string "unix:/x"; write it as in nbd = ["unix:/run/kickcache/vm1.sock"]
+        k.toml, line 7: `vhost-user` cannot be the integer `3`; write it as in vhost-user = "/run/kickcache/vm1.vhost"
+        k.toml, line 7: `mode` cannot be 3; write it as in mode = "write-back"
+        k.toml, line 7: `read-only` cannot be the string "yes"; write it as in read-only = true
+        k.toml, line 8: `ublk-queues` cannot be the string "2"; write it as in ublk-queues = 2
+        k.toml: the volume `v` listens on unix:/x twice; once is enough
+        k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
         k.toml: the volume `v` has no address; give it one, such as nbd = ["unix:/run/kickcache/v.sock"], vhost-user = "/run/kickcache/v.vhost" or ublk = true
         k.toml, line 7: `/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
         k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)

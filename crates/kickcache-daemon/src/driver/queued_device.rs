@@ -86,12 +86,16 @@ pub trait QueuedDevice: Send {
         None
     }
 
-    /// Compares the device with samples of what it must hold, once, at the start. What is submitted before waits for it: until
-    /// then nobody is asked for anything. The one call that may take as long as the device does.
+    /// Begins to compare the device with samples of what it must hold, once, at the start. What is submitted before waits for the
+    /// end: until then nobody is asked for anything else.
+    fn begin_compare(&mut self, _samples: &[Sample]) {}
+
+    /// Ends that. The one call that may take as long as the device does; how long that is counts from the beginning, so that
+    /// several devices that do not answer take no longer than one.
     ///
     /// # Errors
     /// A sentence, if it holds something else, or does not answer.
-    fn compare(&mut self, _samples: &[Sample]) -> Result<(), String> {
+    fn end_compare(&mut self) -> Result<(), String> {
         Ok(())
     }
 

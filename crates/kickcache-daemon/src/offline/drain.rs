@@ -14,7 +14,6 @@ use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out
 use crate::offline::write_back::{End, write_back};
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use crate::plan::frontends::FrontendSpecs;
-use crate::plan::nbd_uri::NbdUri;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
@@ -90,7 +89,7 @@ pub enum DrainOutcome {
 pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<Drained, OfflineError> {
     let contents = super::read(plan.cache)?;
     let record = choose(&contents.superblock, plan)?;
-    let origin = plan.origin.map_or_else(|| origin_of(record), OriginSource::clone);
+    let origin = plan.origin.cloned().unwrap_or_else(|| OriginSource::of_identity(&record.origin_identity));
     let name = record.name.clone();
     if let (None, Err(source)) = (plan.origin, origin.identity()) {
         let (state, path, source) = (plan.state.clone(), plan.cache.into(), Box::new(source));
@@ -197,7 +196,7 @@ fn age(
     match find_outdated(plan, record, origin)? {
         None => match (unnoted(plan, contents, record, origin), may_be_older) {
             // Its server is not asked then whether it has what is clean here.
-            (None, true) if is_dirty && matches!(origin, OriginSource::Nbd(_)) => Ok(Some(Age::Overtaken)),
+            (None, true) if is_dirty && origin.has_server() => Ok(Some(Age::Overtaken)),
             (None, _) => Ok(Some(Age::Current)),
             (Some(_), _) if !is_dirty => Ok(None),
             (Some(_), true) => Ok(Some(Age::Overtaken)),
@@ -294,15 +293,6 @@ fn choose<'a>(superblock: &'a Superblock, plan: DrainPlan<'_>) -> Result<&'a Vol
             name: name.into(),
             known: known(),
         }),
-    }
-}
-
-/// Where the origin was: its identity is `file:PATH`, `block:PATH`, or a URI.
-fn origin_of(record: &VolumeRecord) -> OriginSource {
-    let identity = record.origin_identity.as_str();
-    match NbdUri::parse(identity) {
-        Ok(uri) => OriginSource::Nbd(uri),
-        Err(_) => OriginSource::Path(identity.split_once(':').map_or(identity, |(_, path)| path).into()),
     }
 }
 

@@ -97,13 +97,18 @@ pub fn remove(id: u32, in_use: InUse, tell: Tell) -> Result<Removed, String> {
 fn remove_with(control: &mut Control, id: u32, in_use: InUse) -> Result<Removed, String> {
     // Its daemon may be on its way out, or about to start it, and needs the lock for that.
     control.wait_until(|control| !matches!(find(control, id), Ok(Some(found)) if found.is_under_way()));
-    match control.alone(|control| begin_removal(control, id, in_use))? {
-        (Removal::Begun, user) if !control.wait_until_gone(id) => {
-            // Who came meanwhile may have it for a moment only.
-            Ok(user.or_else(|| known_user_of(&path_of(id))).map_or(Removed::Gone, Removed::Ended))
-        }
-        (Removal::Begun | Removal::Done, _) => Ok(Removed::Gone),
+    let Begun { removal, user } = control.alone(|control| begin_removal(control, id, in_use))?;
+    if removal == Removal::Done || control.wait_until_gone(id) {
+        return Ok(Removed::Gone);
     }
+    // Who came meanwhile may have it for a moment only.
+    Ok(user.or_else(|| known_user_of(&path_of(id))).map_or(Removed::Gone, Removed::Ended))
+}
+
+/// A removal, and who uses the device.
+struct Begun {
+    removal: Removal,
+    user: Option<DeviceUser>,
 }
 
 /// A device, and who serves it or is about to.
@@ -129,14 +134,9 @@ fn find(control: &mut Control, id: u32) -> Result<Option<Found>, String> {
 }
 
 /// Refuses what must not be removed, and has the kernel delete all else; tells who uses that.
-fn begin_removal(
-    control: &mut Control,
-    id: u32,
-    in_use: InUse,
-) -> Result<(Removal, Option<DeviceUser>), String> {
-    let Found { info, starter } = find(control, id)?.ok_or_else(|| {
-        format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are")
-    })?;
+fn begin_removal(control: &mut Control, id: u32, in_use: InUse) -> Result<Begun, String> {
+    let Found { info, starter } = find(control, id)?
+        .ok_or_else(|| format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are"))?;
     let device = describe(control, &info);
     let path = device.path.display();
     if device.maker == UblkMaker::Other {
@@ -156,7 +156,7 @@ fn begin_removal(
             user.to_let_go()
         )),
         (user @ Some(_), InUse::Fail) | (user @ None, _) => {
-            Ok((control.remove_later(id).map_err(failed)?, user))
+            Ok(Begun { removal: control.remove_later(id).map_err(failed)?, user })
         }
     }
 }
@@ -276,7 +276,7 @@ mod tests {
         kernel.known().is_locked = true;
         let other = kernel.clone();
         let removal = std::thread::spawn(move || remove_with(&mut other.control(), ID, InUse::Fail));
-        while kernel.known().kept_out == 0 {
+        while kernel.known().kept_out == 0 && !removal.is_finished() {
             std::thread::yield_now();
         }
         assert_eq!(kernel.known().done, NONE, "it waits for the start");

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 
+use crate::whole_path::real_path;
+
 /// Longest path of a unix socket in bytes: what fits into `sockaddr_un` with its closing zero.
 pub const UNIX_PATH_MAX: usize = 107;
 
@@ -72,6 +74,14 @@ impl NbdAddress {
         match self {
             NbdAddress::Unix(path) => Some(path),
             NbdAddress::Tcp { .. } => None,
+        }
+    }
+
+    /// The same for all names of a socket.
+    pub(super) fn place(&self) -> NbdAddress {
+        match self {
+            NbdAddress::Unix(path) => NbdAddress::Unix(real_path(path)),
+            NbdAddress::Tcp { .. } => self.clone(),
         }
     }
 

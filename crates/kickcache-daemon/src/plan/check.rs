@@ -208,7 +208,7 @@ impl ServePlan {
     }
 
     fn check_address(&self, volume: &VolumeSpec, address: &NbdAddress) -> Result<(), PlanError> {
-        if *address == NbdAddress::Unix(self.control.clone()) {
+        if address.place() == NbdAddress::Unix(self.control.clone()).place() {
             return Err(PlanError::ControlAddress(volume.name.clone()));
         }
         if self.exposure == Exposure::LocalOnly && !address.is_local() {
@@ -228,7 +228,7 @@ struct Listener<'a> {
 impl Listener<'_> {
     fn clashes(&self, other: &Listener<'_>) -> bool {
         let shared = self.cache == other.cache && self.name != other.name;
-        self.address == other.address && !shared && !any_port(self.address)
+        self.address.place() == other.address.place() && !shared && !any_port(self.address)
     }
 
     fn clash(&self, other: &Listener<'_>) -> PlanError {
@@ -281,7 +281,7 @@ fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
     if let Some(what) = name_fault(&name) {
         return Err(PlanError::Name { name, what });
     }
-    if volume.origin.path().is_some() && volume.origin_timeout != OriginTimeout::default() {
+    if !volume.origin.has_server() && volume.origin_timeout != OriginTimeout::default() {
         return Err(PlanError::OriginTimeout(name));
     }
     if !volume.served_by().is_reachable() {

@@ -4,11 +4,15 @@
 //! The forms are those of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
 
 use std::fmt::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use kickcache_engine::config::OriginKind;
 use kickcache_engine::format::superblock::ORIGIN_IDENTITY_MAX;
 
+use crate::driver::device::OpenError;
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
+use crate::plan::origin_source::spec::OriginSpec;
+use crate::whole_path::real_path;
 
 /// The port of NBD.
 const PORT: &str = "10809";
@@ -23,8 +27,8 @@ pub struct NbdUri {
 /// Why a text is not the URI of an export.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UriError {
-    /// Of a kind that cannot be an origin.
-    #[error("`{0}` is no origin; write a path, nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH")]
+    /// Of another kind.
+    #[error("`{0}` is no NBD export; write nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH")]
     Unknown(String),
     /// With TLS.
     #[error(
@@ -50,6 +54,11 @@ impl NbdUri {
         text.split_once("://").is_some_and(|(scheme, _)| {
             !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+')
         })
+    }
+
+    /// Whether URIs of a scheme are exports.
+    pub fn has_scheme(scheme: &str) -> bool {
+        ["nbd", "nbd+unix", "nbds", "nbds+unix"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
     }
 
     /// Reads a URI.
@@ -104,6 +113,28 @@ impl NbdUri {
     }
 }
 
+impl OriginSpec for NbdUri {
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(self.export()).filter(|name| !name.is_empty())
+    }
+
+    fn identity(&self) -> Result<String, OpenError> {
+        Ok(NbdUri::identity(self))
+    }
+
+    fn kind(&self) -> OriginKind {
+        OriginKind::Remote
+    }
+
+    fn has_server(&self) -> bool {
+        true
+    }
+}
+
 impl fmt::Display for NbdUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let export = encode(&self.export);
@@ -127,12 +158,6 @@ fn socket(query: &str) -> Result<PathBuf, &'static str> {
         true => Ok(path),
         false => Err("write nbd+unix:///EXPORT?socket=PATH with a path from the root"),
     }
-}
-
-/// A path without links and `..`; of a socket that is not there, as far as there are folders.
-fn real_path(path: &Path) -> PathBuf {
-    let in_folder = || Some(std::fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
-    std::fs::canonicalize(path).ok().or_else(in_folder).unwrap_or_else(|| path.into())
 }
 
 fn tcp(host: &str) -> Option<NbdAddress> {
@@ -201,7 +226,7 @@ mod tests {
     #[test]
     fn what_is_no_export_is_told() {
         let cases = [
-            ("http://store/vm1", "is no origin"),
+            ("http://store/vm1", "is no NBD export"),
             ("nbds://store/vm1", "asks for TLS"),
             ("nbd:///vm1", "write nbd://HOST:PORT/EXPORT"),
             ("nbd://store:port/vm1", "write nbd://HOST:PORT/EXPORT"),

@@ -53,6 +53,9 @@ pub enum ServeError {
         /// What was found, expected and what to do.
         what: String,
     },
+    /// Several volumes do not fit to their origins.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Volumes(Vec<RefusedVolume>),
     /// The origin of a volume cannot be used.
     #[error("volume {name}: {source}")]
     Origin {
@@ -86,6 +89,16 @@ pub enum ServeError {
     /// The server has ended.
     #[error("the server has stopped")]
     Stopped,
+}
+
+/// A volume that cannot be served.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("volume {name}: {what}")]
+pub struct RefusedVolume {
+    /// Its name.
+    pub name: String,
+    /// What was found, expected and what to do.
+    pub what: String,
 }
 
 impl ServeError {

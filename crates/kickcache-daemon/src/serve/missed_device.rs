@@ -59,6 +59,11 @@ fn standing(record: &OriginRecord) -> Standing {
 
 /// The uuid of the cache device at a path, if there is one that can be read.
 fn uuid_at(path: &Path) -> Option<String> {
+    superblock_at(path).map(|found| uuid_text(found.uuid))
+}
+
+/// The superblock of the cache device at a path, if there is one that can be read.
+pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
     let kind = path.metadata().ok()?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return None;
@@ -70,8 +75,7 @@ fn uuid_at(path: &Path) -> Option<String> {
         file.read_exact_at(&mut bytes, offset).map(|()| bytes)
     };
     let copies = copies_by(copy).ok()?;
-    let found = Superblock::decode([&copies[0], &copies[1]], size).ok()?;
-    Some(uuid_text(found.uuid))
+    Superblock::decode([&copies[0], &copies[1]], size).ok()
 }
 
 /// The flag of `kickcache serve` that uses a cache device in the place of another one.

@@ -16,7 +16,6 @@ use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::plan::origin_claims::OriginClaims;
-use crate::plan::origin_source::OriginSource;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
@@ -24,6 +23,7 @@ use crate::serve::config::{ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
 use crate::serve::frontend;
 use crate::serve::known_origin::check_no_origin;
+use crate::serve::missed_device::superblock_at;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::origin::{Origin, hold};
@@ -31,7 +31,8 @@ use crate::serve::overtaken::{note_written_without, served_since};
 use crate::serve::stop_wish::StopWish;
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::shell_command::ShellCommand;
-use crate::state::{OriginLock, StateError, uuid_text};
+use crate::state::{OriginLock, OriginRecord, StateError, uuid_text};
+use crate::whole_path::whole_path;
 
 /// An origin that was opened, with what was said about it.
 pub(crate) struct OpenVolume {
@@ -152,6 +153,19 @@ impl Looked {
     }
 }
 
+/// Finds what can be wrong with the volumes of a cache device whatever becomes of that, and changes nothing: before anything of it
+/// is dropped or lost.
+///
+/// # Errors
+/// As the start would.
+pub fn rehearse_volumes(config: &ServerConfig) -> Result<(), ServeError> {
+    check(config)?;
+    let look = || open_left(config).map(drop);
+    let has_server = config.cache.volumes.iter().any(|volume| volume.origin.has_server());
+    // Of a server it says that it waits for it.
+    if has_server { look() } else { quietly(look) }
+}
+
 /// Finds what can be wrong with a cache device and its volumes, and changes nothing.
 ///
 /// # Errors
@@ -167,11 +181,8 @@ pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
 /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] if a stop was asked for.
 pub fn check_origin(spec: &VolumeSpec, wish: &StopWish) -> Result<(), ServeError> {
     let open = || open_volume(spec, wish).map(drop);
-    match &spec.origin {
-        // It says for which server it waits.
-        OriginSource::Nbd(_) => open(),
-        OriginSource::Path(_) | OriginSource::Outside(_) => quietly(open),
-    }
+    // Of a server it says that it waits for it.
+    if spec.origin.has_server() { open() } else { quietly(open) }
 }
 
 /// Looks at what a start will look at again: that one warns of what it finds.
@@ -186,18 +197,11 @@ impl Prepared {
 
     /// The same with a cache device that keeps nothing and is never stored to.
     pub(crate) fn without_cache(config: &ServerConfig) -> Result<Prepared, ServeError> {
-        let ServerConfig { cache, state, .. } = config;
-        let path = cache.device.clone();
+        let (path, state) = (config.cache.device.clone(), &config.state);
         let refuse = |source| ServeError::Engine { path: path.clone(), source };
         let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
-        let mut volumes = open_volumes(config, None)?;
-        for (volume, spec) in volumes.iter_mut().zip(&config.cache.volumes) {
-            check_left_behind(volume, spec, state)?;
-            let acquaintance = match notes::knows(state, &volume.identity) {
-                true => Acquaintance::Known,
-                false => Acquaintance::Stranger,
-            };
-            check_no_cache(volume, acquaintance)?;
+        let mut volumes = open_left(config)?;
+        for volume in &mut volumes {
             let added = superblock.add_volume(&volume.name, volume.size, &volume.identity);
             volume.settings.volume = added.map_err(refuse)?;
             let noted = note_written_without(state, &volume.identity, &volume.name);
@@ -207,6 +211,37 @@ impl Prepared {
         let cache = Medium::Queued(Box::new(Nothing::default()));
         Ok(Prepared { path, superblock, cache, volumes, made: Made::default(), notes: None })
     }
+}
+
+/// Opens volumes without their cache device, which may be gone.
+fn open_left(config: &ServerConfig) -> Result<Vec<OpenVolume>, ServeError> {
+    let ServerConfig { cache, state, .. } = config;
+    let mut volumes = open_volumes(config, None)?;
+    let left = superblock_at(&cache.device);
+    for (volume, spec) in volumes.iter_mut().zip(&cache.volumes) {
+        let record = left.as_ref().and_then(|left| left.volume(&volume.name));
+        let origin = record.map(|record| record.origin_identity.clone());
+        volume.known_as.origins.extend(origin.filter(|origin| *origin != volume.identity));
+        let uuid = left.as_ref().map(|left| uuid_text(left.uuid));
+        volume.known_as.cache = uuid.or_else(|| noted_uuid(&cache.device, &volume.name, state));
+        check_left_behind(volume, spec, state)?;
+        if cache.service == CacheService::LeftOut {
+            let acquaintance = match notes::knows(state, &volume.identity) {
+                true => Acquaintance::Known,
+                false => Acquaintance::Stranger,
+            };
+            check_no_cache(volume, acquaintance)?;
+        }
+    }
+    Ok(volumes)
+}
+
+/// The uuid of a cache device that cannot be read, as it is noted of a volume that it had.
+fn noted_uuid(device: &Path, name: &str, state: &StatePlace) -> Option<String> {
+    let noted = state.store()?.origins().ok()?.records;
+    let device = whole_path(device);
+    let is_meant = |record: &OriginRecord| record.volume == name && record.cache_path == device;
+    noted.into_iter().find(is_meant).map(|record| record.cache_uuid).filter(|uuid| !uuid.is_empty())
 }
 
 /// What is noted of a volume.

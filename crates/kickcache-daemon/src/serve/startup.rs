@@ -19,7 +19,7 @@ use crate::plan::cache_spec::CacheService;
 use crate::serve::config::{Limits, ServerConfig};
 use crate::serve::control::{Control, VolumeInfo};
 use crate::serve::core::{Core, Volume};
-use crate::serve::error::ServeError;
+use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
 use crate::serve::frontend::{Addresses, Frontends};
@@ -172,10 +172,25 @@ impl EventLoop<Engine> {
             let is_known = service == CacheService::InService && !changed.contains(&info.id);
             let count = if is_known { SAMPLES_MAX } else { 0 };
             let samples = core.engine.clean_samples(info.id, count);
-            let compared = core.driver.compare(Device::Origin(info.id), &samples);
-            compared.map_err(|what| ServeError::Volume { name: info.name.clone(), what })?;
+            core.driver.begin_compare(Device::Origin(info.id), &samples);
         }
-        Ok(())
+        // All were asked: those that do not answer do not add up.
+        let mut refused = Vec::new();
+        for Volume { info, .. } in &core.volumes {
+            if let Err(what) = core.driver.end_compare(Device::Origin(info.id)) {
+                refused.push(RefusedVolume { name: info.name.clone(), what });
+            }
+        }
+        match refused.pop() {
+            None => Ok(()),
+            Some(RefusedVolume { name, what }) if refused.is_empty() => {
+                Err(ServeError::Volume { name, what })
+            }
+            Some(last) => {
+                refused.push(last);
+                Err(ServeError::Volumes(refused))
+            }
+        }
     }
 
     /// Somebody else wrote to an origin: what is cached of it is forgotten, durably, before anybody reads it.

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_units::show_bytes;
 
 use crate::bench::contents;
@@ -100,11 +99,7 @@ impl Preparation<'_> {
     }
 
     fn cache(&self, spec: &TargetSpec, cache: &CacheTarget, directory: &Path) -> anyhow::Result<Target> {
-        let text = match &cache.origin {
-            OriginSource::Path(path) => path.display().to_string(),
-            OriginSource::Nbd(uri) => uri.to_string(),
-            OriginSource::Outside(_) => bail!("the origin is of another program"),
-        };
+        let text = cache.origin.to_string();
         let made = self.make_if_missing(&text)?;
         let place = Place::find(&text)?;
         let size =

@@ -19,6 +19,7 @@ use kickcache_daemon::whole_path::whole_path;
 use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::cli::exit::sentence;
+use crate::cli::rehearsal::Rehearsal;
 use crate::cli::unserved::leave_unserved;
 
 /// How a user goes on without what another cache device holds.
@@ -49,7 +50,11 @@ impl GoOn {
 }
 
 /// Leaves a cache device if that was asked for. Volumes with dirty blocks that would be lost are taken from the plan.
-pub(super) fn leave_out(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
+pub(super) fn leave_out(
+    cache: &mut CacheSpec,
+    state: &StatePlace,
+    rehearsal: &Rehearsal<'_>,
+) -> anyhow::Result<()> {
     match cache.service {
         CacheService::InService | CacheService::WrittenBackOnly => return Ok(()),
         CacheService::LeftOut => {}
@@ -59,6 +64,8 @@ pub(super) fn leave_out(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Re
     let uuid = uuid_of(&cache.device);
     leave_missed(cache, state, uuid.as_deref(), GoOn::LoseDirty);
     leave_dirty(cache, state)?;
+    // Before anything is given up.
+    rehearsal.volumes(cache)?;
     let mut untold = None;
     for (loss, dirty) in [(DirtyLoss::Refused, DirtyBlocks::Keep), (DirtyLoss::Accepted, DirtyBlocks::Lose)] {
         let meant = cache.volumes.iter().filter(|volume| volume.dirty_loss == loss);

@@ -28,6 +28,7 @@ mod outlet;
 mod output;
 mod record;
 mod refusal;
+mod rehearsal;
 mod report;
 mod resize;
 mod serve;

@@ -14,11 +14,16 @@ use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::cli::leave::{GoOn, leave_missed, leave_out};
 use crate::cli::outdated::drop_outdated;
+use crate::cli::rehearsal::Rehearsal;
 use crate::cli::unserved::leave_unserved;
 
 /// Leaves a cache device that is out of service, or that the user wants left out. Of the first, volumes whose dirty blocks
 /// are on it alone are taken from the plan, unless these may be lost.
-pub(super) fn decide_service(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
+pub(super) fn decide_service(
+    cache: &mut CacheSpec,
+    state: &StatePlace,
+    rehearsal: &Rehearsal<'_>,
+) -> anyhow::Result<()> {
     if let Some(copy) = older_copy_at(&cache.device, state) {
         refuse_copy(cache, &copy);
         if cache.volumes.is_empty() {
@@ -32,8 +37,8 @@ pub(super) fn decide_service(cache: &mut CacheSpec, state: &StatePlace) -> anyho
     let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };
     let Some(standing) = standing else {
         return match cache.service {
-            CacheService::InService | CacheService::WrittenBackOnly => drop_outdated(cache, state),
-            CacheService::LeftOut => leave_out(cache, state),
+            CacheService::InService | CacheService::WrittenBackOnly => drop_outdated(cache, state, rehearsal),
+            CacheService::LeftOut => leave_out(cache, state, rehearsal),
         };
     };
     let device = cache.device.display().to_string();
@@ -67,11 +72,15 @@ pub(super) fn decide_service(cache: &mut CacheSpec, state: &StatePlace) -> anyho
         |missing: &Incomplete| cache.volumes.iter().any(|v| v.name == missing.name && is_losing(v));
     let (lost, kept): (Vec<Incomplete>, Vec<Incomplete>) = needed.into_iter().partition(may_lose);
     refuse(cache, &kept, state);
+    cache.service = CacheService::LeftOut;
+    // Before anything is given up.
+    rehearsal.volumes(cache)?;
     if cache.volumes.is_empty() {
         return Ok(());
     }
+    let lost: Vec<Incomplete> =
+        lost.into_iter().filter(|lost| cache.volumes.iter().any(|volume| volume.name == lost.name)).collect();
     lose(cache, state, &standing, &lost)?;
-    cache.service = CacheService::LeftOut;
     let names: Vec<String> = cache.volumes.iter().map(|volume| volume.name.clone()).collect();
     Ok(forget_dirty(state, &standing, &names)?)
 }

@@ -17,10 +17,15 @@ use kickcache_daemon::state::OriginRecord;
 use kickcache_units::show_bytes;
 
 use crate::cli::leave::{GoOn, check_origin, leave_missed};
+use crate::cli::rehearsal::Rehearsal;
 use crate::cli::unserved::leave_unserved;
 
 /// Drops what is old, durably. Volumes of which old blocks are dirty are taken from the plan, unless these may be lost.
-pub(super) fn drop_outdated(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
+pub(super) fn drop_outdated(
+    cache: &mut CacheSpec,
+    state: &StatePlace,
+    rehearsal: &Rehearsal<'_>,
+) -> anyhow::Result<()> {
     leave_unreadable(cache, state);
     let uuid = uuid_of(&cache.device);
     leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
@@ -30,8 +35,13 @@ pub(super) fn drop_outdated(cache: &mut CacheSpec, state: &StatePlace) -> anyhow
     let found = outdated(&cache.device, state, &asked.collect::<Vec<_>>(), cache.replacement)?;
     let is_kept = |served: &VolumeSpec| served.dirty_loss == DirtyLoss::Refused;
     let is_refused = |old: &Outdated| cache.volumes.iter().any(|v| v.name == old.name && is_kept(v));
-    let (needed, dropped): (Vec<Outdated>, Vec<Outdated>) =
+    let (needed, mut dropped): (Vec<Outdated>, Vec<Outdated>) =
         found.into_iter().partition(|volume| volume.is_needed() && is_refused(volume));
+    if !dropped.is_empty() || cache.replacement == Replacement::Accept {
+        // Before anything is given up.
+        rehearsal.volumes(cache)?;
+        dropped.retain(|volume| cache.volumes.iter().any(|served| served.name == volume.name));
+    }
     // An origin that cannot be served is no reason to drop anything.
     for volume in cache.volumes.iter().filter(|volume| dropped.iter().any(|found| found.name == volume.name))
     {

@@ -11,7 +11,7 @@ use kickcache_daemon::offline::known::{KnownVolumes, Touch};
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheSpec, Unserved};
 use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::error::ServeError;
+use kickcache_daemon::serve::error::{RefusedVolume, ServeError};
 use kickcache_daemon::state::StateError;
 
 use crate::cli::exit::Failure;
@@ -31,6 +31,7 @@ pub(super) struct Refusals<'a> {
 /// Whom an error concerns.
 enum Concern {
     Volume(Unserved),
+    Volumes(Vec<Unserved>),
     /// All volumes of the cache device, for this reason.
     Cache(String),
     /// Everybody: the configuration is wrong, or the system.
@@ -91,7 +92,10 @@ impl<'a> Refusals<'a> {
                 }
                 self.leave_volume(cache, unserved)
             }
-            Concern::Volume(_) => self.leave_cache(cache, &error.to_string()),
+            Concern::Volumes(all) if all.iter().all(|unserved| has(cache, &unserved.name)) => {
+                all.into_iter().try_for_each(|unserved| self.leave_volume(cache, unserved))
+            }
+            Concern::Volume(_) | Concern::Volumes(_) => self.leave_cache(cache, &error.to_string()),
             Concern::Cache(why) => self.leave_cache(cache, &why),
             Concern::Start => return Err(error.into()),
         };
@@ -171,6 +175,10 @@ fn concern(error: &ServeError) -> Concern {
     match error {
         ServeError::Volume { name, what } => {
             Concern::Volume(Unserved { name: name.clone(), why: what.clone() })
+        }
+        ServeError::Volumes(refused) => {
+            let refused = refused.iter().cloned();
+            Concern::Volumes(refused.map(|RefusedVolume { name, what }| Unserved { name, why: what }).collect())
         }
         ServeError::Origin { name, source } => {
             Concern::Volume(Unserved { name: name.clone(), why: source.to_string() })

@@ -7,20 +7,18 @@ use std::thread;
 use anyhow::Context;
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
-use kickcache_daemon::driver::io_engine::IoEngine;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
-use kickcache_daemon::plan::origin_source::OriginSource;
+use kickcache_daemon::plan::ServePlan;
+use kickcache_daemon::plan::cache_spec::{CacheSpec, Unserved};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::plan::{Exposure, ServePlan};
-use kickcache_daemon::serve::config::{ServerConfig, StatePlace};
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::prepare::{check_origin, rehearse};
+use kickcache_daemon::serve::prepare::check_origin;
 use kickcache_daemon::serve::server::{Server, ServerHandle};
 use kickcache_daemon::serve::stop_wish::StopWish;
 
 use crate::cli::options::state_place;
 use crate::cli::out_of_service::decide_service;
 use crate::cli::refusal::Refusals;
+use crate::cli::rehearsal::{Common, Rehearsal};
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::unserved::tell_unserved;
 
@@ -54,28 +52,6 @@ impl Served {
     }
 }
 
-/// What all servers of a plan have in common.
-struct Common<'a> {
-    io_engine: IoEngine,
-    exposure: Exposure,
-    state: &'a StatePlace,
-    control: &'a Path,
-    stop_wish: &'a StopWish,
-}
-
-impl Common<'_> {
-    fn config(&self, cache: &CacheSpec) -> ServerConfig {
-        ServerConfig {
-            io_engine: self.io_engine,
-            exposure: self.exposure,
-            state: self.state.clone(),
-            control: Some(self.control.into()),
-            stop_wish: self.stop_wish.clone(),
-            ..ServerConfig::new(cache.clone())
-        }
-    }
-}
-
 /// Starts a server for each cache device of a plan.
 ///
 /// # Errors
@@ -97,13 +73,14 @@ pub(super) fn start_servers(
     // Before anything is dropped or made for the others.
     check_origins(&mut plan.caches, &refusals, stop_wish)?;
     unserved.extend(tell_unserved(&mut plan)?);
+    let rehearsal = Rehearsal { common: &common, refusals: &refusals };
     for cache in &mut plan.caches {
-        decide_service(cache, &state).or_else(|error| refusals.leave_all(cache, error))?;
+        decide_service(cache, &state, &rehearsal).or_else(|error| refusals.leave_all(cache, error))?;
     }
     unserved.extend(tell_unserved(&mut plan)?);
     // What is wrong with the second cache device is found before the first one is formatted.
     for cache in plan.caches.iter_mut().skip(1) {
-        rehearse_cache(cache, &common, &refusals)?;
+        rehearsal.whole(cache)?;
     }
     unserved.extend(tell_unserved(&mut plan)?);
     let mut servers: Vec<Served> = Vec::new();
@@ -150,8 +127,8 @@ fn check_servers(
     thread::scope(|scope| {
         let mut checks = Vec::new();
         for (index, cache) in caches.iter().enumerate() {
-            let is_remote = |volume: &&VolumeSpec| matches!(volume.origin, OriginSource::Nbd(_));
-            for volume in cache.volumes.iter().filter(is_remote) {
+            let has_server = |volume: &&VolumeSpec| volume.origin.has_server();
+            for volume in cache.volumes.iter().filter(has_server) {
                 let check = thread::Builder::new().spawn_scoped(scope, || check_origin(volume, stop_wish));
                 // Without a thread it is checked with the others.
                 checks.extend(check.ok().map(|check| ((index, volume.name.clone()), check)));
@@ -160,17 +137,6 @@ fn check_servers(
         // So is one whose check panicked.
         checks.into_iter().filter_map(|(key, check)| Some((key, check.join().ok()?))).collect()
     })
-}
-
-/// Finds what is wrong with a cache device and its volumes, and changes nothing.
-fn rehearse_cache(cache: &mut CacheSpec, common: &Common<'_>, refusals: &Refusals<'_>) -> anyhow::Result<()> {
-    while cache.service == CacheService::InService && !cache.volumes.is_empty() {
-        match rehearse(&common.config(cache)) {
-            Ok(()) => break,
-            Err(error) => refusals.leave(cache, error)?,
-        }
-    }
-    Ok(())
 }
 
 /// Starts the server of a cache device; none if all of its volumes are left.

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use kickcache_daemon::offline::ublk::{self, InUse, Removed, UblkDevice, UblkMaker, UblkState};
+use kickcache_daemon::plan::frontends::ublk::id::ublk_number;
 use kickcache_units::show_bytes;
 use serde_json::json;
 
@@ -40,6 +41,7 @@ enum UblkCommand {
     /// Delete a device that has no daemon; a device that is served is deleted when its daemon stops
     Remove {
         /// Its number: N of /dev/ublkbN
+        #[arg(value_parser = ublk_number, allow_hyphen_values = true)]
         id: u32,
         /// Delete it even if it is in use: its waiting requests fail
         #[arg(long)]

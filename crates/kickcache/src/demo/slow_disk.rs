@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 
 use kickcache_daemon::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
-use kickcache_daemon::plan::origin_source::OutsideOrigin;
+use kickcache_daemon::plan::origin_source::outside::OutsideOrigin;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
 use kickcache_model::device_model::disk::parameters::DiskParameters;

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ use crate::scratch::Scratch;
 
 /// A read of this byte is what it dies of, if it does.
 pub(crate) const POISON: u64 = 8 << 20;
+/// A read of this byte is one that a start makes if it is cached.
+pub(crate) const SAMPLED: u64 = 256 << 10;
 /// How long it lives after that: others are answered meanwhile.
 const DIES_AFTER: Duration = Duration::from_millis(50);
 
@@ -38,6 +40,8 @@ struct Shared {
     connections: Mutex<Vec<UnixStream>>,
     accepted: AtomicU64,
     is_mute: AtomicBool,
+    /// Where it meets others before it answers a read of [`SAMPLED`].
+    meeting: Mutex<Option<Arc<Barrier>>>,
 }
 
 impl EvilServer {
@@ -50,6 +54,7 @@ impl EvilServer {
             connections: Mutex::default(),
             accepted: AtomicU64::new(0),
             is_mute: AtomicBool::new(false),
+            meeting: Mutex::default(),
         };
         let shared = Arc::new(shared);
         let serving = Arc::clone(&shared);
@@ -75,6 +80,16 @@ impl EvilServer {
     /// From now on it takes connections and says nothing.
     pub(crate) fn hang(&self) {
         self.shared.is_mute.store(true, Ordering::Relaxed);
+    }
+
+    /// Answers the next read of [`SAMPLED`] once all that meet there were asked.
+    pub(crate) fn answer_with(&self, others: &Arc<Barrier>) {
+        *self.shared.meeting.lock().unwrap() = Some(Arc::clone(others));
+    }
+
+    /// Whether nobody has asked for [`SAMPLED`] since it was told whom to answer with.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.shared.meeting.lock().unwrap().is_some()
     }
 
     /// Ends all connections.
@@ -114,6 +129,12 @@ impl Shared {
                         dying.crash();
                     });
                     continue;
+                }
+                READ if offset == SAMPLED => {
+                    let meeting = self.meeting.lock().unwrap().take();
+                    if let Some(others) = meeting {
+                        others.wait();
+                    }
                 }
                 _ => {}
             }

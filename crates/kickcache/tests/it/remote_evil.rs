@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Client, READ, Request};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
-use crate::evil_server::{EvilServer, POISON};
+use crate::evil_server::{EvilServer, POISON, SAMPLED};
 use crate::nbd_server::wait_for;
 use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
@@ -125,6 +126,38 @@ fn servers_that_hang_at_a_start_hold_up_their_neighbour_no_longer_than_one_of_th
         let is_told = |found: &str| found.contains(&line) && found.contains("has not answered for 3 s");
         assert!(daemon.log().lines().any(is_told), "{}", daemon.log());
     }
+    daemon.stop();
+}
+
+/// Has a block cached that a server must have, and has: zeroes.
+fn fill(client: &mut Client) {
+    client.write(SAMPLED, &[0; 4096]);
+    client.flush();
+}
+
+#[test]
+fn servers_are_compared_with_the_cache_side_by_side() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let names = MUTE.iter().chain(&[VOLUME]);
+    let servers: Vec<_> =
+        names.clone().map(|name| EvilServer::start(&scratch, &format!("{name}.sock"), MIB)).collect();
+    let spec = Spec::new(&scratch, &servers[5].uri(), "write-through", "16M");
+    let arguments = configure(&scratch, &spec, &servers);
+    let start = || Daemon::start(guarded(KICKCACHE, arguments.clone()), spec.clone(), &[spec.socket()]);
+    let daemon = start();
+    for name in MUTE {
+        fill(&mut Client::connect(&scratch.path(&format!("{name}.nbd")), name).unwrap());
+    }
+    fill(&mut daemon.connect());
+    daemon.stop();
+    // One that is asked before the others have answered waits for ever, and its volume is refused.
+    let all = Arc::new(Barrier::new(servers.len()));
+    servers.iter().for_each(|server| server.answer_with(&all));
+    let daemon = start();
+    let status = daemon.status();
+    assert_eq!(status["caches"][0]["volumes"].as_array().unwrap().len(), 6, "{}", daemon.log());
+    assert!(servers.iter().all(|server| !server.is_waiting()), "each was asked");
     daemon.stop();
 }
 

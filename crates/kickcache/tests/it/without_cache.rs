@@ -90,6 +90,23 @@ fn dirty_blocks_are_lost_only_by_order_and_never_come_back() {
 }
 
 #[test]
+fn a_start_that_is_refused_loses_nothing() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = used(&scratch);
+    let said = refusal(&without_cache(&spec, &["--lose-dirty", "--nbd", "unix:/nowhere/v.sock"]));
+    assert!(said.contains("/nowhere") && !said.contains("LOST"), "{said}");
+    // The state is not known either, so that the origin is a stranger: one that looks like a cache device.
+    let cache = fs::read(&spec.cache).unwrap();
+    let mut origin = fs::read(&spec.origin).unwrap();
+    origin[..BLOCK].copy_from_slice(&cache[..BLOCK]);
+    fs::write(&spec.origin, origin).unwrap();
+    let state = scratch.path("no-state");
+    let said = refusal(&without_cache(&spec, &["--lose-dirty", "--state", state.to_str().unwrap()]));
+    assert!(said.contains("is a kickcache cache device") && !said.contains("LOST"), "{said}");
+}
+
+#[test]
 fn a_drained_volume_needs_no_cache() {
     need_kickcache!();
     let scratch = Scratch::new();

@@ -8,12 +8,19 @@ use crate::driver::executor::{Driver, OpenMedium, slot};
 use crate::driver::queued_device::{ExtentsTold, QueuedDevice};
 
 impl Driver {
-    /// Compares a device with samples of what it must hold, once, before any operation on it begins; may wait for it.
+    /// Begins to compare a device with samples of what it must hold, once, before any operation on it begins.
+    pub fn begin_compare(&mut self, device: Device, samples: &[Sample]) {
+        if let Some(device) = self.queued_device(device) {
+            device.begin_compare(samples);
+        }
+    }
+
+    /// Ends that; may wait for the device.
     ///
     /// # Errors
     /// A sentence, if it holds something else, or does not answer.
-    pub fn compare(&mut self, device: Device, samples: &[Sample]) -> Result<(), String> {
-        self.queued_device(device).map_or(Ok(()), |device| device.compare(samples))
+    pub fn end_compare(&mut self, device: Device) -> Result<(), String> {
+        self.queued_device(device).map_or(Ok(()), |device| device.end_compare())
     }
 
     /// Gives a device that [`Driver::poll_restart`] named samples of what it must hold when it goes on.

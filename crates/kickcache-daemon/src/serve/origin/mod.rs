@@ -11,7 +11,8 @@ pub(crate) use self::hold::hold;
 use self::nbd::NbdOrigin;
 use crate::driver::device::{BlockFile, ZeroSpeed};
 use crate::driver::executor::Medium;
-use crate::plan::origin_source::{OriginSource, OutsideOrigin};
+use crate::plan::origin_source::OriginSource;
+use crate::plan::origin_source::outside::OutsideOrigin;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::carries_superblock;
 use crate::serve::error::ServeError;
@@ -25,7 +26,7 @@ pub(crate) enum Origin {
     /// A file or block device of this machine.
     Local(BlockFile),
     /// An export of an NBD server.
-    Nbd(NbdOrigin),
+    Nbd(Box<NbdOrigin>),
     /// One that somebody outside of the daemon brought in.
     Outside(Box<dyn OutsideOrigin>),
 }
@@ -40,7 +41,7 @@ impl Origin {
             OriginSource::Path(path) => {
                 Ok(Origin::Local(local::open(&spec.name, path, spec.access, spec.claims)?))
             }
-            OriginSource::Nbd(uri) => Ok(Origin::Nbd(NbdOrigin::open(spec, uri, wish)?)),
+            OriginSource::Nbd(uri) => Ok(Origin::Nbd(Box::new(NbdOrigin::open(spec, uri, wish)?))),
             OriginSource::Outside(source) => Ok(Origin::Outside(source.open())),
         }
     }
@@ -95,7 +96,7 @@ impl Origin {
     pub(crate) fn into_medium(self) -> Medium {
         match self {
             Origin::Local(file) => Medium::File(file),
-            Origin::Nbd(origin) => Medium::Queued(Box::new(origin)),
+            Origin::Nbd(origin) => Medium::Queued(origin),
             Origin::Outside(origin) => Medium::Queued(origin),
         }
     }

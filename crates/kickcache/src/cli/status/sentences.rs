@@ -157,7 +157,7 @@ fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
     }
     if let Some(device) = &volume.served_at.ublk_removed {
         let what = "was removed by somebody else; to make it one again, stop this daemon and serve it again";
-        troubles.push((format!("{name}: NO BLOCK DEVICE: {device} {what}"), Tone::Bad));
+        troubles.push((format!("{name}: DEVICE REMOVED: {device} {what}"), Tone::Bad));
     }
     if let Some(seconds) = volume.origin_away_seconds {
         let span = show_seconds(seconds);

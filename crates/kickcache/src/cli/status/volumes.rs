@@ -60,6 +60,7 @@ fn volume_health(cache: &CacheReport, volume: &VolumeReport) -> Cell {
     let (word, tone) = match () {
         () if volume.damaged_bytes > 0 => ("DAMAGED", Tone::Bad),
         () if volume.origin_away_seconds.is_some() => ("ORIGIN AWAY", Tone::Bad),
+        () if volume.served_at.ublk_removed.is_some() => ("DEVICE REMOVED", Tone::Bad),
         () if volume.origin_silent_seconds.is_some() => ("SILENT", Tone::Bad),
         () if cache.health == HealthWord::OutOfService => ("no cache", Tone::Warning),
         () if volume.origin_last_error.is_some() => ("errors", Tone::Warning),

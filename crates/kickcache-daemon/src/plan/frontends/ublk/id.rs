@@ -17,16 +17,26 @@ pub enum UblkId {
     Number(u32),
 }
 
+/// The word for [`UblkId::Any`].
+pub(super) const ANY: &str = "any";
+
+/// Reads the number of a device: N of `/dev/ublkbN`.
+///
+/// # Errors
+/// A sentence.
+pub fn ublk_number(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| *number < DEVICES_MAX);
+    number.ok_or_else(|| format!("`{text}` is no number of a ublk device; write N of /dev/ublkbN, 0 to 63"))
+}
+
 impl FromStr for UblkId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<UblkId, String> {
-        match text.parse() {
-            _ if text.is_empty() => Ok(UblkId::Any),
-            Ok(number) if number < DEVICES_MAX => Ok(UblkId::Number(number)),
-            Ok(_) | Err(_) => {
-                Err(format!("`{text}` is no number of a ublk device; write 0 to 63, or nothing"))
-            }
+        match text {
+            ANY => Ok(UblkId::Any),
+            "" => Err("no number of a ublk device stands behind the `=`; write 0 to 63, or leave out the `=` for a free one".into()),
+            _ => ublk_number(text).map(UblkId::Number),
         }
     }
 }
@@ -67,7 +77,8 @@ mod tests {
     #[test]
     fn numbers_are_those_that_the_kernel_has() {
         let read = |text: &str| text.parse::<UblkId>();
-        assert_eq!((read(""), read("63")), (Ok(UblkId::Any), Ok(UblkId::Number(63))));
+        assert_eq!((read("any"), read("63")), (Ok(UblkId::Any), Ok(UblkId::Number(63))));
+        assert!(read("").unwrap_err().contains("leave out the `=`"));
         for text in ["64", "-1", "a", "/dev/ublkb0"] {
             assert!(read(text).unwrap_err().contains(text));
         }

@@ -6,7 +6,7 @@ pub mod queues;
 use serde::de::MapAccess;
 
 use crate::plan::frontends::spec::FrontendSpec;
-use crate::plan::frontends::ublk::id::{Choice, UblkId};
+use crate::plan::frontends::ublk::id::{ANY, Choice, UblkId};
 use crate::plan::frontends::ublk::queues::{QueueCount, QueueDepth};
 
 /// Keys in a configuration file.
@@ -20,7 +20,7 @@ const DEPTH: &str = "ublk-depth";
 #[group(skip)]
 pub struct UblkSpec {
     /// Block device of this host, /dev/ublkbN [default N: a free one]; Linux 6.4 or later with ublk_drv, root
-    #[arg(id = "ublk", long = ID, value_name = "N", requires = "cache", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(id = "ublk", long = ID, value_name = "N", requires = "cache", num_args = 0..=1, require_equals = true, default_missing_value = ANY)]
     pub id: Option<UblkId>,
     /// Queues of the block device, 1 to 16; one thread serves them all [default: 1]
     #[arg(id = "ublk_queues", long = QUEUES, value_name = "N", requires = "ublk", allow_hyphen_values = true)]

@@ -301,7 +301,8 @@ impl Drop for Ublk {
         for device in self.devices.drain(..).filter(UblkDevice::is_served) {
             let (id, path) = (device.id, device.path());
             drop(device);
-            let end = self.controls.open().and_then(|mut control| control.alone(|control| end(control, id, &path)));
+            let end =
+                self.controls.open().and_then(|mut control| control.alone(|control| end(control, id, &path)));
             let shown = path.display();
             match end {
                 Ok(End::Removed) => tracing::info!("{shown} was removed"),

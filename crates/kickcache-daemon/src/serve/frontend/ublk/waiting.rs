@@ -17,8 +17,8 @@ pub(crate) struct Starting<'a> {
     pub(crate) device: Option<UblkId>,
 }
 
-/// A device that the start does not take over.
-struct LeftBehind {
+/// A device that the volume is.
+struct OwnDevice {
     info: DeviceInfo,
     /// The name that it is served under.
     name: String,
@@ -46,27 +46,40 @@ fn check_with(control: &mut Control, starting: &Starting<'_>) -> Result<(), Stri
             tracing::warn!("{}", stuck(left.info.device_id));
             Ok(())
         }
-        Some(left) => Err(starting.refusal(&left)),
+        Some(left) => {
+            let all = starting.own_devices(control);
+            Err(if all.len() > 1 { starting.refusal_of(&all) } else { starting.refusal(&left) })
+        }
         None => Ok(()),
     }
 }
 
 impl Starting<'_> {
-    fn left_behind(&self, control: &mut Control) -> Option<LeftBehind> {
+    /// One that the start does not take over.
+    fn left_behind(&self, control: &mut Control) -> Option<OwnDevice> {
         let mut taken = None;
-        let devices = control.devices().unwrap_or_default();
-        let mut devices = devices.into_iter().filter(|info| DeviceState::of(info) != DeviceState::Dead);
-        devices.find_map(|info| {
-            let name = self.name_of(&info)?.to_owned();
-            let id = info.device_id;
+        self.own_devices(control).into_iter().find(|device| {
+            let id = device.info.device_id;
             let is_wanted = match self.device {
-                _ if name != self.volume.name => false,
+                _ if device.name != self.volume.name => false,
                 Some(UblkId::Number(wanted)) => wanted == id,
                 Some(UblkId::Any) => *taken.get_or_insert(id) == id,
                 None => false,
             };
-            (!is_wanted).then_some(LeftBehind { info, name })
+            !is_wanted
         })
+    }
+
+    /// All devices that the volume is.
+    fn own_devices(&self, control: &mut Control) -> Vec<OwnDevice> {
+        let devices = control.devices().unwrap_or_default();
+        let devices = devices.into_iter().filter(|info| DeviceState::of(info) != DeviceState::Dead);
+        devices
+            .filter_map(|info| {
+                let name = self.name_of(&info)?.to_owned();
+                Some(OwnDevice { info, name })
+            })
+            .collect()
     }
 
     /// The name that a device has this volume under.
@@ -76,7 +89,21 @@ impl Starting<'_> {
         Some(&identity.name)
     }
 
-    fn refusal(&self, left: &LeftBehind) -> String {
+    /// Of several, whichever is taken over.
+    fn refusal_of(&self, all: &[OwnDevice]) -> String {
+        let names: Vec<String> =
+            all.iter().map(|device| format!("/dev/ublkb{}", device.info.device_id)).collect();
+        let commands: Vec<String> =
+            all.iter().map(|device| format!("kickcache ublk remove {}", device.info.device_id)).collect();
+        format!(
+            "{} are all it already: who has one of them open would later write over what is written meanwhile; close or unmount all but \
+             one, remove those ({}), and serve the volume with the number of the one that stays (--ublk=N, ublk = N)",
+            names.join(" and "),
+            commands.join(", ")
+        )
+    }
+
+    fn refusal(&self, left: &OwnDevice) -> String {
         let id = left.info.device_id;
         let is = match DeviceState::of(&left.info) {
             DeviceState::Live(pid) => format!("is it already, served by the process {pid}"),
@@ -161,8 +188,9 @@ mod tests {
         let scene = scene();
         scene.kernel.leave(5, NAME, ORIGIN, 2048);
         let said = scene.check(&volume(), Some(UblkId::Any)).unwrap_err();
-        assert!(said.starts_with("/dev/ublkb5 is it already"), "{said}");
-        assert!(scene.check(&volume(), Some(UblkId::Number(5))).unwrap_err().starts_with("/dev/ublkb3"));
+        assert!(said.starts_with("/dev/ublkb3 and /dev/ublkb5 are all it already"), "{said}");
+        assert!(said.contains("(kickcache ublk remove 3, kickcache ublk remove 5)"), "{said}");
+        assert_eq!(scene.check(&volume(), Some(UblkId::Number(5))), Err(said));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) struct Comparison {
     compared: usize,
     /// Where it has something else.
     different: Vec<u64>,
+    /// When it must have ended.
+    end: Instant,
 }
 
 /// Whether a comparison goes on.
@@ -34,8 +36,12 @@ pub(super) enum Progress {
 }
 
 impl Comparison {
-    /// Asks for the samples that lie within the export.
-    pub(super) fn begin(mut links: Links, samples: &[Sample]) -> Result<Comparison, ClientError> {
+    /// Asks for the samples that lie within the export, which must come within so long.
+    pub(super) fn begin(
+        mut links: Links,
+        samples: &[Sample],
+        patience: Duration,
+    ) -> Result<Comparison, ClientError> {
         let size = links.export.size;
         let is_inside = |sample: &&Sample| sample.block.byte_offset() + BLOCK_SIZE <= size;
         let mut waiting = BTreeMap::new();
@@ -43,7 +49,8 @@ impl Comparison {
             links.links[0].sender.queue_read(cookie, sample.block.byte_offset(), BLOCK_SIZE)?;
             waiting.insert(cookie, *sample);
         }
-        Ok(Comparison { links, waiting, compared: 0, different: Vec::new() })
+        let end = Instant::now() + patience;
+        Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), end })
     }
 
     /// Sends and receives what can be without waiting.
@@ -65,11 +72,10 @@ impl Comparison {
         Ok(if self.waiting.is_empty() { Progress::Ended } else { Progress::Waiting })
     }
 
-    /// The same until it has ended, which must be within so long.
-    pub(super) fn finish(mut self, patience: Duration) -> Result<Comparison, ClientError> {
-        let end = Instant::now() + patience;
+    /// The same until it has ended.
+    pub(super) fn finish(mut self) -> Result<Comparison, ClientError> {
         while self.advance()? == Progress::Waiting {
-            let timeout = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
+            let timeout = Timespec::try_from(self.end.saturating_duration_since(Instant::now())).ok();
             let ready = poll(&mut [self.poll_fd()], timeout.as_ref()).map_err(io::Error::from)?;
             if ready == 0 {
                 return Err(io::Error::from(io::ErrorKind::TimedOut).into());

@@ -59,8 +59,10 @@ pub(crate) struct NbdOrigin {
     looks_like_cache: bool,
     has_extents: bool,
     patience: Duration,
-    /// The connections, until they are compared and the thread has them.
+    /// The connections, until they are compared.
     links: Option<Links>,
+    /// While they are, until the thread has them.
+    comparison: Option<Result<Comparison, ClientError>>,
     exchange: Arc<Exchange>,
     inbox: VecDeque<Outcome>,
     /// Answers about extents.
@@ -96,6 +98,7 @@ impl NbdOrigin {
             has_extents: links.export.allocation.is_some(),
             patience,
             links: Some(links),
+            comparison: None,
             exchange,
             inbox: VecDeque::new(),
             told: VecDeque::new(),
@@ -176,11 +179,17 @@ impl QueuedDevice for NbdOrigin {
         }
     }
 
-    fn compare(&mut self, samples: &[Sample]) -> Result<(), String> {
-        let Some(links) = self.links.take() else { return Ok(()) };
+    fn begin_compare(&mut self, samples: &[Sample]) {
+        let Some(links) = self.links.take() else { return };
         let samples = if self.facts.keeps_flushed() { samples } else { &[] };
-        let comparison =
-            Comparison::begin(links, samples).and_then(|comparison| comparison.finish(self.patience));
+        // What is queued goes out now, while others are asked.
+        let sent = |mut comparison: Comparison| comparison.advance().map(|_| comparison);
+        self.comparison = Some(Comparison::begin(links, samples, self.patience).and_then(sent));
+    }
+
+    fn end_compare(&mut self) -> Result<(), String> {
+        let Some(comparison) = self.comparison.take() else { return Ok(()) };
+        let comparison = comparison.and_then(Comparison::finish);
         let links = comparison.map_err(|error| cause(&error)).and_then(Comparison::verdict);
         let links = links.map_err(|why| format!("its origin {}: {why}", self.uri))?;
         self.exchange.give(Order::Use(links));

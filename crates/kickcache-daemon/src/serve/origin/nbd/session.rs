@@ -272,8 +272,9 @@ impl Session {
             None => Ok(links),
             Some(difference) => Err(difference),
         });
-        let comparison =
-            links.and_then(|links| Comparison::begin(links, &self.samples).map_err(|error| cause(&error)));
+        let patience = self.settings.patience;
+        let begin = |links| Comparison::begin(links, &self.samples, patience).map_err(|error| cause(&error));
+        let comparison = links.and_then(begin);
         match comparison {
             Ok(comparison) => self.comparison = Some(comparison),
             Err(why) => self.turn_down(why),

@@ -1,0 +1,44 @@
+//! What a parser says of a line, in the words of those who write such files.
+
+/// How the values of keys are written whose type alone says too little.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("control", "\"/run/kickcache/control.sock\""),
+    ("state", "\"/var/lib/kickcache\""),
+    ("io-engine", "\"io_uring\""),
+    ("insecure-tcp", "true"),
+    ("device", "\"/dev/nvme0n1p4\""),
+    ("name", "\"vm1\""),
+    ("origin", "\"/dev/sdb\""),
+    ("origin-timeout", "\"2m\""),
+    ("mode", "\"write-back\""),
+    ("admission", "\"second-touch\""),
+    ("sequential-cutoff", "\"4M\""),
+    ("dirty-limit", "\"70%\""),
+    ("read-only", "true"),
+    ("origin-no-flush", "true"),
+    ("nbd", "[\"unix:/run/kickcache/vm1.sock\"]"),
+    ("vhost-user", "\"/run/kickcache/vm1.vhost\""),
+    ("ublk-queues", "2"),
+    ("ublk-depth", "64"),
+];
+
+/// What is wrong with a line; `message` is the parser's.
+pub(super) fn sentence(message: &str, line: &str) -> String {
+    let (key, value) = line.split_once('=').unwrap_or((line, ""));
+    let (key, value) = (key.trim(), value.trim());
+    let example = EXAMPLES.iter().find(|(known, _)| *known == key).map(|(_, example)| example);
+    match (message.strip_prefix("invalid type: "), example) {
+        (Some(rest), Some(example)) => {
+            let found = rest.split_once(", expected ").map_or(rest, |(found, _)| found);
+            format!("`{key}` cannot be the {found}; write it as in {key} = {example}")
+        }
+        // Of words to choose from the parser does not say what it found.
+        (None, Some(example)) if message.starts_with("wanted ") => {
+            format!("`{key}` cannot be {value}; write it as in {key} = {example}")
+        }
+        _ if message == "duplicate key" => {
+            format!("`{key}` stands here for the second time; keep one of the two lines")
+        }
+        _ => message.to_owned(),
+    }
+}

@@ -1,0 +1,151 @@
+//! Where the origin of a volume is: of which kind, and what every kind says of itself.
+//!
+//! To add a kind: a file here with an [`OriginSpec`], its variant of [`OriginSource`], and how people write it ([`OriginSource::parse`]).
+
+pub mod outside;
+pub mod spec;
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::config::OriginKind;
+
+use crate::driver::device::OpenError;
+use crate::plan::nbd_uri::{NbdUri, UriError};
+use crate::plan::origin_source::outside::OutsideSource;
+use crate::plan::origin_source::spec::OriginSpec;
+
+/// Where the origin of a volume is; what it says of itself is an [`OriginSpec`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum OriginSource {
+    /// A file or block device.
+    Path(PathBuf),
+    /// An export of an NBD server.
+    Nbd(NbdUri),
+    /// Whatever the caller brings in: a simulation, or the device of a test.
+    Outside(OutsideSource),
+}
+
+/// Why a text is no origin.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OriginError {
+    /// Of no kind.
+    #[error("`{0}` is no origin; write a path, nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH")]
+    Unknown(String),
+    /// Meant as an export.
+    #[error(transparent)]
+    Nbd(#[from] UriError),
+}
+
+impl OriginSource {
+    /// Reads what people write: a path, or a URI.
+    ///
+    /// # Errors
+    /// If it is a URI that cannot be an origin.
+    pub fn parse(text: &OsStr) -> Result<OriginSource, OriginError> {
+        let Some((scheme, whole)) = text.to_str().and_then(|whole| Some((scheme(whole)?, whole))) else {
+            return match text.is_empty() {
+                true => Err(OriginError::Unknown(String::new())),
+                false => Ok(OriginSource::Path(text.into())),
+            };
+        };
+        match scheme {
+            _ if NbdUri::has_scheme(scheme) => Ok(OriginSource::Nbd(NbdUri::parse(whole)?)),
+            _ => Err(OriginError::Unknown(whole.into())),
+        }
+    }
+
+    /// Where an origin was that a cache device recognises by this: `file:PATH`, `block:PATH`, or a URI.
+    pub fn of_identity(identity: &str) -> OriginSource {
+        match OriginSource::parse(OsStr::new(identity)) {
+            Ok(OriginSource::Path(_)) | Err(_) => {
+                OriginSource::Path(identity.split_once(':').map_or(identity, |(_, path)| path).into())
+            }
+            Ok(remote) => remote,
+        }
+    }
+
+    /// The kind, by what all kinds say of themselves.
+    fn spec(&self) -> &dyn OriginSpec {
+        match self {
+            OriginSource::Path(path) => path,
+            OriginSource::Nbd(uri) => uri,
+            OriginSource::Outside(source) => source,
+        }
+    }
+
+    /// See [`OriginSpec::name`].
+    pub fn name(&self) -> Option<&str> {
+        self.spec().name()
+    }
+
+    /// See [`OriginSpec::identity`].
+    ///
+    /// # Errors
+    /// [`OpenError`] if there is none.
+    pub fn identity(&self) -> Result<String, OpenError> {
+        self.spec().identity()
+    }
+
+    /// See [`OriginSpec::path`].
+    pub fn path(&self) -> Option<&Path> {
+        self.spec().path()
+    }
+
+    /// See [`OriginSpec::kind`].
+    pub fn kind(&self) -> OriginKind {
+        self.spec().kind()
+    }
+
+    /// See [`OriginSpec::has_server`].
+    pub fn has_server(&self) -> bool {
+        self.spec().has_server()
+    }
+}
+
+/// The part of a URI before its `://`; nothing if a text is a path.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
+    Some(scheme).filter(|scheme| is_scheme && !scheme.is_empty())
+}
+
+impl From<&Path> for OriginSource {
+    fn from(path: &Path) -> OriginSource {
+        OriginSource::Path(path.into())
+    }
+}
+
+impl fmt::Display for OriginSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.spec().shown())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_found_again_by_what_a_cache_device_knows_of_it() {
+        let of = |identity| OriginSource::of_identity(identity);
+        assert_eq!(of("block:/dev/sdb"), OriginSource::Path("/dev/sdb".into()));
+        assert_eq!(of("file:/srv/a:b"), OriginSource::Path("/srv/a:b".into()));
+        assert_eq!(of("file:/srv/nbd://x"), OriginSource::Path("/srv/nbd://x".into()));
+        let uri = "nbd+unix:///v?socket=/run/a.sock";
+        assert_eq!(of(uri), OriginSource::Nbd(NbdUri::parse(uri).unwrap()));
+    }
+
+    #[test]
+    fn what_is_meant_as_a_uri_is_no_path() {
+        let read = |text: &str| OriginSource::parse(OsStr::new(text));
+        assert!(matches!(read("./nbd:x"), Ok(OriginSource::Path(_))));
+        assert!(matches!(read("NBD://store/x"), Ok(OriginSource::Nbd(_))));
+        for text in ["http://store/vm1", ""] {
+            let said = read(text).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("`{text}` is no origin; write a path, nbd://")), "{said}");
+        }
+        assert!(read("nbds://store/x").unwrap_err().to_string().contains("asks for TLS"));
+    }
+}

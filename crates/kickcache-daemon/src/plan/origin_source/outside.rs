@@ -1,0 +1,59 @@
+//! Origins that come from outside of the daemon: a simulation, or the device of a test.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::driver::device::OpenError;
+use crate::driver::queued_device::QueuedDevice;
+use crate::plan::origin_source::spec::OriginSpec;
+
+/// An origin that the daemon knows nothing about.
+pub trait OutsideOrigin: QueuedDevice {
+    /// Bytes, a multiple of 4096; it does not change.
+    fn size(&self) -> u64;
+
+    /// What the cache device recognises it by, such as `simulated:disk`.
+    fn identity(&self) -> String;
+}
+
+/// Makes an origin from outside, each time that it is opened.
+#[derive(Clone)]
+pub struct OutsideSource(Arc<dyn Fn() -> Box<dyn OutsideOrigin> + Send + Sync>);
+
+impl OutsideSource {
+    /// One that a function makes.
+    pub fn new(open: impl Fn() -> Box<dyn OutsideOrigin> + Send + Sync + 'static) -> OutsideSource {
+        OutsideSource(Arc::new(open))
+    }
+
+    /// Makes it.
+    pub fn open(&self) -> Box<dyn OutsideOrigin> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for OutsideSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OutsideSource")
+    }
+}
+
+impl PartialEq for OutsideSource {
+    fn eq(&self, other: &OutsideSource) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl OriginSpec for OutsideSource {
+    fn shown(&self) -> String {
+        self.open().identity()
+    }
+
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
+    fn identity(&self) -> Result<String, OpenError> {
+        Ok(self.open().identity())
+    }
+}

@@ -1,0 +1,77 @@
+//! Looks for what a start would refuse, before anything is changed for it.
+
+use std::path::Path;
+
+use kickcache_daemon::driver::io_engine::IoEngine;
+use kickcache_daemon::plan::Exposure;
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
+use kickcache_daemon::serve::config::{ServerConfig, StatePlace};
+use kickcache_daemon::serve::error::ServeError;
+use kickcache_daemon::serve::prepare::{rehearse, rehearse_volumes};
+use kickcache_daemon::serve::stop_wish::StopWish;
+
+use crate::cli::refusal::Refusals;
+
+/// What all servers of a plan have in common.
+pub(super) struct Common<'a> {
+    pub(super) io_engine: IoEngine,
+    pub(super) exposure: Exposure,
+    pub(super) state: &'a StatePlace,
+    pub(super) control: &'a Path,
+    pub(super) stop_wish: &'a StopWish,
+}
+
+impl Common<'_> {
+    /// The server of a cache device.
+    pub(super) fn config(&self, cache: &CacheSpec) -> ServerConfig {
+        ServerConfig {
+            io_engine: self.io_engine,
+            exposure: self.exposure,
+            state: self.state.clone(),
+            control: Some(self.control.into()),
+            stop_wish: self.stop_wish.clone(),
+            ..ServerConfig::new(cache.clone())
+        }
+    }
+}
+
+/// A start that is tried without changing anything; what it would refuse is left.
+pub(super) struct Rehearsal<'a> {
+    pub(super) common: &'a Common<'a>,
+    pub(super) refusals: &'a Refusals<'a>,
+}
+
+impl Rehearsal<'_> {
+    /// Leaves what is wrong with a cache device that is in service, or with its volumes.
+    ///
+    /// # Errors
+    /// What concerns the whole start.
+    pub(super) fn whole(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
+        match cache.service {
+            CacheService::InService => self.leave(cache, rehearse),
+            CacheService::LeftOut | CacheService::WrittenBackOnly => Ok(()),
+        }
+    }
+
+    /// Leaves the volumes that cannot be served whatever becomes of their cache device.
+    ///
+    /// # Errors
+    /// What concerns the whole start.
+    pub(super) fn volumes(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
+        self.leave(cache, rehearse_volumes)
+    }
+
+    fn leave(
+        &self,
+        cache: &mut CacheSpec,
+        look: impl Fn(&ServerConfig) -> Result<(), ServeError>,
+    ) -> anyhow::Result<()> {
+        while !cache.volumes.is_empty() {
+            match look(&self.common.config(cache)) {
+                Ok(()) => break,
+                Err(error) => self.refusals.leave(cache, error)?,
+            }
+        }
+        Ok(())
+    }
+}
