@@ -23,13 +23,22 @@ use crate::result::RunResult;
 use crate::workload::Kind;
 
 const GIB: u64 = 1 << 30;
-/// Bytes of the origin: more than in the articles, so that 48 GiB of data and the blocks of deleted files fit.
-const ORIGIN_BYTES: u64 = 64 * GIB;
+/// Bytes of the origin.
+const ORIGIN_BYTES: u64 = 50 * GIB;
+/// Bytes of the origin of bcache and of kickcache: more than in the articles, so that 48 GiB of data and the blocks of
+/// deleted files fit.
+const ROOMY_ORIGIN_BYTES: u64 = 64 * GIB;
 const CACHE_BYTES: u64 = 4 * GIB;
 /// The articles gave bcache a little more.
 const BCACHE_BYTES: u64 = 5 * GIB;
 /// Where the files lie that were deleted: behind all data.
 const STALE_AT: u64 = 52 * GIB;
+/// Bytes that an ext4 file system of [`ORIGIN_BYTES`] writes before it has a file: the tables of its inodes (3,276,800 of
+/// 256 bytes) and its journal, as mke2fs makes them. They lie behind all data, and before them the deleted files of a
+/// cache of [`CACHE_BYTES`], so that 48 GiB of data overlap these, as they must on 50 GiB.
+const TABLE_BYTES: u64 = (800 + 256) << 20;
+const TABLES_AT: u64 = ORIGIN_BYTES - TABLE_BYTES;
+const DM_STALE_AT: u64 = TABLES_AT - CACHE_BYTES;
 /// Bytes of a block of dm-cache: lvm's default.
 const DM_BLOCK_BYTES: u64 = 64 << 10;
 /// What lvm takes of the cache for its own, and the file system for its tables.
@@ -66,6 +75,8 @@ pub enum Cache {
 pub enum Start {
     /// Nothing.
     Empty,
+    /// The tables and the journal of a new file system.
+    NewFileSystem,
     /// Blocks of deleted files, which were used a lot.
     Stale,
     /// Blocks of deleted files, which were written just before and are only in the cache.
@@ -186,15 +197,20 @@ impl Scene {
         });
         let mut devices = Devices::cached(ssd(seed), self.disks.start(seed + 1));
         let mut at = Instant::ZERO;
-        if self.start == Start::StaleDirty {
-            cache.fill_with_stale_data(STALE_AT, BlockState::Dirty);
-        } else {
-            if self.start == Start::Stale {
-                cache.fill_with_stale_data(STALE_AT, BlockState::Clean);
+        match self.start {
+            Start::Empty | Start::FirstFile => {}
+            Start::NewFileSystem => {
+                let tables = ByteExtent { start: TABLES_AT, length: TABLE_BYTES };
+                at = lay_out(&mut cache, &mut devices, at, tables);
             }
+            Start::Stale => cache.fill_with_stale_data(DM_STALE_AT, BlockState::Clean),
+            Start::StaleDirty => cache.fill_with_stale_data(DM_STALE_AT, BlockState::Dirty),
+        }
+        if self.start != Start::StaleDirty {
             at = run_idle(&mut cache, &mut devices, at, Duration::from_millis(120_000));
         }
-        let at = lay_out(&mut cache, &mut devices, at, self.data_gib * GIB);
+        let files = ByteExtent { start: 0, length: self.data_gib * GIB };
+        let at = lay_out(&mut cache, &mut devices, at, files);
         // The same devices: what the cache still does in the background is in flight there.
         Ready { model: Box::new(cache), at, devices }
     }
@@ -202,7 +218,7 @@ impl Scene {
     fn prepare_bcache(&self, cutoff: u64, seed: u64) -> Ready {
         let mut cache = Bcache::new(BcacheShape {
             cache_bytes: BCACHE_BYTES,
-            origin_bytes: ORIGIN_BYTES,
+            origin_bytes: ROOMY_ORIGIN_BYTES,
             sequential_cutoff: cutoff,
             seed,
         });
@@ -216,7 +232,7 @@ impl Scene {
     fn prepare_kickcache(&self, seed: u64) -> Ready {
         let change =
             |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = Mode::WriteBack;
-        let mut cache = Kickcache::new(CACHE_BYTES, ORIGIN_BYTES, change).expect("possible sizes");
+        let mut cache = Kickcache::new(CACHE_BYTES, ROOMY_ORIGIN_BYTES, change).expect("possible sizes");
         let mut at = Instant::ZERO;
         if self.start == Start::Stale {
             at = fill_with_stale_data(&mut cache, CACHE_BYTES, STALE_AT, seed);
@@ -225,11 +241,13 @@ impl Scene {
     }
 }
 
-/// Writes the files as fio does before it reads them, which it then does at once; gives when that is over.
-fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, bytes: u64) -> Instant {
+/// Writes a stretch, as fio does before it reads its files; gives when that is over. The page cache is written back with as
+/// many blocks of dm-cache in flight as a disk of that time takes at once, which is 32.
+fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, stretch: ByteExtent) -> Instant {
     let kind = Kind::Write;
-    let (order, block_bytes) = (Order::Sequential, 1 << 20);
-    let shape = SweepShape { kind, order, block_bytes, start: 0, bytes, jobs: 1, depth: 16 };
+    let (order, block_bytes) = (Order::Sequential, 16 * DM_BLOCK_BYTES);
+    let ByteExtent { start, length: bytes } = stretch;
+    let shape = SweepShape { kind, order, block_bytes, start, bytes, jobs: 1, depth: 2 };
     let length = Duration::from_millis(10_000_000);
     let course = Course { start: at, length, cost: COST, steady: None, ..Course::default() };
     let result = run(course, &mut Sweep::new(shape), cache, devices, &mut |_| ());

@@ -154,6 +154,7 @@ fn named(scene: Scene, mut run: RunResult) -> RunResult {
 pub fn describe(scene: &Scene) -> String {
     let start = match scene.start {
         Start::Empty => ", empty at first",
+        Start::NewFileSystem => ", with a new file system at first",
         Start::Stale => ", full of stale data at first",
         Start::StaleDirty => ", full of dirty stale data at first",
         Start::FirstFile => ", with the first file",

@@ -16,6 +16,9 @@ pub enum Victims {
 /// What keeps the cache from being idle (`accountable_bio`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watched {
+    /// What clients have under way at the origin, and whatever of theirs ends, at either device: the end of an access
+    /// of which nothing was counted set the clock back all the same (`__iot_io_end` until 072792dcdfc8).
+    OriginAndEnds,
     /// What clients have under way at the origin.
     Origin,
     /// What they have under way at either device.
@@ -52,6 +55,8 @@ pub struct Age {
     pub cleans_when_busy: bool,
     /// When a dirty block is written back because no clean one may leave.
     pub cleans_for_room: CleansForRoom,
+    /// While idle, blocks are written back however short ago they were used (`queue_writeback` since 4.15).
+    pub cleans_all_when_idle: bool,
     /// No background work while busy and as much is under way as the threshold allows (`spare_migration_bandwidth`).
     pub is_throttled: bool,
     /// The access that causes a promotion waits for it.
@@ -66,10 +71,11 @@ impl Age {
         cache_period: 10,
         enters_at_top: false,
         victims: Victims::Rested,
-        watched: Watched::Origin,
+        watched: Watched::OriginAndEnds,
         frees_when_idle: false,
         cleans_when_busy: false,
         cleans_for_room: CleansForRoom::BelowQuarter,
+        cleans_all_when_idle: false,
         is_throttled: true,
         waits_for_copy: true,
     };
@@ -81,24 +87,36 @@ impl Age {
         cache_period: 60,
         enters_at_top: false,
         victims: Victims::Any,
-        watched: Watched::Origin,
+        watched: Watched::OriginAndEnds,
         frees_when_idle: true,
         cleans_when_busy: true,
         cleans_for_room: CleansForRoom::BelowQuarter,
+        cleans_all_when_idle: false,
         is_throttled: true,
         waits_for_copy: false,
     };
 
-    /// Up to 78c45607b909: victims of the lower half alone, and a dirty block is written back if there is none.
-    pub const PART_OF_REPAIR: Age =
-        Age { victims: Victims::LowerHalf, cleans_for_room: CleansForRoom::Always, ..Age::LINUX_4_12_RC1 };
+    /// Up to 78c45607b909: only the origin keeps it from being idle (072792dcdfc8), victims are of the lower half alone,
+    /// and a dirty block is written back if there is none.
+    pub const PART_OF_REPAIR: Age = Age {
+        watched: Watched::Origin,
+        victims: Victims::LowerHalf,
+        cleans_for_room: CleansForRoom::Always,
+        ..Age::LINUX_4_12_RC1
+    };
 
     /// Up to 6cf4cc8f8b3b: what is promoted enters at the top (4d44ec5ab751), and nothing is freed ahead of need.
     pub const MOST_OF_REPAIR: Age =
         Age { enters_at_top: true, frees_when_idle: false, ..Age::PART_OF_REPAIR };
 
     /// Linux 4.12 and later: all accesses keep it from being idle (701e03e4e180), copies are not limited
-    /// (49b7f768900f), and only while idle, or for room, is anything written back (2e63309507c8).
-    pub const REPAIRED: Age =
-        Age { watched: Watched::Both, cleans_when_busy: false, is_throttled: false, ..Age::MOST_OF_REPAIR };
+    /// (49b7f768900f), and only while idle, or for room, is anything written back (2e63309507c8). While idle it cleans as
+    /// since 4.15 (deb71918ae29).
+    pub const REPAIRED: Age = Age {
+        watched: Watched::Both,
+        cleans_when_busy: false,
+        cleans_all_when_idle: true,
+        is_throttled: false,
+        ..Age::MOST_OF_REPAIR
+    };
 }

@@ -108,12 +108,8 @@ impl Background {
     }
 
     fn queue_writeback(&mut self, policy: &mut Smq, block_of: &[u64], pressure: Pressure) {
-        // `can_cross_sentinel`: at first while less than a quarter is clean, later while idle.
-        let may_cross = if self.age.cleans_when_busy {
-            !self.has_clean_quarter(policy)
-        } else {
-            pressure == Pressure::Idle
-        };
+        // `can_cross_sentinel`
+        let may_cross = self.age.cleans_all_when_idle && pressure == Pressure::Idle;
         let which = if may_cross { Writebacks::Any } else { Writebacks::Rested };
         if let Some(index) = policy.take_writeback(which) {
             self.queue(Work::Writeback { block: block_of[index as usize], index });

@@ -25,6 +25,11 @@ impl Idle {
         self.since = now;
     }
 
+    /// Something ended that does not count while it is under way.
+    pub(super) fn disturb(&mut self, now: Instant) {
+        self.since = now;
+    }
+
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         self.under_way == 0 && now.since(self.since) >= SECOND
     }
@@ -44,5 +49,7 @@ mod tests {
         assert!(!idle.is_idle(at(5_000)));
         idle.end(at(5_000));
         assert!(!idle.is_idle(at(5_999)) && idle.is_idle(at(6_000)));
+        idle.disturb(at(6_000));
+        assert!(!idle.is_idle(at(6_999)) && idle.is_idle(at(7_000)));
     }
 }

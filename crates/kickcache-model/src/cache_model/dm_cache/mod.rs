@@ -1,7 +1,8 @@
 //! dm-cache, what lvmcache uses, with the policy smq.
 //!
-//! Leaves out: discards, flushes of the origin at a commit, the limit of kcopyd's memory, metadata reads, and that
-//! until 072792dcdfc8 a flush kept the cache from being idle. The metadata is one write and a flush for each commit.
+//! Leaves out: discards, flushes of the origin at a commit, commits of which nothing waits for the end, the limit of
+//! kcopyd's memory, and metadata reads. The metadata is one write and a flush for each commit, which holds its lock:
+//! nothing enters the cache meanwhile (`dm_cache_commit`, `dm_cache_insert_mapping`).
 //! Functions that comments name are those of `dm-cache-target.c` and `dm-cache-policy-smq.c`.
 
 pub mod age;
@@ -81,6 +82,8 @@ pub struct DmCache {
     /// Demotions that wait for a commit, and those that the commit under way covers.
     uncommitted: Vec<Work>,
     committing: Option<Vec<Work>>,
+    /// Blocks that are whole in the cache and wait for the end of a commit.
+    entering: Vec<Purpose>,
     idle: Idle,
     /// The operation that carries the policy's clock (`check_if_tick_bio_needed`).
     tick: Option<u32>,
@@ -106,6 +109,7 @@ impl DmCache {
             migrations: 0,
             uncommitted: Vec::new(),
             committing: None,
+            entering: Vec::new(),
             idle: Idle::new(),
             tick: None,
             timer: Instant::ZERO.plus(SECOND),
@@ -139,10 +143,19 @@ impl DmCache {
         devices.send(now, to, token);
     }
 
+    /// Notes for the idle clock that an operation ended.
+    fn watch_end(&mut self, now: Instant, purpose: Purpose, place: Place) {
+        if self.is_watched(purpose, place) {
+            self.idle.end(now);
+        } else if self.shape.age.watched == Watched::OriginAndEnds && purpose.is_of_a_client() {
+            self.idle.disturb(now);
+        }
+    }
+
     /// Whether an operation keeps the cache from being idle.
     fn is_watched(&self, purpose: Purpose, place: Place) -> bool {
-        let is_of_a_client = matches!(purpose, Purpose::Access { .. } | Purpose::Overwrite { .. });
-        is_of_a_client && (self.shape.age.watched == Watched::Both || place == Place::Origin)
+        let is_data = purpose.is_of_a_client() && !matches!(purpose, Purpose::Flush(_));
+        is_data && (self.shape.age.watched == Watched::Both || place == Place::Origin)
     }
 
     /// Where a part of a block lies on the cache device.
@@ -329,6 +342,38 @@ impl DmCache {
         self.unlock(now, work.block(), devices);
     }
 
+    /// A block that is whole in the cache becomes part of it, once no commit is under way.
+    fn enter(&mut self, now: Instant, purpose: Purpose, devices: &mut Devices) {
+        if self.committing.is_some() {
+            return self.entering.push(purpose);
+        }
+        self.bring_in(now, purpose, devices);
+        self.work(now, devices);
+    }
+
+    fn bring_in(&mut self, now: Instant, purpose: Purpose, devices: &mut Devices) {
+        match purpose {
+            Purpose::Overwrite { id, block, index } => {
+                self.map(block, index);
+                self.policy.on_promoted(index, BlockState::Dirty);
+                self.tally.logged_bytes += self.shape.block_bytes;
+                self.parts.release(id);
+                self.unlock(now, block, devices);
+            }
+            Purpose::CopyWrite(work) => self.end_work(now, work, devices),
+            _ => unreachable!("nothing else brings a block in"),
+        }
+    }
+
+    /// A commit is over: what it was made for ends, and what waited for it goes on.
+    fn end_commit(&mut self, now: Instant, devices: &mut Devices) {
+        let done = self.committing.take().unwrap_or_default();
+        done.into_iter().for_each(|work| self.end_work(now, work, devices));
+        let entering = std::mem::take(&mut self.entering);
+        entering.into_iter().for_each(|purpose| self.bring_in(now, purpose, devices));
+        self.work(now, devices);
+    }
+
     /// What waited for a block goes on.
     fn unlock(&mut self, now: Instant, block: u64, devices: &mut Devices) {
         let waiting = self.background.unlock(block);
@@ -362,9 +407,7 @@ impl CacheModel for DmCache {
     fn handle_completion(&mut self, now: Instant, place: Place, token: u64, devices: &mut Devices) {
         let token = u32::try_from(token).expect("tokens are indices");
         let purpose = self.in_flight.take(token);
-        if self.is_watched(purpose, place) {
-            self.idle.end(now);
-        }
+        self.watch_end(now, purpose, place);
         if self.tick == Some(token) {
             self.tick = None;
             self.policy.tick(now);
@@ -380,13 +423,8 @@ impl CacheModel for DmCache {
                 }
             }
             Purpose::Flush(id) => self.parts.release(id),
-            Purpose::Overwrite { id, block, index } => {
-                self.map(block, index);
-                self.policy.on_promoted(index, BlockState::Dirty);
-                self.tally.logged_bytes += self.shape.block_bytes;
-                self.parts.release(id);
-                self.unlock(now, block, devices);
-                self.work(now, devices);
+            Purpose::Overwrite { .. } | Purpose::CopyWrite(Work::Promote { .. }) => {
+                self.enter(now, purpose, devices);
             }
             Purpose::CopyRead(work) => self.write_copy(now, work, devices),
             Purpose::CopyWrite(work) => {
@@ -397,11 +435,7 @@ impl CacheModel for DmCache {
                 let none = ByteExtent { start: 0, length: 0 };
                 self.submit(now, (Place::Cache, ModelOperation::Flush, none), Purpose::CommitFlush, devices);
             }
-            Purpose::CommitFlush => {
-                let done = self.committing.take().unwrap_or_default();
-                done.into_iter().for_each(|work| self.end_work(now, work, devices));
-                self.work(now, devices);
-            }
+            Purpose::CommitFlush => self.end_commit(now, devices),
         }
     }
 

@@ -47,6 +47,13 @@ pub(super) enum Purpose {
     CommitFlush,
 }
 
+impl Purpose {
+    /// Whether a client asked for it.
+    pub(super) fn is_of_a_client(self) -> bool {
+        matches!(self, Purpose::Access { .. } | Purpose::Flush(_) | Purpose::Overwrite { .. })
+    }
+}
+
 /// A part of an access that lies in one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
