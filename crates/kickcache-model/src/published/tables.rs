@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(names("1/12"), ["zipf-1.2-cache-1/12"]);
         assert_eq!(names("cloud").len(), 6);
         assert!(names("4 KiB random").is_empty() && names("floppy").is_empty());
-        assert_eq!(tables(None).iter().map(|table| table.experiments.len()).collect::<Vec<_>>(), [60, 6, 3]);
+        assert_eq!(tables(None).iter().map(|table| table.experiments.len()).collect::<Vec<_>>(), [62, 6, 3]);
     }
 
     #[test]
