@@ -24,6 +24,7 @@ mod index;
 pub mod memory;
 mod operation;
 pub mod oracle;
+mod overwritten;
 pub mod payload;
 pub mod plan;
 pub mod queue;

@@ -15,6 +15,8 @@ pub struct Injected {
     pub rotted_headers: u64,
     /// Journals in which one did.
     pub rotted_journals: u64,
+    /// Segments that were zeroed between two lives.
+    pub zeroed_segments: u64,
     /// Blocks of data, of summaries and of the log that could not be read in the next life.
     pub unreadable_blocks: u64,
     /// Flushes that did nothing.
@@ -106,6 +108,7 @@ impl Summary {
         self.injected.rotted_blocks += other.injected.rotted_blocks;
         self.injected.rotted_headers += other.injected.rotted_headers;
         self.injected.rotted_journals += other.injected.rotted_journals;
+        self.injected.zeroed_segments += other.injected.zeroed_segments;
         self.injected.unreadable_blocks += other.injected.unreadable_blocks;
         self.injected.lies += other.injected.lies;
         self.injected.hangs += other.injected.hangs;

@@ -75,7 +75,9 @@ pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -
     let count = random.within(1, BLOCKS_MAX);
     let among = match rotting {
         Rotting::Data => &durable.data[durable.data.len().saturating_sub(RECENT)..],
-        Rotting::Anything | Rotting::Journal => sometimes_recent(&durable.data, RECENT, random),
+        Rotting::Anything | Rotting::Journal | Rotting::Segments => {
+            sometimes_recent(&durable.data, RECENT, random)
+        }
     };
     (0..count).for_each(|_| flip(cache, among, random));
     Rotted::Data(count)
@@ -142,7 +144,7 @@ pub(crate) fn blocks_of(image: &[Block], extent: ByteExtent) -> &[Block] {
 }
 
 /// The blocks of the journal, each with its place.
-fn journal_of(image: &[Block], superblock: &Superblock) -> Vec<(u64, JournalBlock)> {
+pub(crate) fn journal_of(image: &[Block], superblock: &Superblock) -> Vec<(u64, JournalBlock)> {
     let Superblock { uuid, geometry, .. } = superblock;
     let decode = |(place, block): (u64, &Block)| match block {
         Block::Bytes(bytes) => Some((place, JournalBlock::decode(&bytes[..], geometry)?)),

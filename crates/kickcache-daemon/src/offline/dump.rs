@@ -163,6 +163,7 @@ fn image_value(image: &SegmentImage) -> Value {
         "kind": kind,
         "generation": image.generation.get(),
         "queue": queue_word(image.queue),
+        "written": image.written,
         "live": hexadecimal(&image.live),
         "kept": hexadecimal(&image.kept),
     })

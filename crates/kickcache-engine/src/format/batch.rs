@@ -99,6 +99,13 @@ impl BatchHeader {
         self.start.saturating_add(1).saturating_add(data)
     }
 
+    /// Whether an entry names this block of the segment.
+    pub fn names(&self, place: u32) -> bool {
+        let number = place.checked_sub(self.start).and_then(|number| number.checked_sub(1));
+        let entry = number.and_then(|number| self.entries.get(number as usize));
+        entry.is_some_and(|entry| entry.key.is_some())
+    }
+
     /// The header block.
     ///
     /// # Panics

@@ -76,6 +76,9 @@ pub struct SegmentImage {
     pub kind: SegmentKind,
     /// The queue that it belonged to.
     pub queue: Queue,
+    /// How many of its blocks, from the first on, were written and durable when the chunk was: whatever lives there has an entry.
+    /// 0, as before 2026-11-25: not told.
+    pub written: u32,
     /// One bit a block, lowest bit first.
     pub live: Vec<u8>,
     /// One bit a block.
@@ -185,6 +188,18 @@ impl SegmentImage {
         has_bit(&self.kept, place)
     }
 
+    /// A block that lives, was durable, and has no entry: whatever said what it is has been overwritten.
+    pub fn find_lost(&self, has_entry: impl Fn(u32) -> bool) -> Option<u32> {
+        let is_lost = |place: &u32| self.is_live(*place) && !has_entry(*place);
+        (0..self.written).find(is_lost)
+    }
+
+    /// Whether a batch of it was durable in which something lives, also where that is not told: all places live that were not
+    /// taken when the chunk was, and no header does.
+    pub fn has_batches(&self) -> bool {
+        self.kind != SegmentKind::Free && !self.is_live(0) && self.live.iter().any(|bits| *bits != 0)
+    }
+
     fn put(&self, writer: &mut Writer) {
         writer.put_u32(self.generation.get());
         writer.put_u8(match self.kind {
@@ -193,7 +208,7 @@ impl SegmentImage {
             SegmentKind::Retired => 2,
         });
         writer.put_u8(queue_byte(self.queue));
-        writer.put(&[0; 2]);
+        writer.put(&u16::try_from(self.written).expect("at most 1024 blocks").to_le_bytes());
         writer.put(&self.live);
         writer.put(&self.kept);
     }
@@ -207,10 +222,10 @@ impl SegmentImage {
             _ => return None,
         };
         let queue = queue_of(reader.take_u8()?)?;
-        reader.take(2)?;
+        let written = u32::from(u16::from_le_bytes(reader.take(2)?.try_into().ok()?));
         let live = reader.take(bitmap)?.to_vec();
         let kept = reader.take(bitmap)?.to_vec();
-        Some(SegmentImage { generation, kind, queue, live, kept })
+        Some(SegmentImage { generation, kind, queue, written, live, kept })
     }
 }
 

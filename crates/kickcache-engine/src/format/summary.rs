@@ -51,6 +51,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Whether there is data in a block of the segment.
+    pub fn has_entry(&self, place: u32) -> bool {
+        self.entries.get(place as usize).is_some_and(Option::is_some)
+    }
+
     /// Sequence numbers are stored as 32-bit distances from the lowest.
     fn base(&self) -> u64 {
         self.entries.iter().flatten().map(|entry| entry.sequence.get()).min().unwrap_or(0)

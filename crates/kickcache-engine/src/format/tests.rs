@@ -100,6 +100,7 @@ fn chunk() -> JournalBlock {
         generation: Generation::new(1),
         kind: SegmentKind::InUse,
         queue: Queue::Main,
+        written: 9,
         live: vec![0xff, 1],
         kept: vec![0x10, 0],
     };
@@ -107,6 +108,22 @@ fn chunk() -> JournalBlock {
     let body =
         Chunk { start: Sequence::new(99), number: 0, count, begun: Some(12), segments: vec![image; 3] };
     JournalBlock { uuid: UUID, ring: 13, durable: durable(30..=41, 5..11), body: JournalBody::Chunk(body) }
+}
+
+#[test]
+fn an_image_says_what_must_be_there() {
+    let JournalBody::Chunk(Chunk { segments, .. }) = chunk().body else { panic!("a chunk") };
+    // The blocks 0 to 8 live, and nine are written.
+    let image = &segments[0];
+    assert_eq!(image.find_lost(|_| true), None);
+    assert_eq!(image.find_lost(|place| place != 8), Some(8));
+    let untold = SegmentImage { written: 8, ..image.clone() };
+    assert_eq!(untold.find_lost(|place| place != 8), None, "the last one may not have been written");
+    assert!(!image.has_batches(), "what was not taken lives from the first block on");
+    let taken = SegmentImage { live: vec![0xfe, 1], ..image.clone() };
+    assert!(taken.has_batches());
+    assert!(!SegmentImage { live: vec![0, 0], ..taken.clone() }.has_batches(), "nothing lives");
+    assert!(!SegmentImage { kind: SegmentKind::Free, ..taken }.has_batches());
 }
 
 /// Cut short anywhere or with any bit flipped, a structure must not decode; whole, it must come back equal.
@@ -272,7 +289,7 @@ fn golden_bytes_stay_as_they_are() {
         batch header: 4096 bytes, crc 02e71c93
         summary: 4096 bytes, crc ce21ba2d
         records: 4096 bytes, crc c5b81ce9
-        chunk: 4096 bytes, crc 04524661"#]]
+        chunk: 4096 bytes, crc 86f7efba"#]]
     .assert_eq(&lines.join("\n"));
 }
 

@@ -229,7 +229,8 @@ pub(crate) fn note_opened(
     }
     let all = vec![0xff; geometry.blocks_per_segment().div_ceil(8) as usize];
     let queue = Queue::Probation;
-    *image = Some(SegmentImage { generation, kind: SegmentKind::InUse, queue, live: all.clone(), kept: all });
+    let kind = SegmentKind::InUse;
+    *image = Some(SegmentImage { generation, kind, queue, written: 0, live: all.clone(), kept: all });
 }
 
 #[cfg(test)]
@@ -254,6 +255,7 @@ mod tests {
             generation: Generation::new(1),
             kind: free,
             queue: Queue::Probation,
+            written: 0,
             live: vec![0; bytes],
             kept: vec![0; bytes],
         };

@@ -67,6 +67,8 @@ pub(crate) struct Recovery {
     /// Gaps between the batches of segments, each with the number of the batch behind it: a header there was torn, or has
     /// rotted.
     pub(crate) gaps: Vec<(SegmentIndex, Sequence)>,
+    /// The first segment found in which something is lost that was durable.
+    pub(crate) overwritten: Option<SegmentIndex>,
     /// A segment in which a header may stand that the cache device cannot read.
     pub(crate) hidden: Option<SegmentIndex>,
     /// Segments whose first block is still to be looked at; `None` before it is known which these are.
@@ -97,6 +99,32 @@ impl Recovery {
     pub(crate) fn was_durable(&self, sequence: Sequence) -> bool {
         let life = self.durable.range(..=sequence).next_back();
         life.is_some_and(|(_, durable)| durable.contains(sequence))
+    }
+
+    /// Notes whether what the checkpoint says of a segment is there; of these blocks there is an entry.
+    pub(crate) fn note_found(&mut self, segment: SegmentIndex, has_entry: impl Fn(u32) -> bool) {
+        let Some(image) = &self.images[segment.get() as usize] else { return };
+        if image.find_lost(has_entry).is_some() && !mutant!(OverwrittenIgnored) {
+            self.note_overwritten(segment);
+        }
+    }
+
+    /// Notes that nothing is there of a segment.
+    pub(crate) fn note_empty(&mut self, segment: SegmentIndex) {
+        let image = self.images[segment.get() as usize].as_ref();
+        if image.is_some_and(SegmentImage::has_batches) && !mutant!(OverwrittenIgnored) {
+            self.note_overwritten(segment);
+        }
+    }
+
+    fn note_overwritten(&mut self, segment: SegmentIndex) {
+        self.overwritten = Some(self.overwritten.map_or(segment, |first| first.min(segment)));
+    }
+
+    /// Whether a checkpoint says that a block was durable.
+    pub(crate) fn was_written(&self, segment: SegmentIndex, place: u32) -> bool {
+        let image = self.images[segment.get() as usize].as_ref();
+        image.is_some_and(|image| place < image.written && image.is_live(place))
     }
 
     /// Takes the batches of a segment: what is whole into its summary.

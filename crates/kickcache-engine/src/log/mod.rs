@@ -311,6 +311,13 @@ impl Log {
         Some(if open.full { self.geometry.batch_blocks() } else { open.position })
     }
 
+    /// The first block of a segment that a batch has taken which is not yet submitted.
+    pub(crate) fn first_unwritten(&self, segment: SegmentIndex) -> Option<u32> {
+        let batches = self.batches.iter().map(|(_, batch)| batch);
+        let unwritten = batches.filter(|batch| batch.segment == segment && batch.sequence.is_none());
+        unwritten.map(|batch| batch.start).min()
+    }
+
     /// Takes the next closed batch of a head for writing, under its sequence number.
     pub(crate) fn take_write(&mut self, queue: Queue, sequence: Sequence, durable: Durable) -> BatchWrite {
         let head = &mut self.heads[queue.index()];

@@ -2,7 +2,8 @@
 //!
 //! A chunk is written only when everything that happened before it was taken is durable: what it calls dead is then
 //! superseded or *gone* durably. A location that is dead stays dead until its segment is opened again, so that chunks
-//! taken at different times fit together.
+//! taken at different times fit together. A location that lives, and whose batch was submitted, is durable by then as well: if
+//! recovery finds nothing there, something has overwritten it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -80,7 +81,8 @@ fn snap(state: &mut State) {
     state.agenda.push_back(Task::Barrier(DurableWaiter::Checkpoint));
 }
 
-/// A segment as it is. Places that may still be written count as live: their batches will tell.
+/// A segment as it is. Places that may still be written count as live: their batches will tell. A block of a batch that was not
+/// submitted may die before it is: what was written ends in front of it.
 fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentImage {
     let geometry = state.cache.geometry();
     let found: &Segment = state.cache.segments().get(segment);
@@ -114,7 +116,13 @@ fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentIma
             set(&mut kept, at);
         }
     }
-    SegmentImage { generation: found.generation, kind, queue: found.queue, live, kept }
+    let written = match kind {
+        SegmentKind::Free => 0,
+        SegmentKind::InUse | SegmentKind::Retired => {
+            state.device.log.first_unwritten(segment).map_or(known, |first| first.min(known))
+        }
+    };
+    SegmentImage { generation: found.generation, kind, queue: found.queue, written, live, kept }
 }
 
 /// What the chunks say is durable, or the last chunks are.
@@ -209,6 +217,39 @@ mod tests {
             [Position::Between, Position::Last].map(|position| image(state, ready, position));
         assert_eq!((between.kind, between.is_live(0)), (SegmentKind::InUse, true));
         assert_eq!((last.kind, last.is_live(0)), (SegmentKind::Free, false));
+    }
+
+    #[test]
+    fn what_was_written_ends_in_front_of_a_batch_that_may_still_change() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        let (landed, image_of) = (scene.location(8192), |scene: &Scene, location| {
+            image(&scene.engine.state, scene.engine.state.cache.segment_of(location), Position::Between)
+        });
+        let image = image_of(&scene, landed);
+        assert_eq!(
+            (image.written, image.find_lost(|place| place == 1)),
+            (2, None),
+            "a header, and the block"
+        );
+        assert_eq!(image.find_lost(|_| false), Some(1));
+        scene.hold("cache log");
+        for start in [16384, 24576] {
+            scene.begin(crate::request::Operation::Write(Durability::Volatile), start, 4096);
+        }
+        let gathers = scene.location(24576);
+        let state = &scene.engine.state;
+        let place =
+            gathers.get() - state.cache.geometry().first_location(state.cache.segment_of(gathers)).get();
+        let image = image_of(&scene, gathers);
+        assert!(image.is_live(place), "it has its place");
+        assert_eq!(
+            image.written,
+            place - 1,
+            "the one before is on its way, and this one may be void when it is"
+        );
+        scene.end_held();
+        assert_eq!(image_of(&scene, gathers).written, place + 1);
     }
 
     #[test]

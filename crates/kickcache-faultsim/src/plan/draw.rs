@@ -68,6 +68,9 @@ impl Plan {
         if random.clone().below(30) == 14 {
             focus::rot_newest_data(&mut plan, &mut random.clone());
         }
+        if random.clone().below(30) == 16 {
+            focus::zero_segments(&mut plan, &mut random.clone());
+        }
         if random.clone().below(7) == 5 {
             focus::restart_origins(&mut plan, &mut random.clone());
         }

@@ -59,7 +59,7 @@ pub struct LongTrouble {
     pub trouble: Trouble,
 }
 
-/// What bits flip in.
+/// What bits flip in, or what is zeroed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rotting {
     /// Data, batch headers, and the journal.
@@ -69,6 +69,8 @@ pub enum Rotting {
     Journal,
     /// Data that was written last: the log can be read, and says what has rotted.
     Data,
+    /// Whole segments, which are zeroed, also after a stop.
+    Segments,
 }
 
 /// A device has trouble for a while.

@@ -377,6 +377,14 @@ pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(10, 60), random.within(10, 20));
 }
 
+/// Whole segments are zeroed, after crashes and stops: each stop writes a checkpoint, which knows what they held.
+pub(super) fn zero_segments(plan: &mut Plan, random: &mut Random) {
+    rot_between_lives(plan, random);
+    (plan.faults.rot_permille, plan.faults.rotting) = (random.within(200, 500), Rotting::Segments);
+    (plan.ends.power_cut, plan.ends.kill) = (200, 200);
+    (plan.weights.flush, plan.weights.discard) = (10, [0, 10, 40][random.index(3)]);
+}
+
 /// Parts of the log, and blocks of which nobody else has the newest content, cannot be read any more when the next life
 /// begins.
 pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {

@@ -1,5 +1,7 @@
 //! What the cache device suffers between two lives.
 
+use crate::overwritten::overwrite;
+use crate::plan::faults::Rotting;
 use crate::rot::{Rotted, rot};
 use crate::run::Simulation;
 use crate::sectors::{Unreadable, make_unreadable};
@@ -7,8 +9,28 @@ use crate::sectors::{Unreadable, make_unreadable};
 impl Simulation {
     /// After a crash.
     pub(super) fn damage_cache(&mut self) {
-        self.rot();
+        match self.plan.faults.rotting {
+            Rotting::Anything | Rotting::Journal | Rotting::Data => self.rot(),
+            Rotting::Segments => self.overwrite_segments(),
+        }
         self.make_cache_unreadable();
+    }
+
+    /// After a stop.
+    pub(super) fn damage_stopped_cache(&mut self) {
+        if self.plan.faults.rotting == Rotting::Segments {
+            self.overwrite_segments();
+        }
+        self.make_cache_unreadable();
+    }
+
+    fn overwrite_segments(&mut self) {
+        if self.random.chance(self.plan.faults.rot_permille) {
+            let count = overwrite(&mut self.devices.cache, &mut self.random);
+            self.note(|| format!("zeroed: {count} segments"));
+            self.summary.injected.zeroed_segments += count;
+            self.has_rotted_header |= count > 0;
+        }
     }
 
     fn rot(&mut self) {
@@ -32,7 +54,7 @@ impl Simulation {
     }
 
     /// Blocks cannot be read any more.
-    pub(super) fn make_cache_unreadable(&mut self) {
+    fn make_cache_unreadable(&mut self) {
         let permille = self.plan.faults.unreadable_permille;
         if permille > 0 && self.random.chance(permille) {
             let unreadable = make_unreadable(&mut self.devices.cache, &mut self.random);

@@ -282,7 +282,7 @@ impl Simulation {
             self.cut_power();
         }
         self.take_back_cache();
-        self.make_cache_unreadable();
+        self.damage_stopped_cache();
         Ok(())
     }
 

@@ -106,7 +106,7 @@ struct Simulation {
     faulty: bool,
     /// Recovery is over.
     is_running: bool,
-    /// A batch header has rotted since the log was read back: it may be refused.
+    /// A batch header has rotted, or a segment was zeroed, since the log was read back: it may be refused.
     has_rotted_header: bool,
     /// A block of the journal of this cache device has rotted: it may be refused now, or once a newer checkpoint is lost.
     has_rotted_journal: bool,

@@ -3,6 +3,7 @@
 mod carried;
 mod gate;
 mod lost_journal;
+mod lost_segment;
 mod mutants;
 mod out_of_service;
 mod refused;

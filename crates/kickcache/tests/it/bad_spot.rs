@@ -240,7 +240,7 @@ fn a_start_is_refused_while_a_part_of_the_journal_is_gone() {
 }
 
 /// The way that a refusal names: without the word that says so nothing changes, and no exit code calls it good.
-fn go_on_with_what_is_left(cache: &Path) {
+pub(crate) fn go_on_with_what_is_left(cache: &Path) {
     let before = fs::read(cache).unwrap();
     let check = |more: &[&str]| {
         let words = [&["check", cache.to_str().unwrap()], more].concat();

@@ -40,6 +40,7 @@ mod history;
 mod judge;
 mod ledger;
 mod log;
+mod lost_segment;
 mod missing_cache;
 mod mounted_kills;
 mod nbd_server;

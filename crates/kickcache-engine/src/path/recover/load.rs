@@ -144,6 +144,7 @@ mod tests {
             generation: Generation::new(1),
             kind: SegmentKind::InUse,
             queue: Queue::Main,
+            written: 0,
             live: alloc::vec![live; 128],
             kept: alloc::vec![kept; 128],
         };

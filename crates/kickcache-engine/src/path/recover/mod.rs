@@ -244,6 +244,7 @@ fn on_summary(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     match summary {
         Some(summary) => {
             recovery.note_durable(summary.durable);
+            recovery.note_found(segment, |place| summary.has_entry(place));
             load::load_segment(state, &summary);
         }
         None => scan(state, segment),
@@ -284,6 +285,13 @@ fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &
         entries: vec![None; geometry.batch_blocks() as usize],
     };
     recovery.take_batches(&geometry, &Scan { bytes, batches: &batches, unreadable }, &mut summary);
+    if batches.is_empty() {
+        recovery.note_empty(segment);
+    } else {
+        let newest = |place: u32| batches.partition_point(|header| header.start < place).checked_sub(1);
+        let is_named = |place: u32| newest(place).is_some_and(|number| batches[number].names(place));
+        recovery.note_found(segment, is_named);
+    }
     if !batches.is_empty() {
         load::load_segment(state, &summary);
         if recovery_kind(state, segment) != Some(SegmentKind::Retired) {
@@ -348,6 +356,9 @@ fn refuse_rotted(state: &mut State) {
     } else if let Some(segment) = recovery.find_rotted_header().filter(|_| is_refused) {
         let what = format!("a batch header in segment {}", segment.get());
         recovery.failed = Some(Error::Rotted { what });
+    } else if let Some(segment) = recovery.overwritten.filter(|_| is_refused) {
+        let what = format!("a part of segment {}", segment.get());
+        recovery.failed = Some(Error::Rotted { what });
     } else if let Some(number) = recovery.journal.find_lost(&recovery.span).filter(|_| is_refused) {
         let what = format!("block {} of its journal", number % geometry.journal_blocks());
         recovery.failed = Some(Error::Rotted { what });
@@ -367,7 +378,11 @@ fn take_damaged(state: &mut State) {
     for DamagedEntry { segment, offset, entry, damage } in core::mem::take(&mut state.recovering().damaged) {
         let recovery = state.recovering();
         let is_lost = match damage {
-            Damage::Checksum => !recovery.was_durable(entry.sequence) || mutant!(RotTakenForTorn),
+            Damage::Checksum => {
+                let was_durable =
+                    recovery.was_durable(entry.sequence) || recovery.was_written(segment, offset);
+                !was_durable || mutant!(RotTakenForTorn)
+            }
             Damage::Unreadable => mutant!(UnreadableTakenForTorn),
         };
         if is_lost {

@@ -1,0 +1,73 @@
+//! Segments that are zeroed as a whole while nobody serves, summaries included, as by a discard, or as in a file that was cut
+//! short and extended: nothing in them says what they held, but the newest checkpoint knows.
+
+use std::collections::BTreeMap;
+
+use kickcache_engine::format::journal::{
+    Chunk, Fact, JournalBlock, JournalBody, SegmentImage, SegmentKind, segments_per_chunk,
+};
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::{BLOCK_SIZE, Generation, SegmentIndex, Sequence};
+use kickcache_random::Random;
+
+use crate::content::Block;
+use crate::device::SimulatedDevice;
+use crate::index::index;
+use crate::rot::journal_of;
+use crate::superblock::superblock;
+
+/// Segments that are zeroed together, at most.
+const SEGMENTS_MAX: u64 = 3;
+/// How often, in 1/1000, it is all from there on.
+const TAIL_PERMILLE: u64 = 100;
+
+/// Zeroes a segment in which something lives that the newest checkpoint calls durable, and some behind it; how many. What was
+/// not durable before is now.
+pub(crate) fn overwrite(cache: &mut SimulatedDevice, random: &mut Random) -> u64 {
+    let Ok(superblock) = superblock(cache) else { return 0 };
+    let witnessed = witnessed(cache, &superblock);
+    if witnessed.is_empty() {
+        return 0;
+    }
+    cache.make_all_durable();
+    let geometry = &superblock.geometry;
+    let first = witnessed[random.index(witnessed.len())];
+    let most = if random.chance(TAIL_PERMILLE) { u64::MAX } else { random.within(1, SEGMENTS_MAX) };
+    let count = most.min(u64::from(geometry.segment_count - first.get()));
+    let start = geometry.byte_offset(geometry.first_location(first));
+    let end = start + count * geometry.segment_size;
+    (start / BLOCK_SIZE..end / BLOCK_SIZE).for_each(|place| cache.prepare(place, &Block::Zeroes));
+    count
+}
+
+/// The segments of which the newest whole checkpoint says that something lives in them, and was written.
+fn witnessed(cache: &SimulatedDevice, superblock: &Superblock) -> Vec<SegmentIndex> {
+    let mut opened: BTreeMap<SegmentIndex, Generation> = BTreeMap::new();
+    let mut checkpoints: BTreeMap<Sequence, Vec<Chunk>> = BTreeMap::new();
+    for (_, JournalBlock { body, .. }) in journal_of(cache.blocks(), superblock) {
+        match body {
+            JournalBody::Records(records) => {
+                for record in records {
+                    if let Fact::Opened(segment, generation) = record.fact {
+                        let newest = opened.entry(segment).or_insert(generation);
+                        *newest = generation.max(*newest);
+                    }
+                }
+            }
+            JournalBody::Chunk(chunk) => checkpoints.entry(chunk.start).or_default().push(chunk),
+        }
+    }
+    let is_whole = |chunks: &&Vec<Chunk>| chunks.len() == index(u64::from(chunks[0].count));
+    let newest = checkpoints.values().rev().find(is_whole).into_iter().flatten();
+    let images = newest.flat_map(|chunk| {
+        (chunk.number * segments_per_chunk(&superblock.geometry)..)
+            .map(SegmentIndex::new)
+            .zip(&chunk.segments)
+    });
+    let is_newest = |segment, image: &SegmentImage| {
+        opened.get(&segment).is_none_or(|generation| *generation <= image.generation)
+    };
+    let lives = |image: &SegmentImage| (0..image.written).any(|place| image.is_live(place));
+    let in_use = images.filter(|(_, image)| image.kind == SegmentKind::InUse && lives(image));
+    in_use.filter(|(segment, image)| is_newest(*segment, image)).map(|(segment, _)| segment).collect()
+}

@@ -1,0 +1,93 @@
+//! A part of a cache device that was discarded or overwritten while nobody served it: no tool calls that whole, and nothing is
+//! served from what is left until somebody says so.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use crate::bad_input::refused;
+use crate::bad_spot::go_on_with_what_is_left;
+use crate::daemon::{KICKCACHE, Spec};
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, tools};
+
+const BLOCK: u64 = 4096;
+/// Where the journal begins.
+const MIB_BYTES: usize = 1 << 20;
+/// Of a cache device of 8 MiB, as docs/format.md says.
+const JOURNAL_BLOCKS: u64 = 64;
+const SEGMENT_BLOCKS: u64 = 16;
+const FIRST_SEGMENT: u64 = MIB / BLOCK + JOURNAL_BLOCKS;
+
+/// A cache device with dirty blocks in many segments that was served and stopped.
+fn stopped(scratch: &Scratch) -> Spec {
+    let spec = Spec {
+        extra: ["--admission", "always", "--sequential-cutoff", "off"].map(Into::into).to_vec(),
+        ..Spec::new(scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "8M")
+    };
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    (0..32).for_each(|part| client.write(part * 64 * 1024, &[1; 64 * 1024]));
+    drop(client);
+    daemon.stop()
+}
+
+/// The segments that hold something: the block behind the header is one of ours.
+fn in_use(bytes: &[u8]) -> Vec<u64> {
+    let first = |segment: u64| usize::try_from((FIRST_SEGMENT + segment * SEGMENT_BLOCKS) * BLOCK).unwrap();
+    let has_batch = |segment: &u64| bytes[first(*segment)..].starts_with(b"KICKBTCH");
+    (0..108).filter(has_batch).collect()
+}
+
+#[test]
+fn a_segment_that_was_zeroed_as_a_whole_is_refused_until_a_tool_goes_on_without_it() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = stopped(&scratch);
+    let whole = fs::read(&spec.cache).unwrap();
+    let segments = in_use(&whole);
+    assert!(segments.len() > 20, "{segments:?}");
+    let file = File::options().write(true).open(&spec.cache).unwrap();
+    for segment in [segments[3], segments[20]] {
+        // Not the superblocks: they number the starts, also those that are refused.
+        file.write_all_at(&whole[MIB_BYTES..], MIB).unwrap();
+        let at = (FIRST_SEGMENT + segment * SEGMENT_BLOCKS) * BLOCK;
+        file.write_all_at(&[0; 65_536], at).unwrap();
+        let log = || fs::read(&spec.cache).unwrap().split_off(MIB_BYTES);
+        let before = log();
+        let said = refused("a lost segment", &spec.arguments());
+        assert!(log() == before, "the log was changed");
+        assert!(said.contains(&format!("a part of segment {segment} was whole once")), "{said}");
+        assert!(said.contains("`kickcache check --repair --accept-older`"), "{said}");
+        let drained = tools::output(KICKCACHE, ["drain", "--cache", spec.cache.to_str().unwrap()]);
+        assert!(!drained.status.success(), "{drained:?}");
+        assert!(String::from_utf8_lossy(&drained.stderr).contains("was whole once"), "{drained:?}");
+        go_on_with_what_is_left(&spec.cache);
+    }
+    // Exactly what stood there is older: the origin's zeroes.
+    let daemon = spec.start();
+    let found = daemon.connect().read(0, 32 * 64 * 1024);
+    let older = found.chunks(4096).filter(|block| **block == [0; 4096]).count();
+    assert!(older <= 15, "{older}");
+    assert_eq!(found.chunks(4096).filter(|block| **block == [1; 4096]).count(), 512 - older);
+    daemon.stop();
+}
+
+/// The end of a file that was cut short and extended reads as zeroes.
+#[test]
+fn a_file_that_was_cut_short_and_extended_is_refused() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = stopped(&scratch);
+    let whole = fs::read(&spec.cache).unwrap();
+    let third = in_use(&whole)[2];
+    let file = File::options().write(true).open(&spec.cache).unwrap();
+    let size = file.metadata().unwrap().len();
+    // In the middle of a segment.
+    file.set_len((FIRST_SEGMENT + third * SEGMENT_BLOCKS + 5) * BLOCK).unwrap();
+    let said = refused("cut short", &spec.arguments());
+    assert!(said.contains("restore the device's size"), "{said}");
+    file.set_len(size).unwrap();
+    let said = refused("cut short and extended", &spec.arguments());
+    assert!(said.contains("was whole once and is not any more"), "{said}");
+    go_on_with_what_is_left(&spec.cache);
+}
