@@ -39,7 +39,12 @@ check_blank() {
     echo "$1" >> "$state/ours"
 }
 
+# device_bytes DEVICE: how large it is.
+device_bytes() {
+    [ "${DRY_RUN:-0}" = 1 ] || blockdev --getsize64 "$1"
+}
+
 usage() {
-    echo "usage: $0 up | path | restart | down" >&2
+    echo "usage: $0 up | path | restart | down | cache-size" >&2
     exit 64
 }

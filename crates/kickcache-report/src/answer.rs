@@ -19,7 +19,29 @@ pub(crate) fn sentences(runs: &[Repeated<'_>]) -> Vec<String> {
     if others.is_empty() {
         return vec![alone(base, measure)];
     }
-    others.iter().take(SENTENCES_MAX).map(|other| against(base, other, measure)).collect()
+    let sentence = |other: &Repeated<'_>| match measured(runs, other) {
+        Some(of) => foretold(of, other, measure),
+        None => against(base, other, measure),
+    };
+    others.iter().take(SENTENCES_MAX).map(sentence).collect()
+}
+
+/// What a prediction is about, if it is there.
+fn measured<'a>(runs: &'a [Repeated<'a>], other: &Repeated<'_>) -> Option<&'a Repeated<'a>> {
+    let of = other.run.predicts.as_ref()?;
+    runs.iter().find(|known| known.run.name == *of)
+}
+
+/// What was foretold beside what was measured.
+fn foretold(of: &Repeated<'_>, prediction: &Repeated<'_>, measure: Measure) -> String {
+    let ratio = measure.value(prediction.run) / measure.value(of.run);
+    let times = if ratio.is_finite() { format!(", {}", times(ratio)) } else { String::new() };
+    let latency = match (show_p99(of.run), show_p99(prediction.run)) {
+        (Some(found), Some(foretold)) => format!("; p99 {found}, predicted {foretold}"),
+        _ => String::new(),
+    };
+    let (found, foretold) = (measure.show_with_unit(of.run), measure.show(prediction.run));
+    format!("{}: {found}, predicted {foretold}{times}{latency}.", name(of.run))
 }
 
 fn alone(base: &Repeated<'_>, measure: Measure) -> String {

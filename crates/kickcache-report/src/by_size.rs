@@ -6,7 +6,7 @@ use kickcache_units::show_bytes;
 use crate::charts::float;
 use crate::html;
 use crate::plot::axis::{Axis, Scale, Span, Unit};
-use crate::plot::lines::{Line, Shape};
+use crate::plot::lines::{Line, Shape, Weight};
 use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 
@@ -15,12 +15,12 @@ type Figure = fn(&RunResult) -> Option<f64>;
 
 /// The section; nothing unless a cache was run in several sizes.
 pub(crate) fn section(runs: &[RunResult]) -> String {
+    if !lines(runs, |run| Some(run.iops())).iter().any(|line| line.points.len() > 1) {
+        return String::new();
+    }
     let mut sizes: Vec<u64> = runs.iter().filter_map(|run| run.cache_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    if sizes.len() < 2 {
-        return String::new();
-    }
     let iops = lines(runs, |run| Some(run.iops()));
     let top = highest(&iops) * 1.05;
     let rate =
@@ -45,10 +45,10 @@ fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
     Plot { title: title.into(), note: String::new(), width: Width::Half, x, y, lines }
 }
 
-/// The name of a run without the size of its cache.
+/// What a run has in common with those of other sizes; of an older result, its name without the size.
 fn family(run: &RunResult, size: u64) -> &str {
     let end = format!(", {}", show_bytes(size));
-    run.name.strip_suffix(&end).unwrap_or(&run.name)
+    run.family.as_deref().unwrap_or_else(|| run.name.strip_suffix(&end).unwrap_or(&run.name))
 }
 
 fn lines(runs: &[RunResult], figure: Figure) -> Vec<Line> {
@@ -57,12 +57,14 @@ fn lines(runs: &[RunResult], figure: Figure) -> Vec<Line> {
         let (Some(size), Some(y)) = (run.cache_bytes, figure(run)) else { continue };
         let point = Point { x: float(size), y };
         let name = family(run, size);
-        match lines.iter_mut().find(|line| line.name == name) {
+        let has_room = |line: &Line| line.points.iter().all(|known| known.x != point.x);
+        match lines.iter_mut().find(|line| line.name == name && has_room(line)) {
             Some(line) => line.points.push(point),
             None => {
                 let style = lines.len();
-                let (name, is_main, shape) = (name.to_owned(), false, Shape::Exact);
-                lines.push(Line { name, style, is_main, shape, points: vec![point] });
+                let weight = if run.predicts.is_some() { Weight::Predicted } else { Weight::Plain };
+                let (name, shape) = (name.to_owned(), Shape::Exact);
+                lines.push(Line { name, style, weight, shape, points: vec![point] });
             }
         }
     }

@@ -5,8 +5,9 @@ use kickcache_model::result::{DeviceResult, JobResult, RunResult};
 use kickcache_units::show_bytes;
 
 use crate::html::{escape, fold, section};
+use crate::look::{Look, looks};
 use crate::plot::axis::{Axis, Scale, Span, Unit};
-use crate::plot::lines::{Line, Shape};
+use crate::plot::lines::{Line, Shape, Weight};
 use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 
@@ -45,7 +46,12 @@ fn rates(series: &Series, nanos: u64) -> Vec<Point> {
 }
 
 fn line(name: &str, style: usize, points: Vec<Point>) -> Line {
-    Line { name: name.into(), style, is_main: false, shape: Shape::Joined, points }
+    Line { name: name.into(), style, weight: Weight::Plain, shape: Shape::Joined, points }
+}
+
+/// The line of a run among others.
+fn of_run(run: &RunResult, look: Look, points: Vec<Point>) -> Line {
+    Line { weight: look.weight, ..line(&run.name, look.style, points) }
 }
 
 fn seconds_axis(span: Span) -> Axis {
@@ -86,11 +92,8 @@ pub(crate) fn side_by_side(runs: &[RunResult], first: usize) -> String {
 }
 
 fn iops(runs: &[RunResult]) -> Plot {
-    let lines: Vec<Line> = runs
-        .iter()
-        .enumerate()
-        .map(|(style, run)| line(&run.name, style, rates(&run.ended(), run.nanos)))
-        .collect();
+    let of_run = |(run, look): (&RunResult, Look)| of_run(run, look, rates(&run.ended(), run.nanos));
+    let lines: Vec<Line> = runs.iter().zip(looks(runs)).map(of_run).collect();
     let y = rate_axis(&lines);
     let note = if y.scale == Scale::Log {
         "All jobs of a run together; each step of the scale is ten times the one below."
@@ -108,7 +111,8 @@ fn iops(runs: &[RunResult]) -> Plot {
 }
 
 fn percentiles(runs: &[RunResult]) -> Plot {
-    let lines: Vec<Line> = runs.iter().enumerate().map(|(style, run)| percentile_line(run, style)).collect();
+    let of_run = |(run, look): (&RunResult, Look)| percentile_line(run, look);
+    let lines: Vec<Line> = runs.iter().zip(looks(runs)).map(of_run).collect();
     let all = lines.iter().flat_map(|line| &line.points).map(|point| point.y);
     // A hit in memory takes no time that could be told; an axis down to it would be empty.
     let lowest = all.fold(f64::INFINITY, f64::min).max(SHORTEST);
@@ -125,7 +129,7 @@ fn percentiles(runs: &[RunResult]) -> Plot {
 }
 
 /// From the fastest operation to the last percentile that a hundred operations stand behind.
-fn percentile_line(run: &RunResult, style: usize) -> Line {
+fn percentile_line(run: &RunResult, look: Look) -> Line {
     let latencies = run.latencies();
     let count = latencies.count();
     let last = if count < 100 { 0.9 } else { (1.0 - 10.0 / float(count)).min(0.999_99) };
@@ -134,17 +138,17 @@ fn percentile_line(run: &RunResult, style: usize) -> Line {
         let share = 1.0 - 10_f64.powf(-nines * f64::from(step) / 120.0);
         Point { x: share, y: float(latencies.quantile(share)) }
     });
-    Line { shape: Shape::Exact, ..line(&run.name, style, points.collect()) }
+    Line { shape: Shape::Exact, ..of_run(run, look, points.collect()) }
 }
 
 fn hit_ratio(runs: &[RunResult]) -> Plot {
     let end = seconds_span(runs).to;
-    let of_run = |(style, run): (usize, &RunResult)| {
+    let with_points = |(run, look): (&RunResult, Look)| {
         let mut points = ratio_points(&run.hit_blocks, &run.miss_blocks);
         points.retain(|point| point.x <= end);
-        (!points.is_empty()).then(|| line(&run.name, style, points))
+        (!points.is_empty()).then(|| of_run(run, look, points))
     };
-    let lines: Vec<Line> = runs.iter().enumerate().filter_map(of_run).collect();
+    let lines: Vec<Line> = runs.iter().zip(looks(runs)).filter_map(with_points).collect();
     Plot {
         title: "Hit ratio".into(),
         note: String::new(),
@@ -184,8 +188,8 @@ fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
 pub(crate) fn by_run(runs: &[RunResult]) -> String {
     let scales = Scales { latencies: latency_span(runs), seconds: seconds_span(runs) };
     if runs.len() <= OPEN_RUNS_MAX {
-        let part = |(style, run): (usize, &RunResult)| section(&run.name, &one_run(run, style, scales));
-        return runs.iter().enumerate().map(part).collect();
+        let part = |(run, look): (&RunResult, Look)| section(&run.name, &one_run(run, look.style, scales));
+        return runs.iter().zip(looks(runs)).map(part).collect();
     }
     let part = |run: &RunResult| fold(&run.name, &one_run(run, 0, scales));
     section("Each run", &runs.iter().map(part).collect::<String>())
@@ -234,7 +238,7 @@ fn jobs(run: &RunResult, seconds: Span) -> Plot {
     };
     if count > 1 {
         let sum = line("all jobs", 0, rates(&run.ended(), run.nanos));
-        lines.insert(0, Line { is_main: true, ..sum });
+        lines.insert(0, Line { weight: Weight::Main, ..sum });
     }
     Plot {
         title: "Operations a second, by job".into(),

@@ -7,7 +7,7 @@ use crate::charts::float;
 use crate::html::{self, escape, json, section};
 use crate::page::Page;
 use crate::plot::axis::{Axis, Scale, Span, Unit};
-use crate::plot::lines::{Line, Shape};
+use crate::plot::lines::{Line, Shape, Weight};
 use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 
@@ -87,7 +87,7 @@ impl TraceCurves {
         let line = |(style, curve): (usize, &Curve)| Line {
             name: curve.name.clone(),
             style,
-            is_main: curve.is_main,
+            weight: if curve.is_main { Weight::Main } else { Weight::Plain },
             shape: Shape::Exact,
             points: sizes.iter().zip(&curve.hit_ratios).map(|(x, y)| Point { x: *x, y: *y }).collect(),
         };

@@ -3,7 +3,7 @@
 //! Rooms:
 //! * `page`, `html`: the frame of every page, and text and data inside HTML.
 //! * `summary`, `overview`, `facts`, `repeated`, `curves`: the sections of a page.
-//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form.
+//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form; `look`: which colour a run has.
 //!
 //! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds what a pointer can ask for.
 //! All figures of the runs are in the page as JSON, too.
@@ -16,6 +16,7 @@ mod charts;
 mod curves;
 mod facts;
 mod html;
+mod look;
 mod measure;
 mod overview;
 mod page;

@@ -130,7 +130,11 @@ fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: f64) ->
     };
     let cells: String = columns.iter().map(cell).collect();
     let value = measure.value(run);
-    format!("<tr data-measure=\"{value:.3}\"><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&run.name))
+    let class = if run.predicts.is_some() { " class=\"predicted\"" } else { "" };
+    format!(
+        "<tr{class} data-measure=\"{value:.3}\"><th scope=\"row\">{}</th>{cells}</tr>\n",
+        escape(&run.name)
+    )
 }
 
 fn show_spread(known: &Repeated<'_>) -> String {

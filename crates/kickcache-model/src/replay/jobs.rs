@@ -96,7 +96,7 @@ impl<'a> Jobs<'a> {
                     }
                     Next::WaitUntil(until) => self.park(job, Some(until)),
                     Next::WaitForJobs => self.park(job, None),
-                    Next::Finished => self.finish(job),
+                    Next::Finished => self.finish(job, now),
                 }
             }
         }
@@ -124,11 +124,14 @@ impl<'a> Jobs<'a> {
         job.waits_for_jobs = wake.is_none();
     }
 
-    fn finish(&mut self, job: usize) {
+    fn finish(&mut self, job: usize, now: Instant) {
         let job = &mut self.jobs[job];
         job.finished = true;
         job.free.clear();
         job.parked = 0;
+        if job.in_flight == 0 {
+            self.wake_waiting(now);
+        }
     }
 
     fn enter(&mut self, access: InFlight) -> u32 {
@@ -179,4 +182,35 @@ fn record(result: &mut JobResult, access: InFlight, ended: Instant, measured_fro
         }
     };
     direction.record(of_run(access.begun), of_run(ended), access.bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::time::{Duration, Instant};
+
+    use crate::cache_model::bare::Bare;
+    use crate::device_model::device_file::built_in;
+    use crate::replay::bench::{Course, run};
+    use crate::replay::devices::Devices;
+    use crate::workload::fio::FioWorkload;
+
+    /// Whether or not something is in flight when a job notices that it has ended.
+    #[test]
+    fn jobs_behind_a_stonewall_run_when_those_before_it_have_ended() {
+        for depth in [1, 8] {
+            let text = format!(
+                "[global]\nbs=4k\nsize=1m\niodepth={depth}\n[w]\nrw=write\n[r]\nstonewall\nrw=read\n"
+            );
+            let mut jobs = FioWorkload::parse(&text, 1).unwrap();
+            let mut devices = Devices::bare(built_in("mirrored-5400").unwrap().start(1));
+            let course = Course { length: Duration::from_millis(60_000), ..Course::default() };
+            let result = run(course, &mut jobs, &mut Bare::default(), &mut devices, &mut |_| ());
+            assert_eq!(
+                (result.jobs[0].writes.count, result.jobs[1].reads.count),
+                (256, 256),
+                "depth {depth}"
+            );
+            assert!(result.nanos < Instant::from_nanos(60_000_000_000).as_nanos());
+        }
+    }
 }

@@ -22,6 +22,12 @@ pub struct RunResult {
     pub version: u32,
     /// What was run, in few words: the row of a table.
     pub name: String,
+    /// What was run, without the size of the cache: runs that share it make a line by size.
+    #[serde(default)]
+    pub family: Option<String>,
+    /// The name of the measured run that this one foretells, if it is a simulation made for that.
+    #[serde(default)]
+    pub predicts: Option<String>,
     /// The cache device, as people call it; nothing for a bare device.
     pub cache: Option<String>,
     /// Bytes of the cache device, if they are known.
@@ -161,6 +167,8 @@ impl RunResult {
         RunResult {
             version: RESULT_VERSION,
             name: name.into(),
+            family: None,
+            predicts: None,
             cache: None,
             cache_bytes: None,
             origin: String::new(),

@@ -15,6 +15,9 @@ pub enum TraceError {
     /// A pipe, say: it would be read once, and a trace is read several times.
     #[error("it is no regular file, and a trace is read more than once; write it to a file first")]
     NotAFile,
+    /// There is nothing in it, and nobody named a format.
+    #[error("it is empty, and a trace was expected; if its recorder had nothing to record, name its format: {names}", names = names())]
+    Empty,
     /// No format fits the first lines.
     #[error("none of the formats fits the beginning of the file ({0:?}); name one: {names}", names = names())]
     UnknownFormat(String),

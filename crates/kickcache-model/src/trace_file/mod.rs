@@ -68,6 +68,7 @@ impl TraceFile {
         plain.by_ref().take(HEAD).read_to_end(&mut head)?;
         let format = match format {
             Some(format) => format,
+            None if head.is_empty() => return Err(TraceError::Empty),
             None => detect::detect(&head).ok_or_else(|| TraceError::UnknownFormat(beginning(&head)))?,
         };
         let action = detect::action(format, &head);

@@ -18,14 +18,24 @@ pub(crate) enum Shape {
     Steps,
 }
 
+/// How much a line stands out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Weight {
+    /// As most do.
+    Plain,
+    /// Thicker than others: what the chart is about.
+    Main,
+    /// Dotted: simulated, beside the line of the same colour that was measured.
+    Predicted,
+}
+
 /// A line with its name.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
     /// Number of its colour and dash; more than there are begin again.
     pub(crate) style: usize,
-    /// Drawn thicker than others.
-    pub(crate) is_main: bool,
+    pub(crate) weight: Weight,
     pub(crate) shape: Shape,
     pub(crate) points: Vec<Point>,
 }
@@ -33,7 +43,11 @@ pub(crate) struct Line {
 impl Line {
     /// The CSS classes of its stroke.
     pub(crate) fn class(&self) -> String {
-        let weight = if self.is_main { " main" } else { "" };
+        let weight = match self.weight {
+            Weight::Plain => "",
+            Weight::Main => " main",
+            Weight::Predicted => " predicted",
+        };
         format!("s{}{weight}", self.style % STYLE_COUNT)
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use kickcache_engine::units::ByteExtent;
 use kickcache_model::workload::Workload;
 use kickcache_model::workload::fio::FioWorkload;
 
@@ -82,15 +83,20 @@ impl JobSource {
 
     fn parse(text: &str, description: String) -> anyhow::Result<JobSource> {
         let sections = section::parse(text)?;
+        let mut source = JobSource { sections, description, bytes: None, length: None };
         // On one device the jobs lie where their offsets say, not one behind the other.
-        let shared: String = std::iter::once("[global]\nfilename=shared\n".to_owned())
-            .chain(sections.iter().map(|section| strip(section, &[]).text()))
-            .collect();
-        let known = FioWorkload::parse(&shared, 1).ok();
-        let bytes = known.as_ref().map(Workload::volume_bytes);
+        let known = FioWorkload::parse(&source.simulated_text(), 1).ok();
+        source.bytes = known.as_ref().map(Workload::volume_bytes);
         let length = known.and_then(|known| known.longest());
-        let length = length.map(|length| Duration::from_nanos(length.as_nanos()));
-        Ok(JobSource { sections, description, bytes, length })
+        source.length = length.map(|length| Duration::from_nanos(length.as_nanos()));
+        Ok(source)
+    }
+
+    /// It on one device, as a simulation reads it.
+    pub(super) fn simulated_text(&self) -> String {
+        std::iter::once("[global]\nfilename=shared\n".to_owned())
+            .chain(self.sections.iter().map(|section| strip(section, &[]).text()))
+            .collect()
     }
 
     /// Whether it writes.
@@ -137,6 +143,20 @@ impl JobSource {
             .map(|section| section.text())
             .collect()
     }
+}
+
+/// A job that reads stale data: each block twice, in random order, so that it looks worth keeping. The options say on what.
+pub(super) fn stale_text(options: &str, stale: ByteExtent) -> String {
+    let ByteExtent { start, length } = stale;
+    format!(
+        "[global]\nioengine=libaio\n{options}\n[stale]\ndirect=1\nrw=randread\nbs=64k\niodepth=16\nloops=2\n\
+         offset={start}\nsize={length}\n"
+    )
+}
+
+/// Where stale data lies on a device: behind the job's.
+pub(super) fn stale_extent(job_bytes: u64, bytes: u64) -> ByteExtent {
+    ByteExtent { start: job_bytes.next_multiple_of(64 << 10), length: bytes }
 }
 
 /// A section without what the targets decide and some options more.

@@ -22,6 +22,7 @@ mod rounds;
 mod run;
 mod scratch_file;
 mod section;
+mod simulated_load;
 mod spec;
 mod summary;
 mod target;
@@ -31,11 +32,12 @@ use crate::fio::child;
 use crate::interrupt::Interrupt;
 
 pub(crate) use crate::bench::article_job::ArticleJob;
-pub(crate) use crate::bench::options::{Data, Job, Options};
+pub(crate) use crate::bench::options::{Data, Job, NoiseFloor, Options};
 pub(crate) use crate::bench::phase::Phase;
-pub(crate) use crate::bench::result::{BenchResult, End, KIND};
+pub(crate) use crate::bench::result::{BenchResult, End, KIND, Prediction};
+pub(crate) use crate::bench::simulated_load::SimulatedLoad;
 pub(crate) use crate::bench::spec::TargetSpec;
-pub(crate) use crate::bench::summary::{Row, Summary};
+pub(crate) use crate::bench::summary::{Foretold, Noise, Row, Summary};
 
 /// Measures.
 ///

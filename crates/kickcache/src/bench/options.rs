@@ -24,6 +24,15 @@ pub(crate) enum Data {
     Destroy,
 }
 
+/// How it is known how much a target differs from itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum NoiseFloor {
+    /// The first target is run twice in each round, first and last
+    Measured,
+    /// From the scatter of its rounds
+    Computed,
+}
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -39,6 +48,8 @@ pub(crate) struct Options {
     pub(crate) rounds_max: u32,
     /// Differences up to this part are called none.
     pub(crate) margin: f64,
+    /// How it is known how much the first target differs from itself.
+    pub(crate) noise_floor: NoiseFloor,
     /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,
     /// Bytes of stale data.

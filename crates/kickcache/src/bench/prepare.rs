@@ -66,7 +66,8 @@ impl Preparation<'_> {
                 let bytes = self.job.bytes.unwrap_or(0) + self.stale_bytes();
                 let program = Program { path: path.clone(), directory, bytes, data: self.options.data };
                 let kind = Kind::Program(ProgramTarget { program, state: ProgramState::Down });
-                Ok(self.ready(spec, kind, &[Phase::Empty, Phase::Stale]))
+                let family = path.file_name().map(|name| name.to_string_lossy().into_owned());
+                Ok(Target { family, ..self.ready(spec, kind, &[Phase::Empty, Phase::Stale]) })
             }
             TargetKind::Cache(cache) => self.cache(spec, cache, &directory),
         }
@@ -75,7 +76,7 @@ impl Preparation<'_> {
     fn ready(&self, spec: &TargetSpec, kind: Kind, phases: &[Phase]) -> Target {
         let phases = self.options.phases.as_deref().unwrap_or(phases).to_vec();
         let (name, origin) = (spec.name.clone(), spec.text.clone());
-        Target { name, kind, phases, cache: None, origin, made: Vec::new() }
+        Target { name, kind, phases, family: None, cache: None, origin, made: Vec::new() }
     }
 
     /// Bytes of stale data: as many as the job has, unless something else was said.
@@ -129,6 +130,7 @@ impl Preparation<'_> {
         let mut target = Target { made, ..self.ready(spec, kind, &phases) };
         let mode = cache.mode.as_str();
         target.cache = Some(format!("{}, {mode}", cache.cache.display()));
+        target.family = Some(format!("kickcache, {mode}"));
         target.origin = text;
         Ok(target)
     }

@@ -57,6 +57,12 @@ impl Program {
         Ok(Known::Done)
     }
 
+    /// Bytes of its cache; nothing if it does not know the verb, or they are unknown.
+    pub(super) fn cache_bytes(&self) -> Option<u64> {
+        let output = self.command("cache-size").output().ok().filter(|output| output.status.success())?;
+        String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+    }
+
     /// Takes it down.
     pub(super) fn down(&self) -> anyhow::Result<()> {
         self.run("down").map(drop)

@@ -11,6 +11,9 @@ pub(super) const RESULT_VERSION: u32 = 1;
 /// What the JSON says that it is.
 pub(crate) const KIND: &str = "kickcache-bench";
 
+/// What runs are called that do not count, where no other ones are there.
+pub(crate) const DISCARDED: &str = "does not count";
+
 /// The whole result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct BenchResult {
@@ -30,6 +33,9 @@ pub(crate) struct BenchResult {
     pub(crate) targets: Vec<TargetFacts>,
     /// The rounds, in their order, with those that do not count.
     pub(crate) rounds: Vec<Round>,
+    /// What simulations foretell of targets in phases.
+    #[serde(default)]
+    pub(crate) predictions: Vec<Prediction>,
     /// How it ended.
     pub(crate) end: End,
 }
@@ -85,10 +91,42 @@ pub(crate) struct BenchRun {
     pub(crate) target: String,
     /// The state of its cache when the run began.
     pub(crate) phase: Phase,
+    /// Whether it is the target's own turn.
+    #[serde(default)]
+    pub(crate) turn: Turn,
     /// The part of all processors that other programs took.
     pub(crate) others: f64,
     /// What it gave.
     pub(crate) result: RunResult,
+}
+
+/// Whose turn a run was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Turn {
+    /// The target's own.
+    #[default]
+    Own,
+    /// The first target once more, at the other end of the round: how much it differs from itself is noise.
+    Again,
+}
+
+/// A run that was simulated beside those that were measured.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Prediction {
+    /// The target's name.
+    pub(crate) target: String,
+    /// The state of its cache when the run began.
+    pub(crate) phase: Phase,
+    /// What it gave.
+    pub(crate) result: RunResult,
+}
+
+impl BenchRun {
+    /// Whether it stands for a target in a phase.
+    pub(crate) fn is_of(&self, target: &str, phase: Phase) -> bool {
+        self.turn == Turn::Own && self.target == target && self.phase == phase
+    }
 }
 
 impl BenchResult {
@@ -97,14 +135,37 @@ impl BenchResult {
         self.rounds.iter().filter(|round| round.standing == Standing::Counts)
     }
 
-    /// The runs of all rounds that count; of what was measured at all, if none does.
+    /// A run of a target in each of its phases, in their order; the first that there is.
+    pub(crate) fn measured(&self, target: &str) -> Vec<&BenchRun> {
+        let mut found: Vec<&BenchRun> = Vec::new();
+        for run in self.rounds.iter().flat_map(|round| &round.runs) {
+            let is_new = found.iter().all(|known| known.phase != run.phase);
+            if is_new && run.is_of(target, run.phase) {
+                found.push(run);
+            }
+        }
+        found
+    }
+
+    /// The runs of all rounds that count, each target's with what was foretold of it; of what was measured at all, if none
+    /// counts, by names that say so.
     pub(crate) fn runs(&self) -> Vec<RunResult> {
         let counts = self.counted().next().is_some();
         let rounds = self.rounds.iter().filter(|round| !counts || round.standing == Standing::Counts);
-        let mut runs: Vec<&BenchRun> = rounds.flat_map(|round| &round.runs).collect();
+        let own = |run: &&BenchRun| run.turn == Turn::Own;
+        let mut runs: Vec<&BenchRun> = rounds.flat_map(|round| &round.runs).filter(own).collect();
         // In the order that the targets were named in, whatever the order of a round.
         let place = |run: &BenchRun| self.targets.iter().position(|target| target.name == run.target);
         runs.sort_by_key(|run| place(run));
-        runs.into_iter().map(|run| run.result.clone()).collect()
+        let marked = |run: RunResult| RunResult { name: format!("{} ({DISCARDED})", run.name), ..run };
+        let mut named: Vec<RunResult> = Vec::new();
+        for run in runs {
+            named.push(if counts { run.result.clone() } else { marked(run.result.clone()) });
+        }
+        for prediction in self.predictions.iter().map(|prediction| &prediction.result).filter(|_| counts) {
+            let last = named.iter().rposition(|run| prediction.predicts.as_ref() == Some(&run.name));
+            named.insert(last.map_or(named.len(), |index| index + 1), prediction.clone());
+        }
+        named
     }
 }

@@ -7,11 +7,13 @@ use anyhow::bail;
 
 use crate::bench::job::JobSource;
 use crate::bench::machine::Machine;
-use crate::bench::options::Options;
+use crate::bench::options::{NoiseFloor, Options};
 use crate::bench::phase::Phase;
 use crate::bench::program::Known;
 use crate::bench::progress::Progress;
-use crate::bench::result::{BenchResult, BenchRun, End, KIND, RESULT_VERSION, Round, Standing, TargetFacts};
+use crate::bench::result::{
+    BenchResult, BenchRun, End, KIND, RESULT_VERSION, Round, Standing, TargetFacts, Turn,
+};
 use crate::bench::run::Runner;
 use crate::bench::target::Target;
 use crate::interrupt::{Interrupt, Interrupted};
@@ -39,13 +41,17 @@ pub(super) fn measure(
         directory: place.directory,
         stale_bytes: options.stale_bytes.or(job.bytes).unwrap_or(0),
     };
-    let runs: usize = targets.iter().map(|target| target.phases.len()).sum();
+    let own: usize = targets.iter().map(|target| target.phases.len()).sum();
+    // Of one run alone there is nothing to compare.
+    let noise_floor = if own > 1 { options.noise_floor } else { NoiseFloor::Computed };
+    let runs = own + usize::from(noise_floor == NoiseFloor::Measured);
     let one_round = job.length.unwrap_or(Duration::from_secs(60)) * u32::try_from(runs).unwrap_or(1);
     let mut bench = Rounds {
         options,
         runner,
         interrupt: place.interrupt,
         progress: Progress::new(one_round * options.rounds),
+        visits: visits(targets.len(), noise_floor),
         one_round,
         rounds: Vec::new(),
     };
@@ -67,6 +73,7 @@ pub(super) fn measure(
         busy_limit: options.busy_limit,
         targets: facts(options),
         rounds,
+        predictions: Vec::new(),
         end,
     })
 }
@@ -76,11 +83,37 @@ fn facts(options: &Options) -> Vec<TargetFacts> {
     facts.map(|spec| TargetFacts { name: spec.name.clone(), target: spec.text.clone() }).collect()
 }
 
+/// A target's turn in a round.
+#[derive(Clone, Copy)]
+struct Visit {
+    /// Which target.
+    target: usize,
+    turn: Turn,
+}
+
+/// The turns of a round. The first target comes again at the other end: no other one is farther from it in time, so that what
+/// drifts shows in it at least as much.
+fn visits(targets: usize, noise_floor: NoiseFloor) -> Vec<Visit> {
+    let again = Visit { target: 0, turn: Turn::Again };
+    let own = (0..targets).map(|target| Visit { target, turn: Turn::Own });
+    own.chain((noise_floor == NoiseFloor::Measured).then_some(again)).collect()
+}
+
+/// What a target is run in.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// The round, from 0.
+    number: u32,
+    seed: u64,
+    turn: Turn,
+}
+
 struct Rounds<'a> {
     options: &'a Options,
     runner: Runner<'a>,
     interrupt: &'a Interrupt,
     progress: Progress,
+    visits: Vec<Visit>,
     one_round: Duration,
     rounds: Vec<Round>,
 }
@@ -115,24 +148,28 @@ impl Rounds<'_> {
     /// All targets, from the first to the last in even rounds and from the last to the first in odd ones.
     fn round(&mut self, number: u32, targets: &mut [Target], runs: &mut Vec<BenchRun>) -> anyhow::Result<()> {
         let seed = self.options.seed.wrapping_add(u64::from(number));
-        let mut order: Vec<usize> = (0..targets.len()).collect();
+        let mut order = self.visits.clone();
         if number % 2 == 1 {
             order.reverse();
         }
-        for index in order {
-            self.target(number, &mut targets[index], seed, runs)?;
+        for visit in order {
+            self.target(Moment { number, seed, turn: visit.turn }, &mut targets[visit.target], runs)?;
         }
         Ok(())
     }
 
     fn target(
         &mut self,
-        number: u32,
+        moment: Moment,
         target: &mut Target,
-        seed: u64,
         runs: &mut Vec<BenchRun>,
     ) -> anyhow::Result<()> {
-        for phase in target.phases.clone() {
+        let Moment { number, seed, turn } = moment;
+        let phases = match turn {
+            Turn::Own => target.phases.clone(),
+            Turn::Again => target.phases.iter().take(1).copied().collect(),
+        };
+        for phase in phases {
             self.progress.say(format!("round {}: {}, {}", number + 1, target.name, phase.name()));
             self.interrupt.check()?;
             if target.enter(phase)? == Known::Unknown {
@@ -151,7 +188,7 @@ impl Rounds<'_> {
                 progress.show(elapsed, length);
                 interrupt.check()
             };
-            runs.push(self.runner.measure(target, phase, seed, &mut watch)?);
+            runs.push(BenchRun { turn, ..self.runner.measure(target, phase, seed, &mut watch)? });
             self.progress.finish_run(length);
         }
         target.leave()

@@ -5,15 +5,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use kickcache_engine::units::ByteExtent;
 use kickcache_model::result::RunResult;
 
 use crate::bench::busy::Busy;
 use crate::bench::disk_statistics::DiskWatch;
-use crate::bench::job::{Access, JobSource};
+use crate::bench::job::{Access, JobSource, stale_extent, stale_text};
 use crate::bench::own_cache::VOLUME;
 use crate::bench::phase::Phase;
 use crate::bench::place::Place;
-use crate::bench::result::BenchRun;
+use crate::bench::result::{BenchRun, Turn};
 use crate::bench::target::Target;
 use crate::fio::child::{Fio, Watch};
 use crate::fio::report;
@@ -47,25 +48,17 @@ impl Runner<'_> {
     /// As [`Runner::lay_out`].
     pub(super) fn read_stale_data(&self, place: &Place, watch: Watch<'_>) -> anyhow::Result<()> {
         let bytes = self.stale_bytes;
-        let job = |place: &Place, offset: u64| {
-            let options = place.options().join("\n");
-            format!(
-                "[global]\nioengine=libaio\n{options}\n[stale]\ndirect=1\nrw=randread\nbs=64k\niodepth=16\nloops=2\n\
-                 offset={offset}\nsize={bytes}\n"
-            )
-        };
+        let text = |place: &Place, stale| stale_text(&place.options().join("\n"), stale);
         let Place::Directory(path) = place else {
-            let start = self
-                .job
-                .bytes
-                .context("where the job ends cannot be told, so that stale data has no place")?;
-            return self
-                .fio(&job(place, start.next_multiple_of(64 << 10)), &["--readonly"], None)?
-                .run(watch)
-                .map(drop);
+            let before = self.job.bytes;
+            let before =
+                before.context("where the job ends cannot be told, so that stale data has no place")?;
+            let text = text(place, stale_extent(before, bytes));
+            return self.fio(&text, &["--readonly"], None)?.run(watch).map(drop);
         };
         let own = tempfile::Builder::new().prefix("stale-").tempdir_in(path)?;
-        self.fio(&job(&Place::Directory(own.path().into()), 0), &[], None)?.run(watch)?;
+        let text = text(&Place::Directory(own.path().into()), ByteExtent { start: 0, length: bytes });
+        self.fio(&text, &[], None)?.run(watch)?;
         Ok(own.close()?)
     }
 
@@ -112,7 +105,7 @@ impl Runner<'_> {
         if let Some(timeline) = timeline {
             timeline.finish(measured.took, &mut result)?;
         }
-        Ok(BenchRun { target: target.name.clone(), phase, others, result })
+        Ok(BenchRun { target: target.name.clone(), phase, turn: Turn::Own, others, result })
     }
 
     /// The run without anything that was measured.
@@ -124,6 +117,7 @@ impl Runner<'_> {
             }
         };
         let mut result = RunResult::new(&name, &self.job.description, seed);
+        result.family = target.family.as_ref().map(|family| format!("{family}, {}", phase.name()));
         result.cache.clone_from(&target.cache);
         result.cache_bytes = target.cache_bytes();
         result.origin.clone_from(&target.origin);

@@ -38,6 +38,16 @@ pub(super) struct CacheTarget {
     pub(super) mode: ModeWord,
 }
 
+impl TargetSpec {
+    /// The mode of a volume that the bench serves itself.
+    pub(crate) fn own_mode(&self) -> Option<ModeWord> {
+        match &self.kind {
+            TargetKind::Cache(cache) => Some(cache.mode),
+            TargetKind::Place(_) | TargetKind::Program(_) => None,
+        }
+    }
+}
+
 const EXPECTED: &str = "write NAME=PATH, NAME=nbd+unix:///EXPORT?socket=PATH, NAME=cmd:EXECUTABLE, or \
 NAME=cache:PATH,origin:PATH,mode:MODE,size:SIZE";
 

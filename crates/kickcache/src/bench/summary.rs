@@ -1,12 +1,12 @@
 //! What the rounds say: a row for each target and phase.
 
 use kickcache_model::result::RunResult;
-use kickcache_model::statistics::comparison::{Better, Comparison, Pair, compare, noise_floor};
+use kickcache_model::statistics::comparison::{Better, Comparison, Pair, ROUNDS_MIN, compare, noise_floor};
 use kickcache_model::statistics::median;
 use serde::Serialize;
 
 use crate::bench::phase::Phase;
-use crate::bench::result::{BenchResult, Round, Standing};
+use crate::bench::result::{BenchResult, BenchRun, Prediction, Round, Standing, Turn};
 
 /// The rows, and what they rest on.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -19,8 +19,17 @@ pub(crate) struct Summary {
     pub(crate) discarded: usize,
     /// The most that other programs took of the processors in a run of those.
     pub(crate) others_most: f64,
-    /// The least difference, as a part, that this many rounds of the first row against itself could tell from none.
-    pub(crate) noise_floor: Option<f64>,
+    /// How much the first row differs from itself.
+    pub(crate) noise: Option<Noise>,
+}
+
+/// How much a target differs from itself, over as many rounds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub(crate) struct Noise {
+    /// Differences below this part are noise.
+    pub(crate) floor: f64,
+    /// The target against itself, run twice in each round; nothing if it was not.
+    pub(crate) against_itself: Option<Comparison>,
 }
 
 /// A target in a phase. Figures are medians over the rounds.
@@ -46,6 +55,21 @@ pub(crate) struct Row {
     pub(crate) iops_against_base: Option<Comparison>,
     /// The same of the 99th percentile.
     pub(crate) p99_against_base: Option<Comparison>,
+    /// What a simulation foretold.
+    pub(crate) foretold: Option<Foretold>,
+}
+
+/// Figures of a prediction.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub(crate) struct Foretold {
+    /// Operations a second.
+    pub(crate) iops: f64,
+    /// Nanoseconds.
+    pub(crate) p50: f64,
+    /// Nanoseconds.
+    pub(crate) p99: f64,
+    /// The part of the blocks that was found in the cache.
+    pub(crate) hit_ratio: Option<f64>,
 }
 
 /// A target in a phase.
@@ -66,8 +90,35 @@ fn p50(run: &RunResult) -> f64 {
 }
 
 fn find<'a>(round: &'a Round, place: Place<'_>) -> Option<&'a RunResult> {
-    let found = round.runs.iter().find(|run| run.target == place.target && run.phase == place.phase);
-    found.map(|run| &run.result)
+    round.runs.iter().find(|run| run.is_of(place.target, place.phase)).map(|run| &run.result)
+}
+
+/// What was foretold of a place.
+fn find_prediction<'a>(result: &'a BenchResult, place: Place<'_>) -> Option<&'a RunResult> {
+    let is_meant = |one: &&Prediction| one.target == place.target && one.phase == place.phase;
+    result.predictions.iter().find(is_meant).map(|one| &one.result)
+}
+
+/// From the second turn of the first place, if it had one, or from the scatter of the first.
+fn noise(result: &BenchResult, rounds: &[&Round], first: Place<'_>) -> Option<Noise> {
+    let again =
+        |round: &Round| round.runs.iter().find(|run| run.turn == Turn::Again).map(|run| run.result.iops());
+    let own = |round: &Round| find(round, first).map(RunResult::iops);
+    let pair = |round: &&Round| Some(Pair { base: own(round)?, other: again(round)? });
+    let pairs: Vec<Pair> = rounds.iter().filter_map(pair).collect();
+    let known = compare(&pairs, result.margin, Better::Higher).filter(|known| known.rounds >= ROUNDS_MIN);
+    if let Some((known, low, high)) = known.and_then(|known| Some((known, known.low?, known.high?))) {
+        let floor = low.recip().max(high) - 1.0;
+        return Some(Noise { floor, against_itself: Some(known) });
+    }
+    let figures: Vec<f64> = rounds.iter().filter_map(|round| own(round)).collect();
+    Some(Noise { floor: noise_floor(&figures)?, against_itself: None })
+}
+
+impl Foretold {
+    fn of(run: &RunResult) -> Foretold {
+        Foretold { iops: run.iops(), p50: p50(run), p99: p99(run), hit_ratio: run.hit_ratio() }
+    }
 }
 
 impl Summary {
@@ -83,13 +134,12 @@ impl Summary {
         let discarded: Vec<&Round> =
             result.rounds.iter().filter(|round| round.standing == Standing::Discarded).collect();
         let others = discarded.iter().flat_map(|round| &round.runs).map(|run| run.others);
-        let first = |round: &&Round| find(round, *places.first()?).map(RunResult::iops);
         Summary {
             rows,
             rounds: counted.len(),
             discarded: discarded.len(),
             others_most: others.fold(0.0, f64::max),
-            noise_floor: noise_floor(&counted.iter().filter_map(first).collect::<Vec<f64>>()),
+            noise: places.first().and_then(|first| noise(result, &counted, *first)),
         }
     }
 }
@@ -103,8 +153,8 @@ fn without_verdicts(rows: Vec<Row>) -> Vec<Row> {
 fn places<'a>(result: &'a BenchResult, rounds: &[&'a Round]) -> Vec<Place<'a>> {
     let mut places: Vec<Place<'a>> = Vec::new();
     for target in &result.targets {
-        let runs = rounds.iter().flat_map(|round| &round.runs).filter(|run| run.target == target.name);
-        for run in runs {
+        let is_own = |run: &&BenchRun| run.turn == Turn::Own && run.target == target.name;
+        for run in rounds.iter().flat_map(|round| &round.runs).filter(is_own) {
             let place = Place { target: &target.name, phase: run.phase };
             if !places.contains(&place) {
                 places.push(place);
@@ -144,6 +194,7 @@ fn row(result: &BenchResult, rounds: &[&Round], place: Place<'_>, base: Option<P
         hit_ratio: median(&hits),
         iops_against_base: against(RunResult::iops, Better::Higher),
         p99_against_base: against(p99, Better::Lower),
+        foretold: find_prediction(result, place).map(Foretold::of),
     })
 }
 
@@ -155,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::bench::machine::Machine;
-    use crate::bench::result::{BenchRun, End, TargetFacts};
+    use crate::bench::result::{End, TargetFacts};
 
     fn run(target: &str, phase: Phase, count: u64) -> BenchRun {
         let mut result = RunResult::new(target, "reads", count);
@@ -164,7 +215,7 @@ mod tests {
         job.reads.count = count;
         job.reads.latencies.record_many(Duration::from_micros(1_000_000 / count), count);
         result.jobs.push(job);
-        BenchRun { target: target.into(), phase, others: 0.0, result }
+        BenchRun { target: target.into(), phase, turn: Turn::Own, others: 0.0, result }
     }
 
     fn round(hdd: u64, cache: u64, standing: Standing) -> Round {
@@ -187,6 +238,7 @@ mod tests {
             busy_limit: 0.02,
             targets: vec![fact("hdd"), fact("cache")],
             rounds,
+            predictions: Vec::new(),
             end: End::Complete,
         }
     }
@@ -210,7 +262,7 @@ mod tests {
         let faster = empty.iops_against_base.unwrap();
         assert!(faster.verdict == Verdict::Faster && (45.0..55.0).contains(&faster.ratio), "{faster:?}");
         assert_eq!(stale.p99_against_base.unwrap().verdict, Verdict::Faster);
-        assert!(summary.noise_floor.unwrap() > 0.05);
+        assert!(summary.noise.unwrap().floor > 0.05);
     }
 
     #[test]
@@ -219,7 +271,7 @@ mod tests {
         let summary = Summary::of(&result(rounds));
         assert_eq!((summary.rounds, summary.rows.len()), (0, 3));
         assert!(summary.rows.iter().all(|row| row.iops_against_base.is_none()));
-        assert_eq!(summary.noise_floor, None);
+        assert_eq!(summary.noise, None);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) struct Target {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) phases: Vec<Phase>,
+    /// What it has in common with targets whose cache has another size.
+    pub(super) family: Option<String>,
     /// Its cache device in a few words, if it is known.
     pub(super) cache: Option<String>,
     /// What is behind the cache, or the device itself.
@@ -151,7 +153,8 @@ impl Target {
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         match &self.kind {
             Kind::Cache(cache) => cache.cache_bytes(),
-            Kind::Found(_) | Kind::FileSystem(_) | Kind::Program(_) => None,
+            Kind::Program(program) => program.program.cache_bytes(),
+            Kind::Found(_) | Kind::FileSystem(_) => None,
         }
     }
 }

@@ -7,8 +7,11 @@ use std::time::Duration;
 use kickcache_report::Report;
 use kickcache_units::Size;
 
-use crate::bench::{ArticleJob, BenchResult, Data, End, Job, Options, Phase, Summary, TargetSpec};
+use crate::bench::{
+    ArticleJob, BenchResult, Data, End, Job, NoiseFloor, Options, Phase, SimulatedLoad, Summary, TargetSpec,
+};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::prediction::{PredictionSpec, Predictions};
 use crate::cli::{bench_table, output};
 
 const EXAMPLES: &str = "\
@@ -20,6 +23,8 @@ Examples:
   kickcache bench --job mail.fio --target slow=/mnt/hdd \\
                   --target lvm=cmd:contrib/bench/lvmcache -o bench.html
   kickcache bench --target a=/srv/x.img --rounds 10 --runtime 30 --size 1G --json > bench.json
+  kickcache bench --target hdd=/dev/sdb --target k=cache:/dev/nvme0n1p4,origin:/dev/sdb -o bench.html \\
+                  --predict hdd=hdd.toml --predict k=origin:hdd.toml,cache:nvme.toml
 
 A target is NAME=SPEC, where SPEC is
   a path                     a block device, a file, or a directory of a file system
@@ -63,6 +68,9 @@ pub(crate) struct BenchArgs {
     /// Rounds at most, with those that are discarded [default: twice --rounds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds_max: Option<u32>,
+    /// How it is known how much a target differs from itself
+    #[arg(long, value_name = "HOW", value_enum, default_value = "measured")]
+    noise_floor: NoiseFloor,
     /// Differences up to this percentage are called none
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = parse_percent)]
     margin: f64,
@@ -72,6 +80,10 @@ pub(crate) struct BenchArgs {
     /// Seed of the first round; each later one has the next
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Simulate a target as well, on models of its devices: TARGET=DEVICE, or TARGET=origin:DEVICE,cache:DEVICE; a device is
+    /// a file that `kickcache simulate --calibrate` wrote, or one that comes with the program
+    #[arg(long, value_name = "TARGET=SPEC")]
+    predict: Vec<PredictionSpec>,
     /// Write to devices that hold data; the data is lost
     #[arg(long)]
     destroy_data: bool,
@@ -97,7 +109,15 @@ impl BenchArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         output::try_out(self.output.as_deref())?;
         output::try_out(self.save.as_deref())?;
-        let result = crate::bench::run(&self.options())?;
+        let options = self.options();
+        let predictions = self.predictions(&options)?;
+        let mut result = crate::bench::run(&options)?;
+        if let Some(predictions) = predictions.filter(|_| result.end == End::Complete) {
+            // What was measured is kept, whatever becomes of that.
+            if let Err(error) = predictions.add_to(&mut result, self.seed) {
+                result.end = End::Failed(format!("{error:#}"));
+            }
+        }
         let json = serde_json::to_string(&result)?;
         if let Some(path) = &self.save {
             output::write(path, &json)?;
@@ -114,6 +134,14 @@ impl BenchArgs {
         end(&result.end, &summary)
     }
 
+    fn predictions(&self, options: &Options) -> Result<Option<Predictions>, Failure> {
+        if self.predict.is_empty() {
+            return Ok(None);
+        }
+        let load = SimulatedLoad::of(options)?;
+        Predictions::plan(&self.predict, &self.targets, load).map(Some)
+    }
+
     fn options(&self) -> Options {
         let runtime = Duration::from_secs(self.runtime);
         let article = || Job::Article(ArticleJob { size: self.size.bytes(), runtime });
@@ -124,6 +152,7 @@ impl BenchArgs {
             rounds: self.rounds,
             rounds_max: self.rounds_max.unwrap_or(self.rounds * 2).max(self.rounds),
             margin: self.margin / 100.0,
+            noise_floor: self.noise_floor,
             busy_limit: self.busy_limit / 100.0,
             stale_bytes: self.stale.map(Size::bytes),
             seed: self.seed,

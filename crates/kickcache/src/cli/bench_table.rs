@@ -5,14 +5,19 @@ use std::io::{self, Write};
 use kickcache_model::statistics::comparison::{Comparison, Verdict};
 use kickcache_units::show_whole;
 
-use crate::bench::{BenchResult, Row, Summary};
+use crate::bench::{BenchResult, Foretold, Noise, Row, Summary};
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
 
+/// What stands where no round counts.
+const NONE_COUNTS: &str = "No round counts: what stands here was measured all the same, and proves nothing.";
 /// What stands where there is no figure.
 const NOTHING: &str = "-";
 
 pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}\n", result.job)?;
+    if summary.rounds == 0 {
+        writeln!(out, "{NONE_COUNTS}\n")?;
+    }
     let columns = [
         ("TARGET", Align::Left, KEEP),
         ("CACHE", Align::Left, KEEP),
@@ -25,10 +30,16 @@ pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Write
         ("VERDICT", Align::Left, KEEP),
     ];
     let mut table = Table::ranked(&columns);
-    summary.rows.iter().for_each(|row| table.row(cells(row)));
+    for row in &summary.rows {
+        table.row(if summary.rounds == 0 { dim(cells(row)) } else { cells(row) });
+        if let Some(foretold) = row.foretold.as_ref().filter(|_| summary.rounds > 0) {
+            table.row(cells_of_prediction(row, foretold));
+        }
+    }
     table.print(out, Colour::for_stdout())?;
     writeln!(out)?;
-    footnotes(summary, result).iter().try_for_each(|line| writeln!(out, "{line}"))
+    let is_new = |line: &&String| *line != NONE_COUNTS;
+    footnotes(summary, result).iter().filter(is_new).try_for_each(|line| writeln!(out, "{line}"))
 }
 
 fn cells(row: &Row) -> Vec<Cell> {
@@ -42,18 +53,45 @@ fn cells(row: &Row) -> Vec<Cell> {
         text(comparison.map(|known| ratio(known.ratio))),
         Cell::new(latency(row.p50)),
         Cell::new(latency(row.p99)),
-        text(row.hit_ratio.map(|part| format!("{:.1} %", part * 100.0))),
+        text(row.hit_ratio.map(percent)),
         comparison
             .map_or_else(|| Cell::new(NOTHING), |known| Cell::toned(verdict(known), tone(known.verdict))),
+    ]
+}
+
+/// What was measured, and proves nothing.
+fn dim(cells: Vec<Cell>) -> Vec<Cell> {
+    cells.into_iter().map(|cell| cell.with_tone(Tone::Warning)).collect()
+}
+
+/// The row of a prediction, below that of what was measured.
+fn cells_of_prediction(row: &Row, foretold: &Foretold) -> Vec<Cell> {
+    vec![
+        Cell::new("  predicted"),
+        Cell::new(row.phase.name()),
+        Cell::new(show_whole(foretold.iops)),
+        Cell::new(NOTHING),
+        Cell::new(NOTHING),
+        Cell::new(latency(foretold.p50)),
+        Cell::new(latency(foretold.p99)),
+        Cell::new(foretold.hit_ratio.map_or_else(|| NOTHING.into(), percent)),
+        Cell::new(format!(
+            "{} of measured, p99 {}",
+            ratio(foretold.iops / row.iops),
+            ratio(foretold.p99 / row.p99)
+        )),
     ]
 }
 
 /// What the figures rest on, in sentences.
 pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> {
     let Summary { rounds, discarded, others_most, .. } = summary;
-    let mut lines = vec![format!(
-        "{rounds} rounds count; figures are medians, ratios are to the first row, round by round."
-    )];
+    let mut lines = match rounds {
+        0 => vec![NONE_COUNTS.to_owned()],
+        _ => vec![format!(
+            "{rounds} rounds count; figures are medians, ratios are to the first row, round by round."
+        )],
+    };
     if *discarded > 0 {
         lines.push(format!(
             "{discarded} more were discarded: other programs took up to {:.1} % of the processors, {:.1} % are allowed.",
@@ -61,14 +99,32 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
             result.busy_limit * 100.0
         ));
     }
-    if let (Some(floor), Some(first)) = (summary.noise_floor, summary.rows.first()) {
-        lines.push(format!(
-            "{} against itself: this many rounds tell no difference below {:.1} %.",
-            first.target,
-            floor * 100.0
-        ));
+    if let (Some(noise), Some(first)) = (&summary.noise, summary.rows.first()) {
+        lines.push(of_noise(noise, &first.target));
+    }
+    if summary.rows.iter().any(|row| row.foretold.is_some()) {
+        lines.push("Predicted: the same job, simulated on models of the devices.".into());
     }
     lines
+}
+
+/// How much the first target differs from itself.
+fn of_noise(noise: &Noise, target: &str) -> String {
+    let floor = noise.floor * 100.0;
+    match &noise.against_itself {
+        None => format!("{target} against itself: this many rounds tell no difference below {floor:.1} %."),
+        Some(known) if matches!(known.verdict, Verdict::Faster | Verdict::Slower) => format!(
+            "{target} against itself, run again in each round: {}, {}. Something else than the targets decides here: trust no \
+             difference of that size.",
+            ratio(known.ratio),
+            verdict(known)
+        ),
+        Some(known) => format!(
+            "{target} against itself, run again in each round: {}, {}; differences below {floor:.1} % are noise.",
+            ratio(known.ratio),
+            verdict(known)
+        ),
+    }
 }
 
 fn verdict(comparison: &Comparison) -> String {
@@ -85,6 +141,10 @@ fn tone(verdict: Verdict) -> Tone {
         Verdict::Equal => Tone::Plain,
         Verdict::NotEnoughData => Tone::Warning,
     }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
 }
 
 /// A ratio with three digits.

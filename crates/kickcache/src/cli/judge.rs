@@ -15,6 +15,7 @@ use crate::judge::command::CommandLine;
 use crate::judge::failure::{NoVerdict, RunFailure, STOP};
 use crate::judge::measure::{Measured, Sides, measure};
 use crate::judge::metric::{Metric, Worse};
+use crate::judge::numbers::show_value;
 use crate::judge::process;
 use crate::judge::progress::Progress;
 use crate::judge::report::{self, Names, Report};
@@ -22,7 +23,7 @@ use crate::judge::rounds::{Judge, Rules};
 use crate::judge::side::Side;
 use crate::judge::stored::{Runs, StoredResult};
 use kickcache_model::statistics::sequential::margin::Margin;
-use kickcache_model::statistics::sequential::pair_test::ROUNDS_MIN;
+use kickcache_model::statistics::sequential::pair_test::rounds_least;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +53,21 @@ Exit codes, as `git bisect run` understands them:
   128 + N   a command died by signal N; 129, 130 and 143: this program was interrupted
 
 docs/bisect.md walks through a bisection, and says why the verdict may be trusted.";
+
+/// Most rounds that may be asked for.
+const ROUNDS_LIMIT: u16 = 1000;
+
+fn parse_rounds_max(text: &str) -> Result<u16, String> {
+    let least = rounds_least();
+    let rounds = text.parse::<u16>().ok().filter(|rounds| *rounds <= ROUNDS_LIMIT);
+    match rounds {
+        None => Err(format!("`{text}` is no number of rounds; write one from {least} to {ROUNDS_LIMIT}")),
+        Some(rounds) if usize::from(rounds) < least => Err(format!(
+            "{rounds} rounds can never be enough for a verdict, however clear the difference is; write {least} at least"
+        )),
+        Some(rounds) => Ok(rounds),
+    }
+}
 
 /// Say whether a command is worse than a known-good one, with an exit code for `git bisect run`
 ///
@@ -87,7 +103,7 @@ pub(crate) struct JudgeArgs {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(6..=1000))]
     rounds: u16,
     /// The most rounds; without a verdict then, it cannot be judged. Fewer than 9 are never enough
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(ROUNDS_MIN as i64..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = parse_rounds_max)]
     rounds_max: u16,
     /// Seed of the order in each round [default: another one each time]
     #[arg(long, value_name = "N")]
@@ -184,7 +200,8 @@ impl JudgeArgs {
             };
             let mut say = |measured: &Measured| {
                 let (round, last) = (measured.good.len(), measured.good.last().copied().unwrap_or(0.0));
-                progress.say(round, format!("round {round} of {rounds}: {} {last:.4}", self.metric));
+                progress
+                    .say(round, format!("round {round} of {rounds}: {} {}", self.metric, show_value(last)));
             };
             measure(rounds, sides, &mut random, &mut runner, &mut say)?
         };

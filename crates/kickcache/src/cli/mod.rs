@@ -26,6 +26,7 @@ mod out_of_service;
 mod outdated;
 mod outlet;
 mod output;
+mod prediction;
 mod record;
 mod refusal;
 mod rehearsal;

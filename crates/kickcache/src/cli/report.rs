@@ -63,8 +63,11 @@ impl ReportArgs {
 }
 
 fn named(run: RunResult, stem: &str, files: usize) -> RunResult {
-    let name = if files > 1 { format!("{stem}: {}", run.name) } else { run.name };
-    RunResult { name, ..run }
+    if files < 2 {
+        return run;
+    }
+    let named = |name: String| format!("{stem}: {name}");
+    RunResult { name: named(run.name), predicts: run.predicts.map(named), ..run }
 }
 
 fn read(path: &Path) -> Result<Stored, Failure> {

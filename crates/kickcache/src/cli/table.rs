@@ -61,6 +61,11 @@ impl Cell {
         Cell { text: text.into(), tone }
     }
 
+    /// The same, meant otherwise.
+    pub(crate) fn with_tone(self, tone: Tone) -> Cell {
+        Cell { tone, ..self }
+    }
+
     fn width(&self) -> usize {
         self.text.chars().count()
     }

@@ -13,6 +13,7 @@ pub mod command;
 pub mod failure;
 pub mod measure;
 pub mod metric;
+pub(crate) mod numbers;
 pub mod process;
 pub mod progress;
 pub mod report;

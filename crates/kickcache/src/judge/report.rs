@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::judge::failure::NoVerdict;
 use crate::judge::metric::{Metric, Worse};
+use crate::judge::numbers::{show_ratio, show_value};
 use crate::judge::rounds::{Judge, Round, Rules};
 use kickcache_model::statistics::sequential::evidence::ENOUGH;
 use kickcache_model::statistics::sequential::pair_test::Verdict;
@@ -70,11 +71,12 @@ impl Ratio {
 
     fn show(&self) -> String {
         let Some(middle) = self.middle else { return "unknown".into() };
-        match (self.low, self.high) {
-            (Some(low), Some(high)) => format!("{middle:.3}x ({low:.3}x to {high:.3}x)"),
-            (Some(low), None) => format!("{middle:.3}x (at least {low:.3}x)"),
-            (None, Some(high)) => format!("{middle:.3}x (at most {high:.3}x)"),
-            (None, None) => format!("{middle:.3}x"),
+        let middle = show_ratio(middle);
+        match (self.low.map(show_ratio), self.high.map(show_ratio)) {
+            (Some(low), Some(high)) => format!("{middle} ({low} to {high})"),
+            (Some(low), None) => format!("{middle} (at least {low})"),
+            (None, Some(high)) => format!("{middle} (at most {high})"),
+            (None, None) => middle,
         }
     }
 }
@@ -159,16 +161,6 @@ fn limits(rules: &Rules) -> String {
     match rules.worse {
         Worse::Higher => format!("up to {good:.3}x is good, {bad:.3}x and more is bad"),
         Worse::Lower => format!("down to {good:.3}x is good, {bad:.3}x and less is bad"),
-    }
-}
-
-/// A metric with four digits that count.
-fn show_value(value: f64) -> String {
-    match value {
-        value if value >= 1000.0 => format!("{value:.0}"),
-        value if value >= 100.0 => format!("{value:.1}"),
-        value if value >= 1.0 => format!("{value:.3}"),
-        value => format!("{value:.3e}"),
     }
 }
 

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::bad_input::Loop;
 use crate::daemon::KICKCACHE;
 use crate::scratch::{MIB, Scratch};
-use crate::{need_kickcache, need_tools, tools};
+use crate::{need_kickcache, need_tools, skip, tools};
 
 /// The bench on small data, with a second a run, whatever else the machine does.
 fn command(arguments: &[String]) -> Command {
@@ -46,9 +47,9 @@ fn names(directory: &Path) -> BTreeSet<PathBuf> {
 /// Target and phase of each run of a round.
 fn order(round: &Value) -> Vec<String> {
     let runs = round["runs"].as_array().unwrap();
-    runs.iter()
-        .map(|run| format!("{} {}", run["target"].as_str().unwrap(), run["phase"].as_str().unwrap()))
-        .collect()
+    let again = |run: &Value| if run["turn"] == "again" { " again" } else { "" };
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    runs.iter().map(|run| format!("{} {}{}", text(&run["target"]), text(&run["phase"]), again(run))).collect()
 }
 
 fn sum(series: &Value) -> u64 {
@@ -67,12 +68,15 @@ fn targets_take_turns_and_nothing_is_left_behind() {
     let disk = format!("disk={}", file.display());
     let cached =
         format!("cached=cache:{},size:16M,origin:{},mode:write-back", cache.display(), origin.display());
-    let result = run(&small(&["--target", &disk, "--target", &cached, "--rounds", "2"]));
+    let (bare, both) = ("disk=mirrored-5400", "cached=origin:mirrored-5400,cache:article-ssd");
+    let predict = ["--predict", bare, "--predict", both];
+    let targets = ["--target", &disk, "--target", &cached, "--rounds", "2"];
+    let result = run(&small(&[&targets[..], &predict[..]].concat()));
     assert_eq!(result["end"], "complete");
     let rounds = result["rounds"].as_array().unwrap();
     assert_eq!(rounds.len(), 2);
-    assert_eq!(order(&rounds[0]), ["disk found", "cached empty", "cached stale"]);
-    assert_eq!(order(&rounds[1]), ["cached empty", "cached stale", "disk found"]);
+    assert_eq!(order(&rounds[0]), ["disk found", "cached empty", "cached stale", "disk found again"]);
+    assert_eq!(order(&rounds[1]), ["disk found again", "cached empty", "cached stale", "disk found"]);
     for run in rounds.iter().flat_map(|round| round["runs"].as_array().unwrap()) {
         for job in run["result"]["jobs"].as_array().unwrap() {
             let count = job["reads"]["count"].as_u64().unwrap();
@@ -89,7 +93,24 @@ fn targets_take_turns_and_nothing_is_left_behind() {
     }
     assert_eq!(names(scratch.dir()), found, "the cache and the origin were made, and are gone");
     assert!(fs::read(&file).unwrap() == before);
+    check_predictions(&result["predictions"]);
     compare_with_a_simulation(&scratch, &result);
+}
+
+/// A simulated run for each target and phase, of the same job.
+fn check_predictions(predictions: &Value) {
+    let predictions = predictions.as_array().unwrap();
+    let names: Vec<&str> =
+        predictions.iter().map(|one| one["result"]["predicts"].as_str().unwrap()).collect();
+    assert_eq!(names, ["disk", "cached, empty cache", "cached, stale data"]);
+    for one in predictions {
+        let result = &one["result"];
+        let jobs = result["jobs"].as_array().unwrap();
+        assert_eq!(jobs.len(), 2, "the articles' two jobs");
+        assert!(jobs.iter().all(|job| job["reads"]["count"].as_u64().unwrap() > 0), "{result}");
+        assert_eq!(result["nanos"].as_u64().unwrap() / 1_000_000_000, 1, "as long as it was measured");
+        assert_eq!(sum(&result["hit_blocks"]) > 0, one["target"] == "cached");
+    }
 }
 
 /// Measured and simulated runs in one page.
@@ -106,6 +127,8 @@ fn compare_with_a_simulation(scratch: &Scratch, result: &Value) {
     assert!(said.contains("measured: disk: ") && said.contains("simulated: no cache: "), "{said}");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("measured: cached, stale data") && page.contains("class=\"answer\""));
+    assert!(page.contains("<tr class=\"predicted\"") && page.contains(" predicted\" d=\"M"), "drawn as such");
+    assert!(said.contains(" IOPS, predicted "), "{said}");
     fs::write(&measured, "{}").unwrap();
     let output = tools::output(KICKCACHE, ["report".into(), measured]);
     assert_eq!(output.status.code(), Some(2));
@@ -122,7 +145,7 @@ fn a_file_system_keeps_nothing_but_what_it_had() {
     let target = format!("fs={}", directory.display());
     let phases = ["--phases", "stale,repeated", "--rounds", "1"];
     let result = run(&small(&[&["--target", target.as_str()][..], &phases].concat()));
-    assert_eq!(order(&result["rounds"][0]), ["fs stale", "fs repeated"]);
+    assert_eq!(order(&result["rounds"][0]), ["fs stale", "fs repeated", "fs stale again"]);
     assert_eq!(names(&directory), [directory.join("mine")].into());
     let restart =
         command(&small(&["--target", &target, "--phases", "restart", "--rounds", "1"])).output().unwrap();
@@ -155,6 +178,60 @@ fn data_is_written_over_only_when_that_is_asked_for() {
     let result = run(&arguments(&format!("d={name}"), &["--destroy-data"]));
     assert!(result["rounds"][0]["runs"][0]["result"]["jobs"][0]["writes"]["count"].as_u64().unwrap() > 0);
     assert!(fs::read(&file).unwrap() != before);
+}
+
+#[test]
+fn a_block_device_and_its_file_system_are_measured_and_nothing_in_use_is_written_to() {
+    need_kickcache!();
+    need_tools!("fio", "mkfs.ext4");
+    let scratch = Scratch::new();
+    let file = scratch.random("disk", 16 * MIB, 1);
+    let loop_device = match Loop::new(&file) {
+        Ok(made) => made,
+        Err(why) => skip!("{why}"),
+    };
+    let device = loop_device.path().display().to_string();
+    let before = fs::read(&file).unwrap();
+    let job = scratch.path("job.fio");
+    fs::write(&job, "[w]\nrw=randrw\nbs=4k\nsize=2m\nioengine=psync\ntime_based\nruntime=1\n").unwrap();
+    let arguments = |target: &str, more: &[&str]| -> Vec<String> {
+        let fixed = ["--job", job.to_str().unwrap(), "--rounds", "1", "--json", "--target", target];
+        fixed.iter().chain(more).map(|word| word.to_string()).collect()
+    };
+    let disk = format!("disk={device}");
+    let refused = command(&arguments(&disk, &[])).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{}", complaint(&refused));
+    assert!(complaint(&refused).contains("holds data, and the job writes"), "{}", complaint(&refused));
+    assert!(fs::read(&file).unwrap() == before);
+    let result = run(&arguments(&disk, &["--destroy-data"]));
+    let counted = &result["rounds"][0]["runs"][0]["result"]["origin_device"];
+    assert!(counted["writes"].as_u64().unwrap() > 0, "what the kernel counts of the device: {counted}");
+    tools::run("mkfs.ext4", ["-q", "-F", &device]);
+    let mounted = Mounted::new(&device, scratch.path("mnt"));
+    let in_use = command(&arguments(&disk, &["--destroy-data"])).output().unwrap();
+    assert_eq!(in_use.status.code(), Some(1), "{}", complaint(&in_use));
+    assert!(complaint(&in_use).contains("is in use"), "{}", complaint(&in_use));
+    let result = run(&arguments(&format!("fs={}", mounted.0.display()), &[]));
+    let counted = &result["rounds"][0]["runs"][0]["result"];
+    assert!(counted["jobs"][0]["writes"]["count"].as_u64().unwrap() > 0, "{counted}");
+    assert_eq!(names(&mounted.0), [mounted.0.join("lost+found")].into(), "nothing is left there");
+}
+
+/// A file system at its place.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(device: &str, place: PathBuf) -> Mounted {
+        fs::create_dir(&place).unwrap();
+        tools::run("mount", [device.as_ref(), place.as_os_str()]);
+        Mounted(place)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
 }
 
 #[test]
@@ -203,7 +280,7 @@ fn executables_put_other_servers_up_and_take_them_down() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", complaint(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(order(&result["rounds"][0]), ["qemu-nbd empty", "nbdkit-cache empty"]);
+    assert_eq!(order(&result["rounds"][0]), ["qemu-nbd empty", "nbdkit-cache empty", "qemu-nbd empty again"]);
     // Their sockets and their notes were in a directory of the bench.
     assert_eq!(names(scratch.dir()), [image].into());
 }

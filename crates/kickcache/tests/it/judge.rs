@@ -76,7 +76,7 @@ fn arguments_that_are_refused_stop_a_bisection() {
         (128, &["judge", "--metric", "number", "--against", "echo 1", "--", "echo", "1"]),
         (128, &["judge", "--metric", "iops", "--higher-is-worse", "--against", "echo 1", "--", "echo", "1"]),
         (128, &["judge", "--metric", "iops", "--worse-than", "20", "--against", "echo 1", "--", "echo", "1"]),
-        (128, &["judge", "--metric", "iops", "--rounds-max", "4", "--against", "echo 1", "--", "echo", "1"]),
+        (128, &["judge", "--metric", "iops", "--rounds-max", "8", "--against", "echo 1", "--", "echo", "1"]),
         (128, &["judge", "--metric", "iops", "--baseline", "none.json", "--", "echo", "1"]),
         (
             128,
@@ -118,7 +118,7 @@ fn the_json_has_every_round_and_the_seed_repeats_their_order() {
     assert_eq!((&rounds[0]["good"], &rounds[0]["new"]), (&200.0.into(), &150.0.into()));
     assert_eq!(report["rounds"], json("5")["rounds"]);
     assert_ne!(report["rounds"], json("6")["rounds"]);
-    let short = judge(&scratch, "echo 200", &["--json", "--rounds-max", "6"], "echo 150");
+    let short = judge(&scratch, "echo 200", &["--json", "--rounds-max", "9"], "echo 230");
     let report: Value = serde_json::from_slice(&short.stdout).unwrap();
     assert_eq!((&report["verdict"], &report["exit_code"]), (&Value::Null, &125.into()));
 }
@@ -160,7 +160,7 @@ fn processor_time_of_all_that_a_command_starts_counts() {
         "--shell",
         "--json",
     ]);
-    let output = judge.args(["--rounds-max", "5", "--", busy]).output().unwrap();
+    let output = judge.args(["--rounds-max", "9", "--", busy]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let ratio = report["ratio"].as_f64().unwrap();
     assert!(ratio < 0.9, "half of the work: {report:#}");

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::bad_input::refused;
 use crate::client::{FUA, Request, WRITE};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
+use crate::guest::{self, Guest};
 use crate::scratch::{MIB, Scratch};
 use crate::tmpfs::Tmpfs;
 use crate::{need_kickcache, need_tools, skip, tools};
@@ -170,6 +171,37 @@ fn every_kind_of_request_is_recorded_with_fua_and_no_promotion() {
 }
 
 #[test]
+fn what_a_guest_asks_for_over_vhost_user_is_recorded_as_well() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let mut spec = Spec::new(&scratch, &origin, "write-back", "16M");
+    let socket = spec.dir.join("guest.sock");
+    spec.extra.extend(["--vhost-user".into(), socket.clone().into()]);
+    let daemon = spec.start();
+    let recorder = Recorder::start(&daemon, &scratch.path("r.kct"), &[]);
+    let mut guest = Guest::connect(&socket, 1, 0);
+    let range = |sector: u64, sectors: u64| [sector.to_le_bytes(), sectors.to_le_bytes()].concat();
+    for (kind, sector, data) in [
+        (guest::WRITE, 16, vec![7; 8192]),
+        (guest::READ, 16, vec![0; 4096]),
+        (guest::FLUSH, 0, Vec::new()),
+        (guest::DISCARD, 0, range(128, 128)),
+        (guest::ZEROES, 0, range(512, 8)),
+    ] {
+        assert_eq!(guest.run(0, kind, sector, &data).0, 0, "request {kind}");
+    }
+    let told = recorder.stop();
+    assert_eq!(told["records"].as_u64(), Some(5));
+    drop(guest);
+    daemon.stop();
+    convert(&scratch.path("r.kct"), &scratch.path("r.csv"), "--to csv");
+    let csv = fs::read_to_string(scratch.path("r.csv")).unwrap();
+    let accesses: Vec<&str> = csv.lines().skip(1).map(|line| line.split_once(',').unwrap().1).collect();
+    assert_eq!(accesses, ["W,8192,8192", "R,8192,4096", "F,0,0", "D,65536,65536", "W,262144,4096"]);
+}
+
+#[test]
 fn a_killed_command_ends_its_recording_and_leaves_what_it_wrote() {
     need_kickcache!();
     let scratch = Scratch::new();
@@ -313,6 +345,23 @@ fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
     assert!(fail("two.csv", "--from alibaba --to csv").contains("more than one device"));
     assert!(fail("t.csv", "--to pcap").contains("is no format that can be written"));
     assert!(fail("absent", "--to csv").contains("absent cannot be used"));
+    fs::write(scratch.path("empty"), "").unwrap();
+    assert!(fail("empty", "--to csv").contains("it is empty"));
+    fs::remove_file(scratch.path("empty")).unwrap();
+    let away = words(&format!(
+        "trace convert {}/two.csv --from alibaba -o /nonexistent/x --to csv",
+        scratch.dir().display()
+    ));
+    let sentence = refused("away", &away);
+    assert!(
+        sentence.contains("/nonexistent/x cannot be written: No such file") && !sentence.contains(".tmp"),
+        "{sentence}"
+    );
+    let mut damaged = words("trace info");
+    damaged.push(scratch.path("t.csv").into());
+    let output = tools::output(KICKCACHE, &damaged);
+    assert_eq!(output.status.code(), Some(1), "a script must know that it is not all");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("t.csv"), "what could be read is shown");
     let after: Vec<_> =
         fs::read_dir(scratch.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(before, after);

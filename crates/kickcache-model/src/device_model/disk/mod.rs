@@ -162,11 +162,15 @@ impl Disk {
             .min_by(|one, two| one.0.total_cmp(&two.0))
     }
 
+    /// While a flush waits, only what it waits for: writes that keep coming would put it off for ever.
     fn soonest_destage(&self, now: Instant) -> Option<(f64, u64)> {
         let (after, before) = (self.dirty.range(self.head..), self.dirty.range(..self.head).rev());
+        let order_max = self.flushes.front().map_or(u64::MAX, |flush| flush.order);
+        let is_due = |(_, dirty): &(&u64, &Dirty)| dirty.order <= order_max;
         after
+            .filter(is_due)
             .take(32)
-            .chain(before.take(32))
+            .chain(before.filter(is_due).take(32))
             .map(|(offset, _)| (self.position(now, *offset), *offset))
             .min_by(|one, two| one.0.total_cmp(&two.0))
     }

@@ -102,6 +102,34 @@ fn writes_are_acknowledged_early_and_flush_waits_for_the_medium() {
 }
 
 #[test]
+fn writes_that_keep_coming_do_not_put_a_flush_off() {
+    let mut disk = Disk::new(DiskParameters::rpm_7200(), 1);
+    let write = |offset: u64, token: u64| ModelRequest {
+        operation: ModelOperation::Write,
+        offset,
+        length: 4096,
+        token,
+    };
+    // One far away, the flush, and then always one that is nearer.
+    disk.submit(Instant::ZERO, write(3_000_000_000_000, 0));
+    disk.submit(Instant::ZERO, write(0, 1));
+    disk.submit(Instant::ZERO, ModelRequest { operation: ModelOperation::Flush, ..write(0, u64::MAX) });
+    let mut next = 2;
+    let mut now = Instant::ZERO;
+    loop {
+        while let Some(token) = disk.poll(now) {
+            if token == u64::MAX {
+                return;
+            }
+            disk.submit(now, write(next * 8192, next));
+            next += 1;
+        }
+        now = disk.next_event().unwrap();
+        assert!(now < Instant::from_nanos(2_000_000_000), "{next} writes before the flush ended");
+    }
+}
+
+#[test]
 fn a_full_write_cache_slows_writes_to_the_medium() {
     let parameters = DiskParameters { write_cache_bytes: 1 << 20, ..DiskParameters::rpm_7200() };
     let mut disk = Disk::new(parameters, 1);

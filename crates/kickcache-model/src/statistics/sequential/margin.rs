@@ -36,6 +36,13 @@ impl Margin {
     }
 }
 
+impl Default for Margin {
+    /// 20 %.
+    fn default() -> Margin {
+        Margin { part: 0.2 }
+    }
+}
+
 impl FromStr for Margin {
     type Err = String;
 

@@ -9,6 +9,22 @@ use crate::statistics::sequential::margin::Margin;
 
 /// Rounds before which there is no verdict.
 pub const ROUNDS_MIN: usize = 5;
+/// A loss that no bet expects: each takes all that it may.
+const FAR: f64 = 1e3;
+
+/// The least rounds that can end with a verdict, if the new command is as much better or worse as can be in each.
+pub fn rounds_least() -> usize {
+    let margin = Margin::default();
+    let rounds = |loss: f64| {
+        let mut test = PairTest::new(margin);
+        (1..).find(|_| {
+            test.add(loss);
+            test.verdict().is_some()
+        })
+    };
+    let [good, bad] = [-FAR, FAR].map(|loss| rounds(loss).unwrap_or(ROUNDS_MIN));
+    good.min(bad)
+}
 
 /// What was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

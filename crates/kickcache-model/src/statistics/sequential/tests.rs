@@ -2,7 +2,7 @@
 
 use kickcache_random::Random;
 
-use super::pair_test::{PairTest, Verdict};
+use super::pair_test::{PairTest, Verdict, rounds_least};
 
 const SERIES: usize = 2_000;
 const ROUNDS_MAX: usize = 100;
@@ -184,6 +184,14 @@ fn a_slowdown_of_20_percent_is_called_bad() {
         let tally = tally(noise, 1.2_f64.ln());
         assert!(tally.bad * 100 >= SERIES * 95, "{noise:?}: {tally:?}");
     }
+}
+
+#[test]
+fn fewer_rounds_than_the_least_never_end() {
+    assert_eq!(rounds_least(), 9);
+    let mut test = PairTest::new("20%".parse().unwrap());
+    (1..rounds_least()).for_each(|_| test.add(50.0));
+    assert_eq!(test.verdict(), None);
 }
 
 #[test]

@@ -243,22 +243,29 @@ impl AdviseArgs {
     /// No cache, a cache of each size that can be, and the fast device alone.
     fn layouts(&self, footprint_bytes: u64, notes: &mut Vec<String>) -> Result<Vec<Layout>, Failure> {
         let footprint = footprint_bytes / BLOCK_SIZE;
-        let mut sizes = Vec::new();
-        for size in &self.size {
-            let bytes = match size {
-                CacheSize::Bytes(bytes) => bytes.bytes(),
-                CacheSize::Percent(_) => size.blocks(footprint) * BLOCK_SIZE,
-            };
-            if bytes >= DEVICE_SIZE_MIN {
-                sizes.push(bytes);
-                continue;
-            }
-            let (found, least) = (show_bytes(bytes), show_bytes(DEVICE_SIZE_MIN));
-            notes.push(format!("a cache of {size} is left out: it has {found}, and {least} is the least"));
+        let bytes = |size: &CacheSize| match size {
+            CacheSize::Bytes(bytes) => bytes.bytes(),
+            CacheSize::Percent(_) => size.blocks(footprint) * BLOCK_SIZE,
+        };
+        let (large, small): (Vec<&CacheSize>, Vec<&CacheSize>) =
+            self.size.iter().partition(|size| bytes(size) >= DEVICE_SIZE_MIN);
+        let least = show_bytes(DEVICE_SIZE_MIN);
+        if large.is_empty() {
+            let largest = self.size.iter().map(bytes).max().unwrap_or(0);
+            return Err(Failure::usage(format!(
+                "the load touches {}, and the largest cache that --size asks for has {}; {least} is the least for a cache, \
+                 so give larger sizes (--size {}M)",
+                show_bytes(footprint * BLOCK_SIZE),
+                show_bytes(largest),
+                DEVICE_SIZE_MIN >> 20
+            )));
         }
-        if sizes.is_empty() {
-            return Err(Failure::usage(format!("{}; give larger sizes (--size)", notes.join("; "))));
+        if !small.is_empty() {
+            let list: Vec<String> =
+                small.iter().map(|size| format!("{size} ({})", show_bytes(bytes(size)))).collect();
+            notes.push(format!("caches of {} are left out: {least} is the least", list.join(", ")));
         }
+        let mut sizes: Vec<u64> = large.into_iter().map(bytes).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let caches = sizes.into_iter().map(Layout::Cached);

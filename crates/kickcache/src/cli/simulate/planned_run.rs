@@ -69,6 +69,7 @@ impl PlannedRun {
         let workload = opened.workload.as_mut();
         let mut result = run(course, workload, model.as_mut(), &mut devices, &mut tell);
         result.name = self.name();
+        result.family = (self.choice != CacheKind::None).then(|| self.choice.name().to_owned());
         result.cache_bytes = self.cache_bytes();
         result.pacing = if self.load.span().is_some() { Pacing::Open } else { Pacing::Closed };
         result.cache = (self.choice != CacheKind::None).then(|| self.cache.name.clone());

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_model::trace_file::conversion::{ConversionError, Lacks, Target, Title, TraceWriter};
 use kickcache_model::trace_file::{Format, RecordingHeader, TraceError, TraceFile};
 use kickcache_units::show_count;
+use rustix::fs::{Access, access};
 use tempfile::NamedTempFile;
 
 use crate::cli::exit::Failure;
@@ -112,6 +113,8 @@ impl ConvertArgs {
         }
         let folder =
             path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        // Its own error would speak of a name that nobody gave.
+        access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| self.unwritable(error.into()))?;
         let mut made = tempfile::Builder::new();
         let made = made.permissions(Permissions::from_mode(0o666)).tempfile_in(folder);
         let file: NamedTempFile = made.map_err(|error| self.unwritable(error))?;

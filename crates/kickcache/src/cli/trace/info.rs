@@ -9,7 +9,7 @@ use kickcache_model::trace_file::survey::{Survey, survey};
 use kickcache_units::{show_bytes, show_count, show_duration};
 use serde_json::{Value, json};
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::parse_format;
 use crate::cli::table::{Align, Cell, Colour, Table};
 use crate::cli::trace::spool::spool_input;
@@ -21,7 +21,10 @@ Examples:
   xzcat dev.csv.xz | kickcache trace info -
 
 FOOTPRINT is the different blocks of 4 KiB that reads and writes touch, in bytes. OTHERS are flushes,
-discards and zeroes. LOST are records that `kickcache record` could not write in time.";
+discards and zeroes. LOST are records that `kickcache record` could not write in time.
+
+Exit codes: 0 all of each trace was read; 1 parts of one make no sense (the figures are of the rest);
+2 a file cannot be read, or is no trace.";
 
 /// Show what is in traces: accesses, bytes, footprint, span
 #[derive(Debug, clap::Args)]
@@ -48,15 +51,18 @@ impl InfoArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let surveys = self.surveys()?;
         for Surveyed { name, survey } in surveys.iter().filter(|surveyed| surveyed.survey.bad_lines > 0) {
-            eprintln!("{name}: {} parts make no sense, such as:", survey.bad_lines);
+            let verb = if survey.bad_lines == 1 { "part makes" } else { "parts make" };
+            eprintln!("{name}: {} {verb} no sense, such as:", survey.bad_lines);
             survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));
         }
         if self.json {
             let all: Vec<Value> =
                 surveys.iter().map(|surveyed| as_json(&surveyed.name, &surveyed.survey)).collect();
-            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?);
+            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        } else {
+            table(&surveys).print(out, Colour::for_stdout())?;
         }
-        Ok(table(&surveys).print(out, Colour::for_stdout())?)
+        check_whole(&surveys)
     }
 
     fn surveys(&self) -> Result<Vec<Surveyed>, Failure> {
@@ -71,6 +77,17 @@ impl InfoArgs {
         };
         self.files.iter().map(look).collect()
     }
+}
+
+/// What was shown is right as far as it goes; whoever relies on it has to know that it is not all.
+fn check_whole(surveys: &[Surveyed]) -> Result<(), Failure> {
+    let damaged = surveys.iter().filter(|surveyed| surveyed.survey.bad_lines > 0);
+    let names: Vec<&str> = damaged.map(|surveyed| surveyed.name.as_str()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let sentence = format!("{}: parts make no sense, and were left out of the figures", names.join(", "));
+    Err(Failure { exit: Exit::Failed, error: anyhow::Error::msg(sentence) })
 }
 
 fn table(surveys: &[Surveyed]) -> Table {

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::judge::failure::{NoVerdict, RunFailure};
 use crate::judge::metric::Worse;
+use crate::judge::numbers::show_ratio;
 use crate::judge::side::Side;
 use crate::judge::stored::StoredResult;
 use kickcache_model::statistics::sequential::drift::{Drift, Standing};
@@ -118,9 +119,9 @@ impl Judge {
         let Some(stored) = &self.stored else { return Ok(()) };
         match (stored.drift.standing(), verdict) {
             (Standing::Drifted, _) | (Standing::Doubtful, Some(_)) => Err(NoVerdict::Skip(format!(
-                "the control is {:.3}x what was stored, and a quarter of the margin is all that it may have changed: the \
+                "the control is {} what was stored, and a quarter of the margin is all that it may have changed: the \
                  machine is not what it was",
-                self.drift().unwrap_or(1.0)
+                show_ratio(self.drift().unwrap_or(1.0))
             ))),
             (Standing::Same, _) | (Standing::Doubtful, None) => Ok(()),
         }

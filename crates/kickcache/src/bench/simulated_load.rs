@@ -1,0 +1,40 @@
+//! What a bench asks of its targets, as a simulation reads it.
+
+use anyhow::Context;
+
+use crate::bench::job::{JobSource, stale_extent, stale_text};
+use crate::bench::options::Options;
+
+/// The load on one device: the job, and behind its data the stale data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SimulatedLoad {
+    /// The job as a job file.
+    pub(crate) job: String,
+    /// The reads of stale data, as a job file; once over, where the bench reads it twice.
+    pub(crate) stale: String,
+    /// Bytes of the smallest volume that has room for both.
+    pub(crate) volume_bytes: u64,
+    /// The job in few words.
+    pub(crate) description: String,
+}
+
+impl SimulatedLoad {
+    /// That of a bench.
+    ///
+    /// # Errors
+    /// If the job cannot be read, or cannot be simulated.
+    pub(crate) fn of(options: &Options) -> anyhow::Result<SimulatedLoad> {
+        let source = JobSource::read(&options.job)?;
+        let bytes = source.bytes.context(
+            "the job has options that cannot be simulated (`kickcache simulate run --job` names them), so that nothing can \
+             be predicted; leave --predict out",
+        )?;
+        let stale = stale_extent(bytes, options.stale_bytes.unwrap_or(bytes));
+        Ok(SimulatedLoad {
+            job: source.simulated_text(),
+            stale: stale_text("filename=shared", stale),
+            volume_bytes: stale.end(),
+            description: source.description,
+        })
+    }
+}
