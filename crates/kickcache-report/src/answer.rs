@@ -34,8 +34,8 @@ fn measured<'a>(runs: &'a [Repeated<'a>], other: &Repeated<'_>) -> Option<&'a Re
 
 /// What was foretold beside what was measured.
 fn foretold(of: &Repeated<'_>, prediction: &Repeated<'_>, measure: Measure) -> String {
-    let ratio = measure.value(prediction.run) / measure.value(of.run);
-    let times = if ratio.is_finite() { format!(", {}", times(ratio)) } else { String::new() };
+    let times =
+        measure.ratio(of.run, prediction.run).map_or_else(String::new, |ratio| format!(", {}", times(ratio)));
     let latency = match (show_p99(of.run), show_p99(prediction.run)) {
         (Some(found), Some(foretold)) => format!("; p99 {found}, predicted {foretold}"),
         _ => String::new(),
@@ -51,11 +51,11 @@ fn alone(base: &Repeated<'_>, measure: Measure) -> String {
 
 fn against(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> String {
     let (one, two) = (measure.show_with_unit(base.run), measure.show(other.run));
-    let ratio = measure.value(other.run) / measure.value(base.run);
-    let times = match paired(base, other, measure) {
-        Some(known) => with_verdict(&known),
-        None if !ratio.is_finite() || ratio <= 0.0 => String::new(),
-        None => format!(", {}", times(ratio)),
+    let ratio = measure.ratio(base.run, other.run);
+    let times = match (ratio, paired(base, other, measure)) {
+        (None, _) => String::new(),
+        (Some(_), Some(known)) => with_verdict(&known),
+        (Some(ratio), None) => format!(", {}", times(ratio)),
     };
     let latency = match (measure, show_p99(base.run), show_p99(other.run)) {
         (_, Some(before), Some(now)) if before == now => format!("; p99 {before} in both"),

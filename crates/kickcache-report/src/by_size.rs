@@ -61,7 +61,9 @@ fn lines(runs: &[RunResult], figure: Figure) -> Vec<Line> {
         match lines.iter_mut().find(|line| line.name == name && has_room(line)) {
             Some(line) => line.points.push(point),
             None => {
-                let style = lines.len();
+                let measured = name.strip_suffix(", predicted").filter(|_| run.predicts.is_some());
+                let measured = lines.iter().find(|line| Some(line.name.as_str()) == measured);
+                let style = measured.map_or(lines.len(), |line| line.style);
                 let weight = if run.predicts.is_some() { Weight::Predicted } else { Weight::Plain };
                 let (name, shape) = (name.to_owned(), Shape::Exact);
                 lines.push(Line { name, style, weight, shape, points: vec![point] });

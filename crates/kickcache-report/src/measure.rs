@@ -18,7 +18,9 @@ pub(crate) enum Measure {
 impl Measure {
     /// That of some runs.
     pub(crate) fn of(runs: &[Repeated<'_>]) -> Measure {
-        let is_open = |known: &Repeated<'_>| known.run.pacing == Pacing::Open;
+        // Of a live volume no single latency is known.
+        let is_open =
+            |known: &Repeated<'_>| known.run.pacing == Pacing::Open && known.run.latencies().count() > 0;
         if !runs.is_empty() && runs.iter().all(is_open) { Measure::MeanLatency } else { Measure::Rate }
     }
 
@@ -28,6 +30,13 @@ impl Measure {
             Measure::Rate => run.iops(),
             Measure::MeanLatency => run.latencies().mean(),
         }
+    }
+
+    /// How often the figure of a base another run has; nothing if one of both comes at its own times, so that its rate says
+    /// nothing, and the other as fast as it can.
+    pub(crate) fn ratio(self, base: &RunResult, other: &RunResult) -> Option<f64> {
+        let ratio = self.value(other) / self.value(base);
+        Some(ratio).filter(|ratio| base.pacing == other.pacing && ratio.is_finite() && *ratio > 0.0)
     }
 
     /// It as a text, with what it is.

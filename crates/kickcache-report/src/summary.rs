@@ -15,7 +15,7 @@ pub(crate) fn table(runs: &[Repeated<'_>]) -> String {
     let head: String =
         columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.name)).collect();
     let measure = Measure::of(runs);
-    let base = runs.first().map_or(0.0, |first| measure.value(first.run));
+    let base = runs.first().map(|first| first.run);
     let rows: String = runs.iter().map(|run| row(run, &columns, measure, base)).collect();
     let table = format!(
         "<table class=\"summary\">\n<thead><tr><th scope=\"col\">run</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n\
@@ -116,12 +116,13 @@ fn nanos(latencies: &Latencies, quantile: f64) -> Option<String> {
     (latencies.count() > 0).then(|| show_nanos(latencies.quantile(quantile) as f64))
 }
 
-fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: f64) -> String {
+fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: Option<&RunResult>) -> String {
     let run = known.run;
     let latencies = run.latencies();
+    let ratio = base.and_then(|base| measure.ratio(base, run));
     let cell = |column: &Column| {
         let value = match column.class {
-            "ratio" => show_factor(measure.value(run) / base),
+            "ratio" => ratio.map_or_else(|| NOTHING.into(), show_factor),
             "spread" => show_spread(known),
             _ => (column.value)(run, &latencies).unwrap_or_else(|| NOTHING.into()),
         };
@@ -129,7 +130,9 @@ fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: f64) ->
         format!("<td class=\"{}{none}\" data-label=\"{}\">{}</td>", column.class, column.name, escape(&value))
     };
     let cells: String = columns.iter().map(cell).collect();
-    let value = measure.value(run);
+    // The script computes ratios, too: not of a rate that says nothing.
+    let is_alike = base.is_none_or(|base| base.pacing == run.pacing);
+    let value = if is_alike { measure.value(run) } else { f64::NAN };
     let class = if run.predicts.is_some() { " class=\"predicted\"" } else { "" };
     format!(
         "<tr{class} data-measure=\"{value:.3}\"><th scope=\"row\">{}</th>{cells}</tr>\n",

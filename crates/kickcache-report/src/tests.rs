@@ -69,6 +69,48 @@ fn names_cannot_break_out_of_the_page() {
     assert_eq!(page.matches("</script>").count(), 2);
 }
 
+/// What breaks out of elements, of attributes in either quotes, of scripts, and of JSON.
+const HOSTILE: &str =
+    "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"' onload=\"alert(1)&lt;&amp;\u{2028}";
+
+#[test]
+fn no_text_of_a_run_becomes_a_tag_or_ends_an_attribute() {
+    let hostile = |seed| {
+        let mut run = with_cache(run(HOSTILE, 1_000, 2));
+        run.seed = seed;
+        run.family = Some(HOSTILE.into());
+        run.predicts = Some(HOSTILE.into());
+        run.cache = Some(HOSTILE.into());
+        run.cache_bytes = Some(seed << 30);
+        (run.origin, run.workload) = (HOSTILE.into(), HOSTILE.into());
+        run.jobs.iter_mut().for_each(|job| job.name = HOSTILE.into());
+        run
+    };
+    let other = RunResult { name: format!("{HOSTILE} 2"), ..hostile(2) };
+    let page = Report { title: HOSTILE, introduction: HOSTILE, runs: &[hostile(1), other] }.html();
+    assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (2, 2));
+    assert!(!page.contains("<img"), "a tag");
+    // Every quote of the text is written as an entity or, in the JSON, behind a backslash.
+    for (at, _) in page.match_indices(" onload=") {
+        assert!(
+            page[..at].ends_with("&#39;") || page[..at].ends_with("\\\"'"),
+            "{}",
+            &page[at - 40..at + 20]
+        );
+    }
+}
+
+#[test]
+fn a_live_run_is_not_compared_by_a_rate_that_its_clients_decide() {
+    let mut live = RunResult::new("live", "clients", 0);
+    (live.nanos, live.pacing) = (10_000_000_000, kickcache_model::result::Pacing::Open);
+    live.jobs.push(JobResult::new("clients", 1));
+    live.jobs[0].reads.count = 440;
+    let page = page(&[run("disk", 10_000, 1), live]);
+    assert!(page.contains("disk: 100 IOPS, live: 44."), "a ratio of what cannot be compared");
+    assert!(page.contains("data-measure=\"NaN\"") && !page.contains("\u{d7} 0.44"));
+}
+
 #[test]
 fn the_data_of_a_page_can_be_read_again() {
     let runs = [with_cache(run("a<b", 1_000, 1))];

@@ -155,8 +155,9 @@ impl BenchResult {
         let own = |run: &&BenchRun| run.turn == Turn::Own;
         let mut runs: Vec<&BenchRun> = rounds.flat_map(|round| &round.runs).filter(own).collect();
         // In the order that the targets were named in, whatever the order of a round.
-        let place = |run: &BenchRun| self.targets.iter().position(|target| target.name == run.target);
-        runs.sort_by_key(|run| place(run));
+        let target = |run: &BenchRun| self.targets.iter().position(|target| target.name == run.target);
+        let phase = |run: &BenchRun| self.measured(&run.target).iter().position(|one| one.phase == run.phase);
+        runs.sort_by_key(|run| (target(run), phase(run)));
         let marked = |run: RunResult| RunResult { name: format!("{} ({DISCARDED})", run.name), ..run };
         let mut named: Vec<RunResult> = Vec::new();
         for run in runs {

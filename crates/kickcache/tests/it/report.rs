@@ -9,8 +9,9 @@ use kickcache_model::result::{DeviceResult, JobResult, RunResult};
 use kickcache_random::Random;
 use kickcache_report::Report;
 
-use crate::scratch::Scratch;
-use crate::{need_tools, tools};
+use crate::daemon::{KICKCACHE, Spec};
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, need_tools, tools};
 
 const SECONDS: u64 = 300;
 
@@ -106,6 +107,35 @@ const PROBE: &str = "<script>{
   const tip = document.getElementById('tip').textContent;
   root.dataset.probe = [root.scrollWidth, window.innerWidth, tip].join('|');
 }</script>";
+
+#[test]
+fn live_volumes_are_results_too_beside_those_of_other_commands() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M").start();
+    let mut client = daemon.connect();
+    client.write(0, &[1; 8192]);
+    (0..3).for_each(|_| drop(client.read(0, 4096)));
+    let names = ["live.json", "simulated.json", "job.fio", "page.html"];
+    let [live, simulated, job, page] = names.map(|name| scratch.path(name));
+    std::fs::write(&live, daemon.control(&["status", "--json"])).unwrap();
+    drop(client);
+    daemon.stop();
+    let alone = tools::run(KICKCACHE, ["report".into(), live.clone()]);
+    assert!(alone.starts_with("v: ") && alone.contains(" IOPS"), "{alone}");
+    std::fs::write(&job, "[a]\nrw=randread\nbs=4k\nsize=1m\ntime_based\nruntime=1\n").unwrap();
+    let run = ["simulate", "run", "--cache", "none", "--json", "--job"].map(PathBuf::from);
+    std::fs::write(&simulated, tools::run(KICKCACHE, run.into_iter().chain([job]))).unwrap();
+    let both = ["report".into(), simulated, live, "-o".into(), page.clone()];
+    let said = tools::run(KICKCACHE, both);
+    assert!(
+        said.contains("live: v: ") && !said.contains("x;"),
+        "no ratio of a rate that clients decide: {said}"
+    );
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("100.0 %"), "three hits of three");
+    assert!(page.contains("since 0.0 h; their clients decide the rate"), "what it is");
+}
 
 #[test]
 fn the_page_fits_desk_phone_and_paper_and_its_script_runs() {

@@ -48,7 +48,7 @@ impl FromStr for PredictionSpec {
                 Some(("cache", name)) => spec.cache = Some(name.into()),
                 Some(("model", name)) => spec.model = Some(name.parse()?),
                 Some(("size", size)) => {
-                    spec.size = Some(size.parse::<Size>().map_err(|error| error.to_string())?)
+                    spec.size = Some(size.parse::<Size>().map_err(|error| error.to_string())?);
                 }
                 _ => return Err(format!("`{part}` is not understood; {EXPECTED}")),
             }

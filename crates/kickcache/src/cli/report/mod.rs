@@ -1,11 +1,14 @@
 //! `kickcache report`: results of any command, in one page.
 
+mod live_result;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use kickcache_daemon::control::report::Report;
 use kickcache_model::result::RunResult;
-use kickcache_report::Report;
+use kickcache_report::Report as Page;
 use serde_json::Value;
 
 use crate::bench::{BenchResult, KIND};
@@ -18,9 +21,10 @@ Examples:
   kickcache report before.json after.json -o change.html
   kickcache bench --target d=/srv/x.img --save measured.json
   kickcache simulate compare --job mail.fio --json > simulated.json
-  kickcache report measured.json simulated.json -o both.html";
+  kickcache report measured.json simulated.json -o both.html
+  kickcache status --json > live.json && kickcache report live.json -o live.html";
 
-/// Compare results in words, and in an HTML page: of `bench`, `demo --json` and `simulate compare --json`
+/// Compare results in words, and in an HTML page: of `bench`, `demo`, `simulate compare` and `status`, with --json
 ///
 /// The first run of the first file is what the others are compared with. Of several files, each run's name begins with that
 /// of its file.
@@ -55,7 +59,7 @@ impl ReportArgs {
         if let Some(path) = &self.output {
             let introduction: Vec<&str> = stored.iter().map(|file| file.description.as_str()).collect();
             let introduction = introduction.join(" ");
-            let page = Report { title: "Results compared", introduction: &introduction, runs: &runs }.html();
+            let page = Page { title: "Results compared", introduction: &introduction, runs: &runs }.html();
             output::write(path, &page)?;
         }
         Ok(())
@@ -74,13 +78,24 @@ fn read(path: &Path) -> Result<Stored, Failure> {
     let name = path.display();
     let wrong = |what: String| Failure::usage(format!("{name} cannot be used: {what}"));
     let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let expected = "expected what `bench --json`, `demo --json` or `simulate compare --json` prints";
+    let expected =
+        "expected what `bench --json`, `demo --json`, `simulate compare --json` or `status --json` prints";
     let value: Value =
         serde_json::from_str(&text).map_err(|_| wrong(format!("it is no JSON; {expected}")))?;
     let unknown = |error: serde_json::Error| wrong(format!("{error}; {expected}"));
     let stored = if value.is_array() {
         let runs = serde_json::from_value(value).map_err(unknown)?;
         Stored { runs, description: format!("{name}: simulated, in virtual time.") }
+    } else if value["caches"].is_array() {
+        let report: Report = serde_json::from_value(value).map_err(unknown)?;
+        let hours = report.uptime_seconds / 3_600.0;
+        Stored {
+            runs: live_result::runs(&report),
+            description: format!(
+                "{name}: volumes that are served, since {hours:.1} h; their clients decide the rate, and of latencies the daemon \
+                 tells means and percentiles only."
+            ),
+        }
     } else if value["kind"] == KIND {
         of_bench(&serde_json::from_value(value).map_err(unknown)?, &name.to_string())
     } else {
