@@ -4,6 +4,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use crate::cache::Cache;
 use crate::cache_device::CacheDevice;
@@ -24,7 +25,7 @@ use crate::request::{Errno, Reply};
 use crate::stats::CacheHealth;
 use crate::task::Task;
 use crate::time::Instant;
-use crate::units::{ByteExtent, VolumeId, VolumeSet};
+use crate::units::{BlockKey, ByteExtent, VolumeId, VolumeSet};
 use crate::volumes::Volumes;
 use crate::waiters::Waiters;
 
@@ -52,6 +53,8 @@ pub(crate) struct State {
     pub(crate) agenda: VecDeque<Task>,
     /// The engine is being stopped: nothing new is begun.
     pub(crate) is_ending: bool,
+    /// Blocks that are forgotten when the cache device is out of service, as the origin has newer ones.
+    pub(crate) overtaken: Vec<BlockKey>,
 }
 
 impl State {
@@ -78,6 +81,7 @@ impl State {
             waiters: Waiters::default(),
             agenda: VecDeque::new(),
             is_ending: false,
+            overtaken: Vec::new(),
         }
     }
 
@@ -146,6 +150,9 @@ impl State {
             return;
         }
         self.device.health = CacheHealth::OutOfService;
+        for key in core::mem::take(&mut self.overtaken) {
+            self.cache.remove(key);
+        }
         self.begin_marking();
         for volume in self.volumes.ids() {
             let found = self.volumes.get_mut(volume);

@@ -146,6 +146,16 @@ impl Engine {
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
     }
 
+    /// Names blocks of which the origin has newer data than a cache device out of service: they are forgotten, **dirty ones
+    /// too**, before anything is written back. Only during recovery.
+    ///
+    /// # Panics
+    /// Once recovery is over.
+    pub fn set_overtaken(&mut self, blocks: Vec<BlockKey>) {
+        assert!(self.state.recovery.is_some(), "writeback may have begun");
+        self.state.overtaken = blocks;
+    }
+
     /// Whether everything that was recorded is durable, or never will be.
     pub fn is_all_durable(&self) -> bool {
         self.state.device.order.is_durable(self.state.device.order.newest())

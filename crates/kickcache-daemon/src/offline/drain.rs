@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
-use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey};
 
 use crate::extents::show_extents;
 use crate::offline::change::{DirtyBlocks, detach};
 use crate::offline::contents::Contents;
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::outdated::{Asked, Outdated, outdated, shown};
-use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
+use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, newest, out_of_service};
 use crate::offline::write_back::{End, write_back};
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use crate::plan::frontends::FrontendSpecs;
@@ -62,6 +62,8 @@ pub struct Drained {
     pub origin: OriginSource,
     /// What was done.
     pub outcome: DrainOutcome,
+    /// Bytes that were left alone, as newer ones were written to the origin.
+    pub overtaken_bytes: u64,
 }
 
 /// What a drain did.
@@ -97,7 +99,7 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
         return Err(OfflineError::OriginGone { state, path, name, origin, source });
     }
     let Some(age) = age(plan, &contents, record, &origin)? else {
-        return Ok(Drained { name, origin, outcome: DrainOutcome::Nothing });
+        return Ok(Drained { name, origin, outcome: DrainOutcome::Nothing, overtaken_bytes: 0 });
     };
     // Nothing but what is dirty is written over what may be newer, no clean block between.
     let service = match age {
@@ -109,8 +111,14 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
         check_missed(plan, &contents.superblock, record, &identity)?;
         note_written_without(plan.state, &identity, &record.name)?;
     }
-    let config = server_config(plan, record, &origin, service);
-    match write_back(config, record, dirty_blocks(&contents, record), progress)? {
+    let overtaken = match age {
+        Age::OutOfService(_) => overtaken_blocks(plan, &contents, record)?,
+        Age::Current | Age::Overtaken | Age::Copy => Vec::new(),
+    };
+    let left_alone = u64::try_from(overtaken.len()).unwrap_or(u64::MAX);
+    let config = ServerConfig { overtaken, ..server_config(plan, record, &origin, service) };
+    let dirty = dirty_blocks(&contents, record).saturating_sub(left_alone);
+    match write_back(config, record, dirty, progress)? {
         End::Drained(bytes) => {
             let outcome = match age {
                 Age::OutOfService(standing) => {
@@ -131,7 +139,7 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
                 }
                 Age::Current => DrainOutcome::Written(bytes),
             };
-            Ok(Drained { name, origin, outcome })
+            Ok(Drained { name, origin, outcome, overtaken_bytes: left_alone * BLOCK_SIZE })
         }
         End::Stuck(why) => {
             let after = super::read(plan.cache)?;
@@ -141,6 +149,22 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
             Err(OfflineError::Undrained { name, blocks, extents, why })
         }
     }
+}
+
+/// The dirty blocks of a volume on a cache device out of service that were written on the origin since, as its daemon noted when
+/// it stopped.
+fn overtaken_blocks(
+    plan: DrainPlan<'_>,
+    contents: &Contents,
+    record: &VolumeRecord,
+) -> Result<Vec<BlockKey>, OfflineError> {
+    let Some(newest) = newest(plan.state, &contents.superblock, &record.name)? else { return Ok(Vec::new()) };
+    let is_newest =
+        |at: u64| newest.iter().any(|extent| (extent.start..extent.start + extent.length).contains(&at));
+    let dirty = contents.dirty.iter().filter(|(id, _)| *id == record.id).flat_map(|(_, extents)| extents);
+    let starts = dirty.flat_map(|extent| (extent.start..extent.end()).step_by(BLOCK_BYTES));
+    let overtaken = starts.filter(|at| !is_newest(*at));
+    Ok(overtaken.map(|at| BlockKey::new(record.id, BlockIndex::new(at / BLOCK_SIZE))).collect())
 }
 
 /// The newer cache device is not waited for any more. What it holds is old if it does come back, which is noted before.

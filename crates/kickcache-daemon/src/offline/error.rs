@@ -84,9 +84,9 @@ pub enum OfflineError {
     },
     /// Its origin was served past it, and it has dirty blocks.
     #[error(
-        "{since} since {} had {name}; {what} of it are there, and may be older than the origin; say --accept-older to write \
-         them back and to remove the volume from this device, as its other blocks are stale, too, or go on without them \
-         (serve {}, or detach --lose-dirty)", .path.display(), lose_dirty(.name)
+        "{since} since {} had {name}; {what} of it are there, and may be older than the origin; {}say --accept-older to write \
+         them over what the origin has and to remove the volume from this device, as its other blocks are stale, too, or go on \
+         without them (serve {}, or detach --lose-dirty)", .path.display(), .since.other_way(.name), lose_dirty(.name)
     )]
     Overtaken {
         /// The device.

@@ -12,7 +12,7 @@ use crate::offline::offline_device::OfflineDevice;
 use crate::plan::cache_spec::Replacement;
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
-use crate::serve::overtaken::{ServedSince, missed, served_since};
+use crate::serve::overtaken::{Sameness, ServedSince, missed, served_since};
 use crate::state::{StateError, uuid_text};
 
 /// A volume that somebody asks about.
@@ -96,7 +96,8 @@ pub fn outdated(
             Err(StateError::Newer { .. }) => true,
             Ok(Some(_)) | Err(_) => replacement == Replacement::Refuse,
         });
-        let since = names.iter().find_map(|name| served_since(state, &uuid, name))?;
+        let sameness = Sameness::of(asked.claims);
+        let since = names.iter().find_map(|name| served_since(state, &uuid, name, sameness))?;
         let need = need(state, &superblock, &record.origin_identity);
         (!is_missed).then(|| (asked.name.to_owned(), record.id, since, need))
     };

@@ -7,7 +7,7 @@ use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
-use crate::extents::extents;
+use crate::extents::{Extent, extents};
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::{Metadata, superblock};
 use crate::offline::offline_device::OfflineDevice;
@@ -17,7 +17,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::notes::keep_out_of_service;
 use crate::serve::prepare::noted;
-use crate::state::{CacheRecord, OriginRecord, StateError};
+use crate::state::{CacheRecord, OriginRecord, StateError, uuid_text};
 
 /// A cache device that is out of service.
 #[derive(Debug)]
@@ -154,4 +154,20 @@ pub fn forget_dirty(state: &StatePlace, standing: &Standing, names: &[String]) -
         }
     }
     Ok(())
+}
+
+/// The blocks of a volume that were still newest on a device out of service when its daemon stopped; `None` if nobody knows.
+pub(crate) fn newest(
+    state: &StatePlace,
+    superblock: &Superblock,
+    volume: &str,
+) -> Result<Option<Vec<Extent>>, StateError> {
+    let Some(store) = state.store() else { return Ok(None) };
+    let record = match store.cache(&uuid_text(superblock.uuid)) {
+        Err(error @ StateError::Newer { .. }) => return Err(error),
+        // A note that cannot be read says nothing.
+        record => record.ok().flatten(),
+    };
+    let known = record.and_then(|record| record.out_of_service).map_or_else(Vec::new, |out| out.newest);
+    Ok(known.into_iter().find(|blocks| blocks.volume == volume).map(|blocks| blocks.extents))
 }

@@ -50,7 +50,11 @@ pub(super) fn write_back(
     let ended = watch(&handle, record, dirty, &interrupted, progress);
     handle.stop();
     if !interrupted.load(Ordering::Acquire) {
-        handle.join()?;
+        let joined = handle.join();
+        // Why something stays dirty says more than that it does.
+        if let Ok(End::Drained(_)) = ended {
+            joined?;
+        }
         return ended;
     }
     // An origin that does not answer would hold the stop up; what is left undone is as after a kill.

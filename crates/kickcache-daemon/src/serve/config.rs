@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kickcache_engine::config::EngineSettings;
+use kickcache_engine::units::BlockKey;
 
 use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
@@ -30,6 +31,8 @@ pub struct ServerConfig {
     pub inherited: InheritedSockets,
     /// The control socket of the daemon, if it has one: messages name it.
     pub control: Option<PathBuf>,
+    /// Blocks on a cache device that is only written back of which the origins have newer data.
+    pub overtaken: Vec<BlockKey>,
     /// Ends a start that waits for a server.
     pub stop_wish: StopWish,
 }
@@ -47,6 +50,7 @@ impl ServerConfig {
             inherited: InheritedSockets::default(),
             state: StatePlace::default(),
             control: None,
+            overtaken: Vec::new(),
             stop_wish: StopWish::default(),
         }
     }

@@ -86,6 +86,12 @@ pub enum ServeError {
         /// What it did not wait for, and what that means.
         what: String,
     },
+    /// It ended cleanly, with blocks on a cache device out of service alone.
+    #[error("{what}")]
+    LeftBehind {
+        /// Which volumes have some, and what to do.
+        what: String,
+    },
     /// The server has ended.
     #[error("the server has stopped")]
     Stopped,

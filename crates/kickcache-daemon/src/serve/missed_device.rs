@@ -18,8 +18,10 @@ use crate::whole_path::whole_path;
 /// missed device stands where it was.
 pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &StatePlace) -> String {
     let (before, origin) = (record.cache_path.display(), &record.identity);
-    let noted =
-        format!("its cache device {before} may hold blocks that the origin {origin} lacks, and {chosen}");
+    let noted = format!(
+        "its cache device {before} (uuid {}) may hold blocks that the origin {origin} lacks, and {chosen}",
+        record.cache_uuid
+    );
     match standing(record) {
         Standing::There => {
             let drain = ShellCommand::new("drain").word(&record.volume).word("--cache");
@@ -29,9 +31,9 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
                  what it holds"
             )
         }
-        Standing::Replaced => format!(
-            "{noted}; at {before} is another cache device than the one that is meant; if that one is elsewhere, serve the \
-             volume with it, or say {go_on} to go on without what it holds"
+        Standing::Replaced(found) => format!(
+            "{noted}; the cache device that is at {before} now is another one (uuid {found}); if the first one is elsewhere, \
+             serve the volume with it, or say {go_on} to go on without what it holds"
         ),
         Standing::Absent => format!(
             "{noted}; that one cannot be read there: bring it back (is its file system mounted? was it moved?) and serve the \
@@ -43,8 +45,8 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
 /// Whether a noted cache device stands where it was.
 enum Standing {
     There,
-    /// Another one does.
-    Replaced,
+    /// Another one does, with this uuid.
+    Replaced(String),
     /// None does that can be read.
     Absent,
 }
@@ -52,7 +54,7 @@ enum Standing {
 fn standing(record: &OriginRecord) -> Standing {
     match uuid_at(&record.cache_path) {
         Some(uuid) if uuid == record.cache_uuid => Standing::There,
-        Some(_) => Standing::Replaced,
+        Some(uuid) => Standing::Replaced(uuid),
         None => Standing::Absent,
     }
 }
@@ -86,4 +88,9 @@ pub fn new_cache(device: &Path) -> Flag {
 /// The flag of `kickcache serve` that loses what is dirty of a volume.
 pub fn lose_dirty(volume: &str) -> Flag {
     Flag::new("--lose-dirty", volume.as_ref())
+}
+
+/// The flag of `kickcache serve` that takes an origin for the one that the cache device knows.
+pub fn origin_moved(volume: &str) -> Flag {
+    Flag::new("--origin-moved", volume.as_ref())
 }

@@ -15,6 +15,7 @@ pub mod error;
 mod event_loop;
 pub(crate) mod frontend;
 pub mod known_origin;
+pub mod lost_superblock;
 pub mod missed_device;
 mod note_queue;
 pub mod notes;

@@ -8,20 +8,27 @@ use kickcache_engine::units::VolumeId;
 
 use crate::serve::background::Background;
 use crate::serve::notes::Notes;
-use crate::state::Completeness;
+use crate::state::{Completeness, NewestBlocks};
 use crate::wakeup::Wakeup;
 
 /// The notes that are to be kept.
 pub(crate) struct NoteQueue {
     background: Background<()>,
-    waiting: VecDeque<CompletenessNote>,
+    waiting: VecDeque<Note>,
     is_busy: bool,
 }
 
-/// Whether a volume's origin has everything, to be noted.
-pub(crate) struct CompletenessNote {
-    pub(crate) volume: VolumeId,
-    pub(crate) completeness: Completeness,
+/// What is to be noted.
+pub(crate) enum Note {
+    /// Whether a volume's origin has everything.
+    Completeness(VolumeId, Completeness),
+    /// Which blocks are newest on a cache device out of service.
+    Newest {
+        /// Of the volumes that were served.
+        newest: Vec<NewestBlocks>,
+        /// All volumes of the device.
+        known: Vec<String>,
+    },
 }
 
 impl NoteQueue {
@@ -36,8 +43,8 @@ impl NoteQueue {
         !self.is_busy && self.waiting.is_empty()
     }
 
-    /// As [`Notes::note_completeness`], off the loop.
-    pub(crate) fn add(&mut self, notes: &Arc<Notes>, note: CompletenessNote) {
+    /// As [`Notes::note_completeness`] or [`Notes::note_newest`], off the loop.
+    pub(crate) fn add(&mut self, notes: &Arc<Notes>, note: Note) {
         self.waiting.push_back(note);
         self.go_on(notes);
     }
@@ -48,9 +55,13 @@ impl NoteQueue {
             self.is_busy = false;
         }
         while !self.is_busy {
-            let Some(CompletenessNote { volume, completeness }) = self.waiting.pop_front() else { return };
+            let Some(note) = self.waiting.pop_front() else { return };
             let kept = Arc::clone(notes);
-            match self.background.begin(move || kept.note_completeness(volume, completeness)) {
+            let keep = move || match note {
+                Note::Completeness(volume, completeness) => kept.note_completeness(volume, completeness),
+                Note::Newest { newest, known } => kept.note_newest(newest, known),
+            };
+            match self.background.begin(keep) {
                 Ok(()) => self.is_busy = true,
                 Err(error) => {
                     tracing::warn!(

@@ -16,8 +16,8 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::{self, new_cache};
 use crate::state::{
-    CacheRecord, CompleteCache, Completeness, FileIdentity, OriginRecord, OutOfService, StateError,
-    StateStore, uuid_text,
+    CacheRecord, CompleteCache, Completeness, FileIdentity, NewestBlocks, OriginRecord, OutOfService,
+    StateError, StateStore, uuid_text,
 };
 use crate::whole_path::whole_path;
 
@@ -177,20 +177,6 @@ fn untrusted(name: &str, error: &StateError) -> ServeError {
     ServeError::Volume { name: name.into(), what }
 }
 
-/// Says that a file is not the one that was at its path when the volume was served last.
-fn tell_replaced(volume: &Candidate<'_>, before: Option<FileIdentity>, now: Option<FileIdentity>) {
-    let (Some(before), Some(now)) = (before, now) else { return };
-    if before == now {
-        return;
-    }
-    let path = volume.identity.strip_prefix("file:").unwrap_or(volume.identity);
-    tracing::warn!(
-        "volume {}: its origin {path} is another file than when it was served last, as after a restore: if it holds anything \
-         else, stop, and say --origin-changed, or what is cached of the old one is served",
-        volume.name
-    );
-}
-
 impl Notes {
     /// Notes which cache device each origin has, durably, before anything is served.
     pub(crate) fn begin(
@@ -227,17 +213,13 @@ impl Notes {
             };
             let may_be_dirty = was_dirty || volume.writes_back();
             let completeness = if may_be_dirty { Completeness::MayBeDirty } else { Completeness::Complete };
-            let file = FileIdentity::of_origin(volume.identity);
-            if volume.holdings == Holdings::Earlier {
-                tell_replaced(volume, before.as_ref().and_then(|record| record.file), file);
-            }
             Noted {
                 id: *id,
                 name: volume.name.into(),
                 identity: volume.identity.into(),
                 completeness,
                 is_noted_dirty: may_be_dirty,
-                file,
+                file: FileIdentity::of_origin(volume.identity),
                 before,
             }
         };
@@ -321,6 +303,23 @@ impl Notes {
         }))
     }
 
+    /// Notes which blocks are still newest on a cache device out of service: its daemon ends, and nobody knows it after that.
+    /// `known` are all volumes of the device, of which any may need it if nothing was noted before.
+    pub(crate) fn note_newest(&self, newest: Vec<NewestBlocks>, known: Vec<String>) {
+        let Some(Ok(store)) = &self.store else { return };
+        let noted = || store.cache(&self.cache.uuid).map(|record| record?.out_of_service);
+        let keep = || {
+            if noted()?.is_none() {
+                keep_out_of_service(store, &self.cache, known)?;
+            }
+            let out_of_service = noted()?.map(|out| out.with_newest(newest));
+            store.keep_cache(&CacheRecord { out_of_service, ..self.cache.clone() })
+        };
+        if let Err(error) = keep() {
+            tracing::warn!("cannot record which blocks are newest on the cache device: {error}");
+        }
+    }
+
     fn keep(&self, store: &StateStore, volume: &Noted) -> Result<(), StateError> {
         let record = OriginRecord::new(&volume.identity, &volume.name, &self.cache, volume.completeness);
         let record = OriginRecord { file: volume.file, ..record };
@@ -345,10 +344,11 @@ pub(crate) fn keep_out_of_service(
     let starts = before.as_ref().map_or(0, |record| record.starts).max(cache.starts);
     let before = before.and_then(|record| record.out_of_service);
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    let since = before.map_or_else(now, |before| before.since);
+    let since = before.as_ref().map_or_else(now, |before| before.since);
+    let newest = before.map_or_else(Vec::new, |before| before.newest);
     store.keep_cache(&CacheRecord {
         starts,
-        out_of_service: Some(OutOfService { since, incomplete }),
+        out_of_service: Some(OutOfService { since, incomplete, newest }),
         ..cache.clone()
     })
 }

@@ -1,11 +1,13 @@
-//! Whether an origin was served past a cache device: with another one, or with none. What the cache device holds of it is
-//! old then.
+//! Whether an origin has gone on without a cache device: served with another one or with none, or replaced by another file.
+//! What the cache device holds of it is old then.
 
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
-use crate::state::{OriginRecord, StateError};
+use crate::serve::missed_device::origin_moved;
+use crate::state::{FileIdentity, OriginRecord, StateError};
 
 /// How an origin was served since a cache device had it last.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,6 +16,8 @@ pub enum ServedSince {
     With(PathBuf),
     /// From the origin alone.
     Without,
+    /// Not at all, but another file is at its path, as after a restore.
+    Replaced,
     /// Its note cannot be read.
     Unknown,
 }
@@ -25,24 +29,70 @@ impl fmt::Display for ServedSince {
                 write!(to, "its origin was served with the cache device {}", path.display())
             }
             ServedSince::Without => write!(to, "its origin was served without a cache device"),
+            ServedSince::Replaced => {
+                write!(to, "its origin was replaced (another file is at its path, as after a restore)")
+            }
             ServedSince::Unknown => write!(to, "it is unknown how its origin was served"),
         }
     }
 }
 
+impl ServedSince {
+    /// What else can be done than to lose the dirty blocks of a volume or to write them over what the origin has, to follow
+    /// "; ".
+    pub fn other_way(&self, volume: &str) -> String {
+        match self {
+            ServedSince::Replaced => format!(
+                "bring the file back that was there, or say {} if this one has the same content; else ",
+                origin_moved(volume)
+            ),
+            ServedSince::With(_) | ServedSince::Without | ServedSince::Unknown => String::new(),
+        }
+    }
+}
+
+/// Whether the user says that an origin is the one that the cache device knows, whatever it looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sameness {
+    /// Nothing was said.
+    Unsaid,
+    /// It is.
+    Said,
+}
+
+impl Sameness {
+    /// What a user says of an origin.
+    pub(crate) fn of(claims: OriginClaims) -> Sameness {
+        if claims.moved { Sameness::Said } else { Sameness::Unsaid }
+    }
+}
+
 /// How an origin was served since; `None` if everything that was written to it passed the cache device, as far as anybody
 /// knows.
-pub(crate) fn served_since(place: &StatePlace, uuid: &str, identity: &str) -> Option<ServedSince> {
+pub(crate) fn served_since(
+    place: &StatePlace,
+    uuid: &str,
+    identity: &str,
+    sameness: Sameness,
+) -> Option<ServedSince> {
     let store = place.store()?;
     match store.origin(identity) {
         Ok(None) => None,
-        Ok(Some(record)) if record.is_current(uuid) => None,
+        Ok(Some(record)) if record.is_current(uuid) => {
+            (sameness == Sameness::Unsaid && is_replaced(&record)).then_some(ServedSince::Replaced)
+        }
         Ok(Some(record)) if record.written_without => Some(ServedSince::Without),
         Ok(Some(record)) => Some(ServedSince::With(record.cache_path)),
         // Without a directory nothing is known of any origin, which the start says.
         Err(_) if store.origins().is_err() => None,
         Err(_) => Some(ServedSince::Unknown),
     }
+}
+
+/// Whether another file is at the path of an origin than when it was served last.
+fn is_replaced(record: &OriginRecord) -> bool {
+    let (before, now) = (record.file, FileIdentity::of_origin(&record.identity));
+    matches!((before, now), (Some(before), Some(now)) if !now.is_same(before))
 }
 
 /// What is noted of an origin, if another cache device than this one may hold blocks which it lacks.

@@ -27,7 +27,7 @@ use crate::serve::missed_device::superblock_at;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::origin::{Origin, hold};
-use crate::serve::overtaken::{note_written_without, served_since};
+use crate::serve::overtaken::{Sameness, note_written_without, served_since};
 use crate::serve::stop_wish::StopWish;
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::shell_command::ShellCommand;
@@ -283,13 +283,15 @@ fn check_current(device: &CacheDevice, volume: &OpenVolume, state: &StatePlace) 
     let Some(known) = device.superblock.volume(name) else { return Ok(()) };
     let uuid = uuid_text(device.superblock.uuid);
     let identities = [volume.identity.as_str(), known.origin_identity.as_str()];
-    let since = identities.iter().find_map(|identity| served_since(state, &uuid, identity));
+    let sameness = Sameness::of(volume.claims);
+    let since = identities.iter().find_map(|identity| served_since(state, &uuid, identity, sameness));
     let Some(since) = since else { return Ok(()) };
     let path = device.file.path();
     let detach = ShellCommand::new("detach").path(path).word(name).state(state);
     let what = format!(
-        "{since} since {} had it, and what that holds of it may be stale; drop it ({detach})",
-        path.display()
+        "{since} since {} had it, and what that holds of it may be stale; {}drop it ({detach})",
+        path.display(),
+        since.other_way(name)
     );
     Err(ServeError::Volume { name: name.clone(), what })
 }

@@ -63,8 +63,9 @@ pub(crate) fn start(
     };
     let engine_settings = EngineSettings { service: in_service, ..config.engine };
     let clock = Clock::start();
-    let engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
+    let mut engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
+    engine.set_overtaken(config.overtaken);
     let core = Core::new(clock, engine, driver, infos, config.limits);
     let mut event_loop = EventLoop {
         core,

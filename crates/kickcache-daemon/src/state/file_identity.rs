@@ -9,18 +9,51 @@ use serde::{Deserialize, Serialize};
 /// the machine starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// Its number in its file system.
+    /// Its number in its file system; 0 where the file system gives a file another one when it is mounted anew.
     pub inode: u64,
     /// When it was made, in nanoseconds since 1970.
     pub born_ns: u64,
 }
 
+/// File systems, by the magic numbers of linux/magic.h, that make up the numbers of files: FAT, exFAT, FUSE, overlay, 9p, SMB.
+const MADE_UP_INODES: [u64; 7] =
+    [0x4d44, 0x2011_bab0, 0x6573_5546, 0x794c_7630, 0x0102_1997, 0xff53_4d42, 0xfe53_4d42];
+
 impl FileIdentity {
     /// The file that is an origin with this identity; `None` for block devices, and where the file system does not keep when a
     /// file was made.
     pub fn of_origin(identity: &str) -> Option<FileIdentity> {
-        let found = std::fs::metadata(identity.strip_prefix("file:")?).ok()?;
+        let path = identity.strip_prefix("file:")?;
+        let found = std::fs::metadata(path).ok()?;
         let born = found.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        Some(FileIdentity { inode: found.ino(), born_ns: u64::try_from(born.as_nanos()).ok()? })
+        let inode = if has_inodes(path) { found.ino() } else { 0 };
+        Some(FileIdentity { inode, born_ns: u64::try_from(born.as_nanos()).ok()? })
+    }
+
+    /// Whether it is the same file as one that was noted; where either number is made up, the time tells.
+    pub fn is_same(self, noted: FileIdentity) -> bool {
+        let is_unknown = self.inode == 0 || noted.inode == 0;
+        self.born_ns == noted.born_ns && (is_unknown || self.inode == noted.inode)
+    }
+}
+
+fn has_inodes(path: &str) -> bool {
+    let system = rustix::fs::statfs(path).ok();
+    let magic = system.and_then(|system| u64::try_from(system.f_type & 0xffff_ffff).ok());
+    magic.is_some_and(|magic| !MADE_UP_INODES.contains(&magic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_made_up_tells_no_file_from_another() {
+        let file = |inode, born_ns| FileIdentity { inode, born_ns };
+        assert!(file(7, 1).is_same(file(7, 1)));
+        assert!(!file(8, 1).is_same(file(7, 1)), "made in the same tick of the clock");
+        assert!(!file(7, 2).is_same(file(7, 1)), "a number that is used again");
+        assert!(file(0, 1).is_same(file(7, 1)) && file(7, 1).is_same(file(0, 1)));
+        assert!(!file(0, 2).is_same(file(7, 1)));
     }
 }

@@ -13,7 +13,9 @@ use std::path::PathBuf;
 
 pub use self::file_identity::FileIdentity;
 pub use self::origin_lock::OriginLock;
-pub use self::record::{CacheRecord, CompleteCache, Completeness, OriginRecord, OutOfService, uuid_text};
+pub use self::record::{
+    CacheRecord, CompleteCache, Completeness, NewestBlocks, OriginRecord, OutOfService, uuid_text,
+};
 pub use self::store::{Origins, StateError, StateStore};
 
 /// Names another state directory.

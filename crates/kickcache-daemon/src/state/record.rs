@@ -6,6 +6,7 @@ use kickcache_engine::format::superblock::Superblock;
 use serde::{Deserialize, Serialize};
 
 use super::file_identity::FileIdentity;
+use crate::extents::Extent;
 
 /// Version of the files.
 pub(super) const VERSION: u32 = 1;
@@ -74,6 +75,28 @@ pub struct OutOfService {
     pub since: u64,
     /// The volumes that may have dirty blocks which are on it alone.
     pub incomplete: Vec<String>,
+    /// What was still newest there when its daemon stopped. Of other volumes, and after a kill, nobody knows.
+    #[serde(default)]
+    pub newest: Vec<NewestBlocks>,
+}
+
+impl OutOfService {
+    /// The same with what a daemon knows at its end. What is known of volumes that it did not serve still holds.
+    #[must_use]
+    pub fn with_newest(mut self, known: Vec<NewestBlocks>) -> OutOfService {
+        self.newest.retain(|earlier| known.iter().all(|blocks| blocks.volume != earlier.volume));
+        self.newest.extend(known);
+        self
+    }
+}
+
+/// Blocks of a volume of which a cache device out of service has the newest data; its others were written on the origin since.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NewestBlocks {
+    /// The name of the volume.
+    pub volume: String,
+    /// Where they are.
+    pub extents: Vec<Extent>,
 }
 
 /// Whether an origin has everything that was acknowledged.

@@ -36,7 +36,7 @@ pub enum StateError {
         source: io::Error,
     },
     /// It is not what this program writes.
-    #[error("{path}: {what}; remove it if nothing in it is needed")]
+    #[error("{path}: {what}; remove this file if nothing in it is needed")]
     Content {
         /// The file.
         path: PathBuf,

@@ -2,6 +2,7 @@ use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::superblock::Superblock;
 
 use super::*;
+use crate::extents::Extent;
 
 fn store() -> (tempfile::TempDir, StateStore) {
     let folder = tempfile::tempdir().unwrap();
@@ -23,7 +24,9 @@ fn records_read_back_as_written() {
     store.keep_origin(&other).unwrap();
     assert_eq!(store.origin("file:/srv/v m/1.raw").unwrap(), Some(record.clone()));
     assert_eq!(store.origins().unwrap().records.len(), 2);
-    let out = OutOfService { since: 1, incomplete: vec!["vm1".into()] };
+    let extents = vec![Extent { start: 4096, length: 8192 }];
+    let newest = vec![NewestBlocks { volume: "vm1".into(), extents }];
+    let out = OutOfService { since: 1, incomplete: vec!["vm1".into()], newest };
     let marked = CacheRecord { out_of_service: Some(out), ..cache() };
     store.keep_cache(&marked).unwrap();
     assert_eq!(store.cache(&cache().uuid).unwrap(), Some(marked));
@@ -32,6 +35,17 @@ fn records_read_back_as_written() {
     assert_eq!(store.cache(&cache().uuid).unwrap(), Some(gone), "a copy of it is older");
     let clean = OriginRecord { may_be_dirty: false, ..record };
     assert_eq!(store.origin("file:/srv/v m/1.raw").unwrap(), Some(clean), "who had the origin is known on");
+}
+
+#[test]
+fn what_a_daemon_did_not_serve_stays_as_an_earlier_one_knew_it() {
+    let blocks = |volume: &str, start| NewestBlocks {
+        volume: volume.into(),
+        extents: vec![Extent { start, length: 4096 }],
+    };
+    let out = OutOfService { since: 1, incomplete: vec![], newest: vec![blocks("vm1", 0), blocks("vm2", 0)] };
+    let out = out.with_newest(vec![blocks("vm2", 8192)]);
+    assert_eq!(out.newest, [blocks("vm1", 0), blocks("vm2", 8192)]);
 }
 
 #[test]

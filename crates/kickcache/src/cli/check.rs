@@ -14,6 +14,7 @@ use kickcache_daemon::serve::older_copy::OlderCopy;
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
 use crate::cli::standing::{older_copy_json, print_older_copy, print_standing, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
@@ -141,7 +142,7 @@ impl CheckArgs {
             bar.set_position(done);
         });
         bar.finish_and_clear();
-        Ok(found.map_err(anyhow::Error::from)?)
+        Ok(found.map_err(|error| with_notes(error, &self.cache, &self.state.place()))?)
     }
 }
 

@@ -16,6 +16,7 @@ use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
+use crate::cli::not_ours::with_notes;
 use crate::cli::options::{ControlOption, StateOption};
 use crate::cli::status::show_damage;
 
@@ -57,9 +58,12 @@ pub(crate) struct DrainArgs {
     /// How long requests wait for a lost NBD server before they fail: 1s to 24h [default: 2m]
     #[arg(long, value_name = "TIME", requires = "cache", allow_hyphen_values = true)]
     origin_timeout: Option<OriginTimeout>,
-    /// The origin has another path, and is the one that the cache device knows
-    #[arg(long, requires = "origin")]
+    /// The origin has another path, or is another file there, with the content that the cache device knows
+    #[arg(long, requires = "cache")]
     origin_moved: bool,
+    /// The origin was extended while nobody served it
+    #[arg(long, requires = "cache")]
+    origin_grown: bool,
     /// Accept an origin that carries a kickcache cache device
     #[arg(long, requires = "origin")]
     force_origin: bool,
@@ -99,6 +103,7 @@ impl DrainArgs {
             origin_timeout: self.origin_timeout,
             claims: OriginClaims {
                 moved: self.origin_moved,
+                grown: self.origin_grown,
                 flushless: self.origin_no_flush,
                 forced: self.force_origin,
                 ..OriginClaims::default()
@@ -110,7 +115,7 @@ impl DrainArgs {
             bar.set_position(done);
         });
         bar.finish_and_clear();
-        let done = drained.map_err(anyhow::Error::from)?;
+        let done = drained.map_err(|error| with_notes(error, cache, &state))?;
         Ok(writeln!(out, "{}", sentence(&done, cache))?)
     }
 
@@ -139,8 +144,13 @@ impl DrainArgs {
 /// What a drain without a daemon did.
 fn sentence(done: &Drained, cache: &Path) -> String {
     let (name, origin, cache) = (&done.name, &done.origin, cache.display());
-    let written =
-        |bytes| format!("{name}: drained; {} written back, and {origin} has everything", show_bytes(bytes));
+    let alone = match done.overtaken_bytes {
+        0 => String::new(),
+        some => format!(" ({} left alone: they were written on the origin since)", show_bytes(some)),
+    };
+    let written = |bytes| {
+        format!("{name}: drained; {} written back{alone}, and {origin} has everything", show_bytes(bytes))
+    };
     match done.outcome {
         DrainOutcome::Nothing => {
             format!("{name}: nothing is dirty on {cache} that {origin} lacks; nothing was written or changed")

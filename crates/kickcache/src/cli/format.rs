@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use kickcache_daemon::offline::older_copy::older_copy_at;
+use kickcache_daemon::offline::standing::out_of_service;
 use kickcache_daemon::serve::cache_device::{CacheDevice, Noted, Overwrite};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::known_origin::check_no_origin;
@@ -15,6 +16,7 @@ use kickcache_engine::units::VolumeSet;
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
+use crate::cli::not_ours::refuse_dirty;
 use crate::cli::options::{StateOption, parse_cache_size};
 
 const EXAMPLES: &str = "\
@@ -50,6 +52,10 @@ impl FormatArgs {
         let state = self.state.place();
         if !self.force {
             check_no_origin(&state, &self.cache).map_err(anyhow::Error::from)?;
+            let is_used = out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)?.is_none();
+            if is_used && self.cache.exists() {
+                refuse_dirty(&self.cache, &state)?;
+            }
         }
         let is_copy = older_copy_at(&self.cache, &state).is_some();
         let noted = Noted { state: &state, incomplete: &|old| noted_incomplete(&state, old) };

@@ -14,6 +14,7 @@ use kickcache_units::show_bytes;
 use serde::Serialize;
 
 use crate::cli::exit::Failure;
+use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
 use crate::cli::standing::{older_copy_json, print_older_copy, print_standing, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
@@ -44,7 +45,7 @@ pub(crate) struct InspectArgs {
 impl InspectArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let state = self.state.place();
-        let contents = offline::read(&self.cache).map_err(anyhow::Error::from)?;
+        let contents = offline::read(&self.cache).map_err(|error| with_notes(error, &self.cache, &state))?;
         let standing = out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)?;
         let copy = older_copy(&state, &contents.superblock, &self.cache);
         let mut device = Device::new(&self.cache.display().to_string(), &contents);

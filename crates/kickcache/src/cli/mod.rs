@@ -21,6 +21,7 @@ mod leave;
 mod man;
 mod missing_origin;
 mod mode;
+mod not_ours;
 mod options;
 mod out_of_service;
 mod outdated;

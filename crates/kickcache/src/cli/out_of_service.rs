@@ -105,7 +105,10 @@ fn lose(
     needed: &[Incomplete],
 ) -> anyhow::Result<()> {
     for volume in needed {
-        tracing::error!("{} of {} are LOST", shown(volume), volume.name);
+        match &volume.extents {
+            Some(_) => tracing::error!("{} of {} are LOST", shown(volume), volume.name),
+            None => tracing::error!("{} are LOST", shown(volume)),
+        }
     }
     let names: Vec<String> = needed.iter().map(|volume| volume.name.clone()).collect();
     // With none, too: a mark that was found may be one that the device has yet to make durable.
@@ -132,7 +135,9 @@ fn is_losing(volume: &VolumeSpec) -> bool {
 
 /// The blocks that a volume misses.
 fn shown(volume: &Incomplete) -> String {
-    let Some(extents) = &volume.extents else { return "unknown blocks".into() };
+    let Some(extents) = &volume.extents else {
+        return format!("blocks of {} (nobody can say how many)", volume.name);
+    };
     let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
     format!("{blocks} dirty blocks ({})", show_extents(extents, EXTENTS_LOGGED))
 }

@@ -10,8 +10,9 @@ use kickcache_daemon::plan::cache_spec::{CacheSpec, Replacement, Unserved};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::missed_device::lose_dirty;
+use kickcache_daemon::serve::missed_device::{lose_dirty, origin_moved};
 use kickcache_daemon::serve::notes::{Chosen, check_readable};
+use kickcache_daemon::serve::overtaken::ServedSince;
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_daemon::state::OriginRecord;
 use kickcache_units::show_bytes;
@@ -85,8 +86,12 @@ fn drop_blocks(device: &Path, volume: &Outdated, state: &StatePlace) -> anyhow::
         );
     }
     tracing::warn!(
-        "volume {name}: {since} since {device} had it: {} of clean blocks are stale and were dropped",
-        show_bytes(done.clean_blocks * 4096)
+        "volume {name}: {since} since {device} had it: {} of clean blocks are stale and were dropped{}",
+        show_bytes(done.clean_blocks * 4096),
+        match since {
+            ServedSince::Replaced => format!("; with {} they would have been kept", origin_moved(name)),
+            ServedSince::With(_) | ServedSince::Without | ServedSince::Unknown => String::new(),
+        }
     );
     Ok(())
 }
@@ -97,9 +102,10 @@ fn refuse(cache: &mut CacheSpec, needed: &[Outdated], state: &StatePlace) {
         let (since, blocks) = (&volume.since, volume.shown());
         let drain = ShellCommand::drain_older(&volume.name, &cache.device, state);
         format!(
-            "{since} since {device} had it; {blocks} of it are there, and may be older than the origin; go on without them \
-             (serve {}), as is right for a volume that was not in write-back there, or write them back over what \
+            "{since} since {device} had it; {blocks} of it are there, and may be older than the origin; {}go on without \
+             them (serve {}), as is right for a volume that was not in write-back there, or write them back over what \
              the origin has ({drain})",
+            since.other_way(&volume.name),
             lose_dirty(&volume.name)
         )
     };

@@ -190,6 +190,7 @@ fn concern(error: &ServeError) -> Concern {
         // So is a state directory that is full or read-only.
         | ServeError::Unnoted { .. }
         | ServeError::GivenUp { .. }
+        | ServeError::LeftBehind { .. }
         | ServeError::Stopped => Concern::Start,
         ServeError::Device(_)
         | ServeError::Engine { .. }

@@ -133,7 +133,7 @@ pub(crate) struct ServeArgs {
     io_engine: Option<IoEngine>,
     #[command(flatten)]
     control: ControlOption,
-    /// The origin has another path, and is the one that the cache device knows
+    /// The origin has another path, or is another file there, with the content that the cache device knows
     ///
     /// With several volumes: --origin-moved=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]

@@ -5,6 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use rustix::process::Signal;
+
 use crate::bad_input::{Loop, refused, unchanged};
 use crate::client::{Client, READ, Request, WRITE};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
@@ -264,6 +266,38 @@ fn a_device_that_took_no_mark_is_known_by_the_note() {
     assert!(is_out(&daemon));
     assert_eq!(daemon.connect().read(0, 4096), [2; 4096]);
     daemon.stop();
+}
+
+/// The daemon knows which blocks are newer on the origin, and says so when it ends.
+#[test]
+fn a_drain_after_the_stop_leaves_alone_what_was_written_since() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
+    let spec = disks.spec(&scratch, "write-back");
+    let mut daemon = spec.start();
+    let mut client = daemon.connect();
+    client.write(0, &[1; 8192]);
+    client.write(MIB, &[1; 4096]);
+    client.flush();
+    disks.tell("fault cache read eio");
+    disks.tell("fault cache write eio");
+    (1..64).for_each(|block| client.write(2 * MIB + block * 131_072, &[3; 4096]));
+    assert!(is_out(&daemon));
+    client.write(0, &[2; 4096]);
+    drop(client);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait().code(), Some(1), "{}", daemon.log());
+    let log = daemon.log();
+    assert!(log.contains("2 blocks of v (`kickcache drain v --cache"), "{log}");
+    assert!(!log.contains("everything acknowledged is on"), "{log}");
+    disks.tell("clear");
+    assert!(spec.try_start().is_none());
+    let (code, said) = run(&["drain", VOLUME, "--cache", spec.cache.to_str().unwrap(), "--accept-older"]);
+    assert!(code == 0 && said.contains("4 KiB left alone"), "{code}: {said}");
+    let origin = fs::read(&spec.origin).unwrap();
+    assert!(origin[..4096] == [2; 4096], "an older block was written over a newer one");
+    assert!(origin[4096..8192] == [1; 4096] && origin[1 << 20..][..4096] == [1; 4096]);
 }
 
 const MARKS: [u64; 2] = [16_384, 540_672];

@@ -95,6 +95,11 @@ fn an_origin_that_was_extended_meanwhile_is_served_when_that_is_said() {
     spec.start().stop();
     spec.extra.pop();
     assert_eq!(spec.start().connect().size, 16 * MIB);
+    set_size(&spec, 24 * MIB);
+    let drain = ["drain", "--cache", spec.cache.to_str().unwrap()];
+    assert!(!tools::output(KICKCACHE, drain).status.success());
+    tools::run(KICKCACHE, [&drain[..], &["--origin-grown"]].concat());
+    assert_eq!(spec.start().connect().size, 24 * MIB);
     set_size(&spec, 8 * MIB);
     spec.extra.push("--origin-grown".into());
     assert!(spec.try_start().is_none(), "an origin that shrank");

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::bad_input::{Loop, refused, unchanged};
 use crate::daemon::{KICKCACHE, Spec};
@@ -74,28 +74,90 @@ fn a_blank_origin_that_is_known_becomes_no_cache_device() {
     assert!(tools::run(KICKCACHE, format(&["--force"])).contains("a cache of"));
 }
 
-/// A file that took an origin's path, as after a restore with `mv`.
+/// Puts another file in the place of an origin, as a restore with `mv`; gives where the first one is now.
+fn replace(scratch: &Scratch, spec: &Spec) -> PathBuf {
+    let (was, restored) = (scratch.path("was"), scratch.random("restored", SIZE, 9));
+    fs::rename(&spec.origin, &was).unwrap();
+    fs::rename(restored, &spec.origin).unwrap();
+    was
+}
+
 #[test]
-fn another_file_in_the_place_of_an_origin_is_told() {
+fn a_replaced_origin_is_not_written_over() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = old_cache(&scratch);
+    let was = replace(&scratch, &spec);
+    let drain = ["drain", "--cache", spec.cache.to_str().unwrap()];
+    let drain: Vec<OsString> = drain.map(Into::into).to_vec();
+    for arguments in [spec.arguments(), drain.clone()] {
+        let said = unchanged("a replaced origin", &[&spec.origin, &spec.cache], || {
+            refused("a replaced origin", &arguments)
+        });
+        assert!(said.contains("was replaced") && said.contains("16 dirty blocks"), "{said}");
+        assert!(said.contains("--origin-moved=v") && said.contains("--lose-dirty=v"), "{said}");
+    }
+    // The first one is back, and then a copy of it takes its place.
+    fs::rename(&was, &spec.origin).unwrap();
+    spec.start().stop();
+    fs::copy(&spec.origin, scratch.path("copy")).unwrap();
+    fs::rename(scratch.path("copy"), &spec.origin).unwrap();
+    refused("a copy", &spec.arguments());
+    let moved = Spec { extra: vec!["--origin-moved".into()], ..spec.clone() };
+    let daemon = moved.start();
+    assert_eq!(daemon.connect().read(0, 65536), [7; 65536]);
+    daemon.stop();
+    spec.start().stop();
+    replace(&scratch, &spec);
+    refused("a replaced origin", &drain);
+    tools::run(KICKCACHE, [drain, vec!["--origin-moved".into()]].concat());
+    assert!(fs::read(&spec.origin).unwrap().starts_with(&[7; 65536]));
+}
+
+#[test]
+fn the_clean_blocks_of_a_replaced_origin_are_not_served() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch);
-    let starts = || {
-        let daemon = spec.start();
-        let log = daemon.log();
-        daemon.stop();
-        fs::remove_file(spec.dir.join("daemon.log")).unwrap();
-        log
-    };
-    let warning = "is another file than when it was served last";
-    assert!(!starts().contains(warning), "it is new");
-    assert!(!starts().contains(warning), "it is the same");
-    let copy = scratch.path("restored");
-    fs::copy(&spec.origin, &copy).unwrap();
-    fs::rename(&copy, &spec.origin).unwrap();
-    let said = starts();
-    assert!(said.contains(warning) && said.contains("--origin-changed"), "{said}");
-    assert!(!starts().contains(warning), "it is known");
+    let daemon = spec.start();
+    daemon.connect().read(0, 65536);
+    assert!(daemon.volume_count("cached_bytes") >= 65536);
+    daemon.stop();
+    replace(&scratch, &spec);
+    let moved = Spec { extra: vec!["--origin-moved".into()], ..spec.clone() };
+    let daemon = spec.start();
+    assert!(daemon.log().contains("was replaced"), "{}", daemon.log());
+    let restored = fs::read(&spec.origin).unwrap();
+    assert!(daemon.connect().read(0, 65536) == restored[..65536], "the cache has the old one");
+    daemon.stop();
+    replace(&scratch, &spec);
+    let daemon = moved.start();
+    assert!(daemon.volume_count("cached_bytes") >= 65536, "the user said that it is the same");
+    daemon.stop();
+}
+
+#[test]
+fn a_cache_device_without_superblocks_is_kept_if_it_may_be_dirty() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = old_cache(&scratch);
+    let cache = spec.cache.to_str().unwrap();
+    let format: Vec<OsString> = ["format", cache].map(Into::into).to_vec();
+    let said = unchanged("a dirty cache device", &[&spec.cache], || refused("dirty", &format));
+    assert!(said.contains("64 KiB of v") && said.contains("kickcache drain v --cache"), "{said}");
+    let mut bytes = fs::read(&spec.cache).unwrap();
+    for at in [0, 512 << 10] {
+        bytes[at..at + 4096].fill(0x5a);
+    }
+    fs::write(&spec.cache, bytes).unwrap();
+    let tool = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<OsString>>();
+    let (check, inspect) = (tool(&["check", cache]), tool(&["inspect", cache]));
+    for arguments in [spec.arguments(), format, check, inspect, tool(&["drain", "--cache", cache])] {
+        let said = unchanged("torn superblocks", &[&spec.cache], || refused("torn superblocks", &arguments));
+        let at = |words: &str| said.find(words).unwrap_or_else(|| panic!("no `{words}`: {said}"));
+        assert!(at("the origins of v lack") < at("keep it"), "{said}");
+        assert!(at("keep it") < at("format --force") && said.contains("destroys them"), "{said}");
+    }
 }
 
 /// Cache and origin, each in the place of the other.
@@ -281,7 +343,7 @@ fn what_is_no_cache_is_told_in_words() {
     }
     let used = old_cache(&scratch);
     let said = refused("a cache twice", &["format".into(), used.cache.clone().into()]);
-    assert!(said.contains("already") && said.contains("--force"), "{said}");
+    assert!(said.contains("is a kickcache cache device") && said.contains("--force"), "{said}");
     let resized = Spec { cache_size: "32M", ..used.clone() };
     let daemon = resized.start();
     assert!(daemon.log().contains("keeps them: --size 33554432"), "{}", daemon.log());

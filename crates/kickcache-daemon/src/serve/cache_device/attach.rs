@@ -7,6 +7,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::error::ServeError;
+use crate::shell_command::ShellCommand;
 
 /// An origin, as it is compared with what the superblock knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +33,7 @@ pub(crate) fn attach(
     let Some(known) = superblock.volume(origin.name).cloned() else {
         return superblock.add_volume(origin.name, origin.size, origin.identity).map_err(refuse);
     };
-    if is_grown(known.origin_size, origin)? {
+    if is_grown(path, known.origin_size, origin)? {
         superblock.grow_volume(origin.name, origin.size).map_err(refuse)?;
     }
     if known.origin_identity != origin.identity {
@@ -53,7 +54,7 @@ pub(crate) fn attach(
 }
 
 /// Whether an origin was extended; one of another size is refused unless the user says that it was.
-fn is_grown(known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
+fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
     let is_larger = origin.size > known;
     if origin.size == known {
         return Ok(false);
@@ -61,10 +62,14 @@ fn is_grown(known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
     if is_larger && origin.claims.grown {
         return Ok(true);
     }
-    let hint = if is_larger { ", say --origin-grown if it was extended" } else { "" };
+    let hint = match is_larger {
+        true => "say --origin-grown if it was extended",
+        false => "restore its size",
+    };
+    let detach = ShellCommand::new("detach").path(path).word(origin.name);
     let what = format!(
-        "its origin has {} bytes, and had {known} when it was served last; give the right origin{hint}, or serve it \
-         under a new name",
+        "its origin has {} bytes, and had {known} when it was served last; give the right origin, {hint}, or have it cached \
+         anew with the size that it has ({detach}, then serve it again; where blocks are dirty, that needs --lose-dirty)",
         origin.size
     );
     Err(ServeError::Volume { name: origin.name.into(), what })

@@ -23,6 +23,7 @@ use crate::serve::cache_device::overwrite::Overwrite;
 use crate::serve::cache_device::superblocks::{decode, read_copies};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
+use crate::serve::lost_superblock::lost_superblock;
 use crate::shell_command::ShellCommand;
 use crate::signature;
 
@@ -77,14 +78,22 @@ impl Found {
                 Ok(Found::Free { file, is_blank_file: true })
             }
             Err(Error::NoSuperblock { .. }) if file.kind() == Kind::Block && is_blank(&file)? => {
-                Err(refuse(format!("this block device is blank; format it first: {}", format().state(state))))
+                Err(refuse(match lost_superblock(path, state) {
+                    Some(what) => format!("this block device is blank, and {what}"),
+                    None => {
+                        format!("this block device is blank; format it first: {}", format().state(state))
+                    }
+                }))
             }
-            Err(Error::NoSuperblock { .. }) => Err(refuse(format!(
-                "this is not a kickcache cache device: it holds {}; give the right one, or make it one ({}), \
+            Err(Error::NoSuperblock { .. }) => Err(refuse(match lost_superblock(path, state) {
+                Some(what) => format!("it holds {}, and {what}", contents(&file)?),
+                None => format!(
+                    "this is not a kickcache cache device: it holds {}; give the right one, or make it one ({}), \
                  which destroys what is there",
-                contents(&file)?,
-                format().word("--force").state(state)
-            ))),
+                    contents(&file)?,
+                    format().word("--force").state(state)
+                ),
+            })),
             Err(source) => Err(ServeError::Engine { path: path.into(), source }),
         }
     }

@@ -4,8 +4,10 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::Mode;
 
 use super::EventLoop;
-use crate::serve::note_queue::CompletenessNote;
-use crate::state::Completeness;
+use crate::extents::{Extent, extents};
+use crate::serve::core::Volume;
+use crate::serve::note_queue::Note;
+use crate::state::{Completeness, NewestBlocks};
 
 /// Whether clients may write from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,10 +33,24 @@ impl<E: CacheEngine> EventLoop<E> {
             match while_served {
                 WhileServed::Yes => notes.note_completeness(volume.volume, Completeness::Complete),
                 WhileServed::No => {
-                    let completeness = Completeness::Complete;
-                    self.note_queue.add(notes, CompletenessNote { volume: volume.volume, completeness });
+                    self.note_queue.add(notes, Note::Completeness(volume.volume, Completeness::Complete));
                 }
             }
         }
+    }
+
+    /// Notes which blocks a cache device out of service has that are newer than those of the origins.
+    pub(super) fn note_newest(&mut self) {
+        let Some(notes) = self.notes.as_ref().filter(|_| self.core.engine.record().is_some()) else { return };
+        let newest = |volume: &Volume| {
+            let blocks = extents(&self.core.engine.dirty_blocks(volume.info.id));
+            NewestBlocks {
+                volume: volume.info.name.clone(),
+                extents: blocks.iter().map(Extent::from).collect(),
+            }
+        };
+        let newest = self.core.volumes.iter().map(newest).collect();
+        let known = self.superblock.volumes.iter().map(|record| record.name.clone()).collect();
+        self.note_queue.add(notes, Note::Newest { newest, known });
     }
 }

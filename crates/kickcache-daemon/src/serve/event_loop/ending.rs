@@ -33,6 +33,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.core.stage == LoopPhase::Stopping && self.core.engine.phase() == Phase::Stopped {
             self.core.stage = LoopPhase::Goodbye(now.plus(engine_span(self.core.limits.goodbye_max)));
             self.note_dirty(WhileServed::No);
+            self.note_newest();
         }
         let LoopPhase::Goodbye(until) = self.core.stage else { return false };
         if until > now && !self.frontends.is_quiet() || !self.note_queue.is_empty() {
@@ -46,6 +47,10 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn tell_end(&self) {
+        if self.left_behind().is_some() {
+            // That is told as the error that it is.
+            return;
+        }
         let lost = self.core.engine.damaged_blocks().len();
         if lost == 0 {
             return tracing::info!(
@@ -114,7 +119,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
+pub(super) fn counted(count: usize, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")
 }

@@ -6,10 +6,55 @@ use kickcache_engine::stats::Record;
 use kickcache_engine::units::{BlockIndex, BlockKey};
 
 use super::EventLoop;
+use super::ending::counted;
 use crate::extents::{EXTENTS_LOGGED, extents, show_extents};
+use crate::serve::core::Volume;
+use crate::serve::error::ServeError;
 use crate::serve::out_of_service::OutOfService;
+use crate::shell_command::ShellCommand;
+
+/// What a volume has on a cache device out of service that its origin lacks, or has not flushed.
+struct Left {
+    /// Its name.
+    volume: String,
+    /// Where, never nothing.
+    blocks: Vec<BlockIndex>,
+}
 
 impl<E: CacheEngine> EventLoop<E> {
+    /// What is on a cache device out of service alone.
+    fn left_on_device(&self) -> Vec<Left> {
+        if self.core.engine.record().is_none() {
+            return Vec::new();
+        }
+        let left = |volume: &Volume| Left {
+            volume: volume.info.name.clone(),
+            blocks: self.core.engine.dirty_blocks(volume.info.id),
+        };
+        self.core.volumes.iter().map(left).filter(|left| !left.blocks.is_empty()).collect()
+    }
+
+    /// Why the end of the loop is not one after which nothing is missing, if it is not.
+    pub(super) fn left_behind(&self) -> Option<ServeError> {
+        let left = self.left_on_device();
+        if left.is_empty() {
+            return None;
+        }
+        let told = |left: &Left| {
+            let count = counted(left.blocks.len(), "block");
+            let drain = ShellCommand::drain_older(&left.volume, &self.cache, &self.commands.state);
+            format!("{count} of {} (`{drain}`)", left.volume)
+        };
+        let told: Vec<String> = left.iter().map(told).collect();
+        let what = format!(
+            "the server has stopped, and these are on {} alone, which is out of service, if it can still be read: {}; these \
+             volumes are not served before they are written back or given up",
+            self.cache.display(),
+            told.join(", ")
+        );
+        Some(ServeError::LeftBehind { what })
+    }
+
     /// Says what a cache device held that went out of service. Once the daemon has ended, nobody else can.
     pub(super) fn tell_out_of_service(&mut self) {
         let Some(record) = self.core.engine.record() else { return };
@@ -35,17 +80,19 @@ impl<E: CacheEngine> EventLoop<E> {
         let again = format!("stop, then `{format}` before it is used again");
         let next = match dirty.as_slice() {
             [] => format!("nothing is lost; {again}"),
-            [(name, _), ..] => format!(
-                "first `{}`, which writes back what can still be read of it, then {again}",
-                self.commands.drain(name)
-            ),
+            some => {
+                let drains = some.iter().map(|(name, _)| format!("`{}`", self.commands.drain(name)));
+                let drains = drains.collect::<Vec<_>>().join(" and ");
+                format!("first {drains}, which writes back what can still be read of it, then {again}")
+            }
         };
         tracing::error!(
             "{device} failed too often and is out of service: volumes go on from their origins; {next}"
         );
         for (name, blocks) in &dirty {
             let which = show_extents(&extents(blocks), EXTENTS_LOGGED);
-            tracing::error!("{} blocks of {name} are dirty and on {device} alone, as {which}", blocks.len());
+            let (count, are) = (counted(blocks.len(), "block"), if blocks.len() == 1 { "is" } else { "are" });
+            tracing::error!("{count} of {name} {are} dirty and on {device} alone, as {which}");
         }
     }
 

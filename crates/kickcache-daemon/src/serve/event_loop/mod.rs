@@ -70,6 +70,7 @@ impl<E: CacheEngine> EventLoop<E> {
     ///
     /// # Errors
     /// [`ServeError::GivenUp`] if a stop was cut short: devices still work on the loop's memory then, which must stay.
+    /// [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         self.watch_all();
         loop {
@@ -84,7 +85,7 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             if self.advance_stage(now) {
                 self.tell_last_troubles(now);
-                return Ok(());
+                return self.left_behind().map_or(Ok(()), Err);
             }
             let until = self.next_deadline();
             let now = self.core.clock.now();

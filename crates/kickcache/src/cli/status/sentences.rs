@@ -75,10 +75,11 @@ fn out_of_service(cache: &CacheReport, record: RecordWord, commands: &DaemonComm
             ("NOT RECORDED, on the device or in the state directory: writes fail", Tone::Bad)
         }
     };
-    let needed = cache.volumes.iter().find(|volume| volume.incomplete);
-    let first = match needed {
-        Some(volume) => format!("first `{}`, then ", commands.drain(&volume.name)),
-        None => String::new(),
+    let needed = cache.volumes.iter().filter(|volume| volume.incomplete);
+    let drains: Vec<String> = needed.map(|volume| format!("`{}`", commands.drain(&volume.name))).collect();
+    let first = match drains.as_slice() {
+        [] => String::new(),
+        some => format!("first {}, then ", some.join(" and ")),
     };
     let format = commands.format(Path::new(&cache.device));
     let next = format!("next: {first}stop, then `{format}` before it is used again");
