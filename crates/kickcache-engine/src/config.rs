@@ -23,6 +23,8 @@ pub const ORIGIN_DEPTH_MAX: usize = 128;
 pub const WRITEBACK_DEPTH_MAX: usize = 8;
 /// Rest of a writeback after an error of the origin, or of a read from the cache device.
 pub(crate) const WRITEBACK_BACKOFF: Duration = Duration::from_millis(1_000);
+/// Records of what is clean wait this long for more of them, after the last flush of an origin that made some.
+pub(crate) const RECORDS_AFTER: Duration = Duration::from_millis(5_000);
 /// Blocks that one writeback sweep sorts by LBA.
 pub const SWEEP_BLOCKS_MAX: usize = 16_384;
 /// Blocks written to an origin and waiting for its flush before the flush is forced.

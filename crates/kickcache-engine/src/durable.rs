@@ -1,10 +1,11 @@
 //! Records, and waiting until what stands on the cache device is durable.
 
+use crate::config::RECORDS_AFTER;
 use crate::format::journal::RECORD_COUNT_MAX;
 use crate::order::{DurableWaiter, Need};
 use crate::state::State;
 use crate::task::Task;
-use crate::units::Sequence;
+use crate::units::{Sequence, VolumeId};
 
 impl State {
     /// Writes all records that have gathered.
@@ -24,6 +25,36 @@ impl State {
     fn write_records(&mut self, least: usize) {
         while let Some(next) = self.device.take_records(least) {
             self.submit(next.purpose, next.operation);
+        }
+    }
+
+    /// A drain ends once nothing is left to write back and the records that say so are durable: else a kill would make the
+    /// blocks dirty again.
+    pub(crate) fn end_drain_when_durable(&mut self, volume: VolumeId) {
+        if self.volumes.get(volume).draining && self.cache.volume(volume).not_clean() == 0 {
+            self.agenda.push_back(Task::Barrier(DurableWaiter::Drained(volume)));
+        }
+    }
+
+    /// What a drain waited for is durable, or cannot be made so.
+    pub(crate) fn end_drain(&mut self, volume: VolumeId) {
+        if self.cache.volume(volume).not_clean() == 0 {
+            self.volumes.get_mut(volume).draining = false;
+        }
+    }
+
+    /// An origin was flushed: if no other is for a while, the records that say what is clean do not wait for more of them.
+    pub(crate) fn await_old_records(&mut self) {
+        if self.device.journal.gathered() > 0 {
+            self.records_due = Some(self.now.plus(RECORDS_AFTER));
+        }
+    }
+
+    /// Makes records durable that have waited for others in vain.
+    pub(crate) fn write_old_records(&mut self) {
+        if self.records_due.is_some_and(|due| due <= self.now) {
+            self.records_due = None;
+            self.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
         }
     }
 

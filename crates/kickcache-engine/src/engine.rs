@@ -270,6 +270,7 @@ impl Engine {
                 state.writebacks.wait_for_flush = false;
                 state.agenda.extend(state.volumes.ids().map(Task::Writeback));
             }
+            DurableWaiter::Drained(volume) => state.end_drain(volume),
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
@@ -299,6 +300,7 @@ impl Engine {
             }
             DurableWaiter::Checkpoint => checkpoint::on_not_durable(state),
             DurableWaiter::Writeback => writeback::on_not_durable(state),
+            DurableWaiter::Drained(volume) => state.end_drain(volume),
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
@@ -319,6 +321,7 @@ impl Engine {
             self.state.agenda.extend(self.state.volumes.ids().map(Task::Writeback));
             self.state.agenda.extend([Task::Reclaim, Task::Mark]);
             self.state.probe_if_due();
+            self.state.write_old_records();
         }
         self.run_agenda();
     }
@@ -378,6 +381,7 @@ impl Engine {
         let after = state.settings.origin_flush_after;
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
         first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));
+        first = earlier(first, state.records_due);
         for volume in state.volumes.ids() {
             let found = state.volumes.get(volume);
             let flush = found.flush.due().map(|since| since.plus(after).max(found.backoff_until));
@@ -418,11 +422,13 @@ impl Engine {
         self.run_agenda();
     }
 
-    /// Writes all dirty data of a volume back at full speed; done when its status says 0 dirty and 0 unflushed.
+    /// Writes all dirty data of a volume back at full speed; done when its status says 0 dirty, 0 unflushed, and no drain: what
+    /// says that they are clean is durable then, too.
     pub fn drain(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;
         self.state.volumes.get_mut(volume).draining = true;
+        self.state.end_drain_when_durable(volume);
         self.state.agenda.push_back(Task::Writeback(volume));
         self.run_agenda();
     }

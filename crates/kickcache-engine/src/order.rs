@@ -13,7 +13,7 @@ use crate::device::DeviceError;
 use crate::format::durable_blocks::DurableBlocks;
 use crate::format::durable_range::DurableRange;
 use crate::ids::RequestSlot;
-use crate::units::{SegmentIndex, Sequence};
+use crate::units::{SegmentIndex, Sequence, VolumeId};
 use crate::watermark::Watermark;
 
 /// Who waits for durability on the cache device.
@@ -36,6 +36,8 @@ pub(crate) enum DurableWaiter {
     Checkpoint,
     /// Nothing follows but what a flush brings by itself.
     Nobody,
+    /// A drain: the origin has everything, and the records that say so were on the way.
+    Drained(VolumeId),
     /// The end of the engine.
     Stop,
     /// Writeback: what is in the log became durable.

@@ -145,6 +145,16 @@ impl Scene {
     /// Ends well what was held.
     pub(crate) fn end_held(&mut self) -> Vec<String> {
         self.holding = None;
+        self.end_all_held()
+    }
+
+    /// The same, and keeps what begins like this from ending.
+    pub(crate) fn end_held_and_hold(&mut self, begin: &'static str) -> Vec<String> {
+        self.holding = Some(begin);
+        self.end_all_held()
+    }
+
+    fn end_all_held(&mut self) -> Vec<String> {
         for id in core::mem::take(&mut self.held) {
             let result = Ok(Data { checksums: &[], bytes: &[] });
             self.engine.handle_completion(self.now, Completion { id, result });

@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) volumes: Volumes,
     pub(crate) waiters: Waiters,
     pub(crate) agenda: VecDeque<Task>,
+    /// When records that have gathered are written although they are few.
+    pub(crate) records_due: Option<Instant>,
     /// The engine is being stopped: nothing new is begun.
     pub(crate) is_ending: bool,
     /// Blocks that are forgotten when the cache device is out of service, as the origin has newer ones.
@@ -80,6 +82,7 @@ impl State {
             marking: Marking::default(),
             waiters: Waiters::default(),
             agenda: VecDeque::new(),
+            records_due: None,
             is_ending: false,
             overtaken: Vec::new(),
         }

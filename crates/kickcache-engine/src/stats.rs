@@ -108,6 +108,8 @@ pub struct VolumeStatus {
     pub damaged_blocks: u64,
     /// Blocks that the origin has but has not flushed.
     pub unflushed_blocks: u64,
+    /// It is being drained: something is left to write back, or what says that it was is not durable yet.
+    pub is_draining: bool,
     /// Fill window in bytes.
     pub fill_window: u64,
     /// Requests in flight.

@@ -47,6 +47,7 @@ impl Engine {
             dirty_blocks: blocks.dirty,
             damaged_blocks: blocks.damaged,
             unflushed_blocks: blocks.unflushed,
+            is_draining: found.draining,
             fill_window: found.window.bytes(),
             requests_in_flight: self.state.requests.count_for(volume),
             is_incomplete: self.state.marking.incomplete.is_some_and(|set| set.contains(volume)),

@@ -156,6 +156,9 @@ pub struct VolumeReport {
     pub damaged: Vec<Extent>,
     /// Bytes that the origin has but has not flushed.
     pub unflushed_bytes: u64,
+    /// It is being drained: something is left to write back, or the records of that are on their way to the cache device.
+    #[serde(default)]
+    pub draining: bool,
     /// Fill window in bytes.
     pub fill_window_bytes: u64,
     /// Requests in flight.
@@ -280,6 +283,7 @@ impl VolumeReport {
             damaged_bytes: status.damaged_blocks * BLOCK_SIZE,
             damaged: extents(damaged).iter().map(Extent::from).collect(),
             unflushed_bytes: status.unflushed_blocks * BLOCK_SIZE,
+            draining: status.is_draining,
             fill_window_bytes: status.fill_window,
             requests_in_flight: status.requests_in_flight,
             incomplete: status.is_incomplete,

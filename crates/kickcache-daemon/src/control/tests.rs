@@ -96,6 +96,7 @@ fn report() -> Report {
         damaged_bytes: 0,
         damaged: Vec::new(),
         unflushed_bytes: 0,
+        draining: false,
         fill_window_bytes: 64 << 10,
         incomplete: false,
         requests_in_flight: 3,

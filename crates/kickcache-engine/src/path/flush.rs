@@ -122,6 +122,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     for copy in ended.blocks {
         end_unflushed(state, copy, state_now);
     }
+    state.await_old_records();
     let afterwards = state.volumes.get_mut(volume).flush.take_afterwards();
     state.agenda.extend(afterwards);
     for waiter in ended.waiters {
@@ -129,9 +130,8 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     }
     let counts = *state.cache.volume(volume);
     if counts.not_clean() == 0 {
-        let found = state.volumes.get_mut(volume);
-        found.draining = false;
-        let covered = found.flush.covered();
+        state.end_drain_when_durable(volume);
+        let covered = state.volumes.get(volume).flush.covered();
         if result.is_ok() {
             state.review_complete(volume, covered);
         }
@@ -202,6 +202,33 @@ mod tests {
         scene.hold("origin flush");
         assert_eq!(scene.drain().last().unwrap(), "origin flush");
         scene
+    }
+
+    #[test]
+    fn a_drain_ends_when_the_records_of_it_are_durable() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        let is_draining = |scene: &Scene| scene.engine.status().volumes[0].is_draining;
+        scene.hold("origin flush");
+        scene.drain();
+        assert_eq!((scene.not_clean(), is_draining(&scene)), ((0, 1), true));
+        assert_eq!(scene.end_held_and_hold("cache flush"), ["cache log 0", "cache flush"]);
+        assert_eq!((scene.not_clean(), is_draining(&scene)), ((0, 0), true), "a kill would make it dirty");
+        scene.end_held();
+        assert!(!is_draining(&scene));
+        // There is nothing to do, and nothing to wait for.
+        assert_eq!((scene.drain(), is_draining(&scene)), (Vec::new(), false));
+    }
+
+    #[test]
+    fn what_is_clean_is_on_record_after_a_while_once() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.write(8192, 4096).0.unwrap();
+        let records = |seen: &[String]| seen.iter().filter(|line| *line == "cache log 0").count();
+        let flushed = scene.pass(Duration::from_millis(4_000));
+        assert!(flushed.contains(&"origin flush".into()) && records(&flushed) == 0, "{flushed:?}");
+        assert_eq!(scene.pass(Duration::from_millis(6_000)), ["cache log 0", "cache flush"]);
+        assert_eq!(scene.pass(Duration::from_millis(600_000)), Vec::<String>::new(), "once");
     }
 
     #[test]

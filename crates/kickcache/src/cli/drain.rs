@@ -126,13 +126,17 @@ impl DrainArgs {
         let mut left = left(volume, &report)?;
         writeln!(out, "{volume}: {} to write back", show_bytes(left))?;
         let mut obstacles = Obstacles::default();
-        while self.wait && left > 0 {
+        while self.wait && (left > 0 || is_draining(volume, &report)) {
             if let Some(line) = obstacles.tell(Instant::now(), volume, &report) {
                 eprintln!("{line}");
             }
             std::thread::sleep(ASK_EVERY);
             report = client.status()?;
             left = self::left(volume, &report)?;
+            if left == 0 && is_draining(volume, &report) {
+                // What was dirty may have been discarded since, without anything that ends a drain.
+                client.drain(volume)?;
+            }
         }
         if self.wait {
             writeln!(out, "{volume}: drained; the origin has everything")?;
@@ -225,6 +229,11 @@ fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
         return Err(anyhow!("{name}: not everything can be written back: {what}"));
     }
     Ok(left)
+}
+
+/// Whether the records of what was written back are still on their way to the cache device.
+fn is_draining(name: &str, report: &Report) -> bool {
+    find(report, name).is_some_and(|found| found.volume.draining)
 }
 
 /// A volume and the cache device that it has.

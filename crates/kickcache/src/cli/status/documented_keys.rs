@@ -87,6 +87,7 @@ fn volume() -> VolumeReport {
         damaged_bytes: 1,
         damaged: vec![Extent { start: 0, length: 4096 }],
         unflushed_bytes: 1,
+        draining: true,
         fill_window_bytes: 1,
         requests_in_flight: 1,
         incomplete: true,

@@ -34,6 +34,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         damaged_bytes: 0,
         damaged: Vec::new(),
         unflushed_bytes: 0,
+        draining: false,
         fill_window_bytes: 64 << 10,
         incomplete: false,
         requests_in_flight: 1,
