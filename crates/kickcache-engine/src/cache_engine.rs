@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::config::Mode;
 use crate::device::{Completion, Device, Submission};
 use crate::engine::{Engine, Phase};
+use crate::format::durable_blocks::DurableBlocks;
 use crate::request::{Reply, Request};
 use crate::samples::Sample;
 use crate::stats::{CacheHealth, Record, Status};
@@ -78,6 +79,10 @@ pub trait CacheEngine {
     /// See [`Engine::damaged_blocks`].
     fn damaged_blocks(&self) -> Vec<BlockKey> {
         Vec::new()
+    }
+    /// See [`Engine::stopped_journal`].
+    fn stopped_journal(&self) -> Option<DurableBlocks> {
+        None
     }
     /// See [`Engine::pool_pages_used`].
     fn pool_pages_used(&self) -> u32 {
@@ -179,6 +184,10 @@ impl CacheEngine for Engine {
 
     fn damaged_blocks(&self) -> Vec<BlockKey> {
         Engine::damaged_blocks(self)
+    }
+
+    fn stopped_journal(&self) -> Option<DurableBlocks> {
+        Engine::stopped_journal(self)
     }
 
     fn pool_pages_used(&self) -> u32 {

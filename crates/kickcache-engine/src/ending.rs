@@ -3,7 +3,8 @@
 
 use alloc::vec::Vec;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Phase};
+use crate::format::durable_blocks::DurableBlocks;
 use crate::inflight::jobs::Ending;
 use crate::order::DurableWaiter;
 use crate::path::{checkpoint, flush, land};
@@ -21,6 +22,21 @@ impl Engine {
             self.ending = Ending::Draining;
             self.state.is_ending = true;
         }
+    }
+
+    /// The journal blocks that the superblock shall know once the engine has stopped, as [`Superblock::journal`]: all of this life
+    /// in front of the last checkpoint, the block before them if there are none. That checkpoint may rot: what is in front of
+    /// it says the same. `None` if nothing is to be said.
+    ///
+    /// [`Superblock::journal`]: crate::format::superblock::Superblock::journal
+    pub fn stopped_journal(&self) -> Option<DurableBlocks> {
+        let device = &self.state.device;
+        if self.phase() != Phase::Stopped || device.is_out_of_service() {
+            return None;
+        }
+        let (durable, end) = (device.order.durable_blocks(), device.journal.span().start);
+        let last = end.checked_sub(1)?;
+        (durable.end > last).then(|| DurableBlocks { first: durable.first.min(last), end })
     }
 
     /// Whether the end may come nearer without anything else happening.

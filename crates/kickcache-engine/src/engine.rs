@@ -72,7 +72,7 @@ impl Engine {
             let size = check_settings(superblock, wanted)?;
             state.volumes.add(Volume::new(*wanted, size, Offload::new(settings.origin_offload), now));
         }
-        recover::begin(&mut state);
+        recover::begin(&mut state, superblock.journal);
         Ok(Engine { state, ending: Ending::No, arrived: Vec::new(), is_stirred: true })
     }
 

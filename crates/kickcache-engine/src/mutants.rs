@@ -130,6 +130,8 @@ mod planted {
         UnreadableRecordsIgnored,
         /// Recovery takes a block of the journal that was durable, and is not there, for one that was never written.
         LostRecordsIgnored,
+        /// Recovery takes a journal of which nothing is left for one that nobody has written to.
+        LostJournalIgnored,
         /// Recovery does not look whether what a checkpoint says of a segment is there.
         OverwrittenIgnored,
         /// Recovery does not look whether segments were opened of which the journal says nothing.

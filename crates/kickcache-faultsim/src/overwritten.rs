@@ -1,5 +1,6 @@
 //! Segments that are zeroed as a whole while nobody serves, summaries included, as by a discard, or as in a file that was cut
-//! short and extended: nothing in them says what they held, but the newest checkpoint knows.
+//! short and extended: nothing in them says what they held, but the newest checkpoint knows. Or all of them, and the journal:
+//! the superblock knows that there was one, once the device was stopped.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use kickcache_engine::format::journal::{
     Chunk, Fact, JournalBlock, JournalBody, SegmentImage, SegmentKind, segments_per_chunk,
 };
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::units::{BLOCK_SIZE, Generation, SegmentIndex, Sequence};
+use kickcache_engine::units::{BLOCK_SIZE, Generation, Location, SegmentIndex, Sequence};
 use kickcache_random::Random;
 
 use crate::content::Block;
@@ -21,23 +22,34 @@ const SEGMENTS_MAX: u64 = 3;
 /// How often, in 1/1000, it is all from there on.
 const TAIL_PERMILLE: u64 = 100;
 
+/// How often, in 1/1000, it is the journal and all segments, where the superblock knows of the journal.
+const ALL_PERMILLE: u64 = 150;
+
 /// Zeroes a segment in which something lives that the newest checkpoint calls durable, and some behind it; how many. What was
 /// not durable before is now.
 pub(crate) fn overwrite(cache: &mut SimulatedDevice, random: &mut Random) -> u64 {
     let Ok(superblock) = superblock(cache) else { return 0 };
+    if !superblock.journal.is_empty() && random.chance(ALL_PERMILLE) {
+        let geometry = &superblock.geometry;
+        zero(cache, geometry.journal().start, geometry.byte_offset(Location::new(geometry.location_count())));
+        return u64::from(geometry.segment_count);
+    }
     let witnessed = witnessed(cache, &superblock);
     if witnessed.is_empty() {
         return 0;
     }
-    cache.make_all_durable();
     let geometry = &superblock.geometry;
     let first = witnessed[random.index(witnessed.len())];
     let most = if random.chance(TAIL_PERMILLE) { u64::MAX } else { random.within(1, SEGMENTS_MAX) };
     let count = most.min(u64::from(geometry.segment_count - first.get()));
     let start = geometry.byte_offset(geometry.first_location(first));
-    let end = start + count * geometry.segment_size;
-    (start / BLOCK_SIZE..end / BLOCK_SIZE).for_each(|place| cache.prepare(place, &Block::Zeroes));
+    zero(cache, start, start + count * geometry.segment_size);
     count
+}
+
+fn zero(cache: &mut SimulatedDevice, start: u64, end: u64) {
+    cache.make_all_durable();
+    (start / BLOCK_SIZE..end / BLOCK_SIZE).for_each(|place| cache.prepare(place, &Block::Zeroes));
 }
 
 /// The segments of which the newest whole checkpoint says that something lives in them, and was written.

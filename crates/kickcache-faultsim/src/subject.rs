@@ -47,6 +47,11 @@ pub trait Subject: CacheEngine + Sized {
     /// # Errors
     /// A sentence.
     fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String>;
+    /// Puts on a cache device what a stopped engine has to say of its journal, durably and outside of any run.
+    ///
+    /// # Errors
+    /// A sentence.
+    fn note_journal(&self, cache: &mut SimulatedDevice) -> Result<(), String>;
     /// The blocks of which the log says that the origins have them: volume, block and checksum.
     fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)>;
     /// See [`Engine::check`].
@@ -65,8 +70,7 @@ impl Subject for Engine {
                 return Err(format!("volume {number} got id {id:?}"));
             }
         }
-        let bytes = superblock.encode();
-        SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
+        prepare_superblock(cache, &superblock);
         prepare_marks(cache, ServiceMark::InService, uuid);
         Ok(())
     }
@@ -94,6 +98,14 @@ impl Subject for Engine {
             .map_err(|error| error.to_string())
     }
 
+    fn note_journal(&self, cache: &mut SimulatedDevice) -> Result<(), String> {
+        let Some(journal) = self.stopped_journal() else { return Ok(()) };
+        let mut superblock = superblock(cache).map_err(|error| error.to_string())?;
+        (superblock.epoch, superblock.journal) = (superblock.epoch + 1, journal);
+        prepare_superblock(cache, &superblock);
+        Ok(())
+    }
+
     fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)> {
         let count = u32::try_from(self.status().segments).expect("segments have numbers of 32 bits");
         let segments = (0..count).map(SegmentIndex::new);
@@ -114,6 +126,12 @@ fn prepare(cache: &mut SimulatedDevice, offset: u64, bytes: &[u8]) {
     for (chunk, number) in bytes.chunks_exact(BLOCK_BYTES).zip(offset / BLOCK_SIZE..) {
         cache.prepare(number, &Block::from_bytes(chunk.try_into().expect("a block")));
     }
+}
+
+/// Stores both copies of a superblock durably, outside of any run.
+fn prepare_superblock(cache: &mut SimulatedDevice, superblock: &Superblock) {
+    let bytes = superblock.encode();
+    SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
 }
 
 /// Stores both service marks durably, outside of any run.

@@ -204,8 +204,9 @@ impl Change {
         Err(ServeError::Cache { path: self.path.clone(), what }.into())
     }
 
-    /// Writes both copies of the superblock.
+    /// Writes both copies of the superblock, once everything is durable.
     fn store(&mut self) -> Result<(), OfflineError> {
+        self.superblock.journal = self.engine.stopped_journal().unwrap_or(self.superblock.journal);
         let file = self.driver.file(Device::Cache).expect("the cache device is a file or block device");
         Ok(store_superblock(file, &mut self.superblock)?)
     }

@@ -81,6 +81,7 @@ fn superblock_value(offset: u64, decoded: Result<Superblock, kickcache_engine::e
         "uuid": hexadecimal(&superblock.uuid),
         "epoch": superblock.epoch,
         "starts": superblock.starts,
+        "journal_durable": [superblock.journal.first, superblock.journal.end],
         "device_bytes": geometry.device_size,
         "journal_bytes": geometry.journal_size,
         "segment_bytes": geometry.segment_size,

@@ -14,6 +14,7 @@ mod curves;
 pub mod error;
 mod event_loop;
 pub(crate) mod frontend;
+mod journal_note;
 pub mod known_origin;
 pub mod lost_superblock;
 pub mod missed_device;

@@ -23,6 +23,7 @@ use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
 use crate::serve::frontend::{Addresses, Frontends};
+use crate::serve::journal_note::JournalNote;
 use crate::serve::note_queue::NoteQueue;
 use crate::serve::origin::SAMPLES_MAX;
 use crate::serve::out_of_service::OutOfService;
@@ -77,6 +78,7 @@ pub(crate) fn start(
         control,
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
         resizes: Resizes::new(Arc::clone(&wakeup)),
+        journal_note: JournalNote::new(Arc::clone(&wakeup)),
         wakeup,
         troubles: Troubles::new(),
         notes,

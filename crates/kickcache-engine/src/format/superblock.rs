@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use crate::config::{VOLUME_COUNT_MAX, VOLUME_NAME_MAX};
 use crate::error::Error;
 use crate::format::bytes::{Reader, Writer};
+use crate::format::durable_blocks::DurableBlocks;
 use crate::format::geometry::Geometry;
 use crate::format::version::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
 use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, SEQUENCE_LIMIT, VolumeId};
@@ -20,6 +21,8 @@ pub const ORIGIN_IDENTITY_MAX: usize = 511;
 /// The bytes that a superblock starts with.
 pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"KICKCACH";
 
+const STARTS_END: usize = 80;
+const JOURNAL_AT: usize = 85;
 const VOLUMES_AT: usize = 128;
 const VOLUME_BYTES: usize = 640;
 
@@ -51,6 +54,9 @@ pub struct Superblock {
     /// Number of the start: 1 when the device is formatted, and one more whenever it is going to be served. 0 on devices that
     /// only programs served which do not count.
     pub starts: u64,
+    /// Journal blocks that were durable when the device was stopped last: if nothing is left of them, and of what came after,
+    /// the journal is lost. Nothing, as before 2026-11-25: not told.
+    pub journal: DurableBlocks,
     /// The layout.
     pub geometry: Geometry,
     /// The volumes.
@@ -68,6 +74,7 @@ impl Superblock {
             uuid,
             epoch: 1,
             starts: 1,
+            journal: DurableBlocks::default(),
             geometry: Geometry::for_device(device_size)?,
             volumes: Vec::new(),
         })
@@ -112,6 +119,8 @@ impl Superblock {
         writer.put_u32(self.geometry.segment_count);
         writer.put_u32(u32::try_from(self.volumes.len()).expect("at most 16 volumes"));
         writer.put_u64(self.starts);
+        writer.skip_to(JOURNAL_AT);
+        self.journal.put(&mut writer);
         for (number, volume) in self.volumes.iter().enumerate() {
             writer.skip_to(number.saturating_mul(VOLUME_BYTES).saturating_add(VOLUMES_AT));
             volume.put(&mut writer);
@@ -252,6 +261,8 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Sup
     let segment_count = reader.take_u32()?;
     let count = usize::try_from(reader.take_u32()?).ok()?;
     let starts = reader.take_u64()?;
+    reader.take(JOURNAL_AT.saturating_sub(STARTS_END))?;
+    let journal = DurableBlocks::take(&mut reader)?;
     if count > VOLUME_COUNT_MAX || starts >= SEQUENCE_LIMIT {
         return None;
     }
@@ -265,7 +276,7 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Sup
         return None;
     }
     let geometry = Geometry { device_size, segment_size, segment_count, journal_size };
-    Some(Superblock { version, uuid, epoch, starts, geometry, volumes })
+    Some(Superblock { version, uuid, epoch, starts, journal, geometry, volumes })
 }
 
 fn newest(first: Superblock, second: Superblock) -> Result<Superblock, Error> {

@@ -99,6 +99,11 @@ impl FoundJournal {
         }
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
     /// All records, each with the number of its block.
     pub(crate) fn records(&self) -> &[FoundRecord] {
         &self.records

@@ -273,6 +273,7 @@ impl Simulation {
             return Err(format!("stopped with {count} requests and in flight: {}", host.in_flight_text()));
         }
         self.summary.add_status(&host.engine.status());
+        host.engine.note_journal(&mut self.devices.cache)?;
         if !self.plan.faults.any() {
             let served = (0..self.served.len()).filter(|number| self.served[*number]);
             served.for_each(|number| self.oracle.stopped(volume_id(number)));

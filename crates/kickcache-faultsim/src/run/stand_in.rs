@@ -256,6 +256,10 @@ impl<const FLAW: u8> Subject for StandIn<FLAW> {
         Ok(())
     }
 
+    fn note_journal(&self, _: &mut SimulatedDevice) -> Result<(), String> {
+        Ok(())
+    }
+
     fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)> {
         Vec::new()
     }

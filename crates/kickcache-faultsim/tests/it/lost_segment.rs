@@ -143,3 +143,40 @@ fn what_was_not_durable_is_not_missed() {
         stage.kill();
     }
 }
+
+/// Nothing but the superblocks is left.
+fn wipe_all(stage: &mut Stage) {
+    let geometry = stage.geometry();
+    let end = stage.devices.cache.size() / BLOCK_SIZE;
+    wipe(stage, geometry.journal().start / BLOCK_SIZE..end);
+}
+
+#[test]
+fn a_device_of_which_only_the_superblocks_are_left_is_refused() {
+    let mut killed = stopped();
+    assert_eq!(killed.open(), Phase::Running);
+    killed.write(blocks(300, 4), 3).unwrap();
+    killed.kill();
+    for mut stage in [stopped(), killed] {
+        wipe_all(&mut stage);
+        let phase = stage.open();
+        let Phase::Failed(error @ Error::Rotted { .. }) = phase else { panic!("{phase:?}") };
+        stage.kill();
+        let expected = "its journal, of which nothing is left, was whole once";
+        assert!(error.to_string().contains(expected), "{error}");
+        stage.go_on_with_what_is_left();
+        assert_eq!(stage.open(), Phase::Running, "that nothing is left is on record");
+        assert_eq!(stage.read_all(4), [0; 4], "as the origin has them");
+        stage.kill();
+    }
+}
+
+/// What is in front of the last checkpoint says the same: one that rots is not missed.
+#[test]
+fn the_last_checkpoint_of_a_stop_is_not_missed_alone() {
+    let mut stage = stopped();
+    let (_, place) = chunk(&stage);
+    wipe(&mut stage, place..place + 1);
+    assert_eq!(stage.open(), Phase::Running);
+    assert_eq!(stage.read_all(240), vec![2; 240]);
+}

@@ -293,6 +293,7 @@ impl Stage {
         let now = self.now;
         self.engine_mut().stop(now);
         self.until(|stage| stage.engine().phase() == Phase::Stopped);
+        self.host.as_ref().unwrap().engine.note_journal(&mut self.devices.cache).unwrap();
     }
 
     /// The process dies.

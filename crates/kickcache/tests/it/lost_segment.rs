@@ -91,3 +91,35 @@ fn a_file_that_was_cut_short_and_extended_is_refused() {
     assert!(said.contains("was whole once and is not any more"), "{said}");
     go_on_with_what_is_left(&spec.cache);
 }
+
+fn wipe_all(spec: &Spec) {
+    let mut bytes = fs::read(&spec.cache).unwrap();
+    bytes[MIB_BYTES..].fill(0);
+    fs::write(&spec.cache, bytes).unwrap();
+}
+
+/// Nothing is left but the superblocks, which know that there was a journal.
+#[test]
+fn a_device_of_which_only_the_superblocks_are_left_is_refused() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = stopped(&scratch);
+    wipe_all(&spec);
+    let cache = spec.cache.to_str().unwrap();
+    let said = refused("a lost log", &spec.arguments());
+    assert!(said.contains("its journal, of which nothing is left, was whole once"), "{said}");
+    for words in [&["drain", "--cache", cache][..], &["inspect", cache], &["detach", cache, "v"]] {
+        let output = tools::output(KICKCACHE, words);
+        assert!(!output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("was whole once"), "{output:?}");
+    }
+    go_on_with_what_is_left(&spec.cache);
+    // What was given up is not missed again, and what a daemon wrote since is, also after a kill.
+    spec.start().kill();
+    let daemon = spec.start();
+    daemon.connect().write(0, &[2; 65_536]);
+    daemon.stop();
+    spec.start().kill();
+    wipe_all(&spec);
+    refused("a lost log after a kill", &spec.arguments());
+}

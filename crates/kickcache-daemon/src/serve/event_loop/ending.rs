@@ -1,6 +1,7 @@
 //! The way to a clean stop, and what the log says while it takes its time.
 
 use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::device::Device;
 use kickcache_engine::engine::Phase;
 use kickcache_engine::time::Instant;
 
@@ -34,9 +35,12 @@ impl<E: CacheEngine> EventLoop<E> {
             self.core.stage = LoopPhase::Goodbye(now.plus(engine_span(self.core.limits.goodbye_max)));
             self.note_dirty(WhileServed::No);
             self.note_newest();
+            self.note_journal();
         }
         let LoopPhase::Goodbye(until) = self.core.stage else { return false };
-        if until > now && !self.frontends.is_quiet() || !self.note_queue.is_empty() {
+        self.end_note_journal();
+        let is_noting = !self.note_queue.is_empty() || self.journal_note.is_storing();
+        if until > now && !self.frontends.is_quiet() || is_noting {
             return false;
         }
         self.frontends.close(&mut self.core);
@@ -44,6 +48,28 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.complaints.tell_all_held_back(now, |volume| &volumes[volume].info.name);
         self.tell_end();
         true
+    }
+
+    /// The superblock remembers that there is a journal: one of which nothing is left is not taken for a new one.
+    fn note_journal(&mut self) {
+        let cache = self.core.driver.shared_file(Device::Cache);
+        let (Some(journal), Some(cache)) = (self.core.engine.stopped_journal(), cache) else { return };
+        self.superblock.journal = journal;
+        let begun = self.journal_note.begin(cache, self.superblock.clone());
+        if let Err(error) = begun.map_err(ServeError::system("start a thread")) {
+            self.tell_no_journal_note(&error);
+        }
+    }
+
+    fn end_note_journal(&mut self) {
+        if let Some(Err(error)) = self.journal_note.poll() {
+            self.tell_no_journal_note(&error);
+        }
+    }
+
+    fn tell_no_journal_note(&self, error: &ServeError) {
+        let device = self.cache.display();
+        tracing::warn!("the superblock of {device} does not know the journal as it is now: {error}");
     }
 
     fn tell_end(&self) {
@@ -105,7 +131,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 None => format!("{name} ({owes} in flight)"),
             });
         }
-        if self.resizes.is_storing() {
+        if self.resizes.is_storing() || self.journal_note.is_storing() {
             awaited.push(format!("the superblock of {}, which is being written", self.cache.display()));
         }
         if !self.note_queue.is_empty() {

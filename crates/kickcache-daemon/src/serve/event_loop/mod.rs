@@ -28,6 +28,7 @@ use crate::serve::error::ServeError;
 use crate::serve::frontend::Frontends;
 use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::WatchKey;
+use crate::serve::journal_note::JournalNote;
 use crate::serve::note_queue::NoteQueue;
 use crate::serve::notes::Notes;
 use crate::serve::origin::SAMPLES_MAX;
@@ -61,6 +62,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) notes: Option<Arc<Notes>>,
     pub(crate) note_queue: NoteQueue,
     pub(crate) resizes: Resizes,
+    pub(crate) journal_note: JournalNote,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
 }

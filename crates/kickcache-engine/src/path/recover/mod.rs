@@ -17,6 +17,7 @@ use crate::device::{Data, Device, DeviceError, DeviceOperation};
 use crate::error::Error;
 use crate::format::batch::{BatchHeader, find_batches};
 use crate::format::durable::Durable;
+use crate::format::durable_blocks::DurableBlocks;
 use crate::format::journal::{JournalBlock, SegmentKind};
 use crate::format::summary::Summary;
 use crate::inflight::found_journal::note_opened;
@@ -36,9 +37,12 @@ const DEPTH: u32 = 32;
 const FIRST_BLOCKS_MAX: usize = 64;
 const JOURNAL_READ_BYTES: u64 = 256 << 10;
 
-/// Begins recovery.
-pub(crate) fn begin(state: &mut State) {
-    let recovery = Recovery { reads_in_flight: 1, ..Recovery::default() };
+/// Begins recovery. These blocks of the journal were durable once, says the superblock.
+pub(crate) fn begin(state: &mut State, journal: DurableBlocks) {
+    let mut recovery = Recovery { reads_in_flight: 1, ..Recovery::default() };
+    if !mutant!(LostJournalIgnored) {
+        recovery.journal.note_durable(journal);
+    }
     state.recovery = Some(recovery.into());
     if mutant!(RecoveryWithoutFlush) {
         state.recovering().reads_in_flight = 0;
@@ -360,7 +364,10 @@ fn refuse_rotted(state: &mut State) {
         let what = format!("a part of segment {}", segment.get());
         recovery.failed = Some(Error::Rotted { what });
     } else if let Some(number) = recovery.journal.find_lost(&recovery.span).filter(|_| is_refused) {
-        let what = format!("block {} of its journal", number % geometry.journal_blocks());
+        let what = match recovery.journal.is_empty() {
+            true => "its journal, of which nothing is left,".to_string(),
+            false => format!("block {} of its journal", number % geometry.journal_blocks()),
+        };
         recovery.failed = Some(Error::Rotted { what });
     } else if let Some(segment) = recovery.unknown.filter(|_| is_refused) {
         let what = format!("its journal, which does not say that segment {} was opened,", segment.get());

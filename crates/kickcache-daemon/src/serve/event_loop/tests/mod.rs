@@ -29,6 +29,7 @@ use crate::serve::core::Volume;
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
+use crate::serve::journal_note::JournalNote;
 use crate::serve::volume_identity::VolumeIdentity;
 
 pub(super) struct Toy {
@@ -96,6 +97,7 @@ fn toy_loop(
         control,
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
         resizes: Resizes::new(Arc::clone(&wakeup)),
+        journal_note: JournalNote::new(Arc::clone(&wakeup)),
         wakeup,
         troubles: Troubles::new(),
         notes: None,

@@ -1,0 +1,48 @@
+//! What the superblock shall know of the journal once the engine has stopped, on its way there: written by a thread, as the
+//! cache device may not answer.
+
+use std::io;
+use std::sync::Arc;
+
+use kickcache_engine::format::superblock::Superblock;
+
+use crate::driver::device::BlockFile;
+use crate::serve::background::Background;
+use crate::serve::cache_device::store_superblock;
+use crate::serve::error::ServeError;
+use crate::wakeup::Wakeup;
+
+/// The superblock, as it is written last.
+pub(crate) struct JournalNote {
+    background: Background<Result<(), ServeError>>,
+    is_storing: bool,
+}
+
+impl JournalNote {
+    /// Nothing is written.
+    pub(crate) fn new(wakeup: Arc<Wakeup>) -> JournalNote {
+        JournalNote { background: Background::new(wakeup), is_storing: false }
+    }
+
+    /// Begins to write it.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn begin(&mut self, cache: Arc<BlockFile>, mut superblock: Superblock) -> io::Result<()> {
+        self.background.begin(move || store_superblock(&cache, &mut superblock))?;
+        self.is_storing = true;
+        Ok(())
+    }
+
+    /// Whether it is being written.
+    pub(crate) fn is_storing(&self) -> bool {
+        self.is_storing
+    }
+
+    /// What came of it.
+    pub(crate) fn poll(&mut self) -> Option<Result<(), ServeError>> {
+        let stored = self.background.poll()?;
+        self.is_storing = false;
+        Some(stored)
+    }
+}
