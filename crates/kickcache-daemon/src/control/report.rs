@@ -111,6 +111,8 @@ pub enum HealthWord {
 pub enum RecordWord {
     /// Nowhere: it was left out by whoever started the daemon.
     ByOrder,
+    /// Where the start found it: the device was out of service before.
+    Earlier,
     /// On the device itself.
     OnDevice,
     /// In the state directory.

@@ -60,6 +60,8 @@ pub enum CacheService {
     InService,
     /// It is not even opened: the volumes are served from their origins alone.
     LeftOut,
+    /// The same, as it has been out of service since before the start.
+    OutOfService,
     /// It is out of service, and its dirty blocks are written back all the same. For tools.
     WrittenBackOnly,
 }

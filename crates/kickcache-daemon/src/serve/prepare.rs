@@ -68,7 +68,7 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
         return Err(ServeError::Volume { name: "(none)".into(), what });
     }
     let origins = config.cache.volumes.iter().filter_map(|volume| volume.origin.path());
-    let is_used = config.cache.service != CacheService::LeftOut;
+    let is_used = !matches!(config.cache.service, CacheService::LeftOut | CacheService::OutOfService);
     frontend::check(&config.cache)?;
     check_distinct(is_used.then_some(config.cache.device.as_path()).into_iter().chain(origins))?;
     for (index, volume) in config.cache.volumes.iter().enumerate() {
@@ -225,7 +225,7 @@ fn open_left(config: &ServerConfig) -> Result<Vec<OpenVolume>, ServeError> {
         let uuid = left.as_ref().map(|left| uuid_text(left.uuid));
         volume.known_as.cache = uuid.or_else(|| noted_uuid(&cache.device, &volume.name, state));
         check_left_behind(volume, spec, state)?;
-        if cache.service == CacheService::LeftOut {
+        if matches!(cache.service, CacheService::LeftOut | CacheService::OutOfService) {
             let acquaintance = match notes::knows(state, &volume.identity) {
                 true => Acquaintance::Known,
                 false => Acquaintance::Stranger,

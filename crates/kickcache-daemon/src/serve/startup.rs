@@ -45,7 +45,7 @@ pub(crate) fn start(
     let service = config.cache.service;
     let Prepared { path, superblock, cache, volumes, mut made, notes } = match service {
         CacheService::InService | CacheService::WrittenBackOnly => Prepared::with_cache(&config)?,
-        CacheService::LeftOut => Prepared::without_cache(&config)?,
+        CacheService::LeftOut | CacheService::OutOfService => Prepared::without_cache(&config)?,
     };
     let is_changed = |volume: &&OpenVolume| volume.claims.changed;
     let changed: Vec<_> = volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();
@@ -58,7 +58,7 @@ pub(crate) fn start(
     }
     let (in_service, out_of_service) = match service {
         CacheService::InService => (Service::In, OutOfService::Untold),
-        CacheService::LeftOut | CacheService::WrittenBackOnly => {
+        CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => {
             (Service::Out, OutOfService::Told(Record::ByOrder))
         }
     };
@@ -90,7 +90,7 @@ pub(crate) fn start(
     event_loop.compare_origins(service, &changed)?;
     match service {
         CacheService::InService => event_loop.check_cached(&changed)?,
-        CacheService::LeftOut | CacheService::WrittenBackOnly => {}
+        CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => {}
     }
     event_loop.note_dirty(WhileServed::Yes);
     event_loop.frontends = Frontends::open(addresses, &mut event_loop.core, config.exposure)?;

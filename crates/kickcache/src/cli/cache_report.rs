@@ -7,16 +7,17 @@ use kickcache_curve::curve::HitRatioCurve;
 use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::lru_curve::LruCurve;
-use kickcache_daemon::control::report::{CacheFacts, CacheReport, Trouble, VolumeFacts};
+use kickcache_daemon::control::report::{CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts};
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
+use kickcache_daemon::plan::cache_spec::CacheService;
 use kickcache_daemon::plan::frontends::ServedAt;
 use kickcache_daemon::serve::server::{self, Activities, Errors, ServerStatus, VolumeInfo};
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_engine::time;
 
-/// The report on a server.
-pub(crate) fn cache_report(status: ServerStatus) -> CacheReport {
+/// The report on a server, whose cache device is used in this way.
+pub(crate) fn cache_report(status: ServerStatus, service: CacheService) -> CacheReport {
     let measured = status.activities.iter().zip(&status.curves);
     let told = status.origin_troubles.iter().zip(measured);
     let told = told.map(|(trouble, (activities, curve))| Told { trouble, activities, curve: curve.as_ref() });
@@ -28,7 +29,11 @@ pub(crate) fn cache_report(status: ServerStatus) -> CacheReport {
         io_engine: status.io_engine.as_str().into(),
         volumes: volumes.map(|((info, at), told)| volume_facts(info, at, &told)).collect(),
     };
-    CacheReport::new(&status.engine, facts)
+    let report = CacheReport::new(&status.engine, facts);
+    match service {
+        CacheService::OutOfService => CacheReport { record: Some(RecordWord::Earlier), ..report },
+        CacheService::InService | CacheService::LeftOut | CacheService::WrittenBackOnly => report,
+    }
 }
 
 /// What a server says of a volume beside its name and its places.

@@ -32,8 +32,8 @@ Exit codes:
   2  an argument is wrong
   4  damage that --repair mends; nothing is lost
   5  dirty blocks are damaged: their data is lost; the list names the extents of each volume
-  6  a journal block or a batch header is damaged: blocks may be older than what was written last
-     (also after --repair has used what is left of the log)
+  6  a part of the log is damaged or gone (journal, batch headers, whole segments): blocks may be
+     older than what was written last (also after --repair has used what is left of the log)
   7  no damage, but no daemon uses the cache device: it is out of service, or an older copy";
 
 /// Extents that are listed for people; --json has them all.

@@ -28,6 +28,7 @@ use kickcache_daemon::words::ModeWord;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::cache_report;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::state_place;
 use crate::cli::outlet::{Outlet, Times};
 use crate::cli::socket_activation::ActivationSockets;
@@ -72,7 +73,15 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     let ends: Vec<anyhow::Result<()>> = servers.iter().map(Served::wait).collect();
     tell_again(&unserved);
     control.end(end_of(&ends));
-    ends.into_iter().collect()
+    worst(ends)
+}
+
+/// The end that counts: of several errors one that is no ordered stop, as whoever starts the daemon again goes by that.
+fn worst(ends: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
+    let errors: Vec<Failure> = ends.into_iter().filter_map(Result::err).map(Failure::from).collect();
+    let (stopped, failed): (Vec<Failure>, Vec<Failure>) =
+        errors.into_iter().partition(|failure| failure.exit == Exit::StoppedShort);
+    failed.into_iter().chain(stopped).next().map_or(Ok(()), |failure| Err(failure.error))
 }
 
 /// How the daemon ended, for those who stopped it.
@@ -145,7 +154,9 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
         let name = &volume.name;
         let mode = match served.cache.service {
             CacheService::InService => volume.mode.as_str(),
-            CacheService::LeftOut | CacheService::WrittenBackOnly => "without cache",
+            CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => {
+                "without cache"
+            }
         };
         for place in volume.served_by().announcements(name) {
             text += &format!("volume {name}, {mode}: {place}\n");
@@ -278,7 +289,7 @@ impl ControlTarget for Daemon {
     fn status(&self) -> Result<Report, ControlError> {
         let Started { servers, unserved } = self.served()?;
         // One that ended on its own has nothing to tell; the log says why.
-        let report = |served: &Served| Some(cache_report(served.handle.status().ok()?));
+        let report = |served: &Served| Some(cache_report(served.handle.status().ok()?, served.cache.service));
         let caches: Vec<CacheReport> = servers.iter().filter_map(report).collect();
         if caches.is_empty() {
             return Err(ControlError::Stopped);

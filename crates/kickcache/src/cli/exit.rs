@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use kickcache_daemon::config::ConfigError;
 use kickcache_daemon::control::client::ClientError;
 use kickcache_daemon::plan::PlanError;
+use kickcache_daemon::serve::error::ServeError;
 
 /// How the process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,15 +27,17 @@ pub(crate) enum Exit {
     Suspect,
     /// A cache device is out of service, or an older copy.
     OutOfService,
+    /// A daemon was told to stop, and something is left undone.
+    StoppedShort,
     /// What `judge` says to `git bisect run`.
     Judged(u8),
     /// A measurement was interrupted, and what it had is printed.
     Interrupted,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
             Exit::Success => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
@@ -43,9 +46,16 @@ impl From<Exit> for ExitCode {
             Exit::Lost => 5,
             Exit::Suspect => 6,
             Exit::OutOfService => 7,
+            Exit::StoppedShort => 8,
             Exit::Judged(code) => code,
             Exit::Interrupted => 130,
-        })
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
     }
 }
 
@@ -86,7 +96,11 @@ impl Failure {
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
-        Failure { exit: Exit::Failed, error }
+        let exit = match error.downcast_ref::<ServeError>() {
+            Some(ServeError::GivenUp { .. } | ServeError::LeftBehind { .. }) => Exit::StoppedShort,
+            Some(_) | None => Exit::Failed,
+        };
+        Failure { exit, error }
     }
 }
 
@@ -147,6 +161,18 @@ mod tests {
         let named: anyhow::Result<()> =
             Err(anyhow!("no space left")).context("c: cannot write (no space left)");
         assert_eq!(Failure::from(named.unwrap_err()).sentence(), "c: cannot write (no space left)");
+    }
+
+    #[test]
+    fn an_ordered_stop_that_leaves_something_has_a_code_that_systemd_does_not_start_again() {
+        let end = |error: ServeError| Failure::from(anyhow::Error::from(error)).exit;
+        let left = || ServeError::LeftBehind { what: "4 blocks".into() };
+        assert_eq!(end(left()), Exit::StoppedShort);
+        assert_eq!(end(ServeError::GivenUp { what: "a signal came".into() }), Exit::StoppedShort);
+        assert_eq!(end(ServeError::Stopped), Exit::Failed);
+        let unit = include_str!("../../../../contrib/kickcache.service");
+        let line = format!("RestartPreventExitStatus={}", end(left()).code());
+        assert!(unit.lines().any(|found| found == line), "no {line}");
     }
 
     #[test]

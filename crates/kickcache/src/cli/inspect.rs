@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use kickcache_daemon::offline::standing::out_of_service;
+use kickcache_daemon::offline::standing::{Standing, out_of_service};
 use kickcache_daemon::offline::{self, Contents};
 use kickcache_daemon::serve::older_copy::older_copy;
 use kickcache_daemon::state::uuid_text;
@@ -50,6 +50,7 @@ impl InspectArgs {
         let copy = older_copy(&state, &contents.superblock, &self.cache);
         let mut device = Device::new(&self.cache.display().to_string(), &contents);
         device.out_of_service = standing.as_ref().map(standing_json);
+        standing.iter().for_each(|standing| device.drop_needless(standing));
         device.older_copy = copy.as_ref().map(older_copy_json);
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&device)?)?);
@@ -87,6 +88,8 @@ struct Volume {
     cached_bytes: u64,
     dirty_bytes: u64,
     dirty: Vec<Extent>,
+    /// Of a device out of service: what is dirty in its log, and was written back or given up since.
+    needless_bytes: u64,
 }
 
 /// An extent of a volume, in bytes.
@@ -116,6 +119,17 @@ impl Device {
             volumes: superblock.volumes.iter().map(|record| Volume::new(record, contents)).collect(),
         }
     }
+
+    /// On a device out of service nothing is cleaned any more: what its log calls dirty counts as long as a record says that the
+    /// volume may need it.
+    fn drop_needless(&mut self, standing: &Standing) {
+        let is_needed =
+            |volume: &&mut Volume| standing.incomplete.iter().any(|known| known.name == volume.name);
+        for volume in self.volumes.iter_mut().filter(|volume| !is_needed(volume)) {
+            volume.needless_bytes = std::mem::take(&mut volume.dirty_bytes);
+            volume.dirty.clear();
+        }
+    }
 }
 
 impl Volume {
@@ -136,6 +150,7 @@ impl Volume {
                 .iter()
                 .map(|ByteExtent { start, length }| Extent { start: *start, length: *length })
                 .collect(),
+            needless_bytes: 0,
         }
     }
 }
@@ -175,6 +190,10 @@ fn volume_table(device: &Device) -> Table {
 }
 
 fn print_dirty(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
+    if volume.needless_bytes > 0 {
+        let (name, bytes) = (&volume.name, show_bytes(volume.needless_bytes));
+        writeln!(out, "\n{bytes} of {name} that were dirty were written back since, or given up")?;
+    }
     if volume.dirty.is_empty() {
         return Ok(());
     }
@@ -205,6 +224,7 @@ mod tests {
             cached_bytes: 1 << 20,
             dirty_bytes: dirty.iter().map(|extent: &Extent| extent.length).sum(),
             dirty,
+            needless_bytes: 0,
         };
         let device = Device {
             device: "/c".into(),

@@ -56,7 +56,7 @@ pub(super) fn leave_out(
     rehearsal: &Rehearsal<'_>,
 ) -> anyhow::Result<()> {
     match cache.service {
-        CacheService::InService | CacheService::WrittenBackOnly => return Ok(()),
+        CacheService::InService | CacheService::OutOfService | CacheService::WrittenBackOnly => return Ok(()),
         CacheService::LeftOut => {}
     }
     // An origin that cannot be served is no reason to drop anything.

@@ -37,7 +37,9 @@ pub(super) fn decide_service(
     let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };
     let Some(standing) = standing else {
         return match cache.service {
-            CacheService::InService | CacheService::WrittenBackOnly => drop_outdated(cache, state, rehearsal),
+            CacheService::InService | CacheService::OutOfService | CacheService::WrittenBackOnly => {
+                drop_outdated(cache, state, rehearsal)
+            }
             CacheService::LeftOut => leave_out(cache, state, rehearsal),
         };
     };
@@ -72,7 +74,7 @@ pub(super) fn decide_service(
         |missing: &Incomplete| cache.volumes.iter().any(|v| v.name == missing.name && is_losing(v));
     let (lost, kept): (Vec<Incomplete>, Vec<Incomplete>) = needed.into_iter().partition(may_lose);
     refuse(cache, &kept, state);
-    cache.service = CacheService::LeftOut;
+    cache.service = CacheService::OutOfService;
     // Before anything is given up.
     rehearsal.volumes(cache)?;
     if cache.volumes.is_empty() {
@@ -91,7 +93,9 @@ fn refuse_copy(cache: &mut CacheSpec, copy: &OlderCopy) {
     let why = |volume: &VolumeSpec| match cache.service {
         CacheService::LeftOut if is_losing(volume) => None,
         CacheService::LeftOut => Some(format!("{device}: {copy}, or say {}", lose_dirty(&volume.name))),
-        CacheService::InService | CacheService::WrittenBackOnly => Some(format!("{device}: {copy}")),
+        CacheService::InService | CacheService::OutOfService | CacheService::WrittenBackOnly => {
+            Some(format!("{device}: {copy}"))
+        }
     };
     let refuse = |volume: &VolumeSpec| Some(Unserved { name: volume.name.clone(), why: why(volume)? });
     let refused = cache.volumes.iter().filter_map(refuse).collect();

@@ -49,7 +49,7 @@ impl Rehearsal<'_> {
     pub(super) fn whole(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         match cache.service {
             CacheService::InService => self.leave(cache, rehearse),
-            CacheService::LeftOut | CacheService::WrittenBackOnly => Ok(()),
+            CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => Ok(()),
         }
     }
 

@@ -195,7 +195,7 @@ fn cut_short(daemon: &mut Daemon, disks: &FaultyDisks, said: &[&str]) {
     wait_for(daemon, said, Duration::from_secs(5));
     // What waits in the kernel for FUSE cannot be ended before the answer.
     disks.tell("clear");
-    assert_eq!(daemon.wait().code(), Some(1), "{}", daemon.log());
+    assert_eq!(daemon.wait().code(), Some(8), "{}", daemon.log());
 }
 
 /// Both volumes have what was acknowledged.

@@ -287,7 +287,7 @@ fn a_drain_after_the_stop_leaves_alone_what_was_written_since() {
     client.write(0, &[2; 4096]);
     drop(client);
     daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait().code(), Some(1), "{}", daemon.log());
+    assert_eq!(daemon.wait().code(), Some(8), "{}", daemon.log());
     let log = daemon.log();
     assert!(log.contains("2 blocks of v (`kickcache drain v --cache"), "{log}");
     assert!(!log.contains("everything acknowledged is on"), "{log}");
@@ -352,11 +352,16 @@ fn a_device_with_one_mark_is_not_in_service_and_keeps_its_dirty_blocks() {
     // Written back, the origin has everything, and the device is left out from then on.
     let (code, said) = run(&["drain", VOLUME, "--cache", cache, "--accept-older"]);
     assert_eq!(code, 0, "{said}");
+    check_needless(cache);
     let origin = fs::read(&spec.origin).unwrap();
     assert!(origin[..65536] == [1; 65536] && origin[1 << 20..][..40960] == [2; 40960]);
     let daemon = spec.start();
     assert!(is_out(&daemon));
     assert!(daemon.log().contains("kickcache format"), "{}", daemon.log());
+    assert_eq!(daemon.status()["caches"][0]["record"], "earlier");
+    let page = daemon.control(&["status"]);
+    assert!(page.contains("OUT OF SERVICE") && !page.contains("LEFT OUT"), "{page}");
+    assert!(page.contains("since before the start; next: stop, then `kickcache format"), "{page}");
     daemon.connect().write(MIB, &[3; 4096]);
     daemon.stop();
     let daemon = spec.start();
@@ -386,8 +391,21 @@ fn dirty_blocks_of_a_device_out_of_service_are_lost_by_order() {
     );
     assert_eq!(daemon.connect().read(MIB, 4096), [0; 4096]);
     daemon.stop();
+    check_needless(spec.cache.to_str().unwrap());
     // Nothing is asked a second time.
     spec.start().stop();
+}
+
+/// What was written back, or given up, does not count as dirty any more.
+fn check_needless(cache: &str) {
+    let (code, said) = run(&["inspect", cache]);
+    assert!(
+        code == 0 && said.contains("40 KiB of v that were dirty were written back since"),
+        "{code}: {said}"
+    );
+    assert!(!said.contains("dirty in v"), "{said}");
+    let (_, said) = run(&["inspect", cache, "--json"]);
+    assert!(said.contains("\"dirty_bytes\": 0") && said.contains("\"needless_bytes\": 40960"), "{said}");
 }
 
 #[test]

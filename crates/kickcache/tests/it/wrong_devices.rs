@@ -160,6 +160,28 @@ fn a_cache_device_without_superblocks_is_kept_if_it_may_be_dirty() {
     }
 }
 
+/// One of the two copies is enough, and what was mended is told.
+#[test]
+fn a_damaged_copy_of_the_superblock_is_written_anew_and_told_once() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = old_cache(&scratch);
+    for (at, copy) in [(0, "first"), (512 << 10, "second")] {
+        let mut bytes = fs::read(&spec.cache).unwrap();
+        bytes[at + 200] ^= 1;
+        fs::write(&spec.cache, bytes).unwrap();
+        fs::remove_file(spec.dir.join("daemon.log")).unwrap();
+        let told = format!("the {copy} copy of the superblock of");
+        for count in [1, 1] {
+            let daemon = spec.start();
+            let log = daemon.log();
+            assert_eq!(log.matches(&told).count(), count, "{log}");
+            assert_eq!(log.matches("was written anew from the other one").count(), count, "{log}");
+            daemon.stop();
+        }
+    }
+}
+
 /// Cache and origin, each in the place of the other.
 fn swapped(used: &Spec) {
     let swapped = Spec { origin: used.cache.clone(), cache: used.origin.clone(), ..used.clone() };

@@ -17,11 +17,12 @@ use crate::serve::error::ServeError;
 pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) -> Result<(), ServeError> {
     marks::upgrade(file, superblock)?;
     let copies = read_copies(file)?;
-    let epoch = |copy: usize| {
-        let twice = [&copies[copy], &copies[copy]];
-        Superblock::decode(twice.map(Vec::as_slice), file.size()).map_or(0, |found| found.epoch)
+    let epoch = |copy: &Vec<u8>| {
+        let found = Superblock::decode([copy, copy], file.size());
+        found.ok().map(|found| found.epoch)
     };
-    let epochs = [epoch(0), epoch(1)];
+    let found = [epoch(&copies[0]), epoch(&copies[1])];
+    let epochs = found.map(Option::unwrap_or_default);
     let order = if epochs[0] <= epochs[1] { [0, 1] } else { [1, 0] };
     superblock.epoch = epochs[0].max(epochs[1]) + 1;
     let bytes = superblock.encode();
@@ -29,6 +30,12 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
         write(file, SUPERBLOCK_OFFSETS[copy], &bytes)
             .and_then(|()| file.file().sync_data())
             .map_err(|source| cache_io(file.path(), "write the superblock", source))?;
+    }
+    if let [None, Some(_)] | [Some(_), None] = found {
+        let (path, copy) = (file.path().display(), if found[0].is_none() { "first" } else { "second" });
+        tracing::warn!(
+            "the {copy} copy of the superblock of {path} was damaged, or could not be read; it was written anew from the other one"
+        );
     }
     Ok(())
 }

@@ -57,7 +57,8 @@ pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> 
          {memory} of memory"
     );
     // What stands in for a device that was left out has a size of its own, which is nobody's.
-    let figures = if cache.record == Some(RecordWord::ByOrder) { "" } else { &figures };
+    let has_none = matches!(cache.record, Some(RecordWord::ByOrder | RecordWord::Earlier));
+    let figures = if has_none { "" } else { &figures };
     let text = format!("cache device {}: {word}{trouble}{figures}", cache.device);
     let mut sentences = vec![(text, tone)];
     sentences.extend(cache.record.and_then(|record| out_of_service(cache, record, commands)));
@@ -68,6 +69,7 @@ pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> 
 fn out_of_service(cache: &CacheReport, record: RecordWord, commands: &DaemonCommands) -> Option<Sentence> {
     let (place, tone) = match record {
         RecordWord::ByOrder => return None,
+        RecordWord::Earlier => ("out of service since before the start", Tone::Plain),
         RecordWord::OnDevice => ("recorded on the device", Tone::Plain),
         RecordWord::InStateDirectory => ("noted in the state directory", Tone::Plain),
         RecordWord::Pending => ("being recorded: writes wait for that", Tone::Warning),

@@ -294,6 +294,7 @@ fn a_device_out_of_service_is_told_with_its_record_and_what_to_do_next() {
         told(RecordWord::InStateDirectory, true, 0),
         told(RecordWord::Pending, true, 8192),
         told(RecordWord::Failed, true, 8192),
+        told(RecordWord::Earlier, false, 0),
         told(RecordWord::ByOrder, false, 0),
     ];
     expect![[r#"
@@ -311,6 +312,9 @@ fn a_device_out_of_service_is_told_with_its_record_and_what_to_do_next() {
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
           NOT RECORDED, on the device or in the state directory: writes fail; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
         vm1: 8 KiB are dirty and on the cache device alone: a drain writes back what can still be read of it
+
+        cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
+          out of service since before the start; next: stop, then `kickcache format /dev/nvme0n1p4` before it is used again
 
         cache device /dev/nvme0n1p4: LEFT OUT: every request goes to the origin
     "#]].assert_eq(&all.join("\n"));
