@@ -27,6 +27,8 @@ pub(crate) struct CacheDevice {
     pub(crate) journal: Journal,
     pub(crate) order: Order,
     pub(crate) checkpoint: Option<Checkpoint>,
+    /// Blocks became clean for which the journal had no room, since the last checkpoint began: only another one will say so.
+    pub(crate) has_untold_clean: bool,
     /// Of segments that are full, and whose batches are not all durable.
     summaries: Vec<Summary>,
     /// The newest record that says a block is *gone*.
@@ -46,6 +48,7 @@ impl CacheDevice {
             journal: Journal::new(uuid, geometry, 0, 0),
             order: Order::new(Sequence::new(1), 0),
             checkpoint: None,
+            has_untold_clean: false,
             summaries: Vec::new(),
             newest_gone: Sequence::new(0),
             failed_batches: 0,
@@ -68,6 +71,18 @@ impl CacheDevice {
     /// Whether what makes records must wait for a checkpoint.
     pub(crate) fn is_journal_full(&self) -> bool {
         !self.journal.has_room() && !self.is_out_of_service()
+    }
+
+    /// Whether a kill would make blocks dirty that are clean, whatever records are written.
+    pub(crate) fn is_clean_untold(&self) -> bool {
+        let is_on_its_way = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.tells_clean);
+        (self.has_untold_clean || is_on_its_way) && !self.is_out_of_service()
+    }
+
+    /// The checkpoint ends without being one.
+    pub(crate) fn give_up_checkpoint(&mut self) {
+        let told = self.checkpoint.take().is_some_and(|checkpoint| checkpoint.tells_clean);
+        self.has_untold_clean |= told;
     }
 
     /// Puts a fact into the journal.
@@ -225,6 +240,7 @@ mod tests {
             writes_in_flight: 0,
             finishing: false,
             is_outdated: false,
+            tells_clean: false,
         });
         device.note_failed_batch();
         assert!(device.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_outdated));

@@ -31,14 +31,27 @@ impl State {
     /// A drain ends once nothing is left to write back and the records that say so are durable: else a kill would make the
     /// blocks dirty again.
     pub(crate) fn end_drain_when_durable(&mut self, volume: VolumeId) {
-        if self.volumes.get(volume).draining && self.cache.volume(volume).not_clean() == 0 {
+        if !self.volumes.get(volume).draining || self.cache.volume(volume).not_clean() > 0 {
+            return;
+        }
+        if self.device.is_clean_untold() {
+            // Its end comes back here.
+            self.agenda.push_back(Task::Checkpoint);
+        } else {
             self.agenda.push_back(Task::Barrier(DurableWaiter::Drained(volume)));
+        }
+    }
+
+    /// The same of all volumes.
+    pub(crate) fn end_drains_when_durable(&mut self) {
+        for volume in self.volumes.ids() {
+            self.end_drain_when_durable(volume);
         }
     }
 
     /// What a drain waited for is durable, or cannot be made so.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
-        if self.cache.volume(volume).not_clean() == 0 {
+        if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
             self.volumes.get_mut(volume).draining = false;
         }
     }

@@ -115,6 +115,14 @@ impl Journal {
         JournalWrite { number, offset, bytes: block.encode() }
     }
 
+    /// Leaves out numbers of blocks until it is full.
+    #[cfg(test)]
+    pub(crate) fn fill(&mut self) {
+        while self.has_room() {
+            self.next += 1;
+        }
+    }
+
     /// The blocks that recovery needs.
     pub(crate) fn span(&self) -> Range<u64> {
         self.tail..self.next

@@ -66,6 +66,8 @@ pub(crate) struct Checkpoint {
     pub(crate) finishing: bool,
     /// A batch was lost since the chunks were snapped: what they call dead may be the block again.
     pub(crate) is_outdated: bool,
+    /// It says of blocks that they are clean of which no record does.
+    pub(crate) tells_clean: bool,
 }
 
 /// How far the end of an engine has come.

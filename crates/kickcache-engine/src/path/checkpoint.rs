@@ -26,7 +26,7 @@ const GROUP: u32 = 32;
 pub(crate) fn begin(state: &mut State) {
     if state.device.checkpoint.is_some()
         || state.device.is_out_of_service()
-        || !state.device.journal.wants_checkpoint()
+        || !(state.device.journal.wants_checkpoint() || state.device.has_untold_clean)
     {
         return;
     }
@@ -50,6 +50,7 @@ fn start(state: &mut State, position: Position) {
         writes_in_flight: 0,
         finishing: false,
         is_outdated: false,
+        tells_clean: core::mem::take(&mut state.device.has_untold_clean),
     });
     snap(state);
 }
@@ -134,7 +135,8 @@ pub(crate) fn on_durable(state: &mut State) {
         state.device.journal.forget_before(ring);
         state.device.counters.checkpoints += 1;
         state.wake_stalled();
-        state.agenda.push_back(Task::Reclaim);
+        state.agenda.extend([Task::Reclaim, Task::Checkpoint]);
+        state.end_drains_when_durable();
         return;
     }
     if checkpoint.is_outdated {
@@ -165,7 +167,7 @@ pub(crate) fn on_durable(state: &mut State) {
 
 /// The checkpoint cannot be finished; the older one still counts.
 pub(crate) fn on_not_durable(state: &mut State) {
-    state.device.checkpoint = None;
+    state.device.give_up_checkpoint();
 }
 
 /// A chunk came back.

@@ -89,16 +89,22 @@ fn submit_due_of(state: &mut State, volume: VolumeId) {
     }
 }
 
-/// A block that the origin's flush was to make clean becomes clean, or dirty again. A full journal takes no *clean* record: after a
-/// crash the block is written to the origin once more, which does no harm.
+/// A block that the origin's flush was to make clean becomes clean, or dirty again. A full journal takes no *clean* record: that
+/// the block is clean is durable with the next checkpoint only. After a crash before that the block is written to the origin once
+/// more, which does no harm.
 fn end_unflushed(state: &mut State, copy: BlockCopy, state_now: SlotState) {
     let BlockCopy { key, location, .. } = copy;
     if !state.cache.is_alive(copy) || state.cache.slots().state(location) != SlotState::Unflushed {
         return;
     }
     state.cache.set_state(location, state_now);
-    if state_now == SlotState::Clean && state.device.journal.has_room() {
+    if state_now != SlotState::Clean {
+        return;
+    }
+    if state.device.journal.has_room() {
         state.device.record(Fact::Clean(key));
+    } else {
+        state.device.has_untold_clean = true;
     }
 }
 
@@ -123,6 +129,9 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
         end_unflushed(state, copy, state_now);
     }
     state.await_old_records();
+    if state.device.is_clean_untold() {
+        state.agenda.push_back(Task::Checkpoint);
+    }
     let afterwards = state.volumes.get_mut(volume).flush.take_afterwards();
     state.agenda.extend(afterwards);
     for waiter in ended.waiters {
@@ -218,6 +227,27 @@ mod tests {
         assert!(!is_draining(&scene));
         // There is nothing to do, and nothing to wait for.
         assert_eq!((scene.drain(), is_draining(&scene)), (Vec::new(), false));
+    }
+
+    /// A full journal takes no records of it, so that a checkpoint must say it.
+    #[test]
+    fn a_drain_with_a_full_journal_ends_with_a_checkpoint() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        let told = |scene: &Scene| {
+            let status = scene.engine.status();
+            (status.volumes[0].is_draining, status.counters.checkpoints)
+        };
+        scene.hold("origin flush");
+        scene.drain();
+        scene.engine.state.device.journal.fill();
+        let before = scene.engine.status().counters.journal_records;
+        scene.end_held_and_hold("cache flush");
+        assert_eq!((scene.not_clean(), told(&scene)), ((0, 0), (true, 0)), "a kill would make it dirty");
+        assert_eq!(scene.engine.status().counters.journal_records, before);
+        scene.end_held();
+        assert_eq!(told(&scene), (false, 1));
+        assert!(!scene.engine.state.device.is_clean_untold());
     }
 
     #[test]
