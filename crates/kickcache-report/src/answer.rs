@@ -1,14 +1,12 @@
 //! The answer in words, at the head of a page: each run against the first.
 
 use kickcache_model::result::RunResult;
-use kickcache_model::statistics::comparison::{Better, Comparison, Pair, Verdict, compare};
+use kickcache_model::statistics::comparison::{Comparison, Verdict};
 
 use crate::measure::Measure;
 use crate::plot::axis::show_nanos;
 use crate::repeated::Repeated;
 
-/// Differences up to this part are called none.
-const MARGIN: f64 = 0.05;
 /// More runs than this are for the table.
 const SENTENCES_MAX: usize = 8;
 
@@ -34,32 +32,31 @@ fn measured<'a>(runs: &'a [Repeated<'a>], other: &Repeated<'_>) -> Option<&'a Re
 
 /// What was foretold beside what was measured.
 fn foretold(of: &Repeated<'_>, prediction: &Repeated<'_>, measure: Measure) -> String {
-    let times =
-        measure.ratio(of.run, prediction.run).map_or_else(String::new, |ratio| format!(", {}", times(ratio)));
-    let latency = match (show_p99(of.run), show_p99(prediction.run)) {
+    let times = measure.ratio(of, prediction).map_or_else(String::new, |ratio| format!(", {}", times(ratio)));
+    let latency = match (show_p99(of), show_p99(prediction)) {
         (Some(found), Some(foretold)) => format!("; p99 {found}, predicted {foretold}"),
         _ => String::new(),
     };
-    let (found, foretold) = (measure.show_with_unit(of.run), measure.show(prediction.run));
+    let (found, foretold) = (measure.show_with_unit(of), measure.show(prediction));
     format!("{}: {found}, predicted {foretold}{times}{latency}.", name(of.run))
 }
 
 fn alone(base: &Repeated<'_>, measure: Measure) -> String {
-    let p99 = show_p99(base.run).map_or_else(String::new, |p99| format!(", p99 {p99}"));
-    format!("{}: {}{p99}.", name(base.run), measure.show_with_unit(base.run))
+    let p99 = show_p99(base).map_or_else(String::new, |p99| format!(", p99 {p99}"));
+    format!("{}: {}{p99}.", name(base.run), measure.show_with_unit(base))
 }
 
 fn against(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> String {
-    let (one, two) = (measure.show_with_unit(base.run), measure.show(other.run));
-    let ratio = measure.ratio(base.run, other.run);
-    let times = match (ratio, paired(base, other, measure)) {
+    let (one, two) = (measure.show_with_unit(base), measure.show(other));
+    let ratio = measure.ratio(base, other);
+    let times = match (ratio, measure.compare(base, other)) {
         (None, _) => String::new(),
         (Some(_), Some(known)) => with_verdict(&known),
         (Some(ratio), None) => format!(", {}", times(ratio)),
     };
-    let latency = match (measure, show_p99(base.run), show_p99(other.run)) {
-        (_, Some(before), Some(now)) if before == now => format!("; p99 {before} in both"),
-        (_, Some(before), Some(now)) => format!("; p99 {before}, now {now}"),
+    let latency = match (show_p99(base), show_p99(other)) {
+        (Some(before), Some(now)) if before == now => format!("; p99 {before} in both"),
+        (Some(before), Some(now)) => format!("; p99 {before}, now {now}"),
         _ => String::new(),
     };
     format!("{}: {one}, {}: {two}{times}{latency}.", name(base.run), name(other.run))
@@ -71,20 +68,6 @@ fn name(run: &RunResult) -> String {
         Some((what, rest)) => format!("{what} ({rest})"),
         None => run.name.clone(),
     }
-}
-
-/// The runs of both with the same seed, compared; nothing of runs that were not repeated.
-fn paired(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> Option<Comparison> {
-    let pair = |run: &&RunResult| {
-        let twin = base.all.iter().find(|twin| twin.seed == run.seed)?;
-        Some(Pair { base: measure.value(twin), other: measure.value(run) })
-    };
-    let pairs: Vec<Pair> = other.all.iter().filter_map(pair).collect();
-    let better = match measure {
-        Measure::Rate => Better::Higher,
-        Measure::MeanLatency => Better::Lower,
-    };
-    compare(&pairs, MARGIN, better).filter(|known| known.rounds > 1)
 }
 
 fn with_verdict(known: &Comparison) -> String {
@@ -113,7 +96,10 @@ fn times(ratio: f64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
-fn show_p99(run: &RunResult) -> Option<String> {
-    let latencies = run.latencies();
-    (latencies.count() >= 100).then(|| show_nanos(latencies.p99() as f64))
+fn show_p99(known: &Repeated<'_>) -> Option<String> {
+    let p99 = |run: &RunResult| {
+        let latencies = run.latencies();
+        (latencies.count() >= 100).then(|| latencies.p99() as f64)
+    };
+    known.median(p99).map(show_nanos)
 }

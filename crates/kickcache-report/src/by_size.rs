@@ -1,6 +1,6 @@
 //! What caches of several sizes are worth: a line for each cache.
 
-use kickcache_model::result::RunResult;
+use kickcache_model::result::{Pacing, RunResult};
 use kickcache_units::show_bytes;
 
 use crate::charts::float;
@@ -21,10 +21,8 @@ pub(crate) fn section(runs: &[RunResult]) -> String {
     let mut sizes: Vec<u64> = runs.iter().filter_map(|run| run.cache_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let iops = lines(runs, |run| Some(run.iops()));
-    let top = highest(&iops) * 1.05;
-    let rate =
-        plot("Operations a second", &sizes, iops, Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top)));
+    let is_open = runs.iter().all(|run| run.pacing == Pacing::Open);
+    let speed = if is_open { mean_latency(runs, &sizes) } else { rate(runs, &sizes) };
     let p99 = lines(runs, |run| Some(float(run.latencies().p99())).filter(|nanos| *nanos > 0.0));
     let span = Span { from: lowest(&p99).max(100.0), to: highest(&p99) };
     let p99 = plot(
@@ -35,14 +33,39 @@ pub(crate) fn section(runs: &[RunResult]) -> String {
     );
     let hits = lines(runs, RunResult::hit_ratio);
     let hits = plot("Hit ratio", &sizes, hits, Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(1.0)));
-    let charts = [rate, p99, hits].map(|plot| plot.figure()).concat();
+    let charts = [speed, p99, hits].map(|plot| plot.figure()).concat();
     html::section("By size of the cache", &format!("<div class=\"pair\">\n{charts}</div>\n"))
+}
+
+fn rate(runs: &[RunResult], sizes: &[u64]) -> Plot {
+    let iops = lines(runs, |run| Some(run.iops()));
+    let top = highest(&iops) * 1.05;
+    plot("Operations a second", sizes, iops, Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top)))
+}
+
+/// Of a load that comes at its own times: its rate is the same whatever the cache.
+fn mean_latency(runs: &[RunResult], sizes: &[u64]) -> Plot {
+    let mean = lines(runs, |run| Some(run.latencies().mean()).filter(|nanos| *nanos > 0.0));
+    let span = Span { from: lowest(&mean).max(100.0), to: highest(&mean) };
+    plot("Mean latency", sizes, mean, Axis::new(Scale::Log, Unit::Nanos, "", span))
 }
 
 fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
     let sizes: Vec<f64> = sizes.iter().map(|size| float(*size)).collect();
     let x = Axis::at_points(Unit::Bytes, "size of the cache", &sizes);
     Plot { title: title.into(), note: String::new(), width: Width::Half, x, y, lines }
+}
+
+/// Which line has which colour: also what was run in one size only has one, as in the other charts.
+fn styles(runs: &[RunResult]) -> Vec<&str> {
+    let mut known = Vec::new();
+    for run in runs.iter().filter(|run| run.predicts.is_none()) {
+        let name = family(run, run.cache_bytes.unwrap_or(0));
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    known
 }
 
 /// What a run has in common with those of other sizes; of an older result, its name without the size.
@@ -52,6 +75,7 @@ fn family(run: &RunResult, size: u64) -> &str {
 }
 
 fn lines(runs: &[RunResult], figure: Figure) -> Vec<Line> {
+    let styles = styles(runs);
     let mut lines: Vec<Line> = Vec::new();
     for run in runs {
         let (Some(size), Some(y)) = (run.cache_bytes, figure(run)) else { continue };
@@ -63,7 +87,8 @@ fn lines(runs: &[RunResult], figure: Figure) -> Vec<Line> {
             None => {
                 let measured = name.strip_suffix(", predicted").filter(|_| run.predicts.is_some());
                 let measured = lines.iter().find(|line| Some(line.name.as_str()) == measured);
-                let style = measured.map_or(lines.len(), |line| line.style);
+                let own = styles.iter().position(|known| *known == name).unwrap_or(lines.len());
+                let style = measured.map_or(own, |line| line.style);
                 let weight = if run.predicts.is_some() { Weight::Predicted } else { Weight::Plain };
                 let (name, shape) = (name.to_owned(), Shape::Exact);
                 lines.push(Line { name, style, weight, shape, points: vec![point] });

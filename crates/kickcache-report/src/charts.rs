@@ -34,6 +34,16 @@ fn over_time(series: &Series, values: &[f64]) -> Vec<Point> {
     (0..).map(middle).zip(values).map(|(x, y)| Point { x, y: *y }).collect()
 }
 
+/// What caches and devices counted from the start on, by the time since the operations count: without the ramp time.
+fn after_ramp(run: &RunResult, points: Vec<Point>) -> Vec<Point> {
+    let ramp = float(run.ramp_nanos) / 1e9;
+    points
+        .into_iter()
+        .map(|point| Point { x: point.x - ramp, ..point })
+        .filter(|point| point.x >= 0.0)
+        .collect()
+}
+
 /// Rates of a series, without the last interval if the run ended within it.
 fn rates(series: &Series, nanos: u64) -> Vec<Point> {
     let mut points = over_time(series, &series.rates());
@@ -144,7 +154,7 @@ fn percentile_line(run: &RunResult, look: Look) -> Line {
 fn hit_ratio(runs: &[RunResult]) -> Plot {
     let end = seconds_span(runs).to;
     let with_points = |(run, look): (&RunResult, Look)| {
-        let mut points = ratio_points(&run.hit_blocks, &run.miss_blocks);
+        let mut points = after_ramp(run, ratio_points(&run.hit_blocks, &run.miss_blocks));
         points.retain(|point| point.x <= end);
         (!points.is_empty()).then(|| of_run(run, look, points))
     };
@@ -321,9 +331,10 @@ fn utilisation(run: &RunResult, seconds: Span) -> Plot {
         let busy = &device.as_ref()?.busy;
         let shares: Vec<f64> = busy.rates().iter().map(|rate| (rate / 1e9).min(1.0)).collect();
         let mut points = over_time(busy, &shares);
-        if points.len() > 1 && !run.nanos.is_multiple_of(busy.interval().as_nanos().max(1)) {
+        if points.len() > 1 && !whole(run).is_multiple_of(busy.interval().as_nanos().max(1)) {
             points.pop();
         }
+        let points = after_ramp(run, points);
         (!points.is_empty()).then(|| line(name, style, points))
     };
     let devices =
@@ -337,6 +348,11 @@ fn utilisation(run: &RunResult, seconds: Span) -> Plot {
         y: Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(1.0)),
         lines,
     }
+}
+
+/// Nanoseconds of a run, with the ramp time, in which devices count already.
+fn whole(run: &RunResult) -> u64 {
+    run.nanos.saturating_add(run.ramp_nanos)
 }
 
 /// What was written to the cache devices, as bars: what had to be, and what came on top.
@@ -366,7 +382,7 @@ fn bar(run: &RunResult, most: u64) -> String {
         let percent = float(bytes) * 100.0 / float(most);
         format!("<i class=\"{class}\" style=\"width:{percent:.2}%\" title=\"{}\"></i>", show_bytes(bytes))
     };
-    let per_hour = float(written) * 3_600e9 / float(run.nanos.max(1));
+    let per_hour = float(written) * 3_600e9 / float(whole(run).max(1));
     let ratio = run.written_per_byte().map_or_else(String::new, |ratio| format!(", {ratio:.2} a byte kept"));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and saturates")]
     let per_hour = show_bytes(per_hour as u64);

@@ -71,10 +71,12 @@ impl TraceCurves {
             let curves = self.curves.iter().filter(|curve| curve.is_main == is_main);
             curves.max_by(|one, other| at(one).total_cmp(&at(other)))
         };
-        let show = |curve: &Curve| format!("{} hits {:.1} %", curve.name, at(curve) * 100.0);
-        let best = highest(false)
-            .map_or_else(String::new, |best| format!("; the best reference policy, {}", show(best)));
-        Some(format!("{}, a cache of {size}: {}{best}.", self.name, show(highest(true)?)))
+        let percent = |curve: &Curve| format!("{:.1} %", at(curve) * 100.0);
+        let best = highest(false).map_or_else(String::new, |best| {
+            format!("; the best reference policy, {}, {}", best.name, percent(best))
+        });
+        let main = highest(true)?;
+        Some(format!("{}, a cache of {size}: {} hits {}{best}.", self.name, main.name, percent(main)))
     }
 
     fn html(&self) -> String {

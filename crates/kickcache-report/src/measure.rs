@@ -1,10 +1,14 @@
 //! What runs are compared by.
 
 use kickcache_model::result::{Pacing, RunResult};
+use kickcache_model::statistics::comparison::{Better, Comparison, Pair, compare};
 use kickcache_units::show_whole;
 
 use crate::plot::axis::show_nanos;
 use crate::repeated::Repeated;
+
+/// Differences up to this part are called none.
+const MARGIN: f64 = 0.05;
 
 /// The figure that ratios are of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,26 +36,48 @@ impl Measure {
         }
     }
 
-    /// How often the figure of a base another run has; nothing if one of both comes at its own times, so that its rate says
-    /// nothing, and the other as fast as it can.
-    pub(crate) fn ratio(self, base: &RunResult, other: &RunResult) -> Option<f64> {
-        let ratio = self.value(other) / self.value(base);
-        Some(ratio).filter(|ratio| base.pacing == other.pacing && ratio.is_finite() && *ratio > 0.0)
+    /// The same of runs that were repeated: their median.
+    pub(crate) fn of_all(self, known: &Repeated<'_>) -> f64 {
+        known.median(|run| Some(self.value(run))).unwrap_or(f64::NAN)
+    }
+
+    /// Runs with the same seed, compared; nothing unless there are several of both.
+    pub(crate) fn compare(self, base: &Repeated<'_>, other: &Repeated<'_>) -> Option<Comparison> {
+        let pair = |run: &&RunResult| {
+            let twin = base.all.iter().find(|twin| twin.seed == run.seed)?;
+            Some(Pair { base: self.value(twin), other: self.value(run) })
+        };
+        let pairs: Vec<Pair> = other.all.iter().filter_map(pair).collect();
+        let better = match self {
+            Measure::Rate => Better::Higher,
+            Measure::MeanLatency => Better::Lower,
+        };
+        compare(&pairs, MARGIN, better).filter(|known| known.rounds > 1)
+    }
+
+    /// How often the figure of a base other runs have, round by round where there are several; nothing if one of both comes
+    /// at its own times, so that its rate says nothing, and the other as fast as it can.
+    pub(crate) fn ratio(self, base: &Repeated<'_>, other: &Repeated<'_>) -> Option<f64> {
+        let ratio = match self.compare(base, other) {
+            Some(known) => known.ratio,
+            None => self.of_all(other) / self.of_all(base),
+        };
+        Some(ratio).filter(|ratio| base.run.pacing == other.run.pacing && ratio.is_finite() && *ratio > 0.0)
     }
 
     /// It as a text, with what it is.
-    pub(crate) fn show_with_unit(self, run: &RunResult) -> String {
+    pub(crate) fn show_with_unit(self, known: &Repeated<'_>) -> String {
         match self {
-            Measure::Rate => format!("{} IOPS", self.show(run)),
-            Measure::MeanLatency => format!("mean latency {}", self.show(run)),
+            Measure::Rate => format!("{} IOPS", self.show(known)),
+            Measure::MeanLatency => format!("mean latency {}", self.show(known)),
         }
     }
 
     /// It as a text.
-    pub(crate) fn show(self, run: &RunResult) -> String {
+    pub(crate) fn show(self, known: &Repeated<'_>) -> String {
         match self {
-            Measure::Rate => show_whole(run.iops()),
-            Measure::MeanLatency => show_nanos(run.latencies().mean()),
+            Measure::Rate => show_whole(self.of_all(known)),
+            Measure::MeanLatency => show_nanos(self.of_all(known)),
         }
     }
 }

@@ -100,8 +100,16 @@
   if (measure) {
     measure.closest(".chooser").hidden = false;
     const rows = [...document.querySelectorAll(".summary tbody tr")];
-    measure.addEventListener("change", () => rows.forEach((line) => {
-      const ratio = line.dataset.measure / rows[measure.value].dataset.measure;
+    const rounds = rows.map((line) => JSON.parse(line.dataset.rounds));
+    // Of runs that were repeated, the geometric mean of the ratios of those with the same seed.
+    const paired = (base, other) => {
+      const logs = Object.keys(other).filter((seed) => seed in base).map((seed) => Math.log(other[seed] / base[seed]));
+      return logs.length > 1 ? Math.exp(logs.reduce((sum, log) => sum + log) / logs.length) : null;
+    };
+    measure.addEventListener("change", () => rows.forEach((line, index) => {
+      const [one, two] = [rows[measure.value], line].map((row) => Number(row.dataset.measure));
+      const isKnown = Number.isFinite(one * two);
+      const ratio = isKnown ? paired(rounds[measure.value], rounds[index]) ?? two / one : undefined;
       line.querySelector(".ratio").textContent = factor(ratio);
     }));
   }

@@ -1,6 +1,7 @@
-//! Runs that differ in their seed only: the middle one stands for all.
+//! Runs that differ in their seed only: figures are their medians, charts those of the middle one.
 
 use kickcache_model::result::RunResult;
+use kickcache_model::statistics::median;
 
 /// Runs of one kind.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,6 +14,13 @@ pub(crate) struct Repeated<'a> {
     pub(crate) most: f64,
     /// All of them, by their rates.
     pub(crate) all: Vec<&'a RunResult>,
+}
+
+impl Repeated<'_> {
+    /// The median of a figure, of those runs that have it.
+    pub(crate) fn median(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
+        median(&self.all.iter().filter_map(|run| figure(run)).collect::<Vec<_>>())
+    }
 }
 
 /// Brings runs of one name together, in the order of their first.

@@ -1,12 +1,14 @@
 //! The table at the head of the page: a row a run, and how it compares with the first.
 
-use kickcache_model::result::RunResult;
-use kickcache_model::result::latencies::Latencies;
-use kickcache_units::{show_bytes, show_rate};
+use std::collections::BTreeMap;
 
+use kickcache_model::result::RunResult;
+use kickcache_units::show_rate;
+
+use crate::charts::float;
 use crate::html::{escape, section};
 use crate::measure::Measure;
-use crate::plot::axis::{show_bandwidth, show_nanos};
+use crate::plot::axis::{show_bandwidth, show_nanos, show_size};
 use crate::repeated::Repeated;
 
 /// The section; the reader may choose another run as the measure.
@@ -15,19 +17,22 @@ pub(crate) fn table(runs: &[Repeated<'_>]) -> String {
     let head: String =
         columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.name)).collect();
     let measure = Measure::of(runs);
-    let base = runs.first().map(|first| first.run);
+    let base = runs.first();
     let rows: String = runs.iter().map(|run| row(run, &columns, measure, base)).collect();
     let table = format!(
         "<table class=\"summary\">\n<thead><tr><th scope=\"col\">run</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n\
          </table>\n"
     );
-    section("Results", &format!("{}{table}{}", chooser(runs), meaning(&columns, measure)))
+    let ramp = if runs.iter().any(|known| known.run.ramp_nanos > 0) { RAMP } else { "" };
+    section("Results", &format!("{}{table}{}{ramp}", chooser(runs), meaning(&columns, measure)))
 }
 
 /// What the columns are.
 fn meaning(columns: &[Column], measure: Measure) -> String {
     let ratio = match measure {
-        Measure::Rate => "ratio: of IOPS to the first run, or the one that is chosen above",
+        Measure::Rate => {
+            "ratio: of IOPS to the first run, or the one that is chosen above; of repeated runs, round by round"
+        }
         Measure::MeanLatency => {
             "ratio: of the mean latency to the first run, or the one that is chosen above; the load comes at times \
                                  of its own, so that the rate is the same whatever the device; lower is better"
@@ -35,10 +40,7 @@ fn meaning(columns: &[Column], measure: Measure) -> String {
     };
     let known = [
         ("IOPS", "IOPS: reads and writes a second"),
-        (
-            "min-max",
-            "min-max: of the runs that were repeated; the other figures are of the run with the middle rate",
-        ),
+        ("min-max", "min-max: of the runs that were repeated; the other figures are medians"),
         ("ratio", ratio),
         (
             "p50",
@@ -55,6 +57,9 @@ fn meaning(columns: &[Column], measure: Measure) -> String {
     format!("<p class=\"note\">{}.</p>\n", escape(&texts.join(". ")))
 }
 
+/// What counts from where.
+const RAMP: &str = "<p class=\"note\">Operations and latencies are those after the ramp time; hits and what was written are those \
+                    of the whole run.</p>\n";
 /// What stands where a run has no figure.
 const NOTHING: &str = "\u{2013}";
 
@@ -72,70 +77,79 @@ fn chooser(runs: &[Repeated<'_>]) -> String {
     )
 }
 
-/// What a column shows of a run.
-type Value = fn(&RunResult, &Latencies) -> Option<String>;
-
 struct Column {
     name: &'static str,
     class: &'static str,
-    value: Value,
+    /// Of one run.
+    figure: fn(&RunResult) -> Option<f64>,
+    show: fn(f64) -> String,
 }
 
-const fn column(name: &'static str, value: Value) -> Column {
-    Column { name, class: "", value }
+impl Column {
+    const fn new(
+        name: &'static str,
+        figure: fn(&RunResult) -> Option<f64>,
+        show: fn(f64) -> String,
+    ) -> Column {
+        Column { name, class: "", figure, show }
+    }
 }
 
 /// The columns that at least one run has something for.
 fn columns(runs: &[Repeated<'_>]) -> Vec<Column> {
+    let unknown = |_: &RunResult| None;
     let all = [
-        Column { name: "IOPS", class: "strong", value: |run, _| Some(show_rate(run.iops())) },
-        Column { name: "min-max", class: "spread", value: |_, _| Some(String::new()) },
-        Column { name: "ratio", class: "ratio", value: |_, _| Some(String::new()) },
-        Column { name: "mean", class: "mean", value: |_, latencies| Some(show_nanos(latencies.mean())) },
-        column("bytes/s", |run, _| Some(show_bandwidth(run.bytes_per_second()))),
-        column("p50", |_, latencies| nanos(latencies, 0.5)),
-        column("p99", |_, latencies| nanos(latencies, 0.99)),
-        column("p99.9", |_, latencies| nanos(latencies, 0.999)),
-        column("hits", |run, _| run.hit_ratio().map(|ratio| format!("{:.1} %", ratio * 100.0))),
-        column("written to cache", |run, _| {
-            run.cache_device.as_ref().map(|device| show_bytes(device.write_bytes))
-        }),
-        column("write amplification", |run, _| run.written_per_byte().map(|ratio| format!("{ratio:.2}"))),
+        Column { class: "strong", ..Column::new("IOPS", |run| Some(run.iops()), show_rate) },
+        Column { class: "spread", ..Column::new("min-max", unknown, show_rate) },
+        Column { class: "ratio", ..Column::new("ratio", unknown, show_factor) },
+        Column { class: "mean", ..Column::new("mean", |run| Some(run.latencies().mean()), show_nanos) },
+        Column::new("bytes/s", |run| Some(run.bytes_per_second()), show_bandwidth),
+        Column::new("p50", |run| nanos(run, 0.5), show_nanos),
+        Column::new("p99", |run| nanos(run, 0.99), show_nanos),
+        Column::new("p99.9", |run| nanos(run, 0.999), show_nanos),
+        Column::new("hits", RunResult::hit_ratio, |ratio| format!("{:.1} %", ratio * 100.0)),
+        Column::new(
+            "written to cache",
+            |run| run.cache_device.as_ref().map(|device| float(device.write_bytes)),
+            show_size,
+        ),
+        Column::new("write amplification", RunResult::written_per_byte, |ratio| format!("{ratio:.2}")),
     ];
     let is_used = |column: &Column| match column.class {
         "mean" => Measure::of(runs) == Measure::MeanLatency,
         "ratio" => runs.len() > 1,
         "spread" => runs.iter().any(|known| known.all.len() > 1),
-        _ => runs.iter().any(|known| (column.value)(known.run, &known.run.latencies()).is_some()),
+        _ => runs.iter().any(|known| known.median(column.figure).is_some()),
     };
     all.into_iter().filter(is_used).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
-fn nanos(latencies: &Latencies, quantile: f64) -> Option<String> {
-    (latencies.count() > 0).then(|| show_nanos(latencies.quantile(quantile) as f64))
+fn nanos(run: &RunResult, quantile: f64) -> Option<f64> {
+    let latencies = run.latencies();
+    (latencies.count() > 0).then(|| float(latencies.quantile(quantile)))
 }
 
-fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: Option<&RunResult>) -> String {
+fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: Option<&Repeated<'_>>) -> String {
     let run = known.run;
-    let latencies = run.latencies();
-    let ratio = base.and_then(|base| measure.ratio(base, run));
+    let ratio = base.and_then(|base| measure.ratio(base, known));
     let cell = |column: &Column| {
         let value = match column.class {
             "ratio" => ratio.map_or_else(|| NOTHING.into(), show_factor),
             "spread" => show_spread(known),
-            _ => (column.value)(run, &latencies).unwrap_or_else(|| NOTHING.into()),
+            _ => known.median(column.figure).map_or_else(|| NOTHING.into(), column.show),
         };
         let none = if value == NOTHING { " none" } else { "" };
         format!("<td class=\"{}{none}\" data-label=\"{}\">{}</td>", column.class, column.name, escape(&value))
     };
     let cells: String = columns.iter().map(cell).collect();
     // The script computes ratios, too: not of a rate that says nothing.
-    let is_alike = base.is_none_or(|base| base.pacing == run.pacing);
-    let value = if is_alike { measure.value(run) } else { f64::NAN };
+    let is_alike = base.is_none_or(|base| base.run.pacing == run.pacing);
+    let value = if is_alike { measure.of_all(known) } else { f64::NAN };
+    let by_seed: BTreeMap<u64, f64> = known.all.iter().map(|run| (run.seed, measure.value(run))).collect();
+    let rounds = escape(&serde_json::json!(by_seed).to_string());
     let class = if run.predicts.is_some() { " class=\"predicted\"" } else { "" };
     format!(
-        "<tr{class} data-measure=\"{value:.3}\"><th scope=\"row\">{}</th>{cells}</tr>\n",
+        "<tr{class} data-measure=\"{value:.3}\" data-rounds=\"{rounds}\"><th scope=\"row\">{}</th>{cells}</tr>\n",
         escape(&run.name)
     )
 }

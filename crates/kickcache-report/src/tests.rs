@@ -320,3 +320,59 @@ fn compared_runs_share_their_time_axis() {
         "the axis ends with its own run"
     );
 }
+
+#[test]
+fn hits_of_the_ramp_time_are_not_drawn_and_what_was_written_then_is_of_the_whole_run() {
+    let mut run = with_cache(run("cached", 1_000, 1));
+    run.hit_blocks.add(Instant::from_nanos(7_500_000_000), 100);
+    let chart = |run: &RunResult| charts::side_by_side(std::slice::from_ref(run), 0);
+    assert!(chart(&run).contains("\"0.5 s\"") || chart(&run).contains("&quot;0.5 s&quot;,&quot;7.5 s&quot;"));
+    let per_hour = |run: &RunResult| charts::endurance(std::slice::from_ref(run));
+    assert!(per_hour(&run).contains("1.1 GiB an hour"), "{}", per_hour(&run));
+    run.ramp_nanos = 5_000_000_000;
+    assert!(!chart(&run).contains("&quot;0.5 s&quot;,&quot;7.5 s&quot;"), "hits of the ramp time");
+    assert!(per_hour(&run).contains("720 MiB an hour"), "{}", per_hour(&run));
+    assert!(page(&[run]).contains("after the ramp time"));
+}
+
+#[test]
+fn figures_of_repeated_runs_are_medians_and_ratios_are_those_of_the_rounds() {
+    let seeded = |name: &str, gap: u64, seed: u64| RunResult { seed, ..run(name, gap, 1) };
+    let runs = [
+        seeded("slow", 1_000, 1),
+        seeded("slow", 2_000, 2),
+        seeded("slow", 4_000, 3),
+        seeded("fast", 1_000, 3),
+        seeded("fast", 100, 1),
+        seeded("fast", 1_000, 2),
+    ];
+    let page = page(&runs);
+    // Of 10, 2 and 4 the geometric mean is 4.31; that of the medians would be 2.
+    assert!(page.contains("slow: 500 IOPS, fast: 1,000, 4.31x"), "the answer");
+    assert!(page.contains("<td class=\"ratio\" data-label=\"ratio\">\u{d7} 4.31</td>"), "the table");
+    assert!(page.contains("data-rounds=\"{&quot;1&quot;:"), "what the script makes ratios of");
+}
+
+#[test]
+fn a_cache_has_one_colour_in_the_chart_by_size_and_beside_the_others() {
+    let sized = |name: &str, gib: u64| RunResult {
+        family: Some(name.into()),
+        cache_bytes: Some(gib << 30),
+        ..with_cache(run(&format!("{name}, {gib} GiB"), 1_000, 1))
+    };
+    let runs = [run("disk", 1_000, 1), sized("cache", 1), sized("cache", 2)];
+    let by_size = by_size::section(&runs);
+    assert!(by_size.contains("class=\"s1") && !by_size.contains("class=\"s0"), "{by_size}");
+}
+
+#[test]
+fn a_load_at_its_own_times_has_latencies_by_size_and_no_rates() {
+    let sized = |gib: u64| RunResult {
+        family: Some("cache".into()),
+        cache_bytes: Some(gib << 30),
+        pacing: kickcache_model::result::Pacing::Open,
+        ..with_cache(run(&format!("cache, {gib} GiB"), 1_000, 1))
+    };
+    let by_size = by_size::section(&[sized(1), sized(2)]);
+    assert!(by_size.contains("Mean latency") && !by_size.contains("Operations a second"));
+}

@@ -82,7 +82,7 @@ pub(crate) fn show_nanos(nanos: f64) -> String {
 }
 
 /// Bytes in the unit that they fill.
-fn show_size(bytes: f64) -> String {
+pub(crate) fn show_size(bytes: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

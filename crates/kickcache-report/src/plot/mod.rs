@@ -7,7 +7,7 @@ pub(crate) mod point;
 use std::fmt::Write;
 
 use crate::html::escape;
-use crate::plot::axis::Axis;
+use crate::plot::axis::{Axis, Unit};
 use crate::plot::lines::{Line, thin};
 use crate::plot::point::Point;
 
@@ -133,7 +133,12 @@ impl Plot {
             line(svg, "grid", Point { x: left, y }, Point { x: right, y });
             text(svg, "end", Point { x: left - 8.0, y: y + 4.0 }, &self.y.unit.show(tick));
         }
-        let room = if frame.width > 700.0 { 11 } else { 5 };
+        let room = match (frame.class, self.x.unit) {
+            ("wide", _) if frame.width > 700.0 => 11,
+            // "63.2 MiB" is wider than a time.
+            ("narrow", Unit::Bytes) => 3,
+            _ => 5,
+        };
         for tick in self.x.ticks(room) {
             let x = frame.x(self.x.share(tick));
             line(svg, "grid", Point { x, y: top }, Point { x, y: bottom });

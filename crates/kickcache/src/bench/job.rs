@@ -48,6 +48,8 @@ pub(super) struct JobSource {
     pub(super) bytes: Option<u64>,
     /// How long it runs; nothing if that cannot be told.
     pub(super) length: Option<Duration>,
+    /// How long it runs before fio counts; caches and devices count from the start on.
+    pub(super) ramp: Duration,
 }
 
 /// Whether a job writes.
@@ -83,10 +85,12 @@ impl JobSource {
 
     fn parse(text: &str, description: String) -> anyhow::Result<JobSource> {
         let sections = section::parse(text)?;
-        let mut source = JobSource { sections, description, bytes: None, length: None };
+        let mut source = JobSource { sections, description, bytes: None, length: None, ramp: Duration::ZERO };
         // On one device the jobs lie where their offsets say, not one behind the other.
         let known = FioWorkload::parse(&source.simulated_text(), 1).ok();
         source.bytes = known.as_ref().map(Workload::volume_bytes);
+        let ramp = known.as_ref().map_or(0, |known| known.measured_from().as_nanos());
+        source.ramp = Duration::from_nanos(ramp);
         let length = known.and_then(|known| known.longest());
         source.length = length.map(|length| Duration::from_nanos(length.as_nanos()));
         Ok(source)
@@ -189,6 +193,14 @@ mod tests {
         let text = job.text(&Place::Directory("/srv/d".into()), 7, None);
         assert!(text.contains("directory=/srv/d\n") && !text.contains("offset="), "{text}");
         assert!(!text.contains("write_iops_log"), "{text}");
+    }
+
+    #[test]
+    fn the_ramp_time_of_a_job_is_known() {
+        let text = "[a]\nrw=randread\nsize=1m\nruntime=3\nramp_time=2\n";
+        let job = JobSource::parse(text, String::new()).unwrap();
+        assert_eq!((job.length, job.ramp), (Some(Duration::from_secs(5)), Duration::from_secs(2)));
+        assert_eq!(article().ramp, Duration::ZERO);
     }
 
     #[test]

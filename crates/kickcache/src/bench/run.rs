@@ -101,9 +101,11 @@ impl Runner<'_> {
         let mut result = self.result(target, phase, seed);
         result.nanos = u64::try_from(measured.took.as_nanos()).unwrap_or(u64::MAX);
         result.jobs = measured.jobs;
-        result.origin_device = disk.map(|disk| disk.finish(measured.took));
+        // fio does not count its ramp time; servers and devices do.
+        let took = self.job.ramp + measured.took;
+        result.origin_device = disk.map(|disk| disk.finish(took));
         if let Some(timeline) = timeline {
-            timeline.finish(measured.took, &mut result)?;
+            timeline.finish(took, &mut result)?;
         }
         Ok(BenchRun { target: target.name.clone(), phase, turn: Turn::Own, others, result })
     }
@@ -117,6 +119,7 @@ impl Runner<'_> {
             }
         };
         let mut result = RunResult::new(&name, &self.job.description, seed);
+        result.ramp_nanos = u64::try_from(self.job.ramp.as_nanos()).unwrap_or(u64::MAX);
         result.family = target.family.as_ref().map(|family| format!("{family}, {}", phase.name()));
         result.cache.clone_from(&target.cache);
         result.cache_bytes = target.cache_bytes();

@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -134,7 +135,7 @@ fn a_recording_simulates_to_the_hit_ratio_that_the_daemon_had() {
     let mut arguments = words("simulate compare --size 32M --cache none,kickcache --depth 4 --trace");
     arguments.push(scratch.path("r.kct").into());
     let table = tools::run(KICKCACHE, arguments);
-    assert!(table.contains("16000 accesses, 4 in flight"), "{table}");
+    assert!(table.contains("16,000 accesses, 4 in flight"), "{table}");
 }
 
 #[test]
@@ -366,4 +367,34 @@ fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
         fs::read_dir(scratch.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(before, after);
     assert_eq!(fs::read_to_string(scratch.path("back.csv")).unwrap(), back, "it was not touched");
+}
+
+#[test]
+fn a_conversion_that_is_killed_leaves_no_part_of_a_file() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).unwrap();
+    let can_be_unnamed = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::WRONLY;
+    if rustix::fs::open(&folder, can_be_unnamed, rustix::fs::Mode::RUSR).is_err() {
+        skip!("this file system has no files without a name");
+    }
+    let mut arguments = words("trace convert - --to csv -o");
+    arguments.push(folder.join("t.csv").into());
+    let mut convert =
+        Command::new(KICKCACHE).args(&arguments).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut input = convert.stdin.take().unwrap();
+    let line = "1,R,0,4096\n";
+    input.write_all(format!("time_us,op,offset,size\n{}", line.repeat(50_000)).as_bytes()).unwrap();
+    let open_files = format!("/proc/{}/fd", convert.id());
+    wait_until("the file is begun", || {
+        let files = fs::read_dir(&open_files).unwrap();
+        files
+            .filter_map(|file| fs::read_link(file.unwrap().path()).ok())
+            .any(|path| path.starts_with(&folder))
+    });
+    convert.kill().unwrap();
+    convert.wait().unwrap();
+    drop(input);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
 }

@@ -115,7 +115,7 @@ fn a_trace_is_counted_beside_reference_policies_and_drawn() {
     for policy in ["FIFO", "SIEVE", "ARC", "LIRS", "S3-FIFO", "KICKCACHE"] {
         assert!(table.contains(policy), "{table}");
     }
-    assert!(desk.page("hits.html").contains("kickcache, wide"));
+    assert!(desk.page("hits.html").contains("kickcache (wide)"));
 }
 
 #[test]

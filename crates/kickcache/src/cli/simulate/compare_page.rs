@@ -76,8 +76,8 @@ fn overview(sizes: &[Size], kinds: &[ComparedRuns<'_>]) -> Overview {
     };
     Overview {
         heading: "Results".into(),
-        note: "Reads and writes a second by size of the cache, and how often that is of the first column; marks stand \
-               on a logarithmic scale."
+        note: "Reads and writes a second by size of the cache: medians, and how often they are that of the first column \
+               (above: round by round); marks stand on a logarithmic scale."
             .into(),
         series: caches.iter().map(name).collect(),
         measure: 0,

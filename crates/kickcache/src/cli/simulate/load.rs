@@ -12,7 +12,7 @@ use kickcache_model::trace_file::survey::Survey;
 use kickcache_model::workload::fio::FioWorkload;
 use kickcache_model::workload::trace::{Pace, TraceWorkload, at_speed};
 use kickcache_model::workload::{JobShape, Next, Workload};
-use kickcache_units::{show_bytes, show_duration};
+use kickcache_units::{show_bytes, show_count, show_duration};
 
 use crate::cli::exit::Failure;
 use crate::cli::options::parse_format;
@@ -148,7 +148,11 @@ impl LoadArgs {
             length: self.seconds.map_or(Duration::from_nanos(u64::MAX / 4), seconds),
             expected: span,
             cost: Duration::default(),
-            description: format!("{name}, {count} accesses, {how}"),
+            description: format!(
+                "{name}, {} access{}, {how}",
+                show_count(count),
+                if count == 1 { "" } else { "es" }
+            ),
             kind: LoadKind::Trace(path.to_owned(), survey, pace),
         })
     }

@@ -3,6 +3,7 @@
 use kickcache_model::published::experiment::{Charts, ChartsNote, Experiment, Figure, Table};
 use kickcache_model::published::simulation::{Outcomes, RunOf};
 use kickcache_model::result::RunResult;
+use kickcache_model::statistics::median;
 use kickcache_report::{Collection, Group, Overview, OverviewRow};
 
 const INTRODUCTION: &str = "Published runs of fio on hard disks, SSDs and cloud disks, behind lvmcache and bcache; what \
@@ -16,8 +17,48 @@ pub(crate) fn page(tables: &[Table], outcomes: &Outcomes) -> String {
     let overviews: Vec<Overview> = tables.map(|table| overview(table, outcomes, &mut groups)).collect();
     let runs: Vec<RunResult> = outcomes.runs().cloned().collect();
     let (title, introduction) = ("The published results, simulated", INTRODUCTION);
-    Collection { title, introduction, answer: &[], overviews: &overviews, groups: &groups, runs: &runs }
+    let answer: Vec<String> = overviews.iter().filter_map(answer).collect();
+    Collection { title, introduction, answer: &answer, overviews: &overviews, groups: &groups, runs: &runs }
         .html()
+}
+
+/// What a table shows, in a sentence: how near the models are, and where kickcache is. Nothing of a table that has nothing
+/// published.
+fn answer(overview: &Overview) -> Option<String> {
+    let column =
+        |name: &str| overview.series.iter().position(|series| series == name || series.ends_with(name));
+    let (published, model, kickcache) = (column("published")?, column("model")?, column("kickcache")?);
+    let models = factors(&overview.rows, published, model);
+    let kickcache = factors(&overview.rows, published, kickcache);
+    let far: Vec<f64> = models.iter().map(|factor| (factor - 1.0).abs()).collect();
+    let off = median(&far)? * 100.0;
+    let how_far = match models.len() {
+        1 => format!("1 row, {off:.0} % off"),
+        count => format!("{count} rows, half of them within {off:.0} %"),
+    };
+    let half = match kickcache.len() {
+        1 => String::new(),
+        _ => format!(", half of them {:.2}x or more", median(&kickcache)?),
+    };
+    Some(format!(
+        "{}: the models give {} of what was published ({how_far}); kickcache gives {}{half}.",
+        overview.heading,
+        show_span(&models)?,
+        show_span(&kickcache)?
+    ))
+}
+
+/// How often a figure is another one, in the rows that have both.
+fn factors(rows: &[OverviewRow], base: usize, other: usize) -> Vec<f64> {
+    let factor =
+        |row: &OverviewRow| Some(row.figures[other]? / row.figures[base].filter(|base| *base > 0.0)?);
+    rows.iter().filter_map(factor).collect()
+}
+
+fn show_span(factors: &[f64]) -> Option<String> {
+    let least = factors.iter().copied().reduce(f64::min)?;
+    let most = factors.iter().copied().reduce(f64::max)?;
+    Some(if factors.len() == 1 { format!("{least:.2}x") } else { format!("{least:.2}x to {most:.2}x") })
 }
 
 fn overview(table: &Table, outcomes: &Outcomes, groups: &mut Vec<Group>) -> Overview {
@@ -56,4 +97,46 @@ fn group(charts: &Charts, name: &str, outcomes: &Outcomes, groups: &mut Vec<Grou
         *note = if note.is_empty() { format!("Rows: {name}") } else { format!("{note}, {name}") };
     }
     index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overview(series: [&str; 3], figures: &[[Option<f64>; 3]]) -> Overview {
+        let row = |figures: &[Option<f64>; 3]| OverviewRow {
+            name: String::new(),
+            note: String::new(),
+            figures: figures.to_vec(),
+            group: None,
+        };
+        Overview {
+            heading: "Disks".into(),
+            note: String::new(),
+            series: series.map(str::to_owned).to_vec(),
+            measure: 0,
+            rows: figures.iter().map(row).collect(),
+        }
+    }
+
+    #[test]
+    fn a_table_of_what_was_published_has_an_answer_in_words() {
+        let series = ["bcache, published", "bcache, model", "kickcache"];
+        let rows = [
+            [Some(100.0), Some(90.0), Some(300.0)],
+            [Some(100.0), Some(104.0), Some(200.0)],
+            [Some(100.0), Some(101.0), None],
+            [None, Some(1.0), Some(1.0)],
+        ];
+        assert_eq!(
+            answer(&overview(series, &rows)).unwrap(),
+            "Disks: the models give 0.90x to 1.04x of what was published (3 rows, half of them within 4 %); kickcache gives \
+             2.00x to 3.00x, half of them 2.50x or more."
+        );
+        assert_eq!(
+            answer(&overview(series, &rows[..1])).unwrap(),
+            "Disks: the models give 0.90x of what was published (1 row, 10 % off); kickcache gives 3.00x."
+        );
+        assert!(answer(&overview(["LRU", "S3-FIFO", "kickcache"], &rows)).is_none());
+    }
 }

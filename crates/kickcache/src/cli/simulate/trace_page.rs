@@ -3,7 +3,7 @@
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::reference_policy;
 use kickcache_report::{Curve, Curves, TraceCurves};
-use kickcache_units::show_bytes;
+use kickcache_units::{show_bytes, show_count};
 
 use crate::cli::simulate::finding::{Finding, Surveyed};
 
@@ -34,7 +34,7 @@ fn of_trace(trace: &Surveyed, findings: &[&Finding]) -> TraceCurves {
     let adaptive = hits(&|finding| finding.adaptive.miss_ratio());
     let mut curves = vec![
         Curve { name: "kickcache".into(), is_main: true, hit_ratios: exact },
-        Curve { name: "kickcache, wide".into(), is_main: true, hit_ratios: adaptive },
+        Curve { name: "kickcache (wide)".into(), is_main: true, hit_ratios: adaptive },
     ];
     curves.extend(reference_policy::NAMES.into_iter().enumerate().map(|(index, name)| {
         let hit_ratios = hits(&|finding| finding.reference_policies[index].miss_ratio());
@@ -44,10 +44,10 @@ fn of_trace(trace: &Surveyed, findings: &[&Finding]) -> TraceCurves {
         name: trace.name.clone(),
         note: format!(
             "{} reads and {} writes; they touch {} blocks of 4 KiB, {} different ones ({}).",
-            survey.reads,
-            survey.writes,
-            survey.touches,
-            survey.footprint,
+            show_count(survey.reads),
+            show_count(survey.writes),
+            show_count(survey.touches),
+            show_count(survey.footprint),
             show_bytes(footprint_bytes)
         ),
         footprint_bytes,

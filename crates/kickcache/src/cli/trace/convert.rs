@@ -1,19 +1,17 @@
 //! `kickcache trace convert`: a trace in another format.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_model::trace_file::conversion::{ConversionError, Lacks, Target, Title, TraceWriter};
 use kickcache_model::trace_file::{Format, RecordingHeader, TraceError, TraceFile};
 use kickcache_units::show_count;
-use rustix::fs::{Access, access};
-use tempfile::NamedTempFile;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::parse_format;
+use crate::cli::trace::whole_file::WholeFile;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,16 +109,10 @@ impl ConvertArgs {
             let file = File::options().write(true).open(path).map_err(|error| self.unwritable(error))?;
             return self.convert(trace, BufWriter::new(file)).map(|(_, converted)| converted);
         }
-        let folder =
-            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-        // Its own error would speak of a name that nobody gave.
-        access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| self.unwritable(error.into()))?;
-        let mut made = tempfile::Builder::new();
-        let made = made.permissions(Permissions::from_mode(0o666)).tempfile_in(folder);
-        let file: NamedTempFile = made.map_err(|error| self.unwritable(error))?;
+        let file = WholeFile::for_path(path).map_err(|error| self.unwritable(error))?;
         let (file, converted) = self.convert(trace, BufWriter::new(file))?;
         let file = file.into_inner().map_err(|error| self.unwritable(error.into_error()))?;
-        file.persist(path).map_err(|error| self.unwritable(error.error))?;
+        file.finish(path).map_err(|error| self.unwritable(error))?;
         Ok(converted)
     }
 
@@ -192,8 +184,8 @@ impl ConvertArgs {
 
     fn tell(&self, converted: &Converted, from: Format) {
         let (from, to) = (from.name(), self.to.name());
-        let count = show_count(converted.count);
-        eprintln!("{}: {count} records of {from} as {to}", self.output.display());
+        let (count, plural) = (show_count(converted.count), if converted.count == 1 { "" } else { "s" });
+        eprintln!("{}: {count} record{plural} of {from} as {to}", self.output.display());
         converted.lacks.sentences(to).iter().for_each(|sentence| eprintln!("  {sentence}"));
     }
 }

@@ -20,11 +20,11 @@ Examples:
   kickcache trace info vm1.kct dev.csv.xz --json
   xzcat dev.csv.xz | kickcache trace info -
 
-FOOTPRINT is the different blocks of 4 KiB that reads and writes touch, in bytes. OTHERS are flushes,
-discards and zeroes. LOST are records that `kickcache record` could not write in time.
+FOOTPRINT is the different blocks of 4 KiB that reads and writes touch, in bytes. OTHERS are
+flushes, discards and zeroes. LOST are records that `kickcache record` could not write in time.
 
-Exit codes: 0 all of each trace was read; 1 parts of one make no sense (the figures are of the rest);
-2 a file cannot be read, or is no trace.";
+Exit codes: 0 all of each trace was read; 1 parts of one make no sense (the figures are of the
+rest); 2 a file cannot be read, or is no trace.";
 
 /// Show what is in traces: accesses, bytes, footprint, span
 #[derive(Debug, clap::Args)]

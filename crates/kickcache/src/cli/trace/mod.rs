@@ -3,6 +3,7 @@
 mod convert;
 mod info;
 pub(crate) mod spool;
+mod whole_file;
 
 use std::io::Write;
 

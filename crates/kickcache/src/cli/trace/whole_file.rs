@@ -1,0 +1,78 @@
+//! A file that has its name when it is whole, and not before.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, access, linkat, openat};
+use tempfile::{NamedTempFile, TempPath};
+
+/// What everybody may do with it, but for the umask.
+const MODE: u32 = 0o666;
+
+/// It has no name while it is written, so that nothing is left of it whatever ends the process; on a file system without
+/// such files, it has one that only `kill -9` leaves behind.
+pub(crate) struct WholeFile {
+    folder: PathBuf,
+    file: File,
+    name: Option<TempPath>,
+}
+
+impl WholeFile {
+    /// One that is to stand at a path.
+    ///
+    /// # Errors
+    /// If no file can be made in the folder.
+    pub(crate) fn for_path(path: &Path) -> io::Result<WholeFile> {
+        let folder =
+            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        // Its own error would speak of a name that nobody gave.
+        access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let (file, name) = match openat(CWD, folder, flags, Mode::from_raw_mode(MODE)) {
+            Ok(file) => (File::from(file), None),
+            Err(_) => {
+                let (file, name) = named().tempfile_in(folder)?.into_parts();
+                (file, Some(name))
+            }
+        };
+        Ok(WholeFile { folder: folder.into(), file, name })
+    }
+
+    /// Gives it its name, in the place of what has it.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub(crate) fn finish(self, path: &Path) -> io::Result<()> {
+        let name = match self.name {
+            Some(name) => name,
+            None => link(&self.file, &self.folder)?,
+        };
+        Ok(name.persist(path)?)
+    }
+}
+
+impl io::Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn named() -> tempfile::Builder<'static, 'static> {
+    let mut made = tempfile::Builder::new();
+    made.permissions(Permissions::from_mode(MODE));
+    made
+}
+
+/// A first name for a file without one: only a rename takes the place of another file.
+fn link(file: &File, folder: &Path) -> io::Result<TempPath> {
+    let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let link = |name: &Path| Ok(linkat(CWD, &unnamed, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+    named().make_in(folder, link).map(NamedTempFile::into_temp_path)
+}
