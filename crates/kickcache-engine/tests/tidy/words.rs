@@ -55,7 +55,7 @@ const WORD_EXCEPTIONS: [(&str, &str, &str); 15] = [
     ("crates/kickcache/tests/it/", "chunk", "the NBD specification's word"),
     ("crates/kickcache-model/src/", "destag", "what the memory inside a disk drive does"),
     ("crates/kickcache-model/src/device_model/disk/", "settle", "what the head of a disk does"),
-    ("crates/kickcache/src/cli/simulate/fit.rs", "settle", "what the head of a disk does"),
+    ("crates/kickcache/src/cli/simulate/calibrate/fit/rotating.rs", "settle", "what the head of a disk does"),
     ("crates/kickcache-faultsim/src/oracle/", "settle", "a register settles on a value"),
     ("docs/ublk.md", "for good", "to be done when the page rests"),
     ("CHANGELOG.md", "junk", "what it was called"),

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::device_model::DeviceModel;
 use crate::device_model::cloud::{Cloud, CloudParameters};
 use crate::device_model::disk::Disk;
 use crate::device_model::disk::parameters::DiskParameters;
 use crate::device_model::mirror::Mirror;
 use crate::device_model::remote::{Remote, RemoteParameters};
 use crate::device_model::ssd::{Ssd, SsdParameters};
+use crate::device_model::{DeviceModel, Range};
 
 /// The devices that come with the program: what they are called, and their files.
 const BUILT_IN: [(&str, &str); 8] = [
@@ -22,11 +22,16 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("object-store", include_str!("../../devices/object-store.toml")),
 ];
 
+/// Microseconds of processor time that no access costs.
+const ACCESS_COST_MAX: f64 = 1e6;
+
 /// A file as it is written.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     name: String,
+    #[serde(rename = "access_cost", skip_serializing_if = "Option::is_none")]
+    access_cost: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     disk: Option<DiskParameters>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +64,8 @@ pub enum DeviceKind {
 pub struct DeviceFile {
     /// What people call it.
     pub name: String,
+    /// Processor time that an access cost who measured it, in microseconds, if it was measured: all else is the device's.
+    pub access_cost: Option<f64>,
     /// What it is.
     pub kind: DeviceKind,
 }
@@ -81,7 +88,10 @@ impl DeviceFile {
         match (found.next(), found.next()) {
             (Some(kind), None) => {
                 kind.check()?;
-                Ok(DeviceFile { name: file.name, kind })
+                if let Some(cost) = file.access_cost {
+                    Range::UpTo(ACCESS_COST_MAX).check("access_cost", cost)?;
+                }
+                Ok(DeviceFile { name: file.name, access_cost: file.access_cost, kind })
             }
             (None, _) => {
                 Err("it has none of the tables [disk], [mirror], [ssd], [capped] and [remote]; write one"
@@ -96,8 +106,9 @@ impl DeviceFile {
     /// # Panics
     /// Never: numbers and names can be written.
     pub fn text(&self) -> String {
+        let (name, access_cost) = (self.name.clone(), self.access_cost);
         let mut file =
-            File { name: self.name.clone(), disk: None, mirror: None, ssd: None, capped: None, remote: None };
+            File { name, access_cost, disk: None, mirror: None, ssd: None, capped: None, remote: None };
         match self.kind {
             DeviceKind::Disk(parameters) => file.disk = Some(parameters),
             DeviceKind::Mirror(parameters) => file.mirror = Some(parameters),

@@ -8,6 +8,7 @@ pub mod disk;
 #[cfg(test)]
 mod load;
 pub mod mirror;
+mod pauses;
 pub mod remote;
 pub mod ssd;
 

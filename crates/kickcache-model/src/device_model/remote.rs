@@ -1,13 +1,19 @@
 //! A disk behind a network, or an object store: a latency with a long tail, a bandwidth for each stream and one for
-//! all, and a rate.
+//! all, a rate, and a width: how many operations it does at the same time.
 //!
 //! Leaves out errors, retries and the cost of a request.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use kickcache_engine::time::Instant;
 use kickcache_random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
+
+/// The greatest width that is taken.
+const WIDTH_MAX: u32 = 65_536;
 
 /// What a remote device is like. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -31,6 +37,9 @@ pub struct RemoteParameters {
     pub bandwidth: f64,
     /// Operations a second.
     pub iops: f64,
+    /// Operations at the same time; those beyond wait. 0 is no limit.
+    #[serde(default)]
+    pub width: u32,
 }
 
 impl RemoteParameters {
@@ -47,6 +56,7 @@ impl RemoteParameters {
             ("stream_bandwidth", self.stream_bandwidth, Positive),
             ("bandwidth", self.bandwidth, Positive),
             ("iops", self.iops, Positive),
+            ("width", f64::from(self.width), UpTo(f64::from(WIDTH_MAX))),
         ]
     }
 }
@@ -57,14 +67,16 @@ pub struct Remote {
     parameters: RemoteParameters,
     random: Random,
     wire_free: Instant,
+    /// When each of what it does at the same time is done, as many as its width.
+    places: BinaryHeap<Reverse<Instant>>,
     endings: Endings,
 }
 
 impl Remote {
     /// A remote device at rest.
     pub fn new(parameters: RemoteParameters, seed: u64) -> Remote {
-        let endings = Endings::default();
-        Remote { parameters, random: Random::new(seed), wire_free: Instant::ZERO, endings }
+        let (places, endings) = (BinaryHeap::new(), Endings::default());
+        Remote { parameters, random: Random::new(seed), wire_free: Instant::ZERO, places, endings }
     }
 
     /// Takes a turn at what all operations share.
@@ -72,6 +84,15 @@ impl Remote {
         let time = (bytes(length) / self.parameters.bandwidth).max(1e6 / self.parameters.iops);
         self.wire_free = now.max(self.wire_free).plus(span(time));
         self.wire_free
+    }
+
+    /// When an operation begins that has passed the wire: when one of those before it ends, if all places are taken.
+    fn begin(&mut self, passed: Instant) -> Instant {
+        let width = usize::try_from(self.parameters.width).unwrap_or(usize::MAX);
+        if width == 0 || self.places.len() < width {
+            return passed;
+        }
+        self.places.pop().map_or(passed, |Reverse(free)| passed.max(free))
     }
 
     fn draw(&mut self, median: f64) -> f64 {
@@ -91,7 +112,11 @@ impl DeviceModel for Remote {
             ModelOperation::WriteDurable => self.draw(self.parameters.write_median) + self.parameters.flush,
             ModelOperation::Flush => self.parameters.flush,
         };
-        let end = passed.plus(span(time + bytes(length) / self.parameters.stream_bandwidth));
+        let begun = self.begin(passed);
+        let end = begun.plus(span(time + bytes(length) / self.parameters.stream_bandwidth));
+        if self.parameters.width > 0 {
+            self.places.push(Reverse(end));
+        }
         self.endings.push(end, request.token);
     }
 
@@ -106,7 +131,8 @@ impl DeviceModel for Remote {
 
 #[cfg(test)]
 mod tests {
-    use crate::device_model::device_file::built_in;
+    use super::*;
+    use crate::device_model::device_file::{DeviceKind, built_in};
     use crate::device_model::load::{Load, run};
 
     #[test]
@@ -117,5 +143,22 @@ mod tests {
         };
         assert!((20.0..80.0).contains(&rate(1)), "{}", rate(1));
         assert!(rate(64) > 40.0 * rate(1));
+    }
+
+    #[test]
+    fn more_than_the_width_wait_for_each_other() {
+        let DeviceKind::Remote(parameters) = built_in("network-disk").unwrap().kind else { panic!("remote") };
+        let quiet = RemoteParameters { sigma: 0.0, tail_permille: 0, iops: 1e9, ..parameters };
+        let run = |width, depth| {
+            let mut model = Remote::new(RemoteParameters { width, ..quiet }, 1);
+            let result = run(&mut model, &Load { depth, count: 5_000, ..Load::default() });
+            (result.rate, result.percentile(50.0))
+        };
+        let (alone, _) = run(16, 1);
+        let (narrow, median) = run(16, 64);
+        assert!((15.9..16.1).contains(&(narrow / alone)), "{narrow} {alone}");
+        assert!((3.9..4.1).contains(&(median * alone / 1e6)), "{median}");
+        let (wide, _) = run(0, 64);
+        assert!(wide > 60.0 * alone, "{wide} {alone}");
     }
 }

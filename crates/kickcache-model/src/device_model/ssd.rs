@@ -1,4 +1,5 @@
-//! A flash disk: a bus that moves one thing at a time, many dies, and a log-normal latency.
+//! A flash disk: a bus that moves one thing at a time, many dies, and a log-normal latency. What else is in flight may
+//! add to it, and now and then all of the disk pauses, as a virtual one does while its host is busy.
 //!
 //! Leaves out garbage collection, wear and the difference between a fresh and a full drive: the published
 //! measurements read far more than they write. Long transfers share the bus with short ones in turns.
@@ -10,6 +11,7 @@ use kickcache_engine::time::{Instant, earlier};
 use kickcache_random::Random;
 use serde::{Deserialize, Serialize};
 
+use crate::device_model::pauses::Pauses;
 use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
 
 /// Bytes that a transfer moves before another one has its turn.
@@ -35,10 +37,16 @@ pub struct SsdParameters {
     pub write_median: f64,
     /// Spread of the logarithm of both.
     pub sigma: f64,
+    /// What each other operation in flight adds to the time of one.
+    pub crowding: f64,
     /// Probability in 1/1000 of a stall.
     pub stall_permille: u64,
     /// Mean of a stall.
     pub stall_mean: f64,
+    /// Mean time between two pauses of all of the disk; 0 if it makes none.
+    pub pause_every: f64,
+    /// The longest pause; all lengths up to it are equally likely.
+    pub pause_max: f64,
     /// Time of a flush.
     pub flush: f64,
 }
@@ -62,8 +70,11 @@ impl SsdParameters {
             ("read_median", self.read_median, NotNegative),
             ("write_median", self.write_median, NotNegative),
             ("sigma", self.sigma, UpTo(5.0)),
+            ("crowding", self.crowding, NotNegative),
             ("stall_permille", bytes(self.stall_permille), UpTo(1_000.0)),
             ("stall_mean", self.stall_mean, NotNegative),
+            ("pause_every", self.pause_every, NotNegative),
+            ("pause_max", self.pause_max, NotNegative),
             ("flush", self.flush, NotNegative),
         ]
     }
@@ -78,8 +89,11 @@ impl SsdParameters {
             read_median: 97.0,
             write_median: 40.0,
             sigma: 0.22,
+            crowding: 0.0,
             stall_permille: 0,
             stall_mean: 0.0,
+            pause_every: 0.0,
+            pause_max: 0.0,
             flush: 300.0,
         }
     }
@@ -107,6 +121,8 @@ pub struct Ssd {
     dies_free: Vec<Instant>,
     rests: BinaryHeap<Reverse<Rest>>,
     rest_count: u64,
+    in_flight: u32,
+    pauses: Pauses,
     endings: Endings,
 }
 
@@ -130,6 +146,8 @@ impl Ssd {
             dies_free: vec![Instant::ZERO; parameters.dies.max(1)],
             rests: BinaryHeap::new(),
             rest_count: 0,
+            in_flight: 0,
+            pauses: Pauses::new(parameters.pause_every, parameters.pause_max, seed),
             endings: Endings::default(),
         }
     }
@@ -156,9 +174,10 @@ impl Ssd {
     }
 
     fn pass_on(&mut self, passed: Instant, rest: Rest) {
+        let passed = self.pauses.delay(rest.at, passed);
         if rest.length == 0 {
             let end = passed.plus(kickcache_engine::time::Duration::from_nanos(rest.tail));
-            self.endings.push(end, rest.token);
+            self.endings.push(self.pauses.delay(passed, end), rest.token);
             return;
         }
         self.rest_count += 1;
@@ -166,8 +185,8 @@ impl Ssd {
     }
 
     /// The time of a read's die, with the wait for it.
-    fn die_time(&mut self, at: Instant) -> f64 {
-        let time = self.parameters.read_median * self.factor();
+    fn die_time(&mut self, at: Instant, factor: f64) -> f64 {
+        let time = self.parameters.read_median * factor;
         let die = self.random.index(self.dies_free.len());
         let wait = self.dies_free[die].since(at);
         self.dies_free[die] = at.max(self.dies_free[die]).plus(span(self.parameters.die_share * time));
@@ -187,19 +206,26 @@ impl Ssd {
 impl DeviceModel for Ssd {
     fn submit(&mut self, now: Instant, request: ModelRequest) {
         self.advance(now);
+        self.pauses.forget(now);
         let length = if request.operation == ModelOperation::Flush { 0 } else { request.length };
         let passed = self.take_turn(now, self.parameters.command, length);
-        let tail = match request.operation {
-            ModelOperation::Read => self.die_time(passed),
-            ModelOperation::Write => self.parameters.write_median * self.factor(),
-            ModelOperation::WriteDurable => {
-                self.parameters.write_median * self.factor() + self.parameters.flush
-            }
-            ModelOperation::Flush => self.parameters.flush,
+        let flush = self.parameters.flush;
+        let crowd = self.parameters.crowding * f64::from(self.in_flight);
+        let tail = if request.operation == ModelOperation::Flush {
+            flush
+        } else {
+            let factor = self.factor();
+            crowd * factor
+                + match request.operation {
+                    ModelOperation::Read => self.die_time(passed, factor),
+                    ModelOperation::WriteDurable => self.parameters.write_median * factor + flush,
+                    ModelOperation::Write | ModelOperation::Flush => self.parameters.write_median * factor,
+                }
         } + self.stall();
         let length = length.saturating_sub(TURN_BYTES);
         let tail = span(tail).as_nanos();
-        self.pass_on(passed, Rest { at: passed, order: 0, token: request.token, length, tail });
+        self.in_flight += 1;
+        self.pass_on(passed, Rest { at: now, order: 0, token: request.token, length, tail });
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -211,7 +237,9 @@ impl DeviceModel for Ssd {
         if !self.rests.is_empty() {
             self.advance(now);
         }
-        self.endings.pop(now)
+        let token = self.endings.pop(now)?;
+        self.in_flight -= 1;
+        Some(token)
     }
 }
 
@@ -243,5 +271,35 @@ mod tests {
         assert_eq!(ended.iter().map(|end| end.0).collect::<Vec<_>>(), [2, 1]);
         assert!(ended[0].1 < 500, "the read took {} us", ended[0].1);
         assert!((14_000..16_000).contains(&ended[1].1), "the write took {} us", ended[1].1);
+    }
+
+    #[test]
+    fn each_other_operation_in_flight_adds_what_crowding_says() {
+        let median = |depth: u64| {
+            let quick =
+                SsdParameters { command: 0.1, bandwidth: 1e5, dies: 4_096, ..SsdParameters::articles() };
+            let mut ssd = Ssd::new(SsdParameters { crowding: 12.0, ..quick }, 1);
+            run(&mut ssd, &Load { depth, count: 50_000, ..Load::default() }).percentile(50.0)
+        };
+        assert!((95.0..100.0).contains(&median(1)), "{}", median(1));
+        assert!((176.0..186.0).contains(&median(8)), "{}", median(8));
+        assert!((455.0..480.0).contains(&median(32)), "{}", median(32));
+    }
+
+    #[test]
+    fn a_pause_keeps_all_waiting_that_is_in_flight() {
+        let paused = SsdParameters { pause_every: 25_000.0, pause_max: 4_000.0, ..SsdParameters::articles() };
+        let rate = |parameters, depth: u64| {
+            let mut ssd = Ssd::new(parameters, 1);
+            run(&mut ssd, &Load { depth, count: 200_000, ..Load::default() })
+        };
+        let (with, without) = (rate(paused, 8), rate(SsdParameters::articles(), 8));
+        // Of each 27 ms, 2 are pauses, on average.
+        assert!((0.91..0.94).contains(&(with.rate / without.rate)), "{} {}", with.rate, without.rate);
+        assert!(with.percentile(50.0) < without.percentile(50.0) * 1.01);
+        // 37 pauses a second, each of them for 8: a part of them in all that is served.
+        let slow = |percent: f64| with.percentile(percent) > 500.0;
+        assert!(!slow(99.4) && slow(99.7), "{} {}", with.percentile(99.4), with.percentile(99.7));
+        assert!(with.percentile(99.999) < 5_000.0);
     }
 }

@@ -16,7 +16,7 @@ use crate::bench::place::Place;
 ///
 /// # Errors
 /// A sentence that says so.
-pub(super) fn check_unused(place: &Place) -> anyhow::Result<()> {
+pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
     let Place::Disk(path) = place else { return Ok(()) };
     let metadata = path.metadata()?;
     if metadata.file_type().is_block_device() {

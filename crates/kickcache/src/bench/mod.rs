@@ -32,8 +32,10 @@ use crate::fio::child;
 use crate::interrupt::Interrupt;
 
 pub(crate) use crate::bench::article_job::ArticleJob;
+pub(crate) use crate::bench::in_use::check_unused;
 pub(crate) use crate::bench::options::{Data, Job, NoiseFloor, Options};
 pub(crate) use crate::bench::phase::Phase;
+pub(crate) use crate::bench::place::Place;
 pub(crate) use crate::bench::result::{BenchResult, End, KIND, Prediction};
 pub(crate) use crate::bench::simulated_load::SimulatedLoad;
 pub(crate) use crate::bench::spec::TargetSpec;

@@ -20,7 +20,7 @@ pub(super) enum FileKind {
 
 /// A disk, a file system or an export.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// A block device or a file.
     Disk(PathBuf),
     /// A directory, in which fio makes files.
@@ -34,7 +34,7 @@ impl Place {
     ///
     /// # Errors
     /// If there is nothing, or nothing that fio can work on.
-    pub(super) fn find(text: &str) -> anyhow::Result<Place> {
+    pub(crate) fn find(text: &str) -> anyhow::Result<Place> {
         if NbdUri::is_meant(text) {
             return Ok(Place::Nbd(NbdUri::parse(text)?));
         }
@@ -45,7 +45,7 @@ impl Place {
     }
 
     /// Options for the first section of a job file.
-    pub(super) fn options(&self) -> Vec<String> {
+    pub(crate) fn options(&self) -> Vec<String> {
         match self {
             // A colon separates files.
             Place::Disk(path) => {
@@ -71,7 +71,7 @@ impl Place {
     ///
     /// # Errors
     /// If it cannot be asked.
-    pub(super) fn size(&self) -> anyhow::Result<Option<u64>> {
+    pub(crate) fn size(&self) -> anyhow::Result<Option<u64>> {
         match self {
             Place::Disk(path) => file_size(path).map(Some),
             Place::Directory(_) => Ok(None),

@@ -10,7 +10,7 @@ use kickcache_model::result::RunResult;
 use kickcache_model::workload::fio::FioWorkload;
 
 use crate::bench::{Phase, Prediction, SimulatedLoad};
-use crate::cli::simulate::load::FIO_COST;
+use crate::cli::simulate::load::fio_cost;
 
 /// Virtual time after which a job without an end is stopped.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
@@ -45,6 +45,8 @@ struct Ready {
     model: Box<dyn CacheModel>,
     devices: Devices,
     at: Instant,
+    /// Processor time of an access.
+    cost: Duration,
 }
 
 impl SimulatedTarget {
@@ -92,7 +94,8 @@ impl SimulatedTarget {
             Some(cache) => Devices::cached(cache.start(self.seed), origin),
             None => Devices::bare(origin),
         };
-        Ok(Ready { model, devices, at: Instant::ZERO })
+        let cost = fio_cost([&self.origin, self.cache_device.as_ref().unwrap_or(&self.origin)]);
+        Ok(Ready { model, devices, at: Instant::ZERO, cost })
     }
 
     /// A named run with the figures of a simulated one.
@@ -116,7 +119,7 @@ impl Ready {
     fn run(&mut self, job: &str, seed: u64, progress: Progress<'_>) -> Result<RunResult, String> {
         let mut jobs = FioWorkload::parse(job, seed).map_err(|error| error.to_string())?;
         let course =
-            Course { start: self.at, length: LENGTH_MAX, cost: FIO_COST, steady: None, ..Course::default() };
+            Course { start: self.at, length: LENGTH_MAX, cost: self.cost, steady: None, ..Course::default() };
         let result = run(course, &mut jobs, self.model.as_mut(), &mut self.devices, progress);
         let ended = self.at.plus(Duration::from_nanos(result.nanos + result.ramp_nanos));
         self.at = run_idle(self.model.as_mut(), &mut self.devices, ended, BETWEEN);

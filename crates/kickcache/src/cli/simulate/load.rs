@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_model::device_model::device_file::DeviceFile;
 use kickcache_model::trace_file::Format;
 use kickcache_model::trace_file::survey::Survey;
 use kickcache_model::workload::fio::FioWorkload;
@@ -16,10 +17,10 @@ use kickcache_units::{show_bytes, show_count, show_duration};
 
 use crate::cli::exit::Failure;
 use crate::cli::options::parse_format;
-use crate::cli::simulate::input;
+use crate::cli::simulate::{calibrate, input};
 
-/// Processor time of an access of fio: what fio on the articles' machine took.
-pub(crate) const FIO_COST: Duration = Duration::from_micros(12);
+/// Processor time of an access of fio where none was measured with a device: what fio on the articles' machine took.
+const FIO_COST: Duration = Duration::from_micros(12);
 /// Virtual seconds after which a job file without an end is stopped.
 const SECONDS_MAX: u64 = 3_600;
 
@@ -87,8 +88,6 @@ pub(crate) struct Load {
     pub(crate) length: Duration,
     /// About how long it will be, as far as that is known.
     pub(crate) expected: Duration,
-    /// Processor time of an access.
-    pub(crate) cost: Duration,
     /// It in a few words.
     pub(crate) description: String,
 }
@@ -122,7 +121,6 @@ impl LoadArgs {
             volume_bytes: bytes,
             length,
             expected: jobs.longest().unwrap_or(length).min(length),
-            cost: FIO_COST,
             description,
         })
     }
@@ -147,7 +145,6 @@ impl LoadArgs {
             volume_bytes: survey.placement.volume_bytes(),
             length: self.seconds.map_or(Duration::from_nanos(u64::MAX / 4), seconds),
             expected: span,
-            cost: Duration::default(),
             description: format!(
                 "{name}, {} access{}, {how}",
                 show_count(count),
@@ -177,7 +174,21 @@ pub(crate) struct Opened {
     made: Option<(Rc<Cell<u64>>, u64)>,
 }
 
+/// Processor time of an access of fio on these devices: what was measured with one of them.
+pub(crate) fn fio_cost<const N: usize>(devices: [&DeviceFile; N]) -> Duration {
+    let measured = devices.iter().filter_map(|device| device.access_cost).max_by(f64::total_cmp);
+    measured.map_or(FIO_COST, calibrate::cost)
+}
+
 impl Load {
+    /// Processor time of an access. A trace has its own.
+    pub(crate) fn access_cost(&self, devices: [&DeviceFile; 2]) -> Duration {
+        match self.kind {
+            LoadKind::Job(_) => fio_cost(devices),
+            LoadKind::Trace(..) => Duration::default(),
+        }
+    }
+
     /// The load from its beginning.
     pub(crate) fn open(&self, seed: u64) -> Result<Opened, String> {
         let (path, survey, pace) = match &self.kind {

@@ -8,14 +8,12 @@ mod compare_rows;
 mod compare_table;
 mod compared_runs;
 mod finding;
-mod fit;
 pub(crate) mod input;
 pub(crate) mod load;
 mod pace;
 mod parquet_file;
 pub(crate) mod planned_run;
 pub(crate) mod pool;
-mod probe;
 mod published;
 mod published_json;
 mod published_page;
@@ -29,11 +27,11 @@ mod trace_sample;
 mod trace_table;
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Subcommand;
 use kickcache_daemon::shell_command::ShellCommand;
 
+use crate::bench::Data;
 use crate::cli::exit::Failure;
 
 const EXAMPLES: &str = "\
@@ -52,9 +50,12 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct SimulateArgs {
-    /// Measure a device with about 10 s of reads by fio, and print a device file that describes it
-    #[arg(long, value_name = "DEVICE|FILE")]
-    calibrate: Option<PathBuf>,
+    /// Measure a device, a file or an NBD export with 20 s of reads by fio, and print a device file that describes it
+    #[arg(long, value_name = "DEVICE|FILE|URI")]
+    calibrate: Option<String>,
+    /// Measure writes, too, for 10 s more; what the device holds is lost
+    #[arg(long, requires = "calibrate")]
+    destroy_data: bool,
     #[command(subcommand)]
     what: Option<What>,
 }
@@ -69,8 +70,9 @@ enum What {
 
 impl SimulateArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
-        if let Some(path) = self.calibrate {
-            return Ok(write!(out, "{}", calibrate::calibrate(&path)?)?);
+        if let Some(target) = self.calibrate {
+            let data = if self.destroy_data { Data::Destroy } else { Data::Keep };
+            return Ok(write!(out, "{}", calibrate::calibrate(&target, data)?)?);
         }
         match self.what {
             Some(What::Run(args)) => args.run(out),

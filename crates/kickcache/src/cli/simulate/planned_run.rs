@@ -64,7 +64,8 @@ impl PlannedRun {
                 Devices::cached(self.cache.start(self.seed), origin)
             }
         };
-        let Load { length, cost, .. } = self.load;
+        let length = self.load.length;
+        let cost = self.load.access_cost([&self.origin, &self.cache]);
         let course = Course { start: Instant::ZERO, length, cost, steady: None, ..Course::default() };
         let workload = opened.workload.as_mut();
         let mut result = run(course, workload, model.as_mut(), &mut devices, &mut tell);

@@ -1,0 +1,10 @@
+//! As many digits as are known.
+
+/// Figures of three digits, which is more than a few seconds tell.
+pub(super) fn three_digits(number: f64) -> f64 {
+    if number <= 0.0 {
+        return 0.0;
+    }
+    let scale = 10_f64.powf(2.0 - number.log10().floor());
+    (number * scale).round() / scale
+}

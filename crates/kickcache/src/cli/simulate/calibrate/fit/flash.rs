@@ -1,0 +1,138 @@
+//! A flash disk: how long a read takes, how that grows with what else is in flight, and how often all of it pauses.
+
+use kickcache_model::device_model::device_file::DeviceKind;
+use kickcache_model::device_model::ssd::SsdParameters;
+
+use crate::cli::simulate::calibrate::digits::three_digits;
+use crate::cli::simulate::calibrate::fit::distance::distance;
+use crate::cli::simulate::calibrate::probe::{LATE, Measured, READS, Runs, WRITES};
+use crate::cli::simulate::calibrate::search::least;
+use crate::cli::simulate::calibrate::simulated::Bench;
+
+/// If the longest pause is not this many times as long as a usual read, there are no pauses but a tail.
+const PAUSE_LEAST: f64 = 1.5 * LATE;
+/// Fewer late accesses than this part of all are no pauses.
+const LATE_LEAST: f64 = 1e-4;
+
+/// The model.
+pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
+    let start = guess(measured);
+    let unpaused = without_pauses(measured, &start);
+    let start = SsdParameters { pause_every: 0.0, ..start };
+    let model = |figures: &[f64; 5]| {
+        let [read_median, sigma, command, crowding, bandwidth] = *figures;
+        SsdParameters { read_median, sigma: sigma.min(2.0), command, crowding, bandwidth, ..start }
+    };
+    let figures =
+        least([start.read_median, start.sigma, start.command, start.crowding, start.bandwidth], |figures| {
+            let kind = DeviceKind::Ssd(model(figures));
+            let of = |(probe, measured): (_, &Measured)| {
+                distance(measured, &bench.probe(&kind, probe, measured.iops))
+            };
+            READS.into_iter().zip(&unpaused.reads).map(of).sum()
+        });
+    let ssd = model(&figures);
+    let ssd = unpaused.writes.map_or(ssd, |writes| with_writes(ssd, &writes, bench));
+    DeviceKind::Ssd(rounded(SsdParameters { pause_every: guess(measured).pause_every, ..ssd }))
+}
+
+fn guess(measured: &Runs) -> SsdParameters {
+    let textbook = SsdParameters::articles();
+    let [single, few, _, deep] = measured.random();
+    let read_median = (single.p50 * 0.9).max(0.5);
+    // Dies that could give twice the rate that was seen, so that they are not what limits it.
+    let dies = (2.0 * deep.iops * textbook.die_share * read_median / 1e6).ceil().clamp(7.0, 1_024.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "7 to 1024")]
+    let dies = dies as usize;
+    let Pauses { every: pause_every, longest: pause_max } = pauses(&measured.random());
+    let bytes_per_second = measured.reads.iter().map(|run| run.bytes_per_second).fold(0.0, f64::max);
+    SsdParameters {
+        dies,
+        read_median,
+        bandwidth: (bytes_per_second / 1e6).max(1.0),
+        command: (0.5e6 / deep.iops).max(0.05),
+        crowding: ((few.p50 - single.p50) / 3.0).max(0.05),
+        sigma: ((single.p90 / single.p50).ln() / 1.28).clamp(0.02, 1.0),
+        pause_every,
+        pause_max,
+        ..textbook
+    }
+}
+
+/// The mean time between two pauses, and the longest, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Pauses {
+    every: f64,
+    longest: f64,
+}
+
+/// The pauses of all of the disk. Every access in flight waits for a pause, so that the late ones tell
+/// of as many as there are in flight. Lengths are spread evenly from 0 on; only those beyond a bound make accesses late.
+fn pauses(random: &[Measured; 4]) -> Pauses {
+    let (mut a_second, mut lengths) = (0.0, 0.0);
+    for (run, probe) in random.iter().zip(READS) {
+        let bound = (LATE - 1.0) * run.p50;
+        let longest = 2.0 * (run.late_mean - run.p50) - bound;
+        if run.late >= LATE_LEAST && longest >= PAUSE_LEAST * run.p50 {
+            let seen = run.late * run.iops / f64::from(probe.depth) / (1.0 - bound / longest);
+            a_second += seen;
+            lengths += seen * longest;
+        }
+    }
+    if a_second <= 0.0 {
+        return Pauses { every: 0.0, longest: 0.0 };
+    }
+    let longest = lengths / a_second;
+    let period = 1e6 * as_float(random.len()) / a_second;
+    Pauses { every: (period - longest / 2.0).max(longest / 2.0), longest }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "four")]
+fn as_float(count: usize) -> f64 {
+    count as f64
+}
+
+/// What would have been measured without pauses: the rest of the fit need not wait for as many of them as tell their rate.
+fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
+    let mean = ssd.pause_max / 2.0;
+    let working = if ssd.pause_every > 0.0 { ssd.pause_every / (ssd.pause_every + mean) } else { 1.0 };
+    let unpaused = |run: Measured| Measured {
+        iops: run.iops / working,
+        bytes_per_second: run.bytes_per_second / working,
+        // As the logarithm of a normal distribution goes on beyond one in ten.
+        p99: if ssd.pause_every > 0.0 {
+            run.p99.min(run.p50 * (run.p90 / run.p50).powf(1.815))
+        } else {
+            run.p99
+        },
+        ..run
+    };
+    Runs { reads: measured.reads.map(unpaused), writes: measured.writes.map(|runs| runs.map(unpaused)) }
+}
+
+/// Writes, and what a flush takes beside its write.
+fn with_writes(ssd: SsdParameters, writes: &[Measured; 3], bench: &Bench) -> SsdParameters {
+    let [median] = least([writes[0].p50.max(0.5)], |[write_median]| {
+        let kind = DeviceKind::Ssd(SsdParameters { write_median: *write_median, ..ssd });
+        let of =
+            |(probe, measured): (_, &Measured)| distance(measured, &bench.probe(&kind, probe, measured.iops));
+        WRITES.into_iter().zip(writes).take(2).map(of).sum()
+    });
+    let flush = (1e6 / writes[2].iops - 1e6 / writes[0].iops).max(0.0);
+    SsdParameters { write_median: median, flush, ..ssd }
+}
+
+fn rounded(ssd: SsdParameters) -> SsdParameters {
+    SsdParameters {
+        command: three_digits(ssd.command),
+        bandwidth: three_digits(ssd.bandwidth),
+        read_median: three_digits(ssd.read_median),
+        write_median: three_digits(ssd.write_median),
+        sigma: three_digits(ssd.sigma),
+        crowding: three_digits(ssd.crowding),
+        pause_every: three_digits(ssd.pause_every),
+        pause_max: three_digits(ssd.pause_max),
+        flush: three_digits(ssd.flush),
+        ..ssd
+    }
+}

@@ -1,0 +1,37 @@
+//! What kind of device gives what was measured.
+
+use crate::cli::simulate::calibrate::probe::Runs;
+
+/// A device whose single random read takes longer than this, in microseconds, is no flash disk of this machine.
+const FAR: f64 = 300.0;
+/// One with moving parts takes at least this long.
+const TURNS: f64 = 1_500.0;
+/// It does not do this many times as much with 8 in flight.
+const PARALLEL: f64 = 3.0;
+/// And the place decides how long it takes: the slow tenth takes at least this many times as long as the quick tenth.
+const SPREAD: f64 = 1.3;
+
+/// What a device looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Seen {
+    /// A flash disk.
+    Flash,
+    /// A rotating disk.
+    Rotating,
+    /// A disk behind a network.
+    Remote,
+}
+
+/// What it looks like.
+pub(super) fn seen(measured: &Runs) -> Seen {
+    let [single, _, several, _] = measured.random();
+    let is_parallel = several.iops > PARALLEL * single.iops;
+    let is_spread = single.p90 > SPREAD * single.p10;
+    if single.p50 <= FAR {
+        Seen::Flash
+    } else if single.p50 > TURNS && is_spread && !is_parallel {
+        Seen::Rotating
+    } else {
+        Seen::Remote
+    }
+}

@@ -1,0 +1,24 @@
+//! A model that gives what was measured.
+
+mod distance;
+mod flash;
+mod kind;
+mod remote;
+mod rotating;
+#[cfg(test)]
+mod tests;
+
+use kickcache_model::device_model::device_file::DeviceKind;
+
+use crate::cli::simulate::calibrate::fit::kind::Seen;
+use crate::cli::simulate::calibrate::probe::Runs;
+use crate::cli::simulate::calibrate::simulated::Bench;
+
+/// The model.
+pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
+    match kind::seen(measured) {
+        Seen::Flash => flash::describe(measured, bench),
+        Seen::Rotating => rotating::describe(measured, bench),
+        Seen::Remote => remote::describe(measured, bench),
+    }
+}

@@ -1,0 +1,150 @@
+use std::time::Duration;
+
+use kickcache_model::device_model::device_file::built_in;
+use kickcache_model::device_model::disk::parameters::DiskParameters;
+use kickcache_model::device_model::remote::RemoteParameters;
+use kickcache_model::device_model::ssd::SsdParameters;
+
+use super::*;
+use crate::cli::simulate::calibrate::probe::{Beside, Measured};
+
+const GIB: u64 = 1 << 30;
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// What probes measure on a model, without knowing what it gives.
+fn probed(kind: &DeviceKind, bench: &Bench) -> Runs {
+    let unknown = Measured {
+        iops: 5_000.0,
+        bytes_per_second: 0.0,
+        p10: 0.0,
+        p50: 0.0,
+        p90: 0.0,
+        p99: 0.0,
+        late: 0.0,
+        late_mean: 0.0,
+    };
+    let nothing = Runs { reads: [unknown; 6], writes: Some([unknown; 3]) };
+    bench.runs(kind, &nothing)
+}
+
+fn assert_near(name: &str, found: f64, wanted: f64, percent: f64) {
+    assert!((found / wanted - 1.0).abs() * 100.0 <= percent, "{name}: {found}, but it is {wanted}");
+}
+
+/// Rates, medians and tails of a model and of what it was measured to be.
+fn assert_same(found: &DeviceKind, truth: &DeviceKind, bench: &Bench) {
+    let measured = probed(truth, bench);
+    for Beside { probe, measured: wanted, given: found } in measured.beside(&probed(found, bench)) {
+        assert_near(&format!("{}, IOPS", probe.name), found.iops, wanted.iops, 6.0);
+        assert_near(&format!("{}, p50", probe.name), found.p50, wanted.p50, 8.0);
+        assert_near(&format!("{}, p99", probe.name), found.p99, wanted.p99, 45.0);
+    }
+}
+
+#[test]
+fn flash_that_slows_down_from_the_first_is_found_again() {
+    let bench = Bench { bytes: 4 * GIB, access_cost: 6.0, shortest: SHORTEST };
+    let truth = SsdParameters {
+        read_median: 33.0,
+        command: 2.0,
+        crowding: 11.0,
+        bandwidth: 1_500.0,
+        write_median: 48.0,
+        flush: 200.0,
+        ..SsdParameters::articles()
+    };
+    let DeviceKind::Ssd(found) = describe(&probed(&DeviceKind::Ssd(truth), &bench), &bench) else {
+        panic!("it is flash")
+    };
+    assert_near("read_median", found.read_median, 33.0, 8.0);
+    assert_near("crowding", found.crowding, 11.0, 15.0);
+    assert_near("bandwidth", found.bandwidth, 1_500.0, 5.0);
+    assert_near("write_median", found.write_median, 48.0, 8.0);
+    assert_near("flush", found.flush, 200.0, 10.0);
+    assert!(found.pause_every <= 0.0, "it makes no pauses: {found:?}");
+    assert_same(&DeviceKind::Ssd(found), &DeviceKind::Ssd(truth), &bench);
+}
+
+#[test]
+fn flash_with_a_knee_is_found_again() {
+    let bench = Bench { bytes: 4 * GIB, access_cost: 2.0, shortest: SHORTEST };
+    let truth =
+        SsdParameters { read_median: 70.0, command: 9.0, bandwidth: 900.0, ..SsdParameters::articles() };
+    let found = describe(&probed(&DeviceKind::Ssd(truth), &bench), &bench);
+    assert_same(&found, &DeviceKind::Ssd(truth), &bench);
+}
+
+#[test]
+fn flash_that_pauses_is_found_again() {
+    let bench = Bench { bytes: 4 * GIB, access_cost: 2.0, shortest: SHORTEST };
+    let truth = SsdParameters {
+        read_median: 40.0,
+        crowding: 10.0,
+        pause_every: 25_000.0,
+        pause_max: 4_000.0,
+        bandwidth: 1_500.0,
+        ..SsdParameters::articles()
+    };
+    let long = Bench { shortest: Duration::from_secs(3), ..bench };
+    let DeviceKind::Ssd(found) = describe(&probed(&DeviceKind::Ssd(truth), &long), &bench) else {
+        panic!("it is flash")
+    };
+    assert_same(&DeviceKind::Ssd(found), &DeviceKind::Ssd(truth), &long);
+    assert_near("pause_max", found.pause_max, 4_000.0, 30.0);
+    assert_near("time in pauses", found.pause_max / found.pause_every, 0.16, 30.0);
+}
+
+#[test]
+fn a_network_disk_is_neither_rotating_nor_flash_and_its_width_is_found() {
+    let bench = Bench { bytes: GIB, access_cost: 10.0, shortest: SHORTEST };
+    for (read_median, width) in [(5_200.0, 16), (5_200.0, 1), (900.0, 8), (5_200.0, 0)] {
+        let truth = RemoteParameters {
+            read_median,
+            write_median: 2.0 * read_median,
+            flush: 1_000.0,
+            sigma: 0.05,
+            tail_permille: 0,
+            tail_factor: 1.0,
+            stream_bandwidth: 1_000.0,
+            bandwidth: 2_000.0,
+            iops: 1e6,
+            width,
+        };
+        let DeviceKind::Remote(found) = describe(&probed(&DeviceKind::Remote(truth), &bench), &bench) else {
+            panic!("{read_median} us, {width} wide: it is remote")
+        };
+        assert_eq!(found.width, width, "{read_median} us");
+        assert_near("read_median", found.read_median, read_median, 5.0);
+        assert_near("write_median", found.write_median, 2.0 * read_median, 5.0);
+        assert_near("flush", found.flush, 1_000.0, 20.0);
+        assert_same(&DeviceKind::Remote(found), &DeviceKind::Remote(truth), &bench);
+    }
+}
+
+#[test]
+fn the_devices_of_the_program_are_told_apart() {
+    let bench = Bench { bytes: 64 * GIB, access_cost: 2.0, shortest: SHORTEST };
+    for (name, wanted) in [
+        ("article-ssd", Seen::Flash),
+        ("disk-7200", Seen::Rotating),
+        ("mirrored-5400", Seen::Rotating),
+        ("network-disk", Seen::Remote),
+        ("object-store", Seen::Remote),
+    ] {
+        let runs = probed(&built_in(name).unwrap().kind, &bench);
+        assert_eq!(kind::seen(&runs), wanted, "{name}: {runs:?}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_measured_is_found_again() {
+    let bench = Bench { bytes: 1 << 40, access_cost: 12.0, shortest: SHORTEST };
+    let truth = DiskParameters { seek_constant: 3_000.0, track_bytes: 900_000, ..DiskParameters::rpm_7200() };
+    let measured = probed(&DeviceKind::Disk(truth), &bench);
+    let kind = describe(&measured, &bench);
+    assert!(matches!(kind, DeviceKind::Disk(_)), "it rotates");
+    let given = probed(&kind, &bench);
+    assert_near("p50", given.reads[0].p50, measured.reads[0].p50, 5.0);
+    assert_near("in order", given.reads[5].iops, measured.reads[5].iops, 5.0);
+    assert_near("32 in flight", given.reads[3].iops, measured.reads[3].iops, 15.0);
+}

@@ -1,0 +1,145 @@
+//! `kickcache simulate --calibrate`: measures a device with short runs of fio and describes it.
+
+mod digits;
+mod fio_probe;
+mod fit;
+mod probe;
+mod search;
+mod simulated;
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use kickcache_model::device_model::device_file::{DeviceFile, DeviceKind};
+use kickcache_units::show_bytes;
+
+use crate::bench::{Data, Place, check_unused};
+use crate::cli::simulate::calibrate::fio_probe::{FioProbe, Submitted};
+use crate::cli::simulate::calibrate::probe::{Beside, READS, Runs, WRITES};
+use crate::cli::simulate::calibrate::simulated::Bench;
+
+pub(crate) use crate::cli::simulate::calibrate::simulated::cost;
+
+/// A smaller file says nothing.
+const BYTES_MIN: u64 = 16 << 20;
+/// The least virtual time of a run that the fit compares, and of one that is shown.
+const FITTED: Duration = Duration::from_millis(100);
+const SHOWN: Duration = Duration::from_secs(3);
+
+/// Measures a device, a file or an export; gives the text of a device file. Writes only what may be destroyed.
+///
+/// # Errors
+/// If it cannot be used, or fio fails.
+pub(crate) fn calibrate(target: &str, data: Data) -> anyhow::Result<String> {
+    let place = find(target)?;
+    let bytes = size(target, &place)?;
+    if data == Data::Destroy {
+        check_unused(&place)?;
+    }
+    let directory = tempfile::Builder::new().prefix("kickcache-calibrate-").tempdir()?;
+    let fio = FioProbe { place: &place, directory: directory.path() };
+    let bar = progress_bar(data);
+    let measure = |probe: probe::Probe| {
+        bar.set_message(format!("{} s of fio: {}", fio_probe::SECONDS, probe.name));
+        let found = fio.measure(probe)?;
+        bar.inc(1);
+        anyhow::Ok(found)
+    };
+    let own = fio.own_cost()?;
+    let Submitted { measured: single, submission } = fio.measure_submitted(READS[0])?;
+    bar.inc(1);
+    let mut reads = [single; probe::READ_COUNT];
+    for (run, probe) in reads.iter_mut().zip(READS).skip(1) {
+        *run = measure(probe)?;
+    }
+    let writes = match data {
+        Data::Keep => None,
+        Data::Destroy => Some([measure(WRITES[0])?, measure(WRITES[1])?, measure(WRITES[2])?]),
+    };
+    bar.finish_and_clear();
+    let measured = Runs { reads, writes };
+    let access_cost = digits::three_digits(own + submission);
+    let bench = Bench { bytes, access_cost, shortest: FITTED };
+    let kind = fit::describe(&measured, &bench);
+    let given = Bench { shortest: SHOWN, ..bench }.runs(&kind, &measured);
+    let device = DeviceFile { name: format!("{target}, measured"), access_cost: Some(access_cost), kind };
+    Ok(format!("{}{}", remarks(target, &measured, &given, kind), device.text()))
+}
+
+fn progress_bar(data: Data) -> ProgressBar {
+    let writes = if data == Data::Destroy { WRITES.len() } else { 0 };
+    let bar = ProgressBar::new((READS.len() + writes) as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {elapsed}  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn find(target: &str) -> anyhow::Result<Place> {
+    let is_export = target.contains("://");
+    if !is_export && !Path::new(target).exists() {
+        bail!("{target} does not exist; name a block device, a file of some GiB, or an NBD export");
+    }
+    let place = Place::find(target)?;
+    if let Place::Directory(_) = place {
+        bail!("{target} is a directory; name a block device or a file of some GiB");
+    }
+    Ok(place)
+}
+
+fn size(target: &str, place: &Place) -> anyhow::Result<u64> {
+    if let Place::Disk(path) = place {
+        let kind = path.metadata()?.file_type();
+        let is_disk = kind.is_file() || kind.is_block_device();
+        ensure!(
+            is_disk,
+            "{target} is neither a block device nor a file; name a block device or a file of some GiB"
+        );
+    }
+    let bytes = place.size()?.unwrap_or(0);
+    let least = show_bytes(BYTES_MIN);
+    ensure!(bytes >= BYTES_MIN, "{target} has {}; at least {least} are needed", show_bytes(bytes));
+    if let Place::Disk(path) = place {
+        let known = File::open(path)?.metadata()?;
+        if known.is_file() && known.blocks() * 512 < bytes / 10 * 9 {
+            eprintln!(
+                "warning: {target} has holes, which are read faster than data: the figures will be too good; better fill it first."
+            );
+        }
+    }
+    Ok(bytes)
+}
+
+/// What was measured, and what the description gives for it, as comments.
+fn remarks(target: &str, measured: &Runs, model: &Runs, kind: DeviceKind) -> String {
+    let mut text = format!("# {target}, measured by fio; in brackets, what this description gives.\n");
+    for Beside { probe, measured: fio, given: own } in measured.beside(model) {
+        let _ = writeln!(
+            text,
+            "# {}: {:.0} ({:.0}) IOPS, {:.1} ({:.1}) MB/s, p50 {:.0} ({:.0}) us, p99 {:.0} ({:.0}) us",
+            probe.name,
+            fio.iops,
+            own.iops,
+            fio.bytes_per_second / 1e6,
+            own.bytes_per_second / 1e6,
+            fio.p50,
+            own.p50,
+            fio.p99,
+            own.p99
+        );
+    }
+    let assumed = match (kind, measured.writes) {
+        (DeviceKind::Disk(_), _) => "textbook: rpm, heads, caches of the drive, all of writing",
+        (DeviceKind::Ssd(_), None) => "assumed: dies, die_share, write_median, flush",
+        (DeviceKind::Ssd(_), Some(_)) => "assumed: dies, die_share",
+        (_, None) => "assumed: write_median and flush; a rate that is limited is described by width",
+        (_, Some(_)) => "assumed: that a rate that is limited comes from a width",
+    };
+    let _ = writeln!(text, "# Not measured but {assumed}.");
+    text
+}

@@ -1,0 +1,131 @@
+//! The runs of fio that describe a device, and what they gave.
+
+use kickcache_model::result::Direction;
+
+/// An access is late if it takes this many times as long as half of them.
+pub(super) const LATE: f64 = 5.0;
+
+/// What fio does in one run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Probe {
+    /// It in a few words.
+    pub(super) name: &'static str,
+    /// fio's name of the pattern.
+    pub(super) pattern: &'static str,
+    /// Bytes of an access, as fio writes them.
+    pub(super) block: &'static str,
+    /// Accesses in flight.
+    pub(super) depth: u32,
+    /// A flush behind each write.
+    pub(super) flushes: bool,
+}
+
+const fn read(name: &'static str, pattern: &'static str, block: &'static str, depth: u32) -> Probe {
+    Probe { name, pattern, block, depth, flushes: false }
+}
+
+/// Reads at random, by their depth, and in order.
+pub(super) const READS: [Probe; READ_COUNT] = [
+    read("4 KiB at random, one in flight", "randread", "4k", 1),
+    read("4 KiB at random, 4 in flight", "randread", "4k", 4),
+    read("4 KiB at random, 8 in flight", "randread", "4k", 8),
+    read("4 KiB at random, 32 in flight", "randread", "4k", 32),
+    read("1 MiB in order, one in flight", "read", "1m", 1),
+    read("1 MiB in order, 4 in flight", "read", "1m", 4),
+];
+
+/// How many probes read.
+pub(super) const READ_COUNT: usize = 6;
+
+/// Writes at random; the last one flushes.
+pub(super) const WRITES: [Probe; 3] = [
+    read("4 KiB written at random, one in flight", "randwrite", "4k", 1),
+    read("4 KiB written at random, 8 in flight", "randwrite", "4k", 8),
+    Probe {
+        flushes: true,
+        ..read("4 KiB written at random and flushed, one in flight", "randwrite", "4k", 1)
+    },
+];
+
+/// What one run gave. Times are in microseconds, from submission to completion.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Measured {
+    pub(super) iops: f64,
+    pub(super) bytes_per_second: f64,
+    pub(super) p10: f64,
+    pub(super) p50: f64,
+    pub(super) p90: f64,
+    pub(super) p99: f64,
+    /// The part of the accesses that were late, and how long these took on average.
+    pub(super) late: f64,
+    pub(super) late_mean: f64,
+}
+
+impl Measured {
+    /// What the accesses of a run of this length gave; nothing if there were none.
+    #[expect(clippy::cast_precision_loss, reason = "latencies and counts are far below 2^53")]
+    pub(super) fn of(accesses: &Direction, seconds: f64) -> Option<Measured> {
+        let count = accesses.count as f64;
+        if count <= 0.0 || seconds <= 0.0 {
+            return None;
+        }
+        let micros = |nanos: u64| nanos as f64 / 1_000.0;
+        let latencies = &accesses.latencies;
+        let p50 = micros(latencies.p50());
+        let late = latencies.counts().map(|(nanos, count)| (micros(nanos), count as f64));
+        let late = late.filter(|late| late.0 > p50 * LATE);
+        let (sum, late) = late.fold((0.0, 0.0), |sum, late| (sum.0 + late.0 * late.1, sum.1 + late.1));
+        Some(Measured {
+            iops: count / seconds,
+            bytes_per_second: accesses.bytes as f64 / seconds,
+            p10: micros(latencies.quantile(0.1)),
+            p50,
+            p90: micros(latencies.p90()),
+            p99: micros(latencies.p99()),
+            late: late / count,
+            late_mean: if late > 0.0 { sum / late } else { 0.0 },
+        })
+    }
+}
+
+/// A run of a device and the same of a model.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Beside {
+    pub(super) probe: Probe,
+    pub(super) measured: Measured,
+    pub(super) given: Measured,
+}
+
+/// What all probes gave.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Runs {
+    /// Of [`READS`], in their order.
+    pub(super) reads: [Measured; READ_COUNT],
+    /// Of [`WRITES`], if it was allowed to write.
+    pub(super) writes: Option<[Measured; 3]>,
+}
+
+impl Runs {
+    /// Random reads: with one in flight, 4, 8 and 32.
+    pub(super) fn random(&self) -> [Measured; 4] {
+        [self.reads[0], self.reads[1], self.reads[2], self.reads[3]]
+    }
+
+    /// Each run with its probe, beside that of a model.
+    pub(super) fn beside(&self, other: &Runs) -> Vec<Beside> {
+        let beside = |probes: &[Probe], measured: &[Measured], given: &[Measured]| {
+            let runs = measured.iter().zip(given).zip(probes);
+            let beside = |((measured, given), probe): ((&Measured, &Measured), &Probe)| Beside {
+                probe: *probe,
+                measured: *measured,
+                given: *given,
+            };
+            runs.map(beside).collect::<Vec<_>>()
+        };
+        let mut pairs = beside(&READS, &self.reads, &other.reads);
+        if let (Some(own), Some(other)) = (&self.writes, &other.writes) {
+            pairs.extend(beside(&WRITES, own, other));
+        }
+        pairs
+    }
+}

@@ -1,0 +1,78 @@
+//! The probes on a model of a device.
+
+use std::time::Duration as Span;
+
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_model::cache_model::bare::Bare;
+use kickcache_model::device_model::device_file::{DeviceFile, DeviceKind};
+use kickcache_model::replay::bench::{Course, run};
+use kickcache_model::replay::devices::Devices;
+use kickcache_model::result::Direction;
+use kickcache_model::workload::fio::FioWorkload;
+
+use crate::cli::simulate::calibrate::probe::{Measured, Probe, READS, Runs, WRITES};
+
+/// Accesses of a run of short ones, and of long ones, and its longest virtual time: of few accesses, no tail is seen.
+const ACCESSES: f64 = 5_000.0;
+const LONG_ACCESSES: f64 = 300.0;
+const LONGEST: Span = Span::from_secs(60);
+
+/// What is measured on models.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bench {
+    /// Bytes of the device.
+    pub(super) bytes: u64,
+    /// Processor time of an access, in microseconds.
+    pub(super) access_cost: f64,
+    /// The shortest virtual time of a run.
+    pub(super) shortest: Span,
+}
+
+impl Bench {
+    /// What a model gives for all probes; `expected` is about what it may give.
+    pub(super) fn runs(&self, kind: &DeviceKind, expected: &Runs) -> Runs {
+        let reads = std::array::from_fn(|index| self.probe(kind, READS[index], expected.reads[index].iops));
+        let writes = |expected: [Measured; 3]| {
+            std::array::from_fn(|index| self.probe(kind, WRITES[index], expected[index].iops))
+        };
+        Runs { reads, writes: expected.writes.map(writes) }
+    }
+
+    /// # Panics
+    /// Never: the job files are right.
+    pub(super) fn probe(&self, kind: &DeviceKind, probe: Probe, iops: f64) -> Measured {
+        let accesses = if probe.block == "4k" { ACCESSES } else { LONG_ACCESSES };
+        let span = Span::try_from_secs_f64(accesses / iops.max(1e-3)).unwrap_or(LONGEST);
+        let span = span.clamp(self.shortest, LONGEST);
+        let Probe { pattern, block, depth, flushes, .. } = probe;
+        let flushes = if flushes { "fsync=1\n" } else { "" };
+        let job = format!(
+            "[calibrate]\nioengine=libaio\nrw={pattern}\nbs={block}\niodepth={depth}\nsize={}\nnorandommap\n\
+             time_based\nruntime=3600\n{flushes}",
+            self.bytes >> 20 << 20
+        );
+        let mut load = FioWorkload::parse(&job, 1).expect("the job is right");
+        let device = DeviceFile { name: String::new(), access_cost: None, kind: *kind }.start(1);
+        let length = Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+        let cost = cost(self.access_cost);
+        let course = Course { start: Instant::ZERO, length, cost, ..Course::default() };
+        let result = run(course, &mut load, &mut Bare::default(), &mut Devices::bare(device), &mut |_| ());
+        let job = &result.jobs[0];
+        let accesses = if job.reads.count > 0 { &job.reads } else { &job.writes };
+        Measured::of(accesses, span.as_secs_f64()).unwrap_or_else(|| nothing(span))
+    }
+}
+
+/// A model on which nothing ended took at least so long.
+fn nothing(span: Span) -> Measured {
+    let one = Direction { count: 1, bytes: 1, ..Direction::default() };
+    let mut least = Measured::of(&one, span.as_secs_f64()).expect("there is one");
+    (least.p10, least.p50, least.p90, least.p99) = (1e9, 1e9, 1e9, 1e9);
+    least
+}
+
+/// Processor time of an access.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and costs are short")]
+pub(crate) fn cost(micros: f64) -> Duration {
+    Duration::from_nanos((micros * 1_000.0) as u64)
+}
