@@ -60,7 +60,7 @@ pub enum Error {
     /// A part of the log that was durable is not whole.
     #[error(
         "the log of the cache device is damaged: {what} was whole once and is not any more, so that blocks could come \
-         back as they were before; `kickcache check` says what is left, `kickcache check --repair --accept-older` goes on with that"
+         back as they were before"
     )]
     Rotted {
         /// Which part.
@@ -69,8 +69,7 @@ pub enum Error {
     /// A part of the log that may say which blocks there are cannot be read, while others can.
     #[error(
         "the cache device cannot read {what}, and what it says is not known, so that blocks could come back as they were \
-         before; nothing is changed: start again, as the device may do better, or see what is left with `kickcache check`, \
-         and go on with that with `kickcache check --repair --accept-older`"
+         before; nothing is changed"
     )]
     Unreadable {
         /// Which part.

@@ -182,6 +182,16 @@ pub fn show_count(count: u64) -> String {
     shown
 }
 
+/// A number of things, in words: `1 block`, `1,204 blocks`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", show_count(count), if count == 1 { "" } else { "s" })
+}
+
+/// The verb that goes with that.
+pub const fn are(count: u64) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
 /// A rate in whole operations for people: `7`, `1,204`.
 #[expect(
     clippy::cast_possible_truncation,

@@ -139,6 +139,9 @@ pub struct VolumeReport {
     /// Seconds for which the server of a remote origin has been away, if it is.
     #[serde(default)]
     pub origin_away_seconds: Option<f64>,
+    /// How it was lost, or what is wrong with the one that came in its place.
+    #[serde(default)]
+    pub origin_away_why: Option<String>,
     /// Where clients find it.
     #[serde(flatten)]
     pub served_at: ServedAt,
@@ -214,6 +217,8 @@ pub struct Trouble {
     pub silent_seconds: Option<f64>,
     /// Seconds for which the server behind it has been away, if it is.
     pub away_seconds: Option<f64>,
+    /// Why it is.
+    pub away_why: Option<String>,
 }
 
 /// What a report says about a volume beside the engine's numbers.
@@ -277,6 +282,7 @@ impl VolumeReport {
             origin_last_error: facts.trouble.last_error,
             origin_silent_seconds: facts.trouble.silent_seconds,
             origin_away_seconds: facts.trouble.away_seconds,
+            origin_away_why: facts.trouble.away_why,
             served_at: facts.served_at,
             mode: status.mode.into(),
             size_bytes: status.size,

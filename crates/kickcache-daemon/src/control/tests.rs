@@ -83,6 +83,7 @@ fn report() -> Report {
         origin_last_error: None,
         origin_silent_seconds: None,
         origin_away_seconds: None,
+        origin_away_why: None,
         served_at: ServedAt {
             nbd: vec!["unix:/run/vm1.sock".into()],
             vhost_user: Some("/run/vm1.vhost".into()),

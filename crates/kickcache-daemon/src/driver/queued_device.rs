@@ -67,6 +67,15 @@ pub struct ExtentsTold {
     pub extents: Vec<DeviceExtent>,
 }
 
+/// Whoever answers for a device is away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Away {
+    /// For so long.
+    pub span: Duration,
+    /// How it was lost, or what is wrong with who came in its place.
+    pub why: String,
+}
+
 /// A device that takes requests at any time and ends them later, in any order. No call may wait for anything.
 pub trait QueuedDevice: Send {
     /// Takes a request; it ends in a later [`QueuedDevice::poll`], possibly at once. The token is not in use.
@@ -81,8 +90,8 @@ pub trait QueuedDevice: Send {
         false
     }
 
-    /// For how long whoever answers for the device has been away, if it is.
-    fn away(&self) -> Option<Duration> {
+    /// Since when and why whoever answers for the device has been away, if it is.
+    fn away(&self) -> Option<Away> {
         None
     }
 

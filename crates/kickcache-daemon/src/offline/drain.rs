@@ -23,6 +23,7 @@ use crate::serve::error::ServeError;
 use crate::serve::notes::FIRST_START;
 use crate::serve::older_copy::older_copy;
 use crate::serve::overtaken::{missed, note_written_without};
+use crate::shell_command::ShellCommand;
 use crate::state::{OriginRecord, uuid_text};
 
 /// What to drain.
@@ -118,6 +119,13 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     let left_alone = u64::try_from(overtaken.len()).unwrap_or(u64::MAX);
     let config = ServerConfig { overtaken, ..server_config(plan, record, &origin, service) };
     let dirty = dirty_blocks(&contents, record).saturating_sub(left_alone);
+    let stuck = |why: String| {
+        let after = super::read(plan.cache)?;
+        let blocks = dirty_blocks(&after, record);
+        let found = after.dirty.into_iter().find(|(id, _)| *id == record.id);
+        let extents = found.map(|(_, extents)| extents).unwrap_or_default();
+        Err(OfflineError::Undrained { name: name.clone(), blocks, extents, why })
+    };
     match write_back(config, record, dirty, progress)? {
         End::Drained(bytes) => {
             let outcome = match age {
@@ -141,14 +149,19 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
             };
             Ok(Drained { name, origin, outcome, overtaken_bytes: left_alone * BLOCK_SIZE })
         }
-        End::Stuck(why) => {
-            let after = super::read(plan.cache)?;
-            let blocks = dirty_blocks(&after, record);
-            let found = after.dirty.into_iter().find(|(id, _)| *id == record.id);
-            let extents = found.map(|(_, extents)| extents).unwrap_or_default();
-            Err(OfflineError::Undrained { name, blocks, extents, why })
-        }
+        End::Damaged => stuck(damaged(plan, &name)),
+        End::Stuck(why) => stuck(why),
     }
+}
+
+/// What is damaged, and what can be done about it.
+fn damaged(plan: DrainPlan<'_>, name: &str) -> String {
+    let detach =
+        ShellCommand::new("detach").word("--lose-dirty").path(plan.cache).word(name).state(plan.state);
+    format!(
+        "the copy on the cache device is damaged, and the only one; everything else is on the origin. Serve the volume and overwrite all \
+         of each block, or give them up ({detach}): the origin then has what it had there before"
+    )
 }
 
 /// The dirty blocks of a volume on a cache device out of service that were written on the origin since, as its daemon noted when
@@ -228,7 +241,7 @@ fn age(
         },
         Some(volume) if !volume.is_needed() => Ok(None),
         Some(_) if may_be_older => Ok(Some(Age::Overtaken)),
-        Some(volume) => Err(overtaken(plan.cache, &volume)),
+        Some(volume) => Err(overtaken(plan, &volume)),
     }
 }
 
@@ -276,9 +289,10 @@ fn find_outdated(
     Ok(outdated(plan.cache, plan.state, &[asked], Replacement::Refuse)?.pop())
 }
 
-fn overtaken(path: &Path, volume: &Outdated) -> OfflineError {
+fn overtaken(plan: DrainPlan<'_>, volume: &Outdated) -> OfflineError {
     OfflineError::Overtaken {
-        path: path.into(),
+        state: plan.state.clone(),
+        path: plan.cache.into(),
         name: volume.name.clone(),
         since: volume.since.clone(),
         what: volume.shown(),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kickcache_engine::error::Error;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+use kickcache_units::{are, counted};
 
 use crate::driver::device::OpenError;
 use crate::extents::show_extents;
@@ -84,11 +85,14 @@ pub enum OfflineError {
     },
     /// Its origin was served past it, and it has dirty blocks.
     #[error(
-        "{since} since {} had {name}; {what} of it are there, and may be older than the origin; {}say --accept-older to write \
-         them over what the origin has and to remove the volume from this device, as its other blocks are stale, too, or go on \
-         without them (serve {}, or detach --lose-dirty)", .path.display(), .since.other_way(.name), lose_dirty(.name)
+        "{since} since {} had {name}: of it, that holds {what}, perhaps older than what the origin has; {}write that over what the origin \
+         has ({}), which removes the volume from this device, as its other blocks are stale, too, or go on without it (serve {}, or \
+         {})", .path.display(), .since.other_way(.name), ShellCommand::drain_older(.name, .path, .state), lose_dirty(.name),
+        ShellCommand::new("detach").word("--lose-dirty").path(.path).word(.name).state(.state)
     )]
     Overtaken {
+        /// Where that is noted.
+        state: StatePlace,
         /// The device.
         path: PathBuf,
         /// The volume.
@@ -166,8 +170,8 @@ pub enum OfflineError {
     },
     /// A volume has dirty blocks.
     #[error(
-        "{} blocks of {name} are dirty: the origin does not have them ({}); write them back ({drain}), or say {lose} to lose \
-         them", block_count(.extents), show_extents(.extents, EXTENTS_SHOWN)
+        "{} of {name} {} dirty: the origin lacks what is there ({}); write it back ({drain}), or say {lose} to lose it",
+        counted(block_count(.extents), "block"), are(block_count(.extents)), show_extents(.extents, EXTENTS_SHOWN)
     )]
     Dirty {
         /// The volume.
@@ -194,7 +198,7 @@ pub enum OfflineError {
     },
     /// Writeback does not come to an end.
     #[error(
-        "{blocks} blocks of {name} cannot be written back ({}): {why}", show_extents(.extents, EXTENTS_SHOWN)
+        "{} of {name} cannot be written back ({}): {why}", counted(*.blocks, "block"), show_extents(.extents, EXTENTS_SHOWN)
     )]
     Undrained {
         /// The volume.

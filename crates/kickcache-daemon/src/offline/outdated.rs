@@ -5,6 +5,8 @@ use std::path::Path;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
+use kickcache_units::counted;
+
 use crate::extents::{extents, show_extents};
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::metadata::{Metadata, superblock};
@@ -65,7 +67,7 @@ pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
     let blocks = dirty.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
     match blocks {
         0 => "no dirty blocks".into(),
-        _ => format!("{blocks} dirty blocks ({})", show_extents(dirty, EXTENTS_SHOWN)),
+        some => format!("{} ({})", counted(some, "dirty block"), show_extents(dirty, EXTENTS_SHOWN)),
     }
 }
 
@@ -111,6 +113,20 @@ pub fn outdated(
         Outdated { name, since, dirty, need }
     });
     Ok(outdated.collect())
+}
+
+/// Finds the volumes of a cache device whose origins were served past it, whoever has served them since. What cannot be read is told
+/// by those who read all of it.
+pub fn bypassed(path: &Path, state: &StatePlace) -> Vec<Outdated> {
+    let Ok(superblock) = OfflineDevice::open(path).and_then(|source| superblock(&source)) else {
+        return Vec::new();
+    };
+    let asked = superblock.volumes.iter().map(|record| Asked {
+        name: &record.name,
+        identity: record.origin_identity.clone(),
+        claims: OriginClaims::default(),
+    });
+    outdated(path, state, &asked.collect::<Vec<_>>(), Replacement::Accept).unwrap_or_default()
 }
 
 /// Whether anything may be on a cache device alone of the origin that it knows.

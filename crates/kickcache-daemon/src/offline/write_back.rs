@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub(super) enum End {
     /// This many bytes were written back.
     Drained(u64),
+    /// What stays dirty is damaged.
+    Damaged,
     /// Something stays dirty.
     Stuck(String),
 }
@@ -87,7 +89,7 @@ fn watch(
             return Ok(End::Drained(whole * BLOCK_SIZE));
         }
         if left <= status.damaged_blocks {
-            return Ok(End::Stuck("they are damaged on the cache device".into()));
+            return Ok(End::Damaged);
         }
         if left < least {
             (least, since) = (left, Instant::now());

@@ -3,7 +3,9 @@
 //!
 //! The forms are those of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use kickcache_engine::config::OriginKind;
@@ -100,6 +102,19 @@ impl NbdUri {
             }
             NbdAddress::Tcp { .. } => self.to_string(),
         }
+    }
+
+    /// The same with each address of its host in place of the host's name, where that is known and not the identity itself. Looks
+    /// the name up, which may take long.
+    pub fn numeric_identities(&self) -> Vec<String> {
+        let NbdAddress::Tcp { host, port } = &self.address else { return Vec::new() };
+        let found = (host.as_str(), *port).to_socket_addrs().into_iter().flatten();
+        let numeric = |address: SocketAddr| NbdUri {
+            address: NbdAddress::Tcp { host: address.ip().to_canonical().to_string(), port: *port },
+            export: self.export.clone(),
+        };
+        let names: BTreeSet<String> = found.map(|address| numeric(address).identity()).collect();
+        names.into_iter().filter(|name| *name != self.identity()).collect()
     }
 
     /// Where the server is.
@@ -267,5 +282,15 @@ mod tests {
         std::fs::remove_file(real.join("a/o.sock")).unwrap();
         assert_eq!(identity("b/o.sock"), expected, "its server is away");
         assert_eq!(NbdUri::parse("nbd://store/a").unwrap().identity(), "nbd://store:10809/a");
+    }
+
+    #[test]
+    fn a_host_is_known_by_its_addresses_too() {
+        let others = |text: &str| NbdUri::parse(text).unwrap().numeric_identities();
+        assert!(others("nbd://localhost/x").contains(&"nbd://127.0.0.1:10809/x".into()));
+        assert!(others("nbd://127.0.0.1/x").is_empty(), "its own name");
+        assert_eq!(others("nbd://[::ffff:127.0.0.1]/x"), ["nbd://127.0.0.1:10809/x"]);
+        assert_eq!(others("nbd://[0:0::1]:7/x"), ["nbd://[::1]:7/x"]);
+        assert!(others("nbd+unix:///x?socket=/run/a.sock").is_empty());
     }
 }

@@ -12,6 +12,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::driver::fault::Fault;
 use crate::driver::io_engine::IoEngine;
+use crate::driver::queued_device::Away;
 use crate::plan::frontends::ServedAt;
 use crate::recording::ring::Recorder;
 use crate::serve::error::ServeError;
@@ -95,14 +96,14 @@ pub struct Activities {
 }
 
 /// What is wrong with a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trouble {
     /// Its errors, if it had any.
     pub errors: Option<Errors>,
     /// For how long it has completed nothing of what it owes, if that is long.
     pub silent: Option<Duration>,
-    /// For how long the server behind it has been away, if it is.
-    pub away: Option<std::time::Duration>,
+    /// Since when and why the server behind it has been away, if it is.
+    pub away: Option<Away>,
 }
 
 /// The errors of a device.

@@ -50,7 +50,7 @@ pub(crate) struct Volume {
     pub(crate) identity: VolumeIdentity,
     pub(crate) zeroes: ZeroSpeed,
     /// Held as long as it is served.
-    pub(crate) _lock: Option<OriginLock>,
+    pub(crate) _locks: Vec<OriginLock>,
 }
 
 /// How far the end is.

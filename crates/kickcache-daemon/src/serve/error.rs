@@ -1,9 +1,14 @@
 //! Why a server cannot start, or ended.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::error::Error;
 
 use crate::driver::device::OpenError;
+use crate::serve::config::StatePlace;
+use crate::serve::damaged_log::damaged_log;
+use crate::shell_command::Flag;
 
 /// An error of serving: a sentence that says what was found, what was expected and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +22,7 @@ pub enum ServeError {
         /// The cache device.
         path: PathBuf,
         /// Why.
-        source: kickcache_engine::error::Error,
+        source: Error,
     },
     /// The cache device cannot be used as one.
     #[error("{path}: {what}")]
@@ -36,7 +41,8 @@ pub enum ServeError {
         what: String,
     },
     /// The cache device cannot be read or written.
-    #[error("{path}: cannot {action}: {source}")]
+    #[error("{path}: cannot {action}: {source}; see what the kernel says of it (dmesg); a start goes on without it with {}",
+        Flag::new("--without-cache", path.as_os_str()))]
     CacheIo {
         /// The cache device.
         path: PathBuf,
@@ -108,6 +114,31 @@ pub struct RefusedVolume {
 }
 
 impl ServeError {
+    /// That these volumes cannot be served.
+    ///
+    /// # Errors
+    /// If there are some.
+    pub(crate) fn refusing(mut refused: Vec<RefusedVolume>) -> Result<(), ServeError> {
+        match refused.pop() {
+            None => Ok(()),
+            Some(RefusedVolume { name, what }) if refused.is_empty() => {
+                Err(ServeError::Volume { name, what })
+            }
+            Some(last) => {
+                refused.push(last);
+                Err(ServeError::Volumes(refused))
+            }
+        }
+    }
+
+    /// That the engine refuses a cache device, with the commands that go on with what is left of a damaged log.
+    pub(crate) fn of_engine(path: &Path, source: Error, state: &StatePlace) -> ServeError {
+        match damaged_log(&source, path, state) {
+            Some(next) => ServeError::Cache { path: path.into(), what: format!("{source}; {next}") },
+            None => ServeError::Engine { path: path.into(), source },
+        }
+    }
+
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> ServeError {
         move |source| ServeError::System { action, source }
     }

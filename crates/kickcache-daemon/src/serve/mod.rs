@@ -11,6 +11,7 @@ pub mod config;
 mod control;
 mod core;
 mod curves;
+pub mod damaged_log;
 pub mod error;
 mod event_loop;
 pub(crate) mod frontend;

@@ -13,7 +13,7 @@ use crate::driver::device::AccessMode;
 use crate::driver::notary::KeepNote;
 use crate::plan::cache_spec::Replacement;
 use crate::serve::config::StatePlace;
-use crate::serve::error::ServeError;
+use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::missed_device::{self, new_cache};
 use crate::state::{
     CacheRecord, CompleteCache, Completeness, FileIdentity, NewestBlocks, OriginRecord, OutOfService,
@@ -124,11 +124,13 @@ pub(crate) fn check(
         let is_other = Some(&record.cache_uuid) != uuid.as_ref();
         record.may_be_dirty && is_other && (is_served || uuid.is_none() && record.cache_path == path)
     };
-    let Some(missed) = origins.iter().find(is_missed) else { return Ok(()) };
     let is = if uuid.is_some() { "another one" } else { "new" };
     let found = format!("{} is {is}", chosen.path.display());
-    let what = missed_device::sentence(missed, &found, &new_cache(chosen.path), place);
-    Err(ServeError::Volume { name: missed.volume.clone(), what })
+    let refuse = |missed: &OriginRecord| RefusedVolume {
+        name: missed.volume.clone(),
+        what: missed_device::sentence(missed, &found, &new_cache(chosen.path), place),
+    };
+    ServeError::refusing(origins.iter().filter(is_missed).map(refuse).collect())
 }
 
 /// Says why an origin is refused whose note cannot be read: any cache device may be the one that it was served with, and
@@ -137,7 +139,6 @@ pub(crate) fn check(
 /// # Errors
 /// The sentence that says so.
 pub fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) -> Result<(), String> {
-    let path = chosen.path.display();
     match (store.origin(identity), chosen.replacement) {
         (Ok(_), _) => Ok(()),
         (Err(error @ StateError::Newer { .. }), _) => Err(error.to_string()),
@@ -146,7 +147,7 @@ pub fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) ->
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
             "it is unknown which cache device its origin was served with last, and whether that holds blocks that the origin \
-             lacks: {error} (as when it was {path}), or say {} to go on without what another one holds",
+             lacks: {error}, or say {} to go on without what another one holds",
             new_cache(chosen.path)
         )),
     }

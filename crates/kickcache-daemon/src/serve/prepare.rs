@@ -26,7 +26,7 @@ use crate::serve::known_origin::check_no_origin;
 use crate::serve::missed_device::superblock_at;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
-use crate::serve::origin::{Origin, hold};
+use crate::serve::origin::{Origin, hold, hold_too};
 use crate::serve::overtaken::{Sameness, note_written_without, served_since};
 use crate::serve::stop_wish::StopWish;
 use crate::serve::volume_identity::VolumeIdentity;
@@ -46,7 +46,7 @@ pub(crate) struct OpenVolume {
     pub(crate) access: AccessMode,
     pub(crate) claims: OriginClaims,
     pub(crate) zeroes: ZeroSpeed,
-    pub(crate) lock: Option<OriginLock>,
+    pub(crate) locks: Vec<OriginLock>,
 }
 
 /// A cache device and its volumes.
@@ -105,7 +105,7 @@ impl Looked {
         for (volume, spec) in volumes.iter_mut().zip(&cache.volumes) {
             check_no_cache(volume, knows(&superblock, volume))?;
             let origin = superblock.volume(&volume.name).map(|record| record.origin_identity.clone());
-            attach(&mut superblock, &cache.device, facts(volume))?;
+            attach(&mut superblock, &cache.device, facts(volume, state))?;
             volume.known_as.cache = uuid.map(uuid_text);
             volume.known_as.origins.extend(origin.filter(|origin| *origin != volume.identity));
             check_left_behind(volume, spec, state)?;
@@ -133,7 +133,7 @@ impl Looked {
             if let Some(origin) = volume.origin.local() {
                 check_different(&cache.file, origin)?;
             }
-            volume.settings.volume = cache.attach(facts(volume))?;
+            volume.settings.volume = cache.attach(facts(volume, state))?;
             volume.known_as.cache = Some(uuid_text(cache.superblock.uuid));
         }
         // One that is out of service may take no writes at all.
@@ -396,8 +396,12 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
 fn open_volumes(config: &ServerConfig, cache: Option<&BlockFile>) -> Result<Vec<OpenVolume>, ServeError> {
     let mut volumes: Vec<OpenVolume> = Vec::new();
     for volume in &config.cache.volumes {
-        let lock = hold(volume, &config.state)?;
-        let opened = OpenVolume { lock, ..open_volume(volume, &config.stop_wish)? };
+        let mut locks: Vec<OriginLock> = hold(volume, &config.state)?.into_iter().collect();
+        let opened = open_volume(volume, &config.stop_wish)?;
+        for name in opened.origin.other_names() {
+            locks.extend(hold_too(volume, name, &config.state)?);
+        }
+        let opened = OpenVolume { locks, ..opened };
         if let Some(origin) = opened.origin.local() {
             if let Some(cache) = cache {
                 check_different(cache, origin)?;
@@ -423,10 +427,11 @@ fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeEr
         settings: spec.settings(),
         access: spec.access,
         claims: spec.claims,
-        lock: None,
+        locks: Vec::new(),
     })
 }
 
-fn facts(volume: &OpenVolume) -> OriginFacts<'_> {
-    OriginFacts { name: &volume.name, size: volume.size, identity: &volume.identity, claims: volume.claims }
+fn facts<'a>(volume: &'a OpenVolume, state: &'a StatePlace) -> OriginFacts<'a> {
+    let OpenVolume { name, size, identity, claims, .. } = volume;
+    OriginFacts { name, size: *size, identity, claims: *claims, state }
 }

@@ -10,6 +10,7 @@ use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::stats::{CacheHealth, Record};
 use kickcache_engine::time::earlier;
 use kickcache_engine::units::VolumeId;
+use kickcache_units::{are, counted};
 
 use crate::driver::clock::Clock;
 use crate::driver::device::AccessMode;
@@ -131,7 +132,7 @@ impl<E: CacheEngine> EventLoop<E> {
             }
         }
         if let Phase::Failed(source) = self.core.engine.phase() {
-            return Err(ServeError::Engine { path: self.cache.clone(), source });
+            return Err(ServeError::of_engine(&self.cache, source, &self.commands.state));
         }
         // The journal was read in large pieces; requests are rarely as large.
         self.core.driver.buffers().allocator.trim();
@@ -148,8 +149,8 @@ impl<E: CacheEngine> EventLoop<E> {
             let dirty = found.map_or(0, |found| found.dirty_blocks);
             if dirty > 0 {
                 let what = format!(
-                    "the cache holds {dirty} dirty blocks that its origin does not have; serve it writable and \
-                     drain it before serving it read-only"
+                    "the cache holds {} of it that its origin lacks; serve it writable and drain it before serving it read-only",
+                    counted(dirty, "dirty block")
                 );
                 return Err(ServeError::Volume { name: volume.info.name.clone(), what });
             }
@@ -162,7 +163,7 @@ impl EventLoop<Engine> {
     /// Checks what the cache holds against what was said about the origins.
     fn check_cached(&mut self, changed: &[VolumeId]) -> Result<(), ServeError> {
         let blocks: u64 = self.core.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
-        tracing::info!("{blocks} blocks are cached on {}", self.cache.display());
+        tracing::info!("{} {} cached on {}", counted(blocks, "block"), are(blocks), self.cache.display());
         self.check_read_only()?;
         changed.iter().try_for_each(|volume| self.drop_changed(*volume))
     }
@@ -184,21 +185,12 @@ impl EventLoop<Engine> {
                 refused.push(RefusedVolume { name: info.name.clone(), what });
             }
         }
-        match refused.pop() {
-            None => Ok(()),
-            Some(RefusedVolume { name, what }) if refused.is_empty() => {
-                Err(ServeError::Volume { name, what })
-            }
-            Some(last) => {
-                refused.push(last);
-                Err(ServeError::Volumes(refused))
-            }
-        }
+        ServeError::refusing(refused)
     }
 
     /// Somebody else wrote to an origin: what is cached of it is forgotten, durably, before anybody reads it.
     fn drop_changed(&mut self, volume: VolumeId) -> Result<(), ServeError> {
-        let dirty = self.core.engine.dirty_blocks(volume).len();
+        let dirty = self.core.engine.dirty_blocks(volume).len() as u64;
         if dirty > 0 {
             let found = self.core.volumes.iter().find(|found| found.info.id == volume);
             let name = found.map(|found| found.info.name.clone()).unwrap_or_default();
@@ -208,8 +200,9 @@ impl EventLoop<Engine> {
                 None => ShellCommand::drain_older(&name, &self.cache, &self.commands.state).to_string(),
             };
             let what = format!(
-                "its origin was changed, but the cache holds {dirty} dirty blocks for it; drain them into the changed \
-                 origin ({drain}), or lose them ({})",
+                "its origin was changed, but the cache holds {} for it; write back what is dirty into the changed origin \
+                 ({drain}), or lose it ({})",
+                counted(dirty, "dirty block"),
                 self.commands.detach(&self.cache, &name).word("--lose-dirty")
             );
             return Err(ServeError::Volume { name, what });
@@ -228,7 +221,7 @@ impl EventLoop<Engine> {
             let what = "it failed while it was written".into();
             return Err(ServeError::Cache { path: self.cache.clone(), what });
         }
-        tracing::info!("the origin was changed: {dropped} cached blocks were dropped");
+        tracing::info!("the origin was changed: {} dropped", counted(dropped, "cached block"));
         Ok(())
     }
 }
@@ -250,7 +243,7 @@ fn describe(volumes: Vec<OpenVolume>) -> Served {
             read_only: volume.access == AccessMode::ReadOnly,
         };
         let (identity, zeroes) = (volume.known_as, volume.zeroes);
-        let served = Volume { info, identity, zeroes, _lock: volume.lock };
+        let served = Volume { info, identity, zeroes, _locks: volume.locks };
         (served, NamedMedium { device: Device::Origin(id), medium: volume.origin.into_medium() })
     });
     let (volumes, media) = described.unzip();

@@ -30,6 +30,7 @@ pub use self::options::ConnectOptions;
 pub use self::receiver::{Receiver, Reply};
 pub use self::remote_export::RemoteExport;
 pub use self::sender::Sender;
+pub use self::stream::too_late;
 pub use self::zeroes::Zeroes;
 pub use super::reply::{NbdErrno, StatusExtent};
 

@@ -28,7 +28,8 @@ impl Stream {
             Wait::Yes => SendFlags::NOSIGNAL,
             Wait::No => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
         };
-        none_if_would_wait(retry(|| send(self.as_fd(), bytes, flags)), wait).map(|count| count.unwrap_or(0))
+        self.none_if_would_wait(retry(|| send(self.as_fd(), bytes, flags)), wait)
+            .map(|count| count.unwrap_or(0))
     }
 
     /// Receives some bytes; `None` if it would have to wait.
@@ -41,7 +42,7 @@ impl Stream {
             Wait::No => RecvFlags::DONTWAIT,
         };
         let received = retry(|| recv(self.as_fd(), &mut *buffer, flags).map(|(count, _)| count));
-        let count = none_if_would_wait(received, wait)?;
+        let count = self.none_if_would_wait(received, wait)?;
         match count {
             Some(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
             count => Ok(count),
@@ -59,6 +60,17 @@ impl Stream {
     /// Waits for some bytes.
     pub(super) fn receive_waiting(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(self.receive_some(buffer, Wait::Yes)?.unwrap_or(0))
+    }
+
+    /// "Would block" is a time-out where waiting was allowed, and no news where it was not.
+    fn none_if_would_wait(&self, result: io::Result<usize>, wait: Wait) -> io::Result<Option<usize>> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match wait {
+                Wait::No => Ok(None),
+                Wait::Yes => Err(too_late(self.read_timeout()?.unwrap_or_default())),
+            },
+            other => other.map(Some),
+        }
     }
 
     pub(super) fn read_timeout(&self) -> io::Result<Option<Duration>> {
@@ -94,13 +106,8 @@ fn retry(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usiz
     }
 }
 
-/// "Would block" is a time-out where waiting was allowed, and no news where it was not.
-fn none_if_would_wait(result: io::Result<usize>, wait: Wait) -> io::Result<Option<usize>> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => match wait {
-            Wait::No => Ok(None),
-            Wait::Yes => Err(io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time")),
-        },
-        other => other.map(Some),
-    }
+/// The error of a server that took too long.
+pub fn too_late(patience: Duration) -> io::Error {
+    let what = format!("the server did not answer within {} s", patience.as_secs_f64());
+    io::Error::new(io::ErrorKind::TimedOut, what)
 }

@@ -90,7 +90,8 @@ fn trouble(found: &server::Trouble) -> Trouble {
     Trouble {
         last_error: found.errors.map(last_error),
         silent_seconds: found.silent.map(seconds),
-        away_seconds: found.away.map(|span| span.as_secs_f64()),
+        away_seconds: found.away.as_ref().map(|away| away.span.as_secs_f64()),
+        away_why: found.away.as_ref().map(|away| away.why.clone()),
     }
 }
 

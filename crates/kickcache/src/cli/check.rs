@@ -8,15 +8,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::extents::Extent;
 use kickcache_daemon::offline::change::repair;
 use kickcache_daemon::offline::check::{Findings, Verdict, VolumeFindings, check};
-use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::standing::{Standing, out_of_service};
-use kickcache_daemon::serve::older_copy::OlderCopy;
-use kickcache_units::show_bytes;
+use kickcache_daemon::shell_command::ShellCommand;
+use kickcache_units::{are, counted, show_bytes};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
-use crate::cli::standing::{older_copy_json, print_older_copy, print_standing, standing_json};
+use crate::cli::standing::{Unused, bypassed_json, older_copy_json, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 
 const EXAMPLES: &str = "\
@@ -34,7 +32,8 @@ Exit codes:
   5  dirty blocks are damaged: their data is lost; the list names the extents of each volume
   6  a part of the log is damaged or gone (journal, batch headers, whole segments): blocks may be
      older than what was written last (also after --repair has used what is left of the log)
-  7  no damage, but no daemon uses the cache device: it is out of service, or an older copy";
+  7  no damage, but no daemon uses the cache device: it is out of service, an older copy, or was
+     bypassed with dirty blocks";
 
 /// Extents that are listed for people; --json has them all.
 const EXTENTS_SHOWN: usize = 16;
@@ -84,18 +83,11 @@ impl Log {
     }
 }
 
-/// Why no daemon uses the cache device, if none does.
-struct Unused {
-    standing: Option<Standing>,
-    copy: Option<OlderCopy>,
-}
-
 impl CheckArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let mut findings = self.check()?;
         let state = self.state.place();
-        let standing = out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)?;
-        let unused = Unused { standing, copy: older_copy_at(&self.cache, &state) };
+        let unused = Unused::look(&self.cache, &state).map_err(anyhow::Error::from)?;
         let mut repaired = None;
         let log = Log::of(&findings);
         let may_repair = log == Log::Whole || self.accept_older;
@@ -107,7 +99,8 @@ impl CheckArgs {
         }
         let shown = self.show(&findings, repaired, &unused, out);
         // A reader that looks away, as `head` does, is no reason to call damage good.
-        end(&findings, &unused)?;
+        let repair = ShellCommand::new("check").path(&self.cache).word("--repair").word("--accept-older");
+        end(&findings, &unused, &format!("`{}`", repair.state(&state)))?;
         if repaired.is_some() && log == Log::Damaged {
             return Err(Failure { exit: Exit::Suspect, error: anyhow!(WENT_ON) });
         }
@@ -123,13 +116,13 @@ impl CheckArgs {
     ) -> io::Result<()> {
         if !self.json {
             print(out, &self.cache.display().to_string(), findings, repaired)?;
-            print_standing(out, unused.standing.as_ref())?;
-            return print_older_copy(out, unused.copy.as_ref());
+            return unused.print(out);
         }
         let json = serde_json::json!({
             "repaired_blocks": repaired,
             "out_of_service": unused.standing.as_ref().map(standing_json),
             "older_copy": unused.copy.as_ref().map(older_copy_json),
+            "bypassed": bypassed_json(&unused.bypassed),
             "findings": findings,
         });
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)
@@ -158,31 +151,26 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
-fn end(findings: &Findings, unused: &Unused) -> Result<(), Failure> {
+fn end(findings: &Findings, unused: &Unused, next: &str) -> Result<(), Failure> {
+    if let Verdict::Good | Verdict::Repairable = findings.verdict {
+        unused.end()?;
+    }
     let (exit, sentence) = match findings.verdict {
-        Verdict::Good | Verdict::Repairable if unused.standing.is_some() => (
-            Exit::OutOfService,
-            "the cache device is out of service: what it holds may be old, and it is left out until it is formatted"
-                .to_owned(),
-        ),
-        Verdict::Good | Verdict::Repairable if unused.copy.is_some() => (
-            Exit::OutOfService,
-            "the cache device is an older copy: what it holds may be old, and a daemon refuses it".to_owned(),
-        ),
         Verdict::Good => return Ok(()),
         Verdict::Repairable => {
             (Exit::Repairable, "there is damage, and nothing is lost: --repair mends it".to_owned())
         }
         Verdict::Suspect => (
             Exit::Suspect,
-            "the log is damaged: blocks may be older than what was written last, and nothing is changed; --repair \
-             --accept-older drops the clean ones and keeps the dirty ones, which a drain then writes to the origin; \
-             `detach --lose-dirty` leaves them out"
-                .to_owned(),
+            format!(
+                "the log is damaged: blocks may be older than what was written last, and nothing is changed; {next} drops the clean ones \
+                 and keeps the dirty ones, which a drain then writes to the origin; `detach --lose-dirty` leaves them out"
+            ),
         ),
         Verdict::Lost => {
             let blocks: u64 = findings.volumes.iter().map(|volume| count(&volume.lost)).sum();
-            (Exit::Lost, format!("{blocks} dirty blocks are damaged; their data is lost"))
+            let (dirty, are) = (counted(blocks, "dirty block"), are(blocks));
+            (Exit::Lost, format!("{dirty} {are} damaged, and the data lost"))
         }
     };
     Err(Failure { exit, error: anyhow!(sentence) })
@@ -217,7 +205,11 @@ fn print(out: &mut dyn Write, path: &str, findings: &Findings, repaired: Option<
         writeln!(out, "  log         {what} is damaged or cannot be read: a daemon refuses the device")?;
     }
     if let Some(blocks) = repaired {
-        writeln!(out, "  repaired    {blocks} clean blocks dropped; this is what was found afterwards")?;
+        writeln!(
+            out,
+            "  repaired    {} dropped; this is what was found afterwards",
+            counted(blocks, "clean block")
+        )?;
     }
     writeln!(out)?;
     volume_table(findings).print(out, Colour::for_stdout())?;

@@ -13,7 +13,7 @@ use kickcache_daemon::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBl
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
-use kickcache_units::show_bytes;
+use kickcache_units::{counted, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::not_ours::with_notes;
@@ -161,9 +161,10 @@ fn sentence(done: &Drained, cache: &Path) -> String {
         }
         DrainOutcome::Written(bytes) => written(bytes),
         DrainOutcome::Removed { bytes, clean_blocks } => format!(
-            "{}\n{name} was removed from {cache}, as its {clean_blocks} clean blocks may be older than what {origin} has; serve \
+            "{}\n{name} was removed from {cache}, as what is clean of it there ({}) may be older than what {origin} has; serve \
              it as before to have it cached anew",
-            written(bytes)
+            written(bytes),
+            counted(clean_blocks, "block")
         ),
     }
 }
@@ -183,8 +184,9 @@ impl Obstacles {
         let is_here = |cache: &&CacheReport| cache.volumes.iter().any(|volume| volume.name == name);
         let cache = report.caches.iter().find(is_here)?;
         let volume = cache.volumes.iter().find(|volume| volume.name == name)?;
+        let why = volume.origin_away_why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         let away =
-            volume.origin_away_seconds.map(|seconds| format!("its server was lost {seconds:.0} s ago"));
+            volume.origin_away_seconds.map(|seconds| format!("its server was lost {seconds:.0} s ago{why}"));
         let origin =
             away.or_else(|| obstacle(volume.origin_silent_seconds, volume.origin_last_error.as_ref()));
         let device = obstacle(cache.silent_seconds, cache.last_error.as_ref());

@@ -25,10 +25,12 @@ pub(crate) enum Exit {
     Lost,
     /// The journal of a cache device is damaged.
     Suspect,
-    /// A cache device is out of service, or an older copy.
+    /// A cache device is out of service, an older copy, or was bypassed.
     OutOfService,
     /// A daemon was told to stop, and something is left undone.
     StoppedShort,
+    /// A daemon says that something is wrong.
+    Unwell,
     /// What `judge` says to `git bisect run`.
     Judged(u8),
     /// A measurement was interrupted, and what it had is printed.
@@ -47,6 +49,7 @@ impl Exit {
             Exit::Suspect => 6,
             Exit::OutOfService => 7,
             Exit::StoppedShort => 8,
+            Exit::Unwell => 9,
             Exit::Judged(code) => code,
             Exit::Interrupted => 130,
         }

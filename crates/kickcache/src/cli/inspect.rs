@@ -3,9 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use kickcache_daemon::offline::standing::{Standing, out_of_service};
+use kickcache_daemon::offline::standing::Standing;
 use kickcache_daemon::offline::{self, Contents};
-use kickcache_daemon::serve::older_copy::older_copy;
 use kickcache_daemon::state::uuid_text;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::VolumeStatus;
@@ -16,13 +15,19 @@ use serde::Serialize;
 use crate::cli::exit::Failure;
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
-use crate::cli::standing::{older_copy_json, print_older_copy, print_standing, standing_json};
+use crate::cli::standing::{Unused, bypassed_json, older_copy_json, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 
 const EXAMPLES: &str = "\
 Examples:
   kickcache inspect /var/cache/kickcache.img
-  kickcache inspect /dev/nvme0n1p4 --json | jq '.volumes[] | {name, dirty_bytes}'";
+  kickcache inspect /dev/nvme0n1p4 --json | jq '.volumes[] | {name, dirty_bytes}'
+
+Exit codes:
+  0  a daemon would use the cache device
+  1  it cannot be read; the message on standard error says why
+  2  an argument is wrong
+  7  a daemon would not: it is out of service, an older copy, or was bypassed with dirty blocks";
 
 /// Extents that are listed for people; --json has them all.
 const EXTENTS_SHOWN: usize = 8;
@@ -46,18 +51,19 @@ impl InspectArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let state = self.state.place();
         let contents = offline::read(&self.cache).map_err(|error| with_notes(error, &self.cache, &state))?;
-        let standing = out_of_service(&self.cache, &state, &[]).map_err(anyhow::Error::from)?;
-        let copy = older_copy(&state, &contents.superblock, &self.cache);
+        let unused = Unused::look(&self.cache, &state).map_err(anyhow::Error::from)?;
         let mut device = Device::new(&self.cache.display().to_string(), &contents);
-        device.out_of_service = standing.as_ref().map(standing_json);
-        standing.iter().for_each(|standing| device.drop_needless(standing));
-        device.older_copy = copy.as_ref().map(older_copy_json);
+        device.out_of_service = unused.standing.as_ref().map(standing_json);
+        unused.standing.iter().for_each(|standing| device.drop_needless(standing));
+        device.older_copy = unused.copy.as_ref().map(older_copy_json);
+        device.bypassed = bypassed_json(&unused.bypassed);
         if self.json {
-            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&device)?)?);
+            writeln!(out, "{}", serde_json::to_string_pretty(&device)?)?;
+        } else {
+            print_device(out, &device, Colour::for_stdout())?;
+            unused.print(out)?;
         }
-        print_device(out, &device, Colour::for_stdout())?;
-        print_standing(out, standing.as_ref())?;
-        Ok(print_older_copy(out, copy.as_ref())?)
+        unused.end()
     }
 }
 
@@ -76,6 +82,7 @@ struct Device {
     main_bytes: u64,
     out_of_service: Option<serde_json::Value>,
     older_copy: Option<serde_json::Value>,
+    bypassed: serde_json::Value,
     volumes: Vec<Volume>,
 }
 
@@ -116,6 +123,7 @@ impl Device {
             main_bytes: status.main_blocks * BLOCK_SIZE,
             out_of_service: None,
             older_copy: None,
+            bypassed: serde_json::json!([]),
             volumes: superblock.volumes.iter().map(|record| Volume::new(record, contents)).collect(),
         }
     }
@@ -240,6 +248,7 @@ mod tests {
             main_bytes: 0,
             out_of_service: None,
             older_copy: None,
+            bypassed: serde_json::json!([]),
             volumes: vec![volume("vm1", dirty), volume("vm2", Vec::new())],
         };
         let mut out = Vec::new();

@@ -17,6 +17,7 @@ use kickcache_daemon::shell_command::Flag;
 use kickcache_daemon::state::OriginRecord;
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::{are, counted};
 
 use crate::cli::exit::sentence;
 use crate::cli::rehearsal::Rehearsal;
@@ -102,7 +103,8 @@ fn leave_volumes(
     for (name, extents) in &left.lost {
         let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
         let which = show_extents(extents, EXTENTS_LOGGED);
-        tracing::error!("{blocks} dirty blocks of {name} are LOST, as {which}");
+        let (dirty, are) = (counted(blocks, "dirty block"), are(blocks));
+        tracing::error!("{dirty} of {name} {are} LOST, as {which}");
     }
     for name in &left.dropped {
         tracing::warn!(

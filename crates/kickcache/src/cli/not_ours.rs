@@ -5,12 +5,19 @@ use std::path::Path;
 use anyhow::anyhow;
 use kickcache_daemon::offline::{self, OfflineError};
 use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::damaged_log::damaged_log;
 use kickcache_daemon::serve::lost_superblock::lost_superblock;
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
 
-/// An error of a tool, with what is noted of the cache device that was at the path, if there is none any more.
+/// An error of a tool, with what to do about a damaged log, and with what is noted of the cache device that was at the path, if there
+/// is none any more.
 pub(super) fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Error {
+    if let OfflineError::Content { source, .. } = &error
+        && let Some(next) = damaged_log(source, path, state)
+    {
+        return anyhow!("{error}; {next}");
+    }
     let is_lost = matches!(error, OfflineError::Foreign { .. } | OfflineError::Blank(_));
     match lost_superblock(path, state).filter(|_| is_lost) {
         Some(what) => anyhow!("{error}; {what}"),

@@ -11,6 +11,7 @@ use kickcache_daemon::serve::missed_device::lose_dirty;
 use kickcache_daemon::serve::older_copy::OlderCopy;
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::counted;
 
 use crate::cli::leave::{GoOn, leave_missed, leave_out};
 use crate::cli::outdated::drop_outdated;
@@ -143,5 +144,5 @@ fn shown(volume: &Incomplete) -> String {
         return format!("blocks of {} (nobody can say how many)", volume.name);
     };
     let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
-    format!("{blocks} dirty blocks ({})", show_extents(extents, EXTENTS_LOGGED))
+    format!("{} ({})", counted(blocks, "dirty block"), show_extents(extents, EXTENTS_LOGGED))
 }

@@ -29,8 +29,45 @@ pub(crate) struct ResizeArgs {
 
 impl ResizeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let Resized { size_bytes, is_unchanged } = self.control.client().resize(&self.volume)?;
-        let news = if is_unchanged { ", unchanged" } else { " now" };
-        Ok(writeln!(out, "{}: {} ({size_bytes} bytes){news}", self.volume, show_bytes(size_bytes))?)
+        let client = self.control.client();
+        let resized = client.resize(&self.volume)?;
+        let report = client.status()?;
+        let mut volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
+        let ublk = volumes
+            .find(|volume| volume.name == self.volume)
+            .and_then(|volume| volume.served_at.ublk.as_deref());
+        Ok(writeln!(out, "{}: {}", self.volume, sentence(&resized, ublk))?)
+    }
+}
+
+/// What a volume has, and its block device.
+fn sentence(resized: &Resized, ublk: Option<&str>) -> String {
+    let size = format!("{} ({} bytes)", show_bytes(resized.size_bytes), resized.size_bytes);
+    match ublk {
+        _ if resized.is_unchanged => format!("{size}, unchanged"),
+        None => format!("{size} now"),
+        Some(device) => format!(
+            "{size} now; {device} gets that size at once on Linux 6.16 and later, else it keeps its own until it is removed and served \
+             again, which the log says then"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_device_that_may_keep_its_size_is_told_of() {
+        let grown = Resized { size_bytes: 8192, is_unchanged: false };
+        assert_eq!(sentence(&grown, None), "8 KiB (8192 bytes) now");
+        assert!(
+            sentence(&grown, Some("/dev/ublkb0"))
+                .contains("now; /dev/ublkb0 gets that size at once on Linux 6.16")
+        );
+        assert_eq!(
+            sentence(&Resized { is_unchanged: true, ..grown }, Some("/dev/ublkb0")),
+            "8 KiB (8192 bytes), unchanged"
+        );
     }
 }

@@ -1,11 +1,75 @@
-//! A cache device that is not used, as `check` and `inspect` show it: out of service, or an older copy.
+//! A cache device that is not used, as `check` and `inspect` show it: out of service, an older copy, or bypassed.
 
 use std::io::{self, Write};
+use std::path::Path;
 
+use anyhow::Error;
 use kickcache_daemon::extents::show_extents;
-use kickcache_daemon::offline::standing::Standing;
+use kickcache_daemon::offline::OfflineError;
+use kickcache_daemon::offline::older_copy::older_copy_at;
+use kickcache_daemon::offline::outdated::{Outdated, bypassed};
+use kickcache_daemon::offline::standing::{Standing, out_of_service};
+use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::older_copy::OlderCopy;
 use serde_json::{Value, json};
+
+use crate::cli::exit::{Exit, Failure};
+
+/// Why no daemon uses what a cache device holds, if none does.
+pub(super) struct Unused {
+    pub(super) standing: Option<Standing>,
+    pub(super) copy: Option<OlderCopy>,
+    pub(super) bypassed: Vec<Outdated>,
+}
+
+impl Unused {
+    /// Looks for it on the device and in the state directory.
+    ///
+    /// # Errors
+    /// If what is noted cannot be read.
+    pub(super) fn look(path: &Path, state: &StatePlace) -> Result<Unused, OfflineError> {
+        Ok(Unused {
+            standing: out_of_service(path, state, &[])?,
+            copy: older_copy_at(path, state),
+            bypassed: bypassed(path, state),
+        })
+    }
+
+    /// Prints it.
+    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        print_standing(out, self.standing.as_ref())?;
+        print_older_copy(out, self.copy.as_ref())?;
+        print_bypassed(out, &self.bypassed)
+    }
+
+    /// The failure of a tool that found nothing else wrong; none if a daemon uses the device.
+    ///
+    /// # Errors
+    /// With the exit code that says so.
+    pub(super) fn end(&self) -> Result<(), Failure> {
+        let needed: Vec<&str> = self
+            .bypassed
+            .iter()
+            .filter(|volume| volume.is_needed())
+            .map(|volume| volume.name.as_str())
+            .collect();
+        let what = match () {
+            () if self.standing.is_some() => {
+                "the cache device is out of service: what it holds may be old, and it is left out until it is formatted".into()
+            }
+            () if self.copy.is_some() => {
+                "the cache device is an older copy: what it holds may be old, and a daemon refuses it".into()
+            }
+            () if !needed.is_empty() => format!(
+                "the cache device was bypassed with dirty blocks of {}: they may be older than what the origin has, and a daemon \
+                 refuses them",
+                needed.join(", ")
+            ),
+            () => return Ok(()),
+        };
+        Err(Failure { exit: Exit::OutOfService, error: Error::msg(what) })
+    }
+}
 
 /// Extents that are listed for people.
 const EXTENTS_SHOWN: usize = 8;
@@ -37,6 +101,33 @@ pub(super) fn standing_json(standing: &Standing) -> Value {
         json!({ "name": volume.name, "dirty": extents })
     });
     json!({ "incomplete": volumes.collect::<Vec<_>>() })
+}
+
+/// Says of volumes that a daemon does not use what the device holds of them, and why.
+pub(super) fn print_bypassed(out: &mut dyn Write, bypassed: &[Outdated]) -> io::Result<()> {
+    bypassed.iter().try_for_each(|volume| {
+        let does = match volume.is_needed() {
+            true => "refuses it until somebody decides what becomes of them",
+            false => "drops what is cached of it",
+        };
+        let (name, since, dirty) = (&volume.name, &volume.since, volume.shown());
+        writeln!(out, "\nbypassed: {name}: {since} since; {dirty} on this device: a daemon {does}")
+    })
+}
+
+/// The same for programs.
+pub(super) fn bypassed_json(bypassed: &[Outdated]) -> Value {
+    let volume = |volume: &Outdated| {
+        let dirty =
+            volume.dirty.iter().map(|extent| json!({ "start": extent.start, "length": extent.length }));
+        json!({
+            "name": volume.name,
+            "why": volume.since.to_string(),
+            "needed": volume.is_needed(),
+            "dirty": dirty.collect::<Vec<_>>(),
+        })
+    };
+    bypassed.iter().map(volume).collect()
 }
 
 /// Says that the device is an older copy, if it is.

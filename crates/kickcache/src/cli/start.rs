@@ -1,14 +1,17 @@
 //! A plan becomes servers, one a cache device; what cannot be served is left, and its neighbours are served.
 
 use std::collections::BTreeMap;
+use std::iter;
+use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
+use kickcache_daemon::offline::leave::uuid_of;
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::prepare::check_origin;
@@ -58,7 +61,7 @@ impl Served {
 /// If something concerns all of the plan, or nothing of it can be served; [`ServeError::Stopped`] if a stop was asked for.
 pub(super) fn start_servers(
     mut plan: ServePlan,
-    mut activated: ActivationSockets,
+    activated: ActivationSockets,
     stop_wish: &StopWish,
 ) -> anyhow::Result<Started> {
     let state = state_place(plan.state.as_deref());
@@ -70,6 +73,7 @@ pub(super) fn start_servers(
     refusals.leave_silent(&mut plan.caches, silent)?;
     let mut unserved = tell_unserved(&mut plan)?;
     check_distinct(devices(&plan))?;
+    check_copies(&plan.caches)?;
     // Before anything is dropped or made for the others.
     check_origins(&mut plan.caches, &refusals, stop_wish)?;
     unserved.extend(tell_unserved(&mut plan)?);
@@ -83,19 +87,61 @@ pub(super) fn start_servers(
         rehearsal.whole(cache)?;
     }
     unserved.extend(tell_unserved(&mut plan)?);
-    let mut servers: Vec<Served> = Vec::new();
-    for cache in &mut plan.caches {
-        match start_server(cache, &mut activated, &common, &refusals) {
-            Ok(served) => servers.extend(served),
-            Err(error) => {
-                servers.iter().for_each(|served| served.handle.stop());
-                let _: Vec<_> = servers.iter().map(Served::wait).collect();
-                return Err(error);
-            }
-        }
-    }
+    let servers = start_all(&mut plan.caches, activated, &common, &refusals)?;
     unserved.extend(tell_unserved(&mut plan)?);
     Ok(Started { servers, unserved })
+}
+
+/// Starts the servers of all cache devices side by side: logs that are long and origins that do not answer do not add up.
+fn start_all(
+    caches: &mut [CacheSpec],
+    activated: ActivationSockets,
+    common: &Common<'_>,
+    refusals: &Refusals<'_>,
+) -> anyhow::Result<Vec<Served>> {
+    // They are for the only volume of a plan.
+    let sockets = iter::once(activated).chain(iter::repeat_with(ActivationSockets::default));
+    let started: Vec<anyhow::Result<Option<Served>>> = thread::scope(|scope| {
+        let start = |(cache, sockets)| {
+            let start = move || start_server(cache, sockets, common, refusals);
+            thread::Builder::new().spawn_scoped(scope, start).context("cannot start a thread")
+        };
+        let starting: Vec<_> = caches.iter_mut().zip(sockets).map(start).collect();
+        let join =
+            |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        starting.into_iter().map(|thread| thread.and_then(join)).collect()
+    });
+    let (mut servers, mut failure) = (Vec::new(), None);
+    for started in started {
+        match started {
+            Ok(served) => servers.extend(served),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    let Some(error) = failure else { return Ok(servers) };
+    servers.iter().for_each(|served| served.handle.stop());
+    let _: Vec<_> = servers.iter().map(Served::wait).collect();
+    Err(error)
+}
+
+/// Refuses two copies of one cache device: the one that were served first would make the other one the older.
+fn check_copies(caches: &[CacheSpec]) -> anyhow::Result<()> {
+    let mut seen: Vec<(String, &Path)> = Vec::new();
+    let in_service =
+        |cache: &&CacheSpec| cache.service == CacheService::InService && !cache.volumes.is_empty();
+    for cache in caches.iter().filter(in_service) {
+        let Some(uuid) = uuid_of(&cache.device) else { continue };
+        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == uuid) {
+            bail!(
+                "{} is a copy of the cache device {}, or that one of it (both have the uuid {uuid}); serve the one that was served \
+                 last, and take the other one and its volumes out of the configuration",
+                cache.device.display(),
+                other.display()
+            );
+        }
+        seen.push((uuid, &cache.device));
+    }
+    Ok(())
 }
 
 /// Leaves the volumes whose origins cannot be used.
@@ -142,13 +188,13 @@ fn check_servers(
 /// Starts the server of a cache device; none if all of its volumes are left.
 fn start_server(
     cache: &mut CacheSpec,
-    activated: &mut ActivationSockets,
+    mut activated: ActivationSockets,
     common: &Common<'_>,
     refusals: &Refusals<'_>,
 ) -> anyhow::Result<Option<Served>> {
     while !cache.volumes.is_empty() {
         let mut config = common.config(cache);
-        config.inherited = std::mem::take(activated).into_inherited();
+        config.inherited = std::mem::take(&mut activated).into_inherited();
         match Server::start(config) {
             Ok(handle) => return Ok(Some(Served { handle, cache: cache.clone() })),
             Err(error) => refusals.leave(cache, error)?,

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::bad_input::{refused, unchanged};
 use crate::daemon::{KICKCACHE, Spec, VOLUME};
 use crate::need_kickcache;
+use crate::pair::{NAMES, Pair};
 use crate::scratch::{MIB, Scratch, state_dir};
 use crate::tools;
 
@@ -200,4 +201,20 @@ fn a_note_that_cannot_be_understood_is_not_ignored() {
     fs::write(&records("origin-")[0].0, "{").unwrap();
     let said = refused("a damaged note", &spec.arguments());
     assert!(said.contains("damaged"), "{said}");
+}
+
+#[test]
+fn a_missing_cache_device_is_told_with_all_of_its_volumes() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let pair = Pair::new(&scratch, "write-back");
+    let daemon = pair.start(&[], &NAMES);
+    NAMES.iter().for_each(|name| pair.client(name).write(MIB, &[7; 4096]));
+    daemon.kill();
+    fs::remove_file(&pair.spec.cache).unwrap();
+    let said = refused("a missing cache device", &pair.arguments(&[]));
+    for name in NAMES {
+        assert!(said.contains(&format!("volume {name} is not served: its cache device")), "{said}");
+    }
+    assert!(!pair.spec.cache.exists(), "a cache was made");
 }

@@ -92,7 +92,7 @@ fn is_told(cache: &Path, (found, noted): (u64, u64)) {
         let output = tools::output(KICKCACHE, [arguments, &[text(cache)]].concat());
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    for (command, wanted) in [("check", 7), ("inspect", 0)] {
+    for (command, wanted) in [("check", 7), ("inspect", 7)] {
         let (code, said) = run(&[command]);
         assert!(code == Some(wanted) && said.contains("older copy"), "{command}: {code:?}: {said}");
         let (code, said) = run(&[command, "--json"]);
@@ -263,4 +263,31 @@ fn a_device_that_takes_no_writes_is_drained_and_served_all_the_same() {
         disks.tell("clear");
         reads(&spec, 1);
     }
+}
+
+#[test]
+fn two_equal_copies_are_not_served_side_by_side() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch).start().stop();
+    let copy = scratch.path("copy");
+    fs::copy(&spec.cache, &copy).unwrap();
+    let mut text = format!("control = \"{}\"\n", spec.control().display());
+    for (cache, name, origin) in
+        [(&spec.cache, VOLUME, &spec.origin), (&copy, "w", &scratch.sparse("other", 16 * MIB))]
+    {
+        text +=
+            &format!("[[cache]]\ndevice = \"{}\"\n[[cache.volume]]\nname = \"{name}\"\n", cache.display());
+        text += &format!(
+            "origin = \"{}\"\nnbd = [\"unix:{}\"]\n",
+            origin.display(),
+            scratch.path(name).display()
+        );
+    }
+    let file = scratch.path("copies.toml");
+    fs::write(&file, text).unwrap();
+    let arguments = ["serve".into(), "--config".into(), file.into()];
+    let said = unchanged("a copy", &[&spec.cache, &copy], || refused("a copy", &arguments));
+    assert!(said.contains("is a copy of the cache device") && !said.contains("older"), "{said}");
+    spec.start().stop();
 }

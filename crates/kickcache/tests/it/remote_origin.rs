@@ -1,6 +1,7 @@
 //! Origins that are exports of an NBD server, which is killed, comes back, is slow, poor, or another one.
 
 use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -340,6 +341,68 @@ fn an_export_is_served_once_at_a_time_by_whatever_name() {
         assert!(told.contains("is served by another kickcache"), "{told}");
     }
     daemon.kill().start().stop();
+}
+
+#[test]
+fn an_export_is_served_once_at_a_time_by_whatever_name_of_its_host() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let (scratch, another) = (Scratch::new(), Scratch::new());
+    let disk = scratch.sparse("disk", MIB);
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let arguments =
+        ["-f", "-i", "127.0.0.1", "-p", &port.to_string(), "-e", "x", "file", disk.to_str().unwrap()];
+    let mut server = guarded("nbdkit", arguments.map(Into::into).to_vec()).spawn().unwrap();
+    let start = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(20), "nbdkit does not start");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let uris = ["127.0.0.1", "localhost"].map(|host| format!("nbd://{host}:{port}/x"));
+    for (served, refused) in [(&uris[0], &uris[1]), (&uris[1], &uris[0])] {
+        let mut spec = Spec::new(&scratch, Path::new(served), "write-through", "16M");
+        spec.extra.push("--origin-moved".into());
+        let daemon = spec.start();
+        let told = refusal(&another, refused);
+        assert!(told.contains("is served by another kickcache") && told.contains(refused), "{told}");
+        daemon.stop();
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn an_outage_is_told_with_its_reason_and_by_the_exit_code_of_a_check() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.sparse("disk", 64 * MIB);
+    let mut server = Server::start(&scratch, &disk, &[], &[]);
+    let daemon = serve(&scratch, &server, "write-back", &[]);
+    let check = || {
+        let control = daemon.spec.control();
+        let arguments = ["status".into(), "--check".into(), "--control".into(), control.into_os_string()];
+        let output = guarded(KICKCACHE, arguments.to_vec()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(check(), (Some(0), "good: 1 volume is served\n".into()));
+    server.kill();
+    wait_for(&daemon, "cannot be used: Connection refused");
+    let (code, said) = check();
+    let line =
+        format!("v: ORIGIN AWAY: the server of nbd+unix:///?socket={} was lost", server.socket.display());
+    assert!(
+        said.starts_with(&line) && said.trim_end().ends_with("ago: Connection refused (os error 111)"),
+        "{said}"
+    );
+    assert_eq!((code, said.lines().count()), (Some(9), 1), "{said}");
+    let told = daemon.status()["caches"][0]["volumes"][0]["origin_away_why"].clone();
+    assert_eq!(told, "Connection refused (os error 111)");
+    let _server = Server::start(&scratch, &disk, &[], &[]);
+    wait_for(&daemon, "is back after");
+    assert_eq!(check().0, Some(0));
+    assert!(daemon.status()["caches"][0]["volumes"][0]["origin_away_why"].is_null());
+    daemon.stop();
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn dirty_blocks_of_an_export_that_was_exchanged_are_kept_until_somebody_decides(
     assert!(told.contains(TOLD), "{told}");
     let changed = Spec { extra: vec!["--origin-changed".into()], ..spec.clone() };
     let told = refused(&changed);
-    assert!(told.contains("1 dirty blocks") && told.contains("--accept-older"), "{told}");
+    assert!(told.contains("1 dirty block for it") && told.contains("--accept-older"), "{told}");
     assert!(bytes_at(&other, 40 * MIB, 4_096) == before, "nobody decided");
     let output = drain_offline(&spec, &["--accept-older"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

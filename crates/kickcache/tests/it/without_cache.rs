@@ -3,9 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::daemon::{Daemon, Spec, VOLUME};
+use serde_json::Value;
+
+use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
 use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
+use crate::tools;
 
 const SIZE: u64 = 8 * MIB;
 const BLOCK: usize = 4096;
@@ -154,4 +157,40 @@ fn a_cache_device_in_use_is_not_left() {
     let said = fs::read_to_string(second.dir.join("daemon.log")).unwrap();
     assert!(said.contains("in use"), "{said}");
     daemon.stop();
+}
+
+#[test]
+fn those_who_look_at_a_bypassed_device_see_it_and_so_does_a_script() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = used(&scratch);
+    let look = |command: &str, cache: &Path| {
+        let run = |more: &[&str]| {
+            let output = tools::output(KICKCACHE, [&[command, cache.to_str().unwrap()], more].concat());
+            (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        };
+        let ((code, said), (again, json)) = (run(&[]), run(&["--json"]));
+        assert_eq!(code, again, "{said}");
+        (code, said, serde_json::from_str::<Value>(&json).unwrap()["bypassed"].clone())
+    };
+    for command in ["check", "inspect"] {
+        let (code, said, bypassed) = look(command, &spec.cache);
+        assert_eq!((code, bypassed), (Some(0), serde_json::json!([])), "{said}");
+    }
+    let kept = scratch.path("kept");
+    fs::rename(&spec.cache, &kept).unwrap();
+    without_cache(&spec, &["--lose-dirty"]).start().stop();
+    for command in ["check", "inspect"] {
+        let (code, said, bypassed) = look(command, &kept);
+        assert!(
+            said.contains("bypassed: v: its origin was served without a cache device since; 10 dirty blocks"),
+            "{said}"
+        );
+        assert_eq!(
+            (code, &bypassed[0]["name"], &bypassed[0]["needed"]),
+            (Some(7), &"v".into(), &true.into()),
+            "{said}"
+        );
+        assert_eq!(bypassed[0]["dirty"][0]["start"], MIB, "{said}");
+    }
 }

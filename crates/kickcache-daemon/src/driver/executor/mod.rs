@@ -31,7 +31,7 @@ use crate::driver::fault::{Cause, Fault, Faults};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::memory::Mapping;
 use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync, error_of};
-use crate::driver::queued_device::QueuedDevice;
+use crate::driver::queued_device::{Away, QueuedDevice};
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
 
@@ -283,8 +283,8 @@ impl Driver {
         Some(device_at(slot))
     }
 
-    /// For how long whoever answers for a device has been away, if it is.
-    pub fn away(&self, device: Device) -> Option<std::time::Duration> {
+    /// Since when and why whoever answers for a device has been away, if it is.
+    pub fn away(&self, device: Device) -> Option<Away> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::Queued(queued)) => queued.away(),
             Some(OpenMedium::File(..)) | None => None,

@@ -6,6 +6,7 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeId;
 
 use crate::plan::origin_claims::OriginClaims;
+use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
@@ -20,6 +21,8 @@ pub struct OriginFacts<'a> {
     pub identity: &'a str,
     /// What the user says about it.
     pub claims: OriginClaims,
+    /// Where it is noted what is known of it.
+    pub state: &'a StatePlace,
 }
 
 /// The volume of an origin in a superblock, added if it is not known; `path` is the cache device's.
@@ -66,7 +69,7 @@ fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, Se
         true => "say --origin-grown if it was extended",
         false => "restore its size",
     };
-    let detach = ShellCommand::new("detach").path(path).word(origin.name);
+    let detach = ShellCommand::new("detach").path(path).word(origin.name).state(origin.state);
     let what = format!(
         "its origin has {} bytes, and had {known} when it was served last; give the right origin, {hint}, or have it cached \
          anew with the size that it has ({detach}, then serve it again; where blocks are dirty, that needs --lose-dirty)",

@@ -16,7 +16,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 fn origin<'a>(name: &'a str, size: u64, identity: &'a str) -> OriginFacts<'a> {
-    OriginFacts { name, size, identity, claims: OriginClaims::default() }
+    OriginFacts { name, size, identity, claims: OriginClaims::default(), state: &StatePlace::NotKept }
 }
 
 fn refusal(result: Result<CacheDevice, ServeError>) -> String {
@@ -89,8 +89,11 @@ fn origins_are_recognised() {
     drop(device);
     let mut device = CacheDevice::open(&path(&directory), SIZE).unwrap();
     assert_eq!(device.attach(origin("a", 8192, "file:/a")).unwrap(), id);
-    let shrunk = device.attach(origin("a", 4096, "file:/a")).unwrap_err().to_string();
+    let state = StatePlace::Directory("/srv/notes".into());
+    let shrunk = device.attach(OriginFacts { state: &state, ..origin("a", 4096, "file:/a") });
+    let shrunk = shrunk.unwrap_err().to_string();
     assert!(shrunk.contains("4096") && shrunk.contains("8192"), "{shrunk}");
+    assert!(shrunk.contains(" a --state /srv/notes, then serve"), "{shrunk}");
     let moved = device.attach(origin("a", 8192, "file:/b")).unwrap_err().to_string();
     assert!(moved.contains("file:/a") && moved.contains("--origin-moved"), "{moved}");
     let renamed = device.attach(origin("b", 8192, "file:/a")).unwrap_err().to_string();

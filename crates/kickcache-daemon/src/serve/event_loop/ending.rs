@@ -6,6 +6,8 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::time::Instant;
 
 use super::EventLoop;
+use kickcache_units::{are, counted};
+
 use crate::serve::core::{LoopPhase, engine_span};
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::dirty_notes::WhileServed;
@@ -77,7 +79,7 @@ impl<E: CacheEngine> EventLoop<E> {
             // That is told as the error that it is.
             return;
         }
-        let lost = self.core.engine.damaged_blocks().len();
+        let lost = self.core.engine.damaged_blocks().len() as u64;
         if lost == 0 {
             return tracing::info!(
                 "the server has stopped; everything acknowledged is on the cache device or the origin"
@@ -85,8 +87,10 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         let device = self.cache.display();
         tracing::error!(
-            "the server has stopped; {lost} dirty blocks are lost, as {device} cannot give them, and everything else that was \
-             acknowledged is on it or the origin"
+            "the server has stopped; {} {} lost, which {device} cannot give, and everything else that was acknowledged is on it or \
+             the origin",
+            counted(lost, "dirty block"),
+            are(lost)
         );
     }
 
@@ -122,7 +126,8 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn awaited(&self, now: Instant) -> String {
         let mut awaited: Vec<String> = Vec::new();
         for load in self.core.driver.loads() {
-            let (name, owes) = (self.show_device(load.device), counted(load.operation_count, "operation"));
+            let (name, owes) =
+                (self.show_device(load.device), counted(load.operation_count as u64, "operation"));
             let silent = self.core.engine.silent_since(load.device).map(|since| seconds(now.since(since)));
             awaited.push(match silent.filter(|span| *span > 0) {
                 Some(span) => {
@@ -139,13 +144,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         let requests = self.core.requests.len();
         if requests > 0 || awaited.is_empty() {
-            awaited.push(format!("{} of clients and virtual machines", counted(requests, "request")));
+            awaited.push(format!("{} of clients and virtual machines", counted(requests as u64, "request")));
         }
         awaited.join(", ")
     }
-}
-
-pub(super) fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }

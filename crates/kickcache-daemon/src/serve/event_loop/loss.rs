@@ -6,7 +6,8 @@ use kickcache_engine::stats::Record;
 use kickcache_engine::units::{BlockIndex, BlockKey};
 
 use super::EventLoop;
-use super::ending::counted;
+use kickcache_units::{are, counted};
+
 use crate::extents::{EXTENTS_LOGGED, extents, show_extents};
 use crate::serve::core::Volume;
 use crate::serve::error::ServeError;
@@ -41,7 +42,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return None;
         }
         let told = |left: &Left| {
-            let count = counted(left.blocks.len(), "block");
+            let count = counted(left.blocks.len() as u64, "block");
             let drain = ShellCommand::drain_older(&left.volume, &self.cache, &self.commands.state);
             format!("{count} of {} (`{drain}`)", left.volume)
         };
@@ -91,7 +92,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
         for (name, blocks) in &dirty {
             let which = show_extents(&extents(blocks), EXTENTS_LOGGED);
-            let (count, are) = (counted(blocks.len(), "block"), if blocks.len() == 1 { "is" } else { "are" });
+            let (count, are) = (counted(blocks.len() as u64, "block"), are(blocks.len() as u64));
             tracing::error!("{count} of {name} {are} dirty and on {device} alone, as {which}");
         }
     }
@@ -110,11 +111,12 @@ impl<E: CacheEngine> EventLoop<E> {
             if blocks.is_empty() {
                 continue;
             }
-            let (count, name) = (blocks.len(), volume.info.name.as_str());
+            let (count, name) = (blocks.len() as u64, volume.info.name.as_str());
+            let (dirty, are) = (counted(count, "dirty block"), are(count));
             let which = show_extents(&extents(&blocks), EXTENTS_LOGGED);
             tracing::error!(
-                "{count} dirty blocks of {name} are lost, as {device} cannot give them; {which}; reads of them fail \
-                 until all of a block is written anew"
+                "{dirty} of {name} {are} lost, which {device} cannot give; {which}; reads of them fail until all of a \
+                 block is written anew"
             );
         }
         self.damaged = damaged;

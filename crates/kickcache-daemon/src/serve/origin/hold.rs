@@ -10,17 +10,39 @@ use crate::state::OriginLock;
 /// # Errors
 /// [`ServeError::Volume`] if somebody else serves it, or [`ServeError::Origin`].
 pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<OriginLock>, ServeError> {
-    let origin = &spec.origin;
-    let Some(store) = state.store().filter(|_| origin.has_server()) else { return Ok(None) };
+    if !spec.origin.has_server() {
+        return Ok(None);
+    }
     let refuse = |source| ServeError::Origin { name: spec.name.clone(), source };
-    let identity = origin.identity().map_err(refuse)?;
-    match store.lock_origin(&identity, spec.access) {
+    lock(spec, &spec.origin.identity().map_err(refuse)?, "", state)
+}
+
+/// The same under another name of it.
+///
+/// # Errors
+/// [`ServeError::Volume`] if somebody else serves it.
+pub(crate) fn hold_too(
+    spec: &VolumeSpec,
+    name: &str,
+    state: &StatePlace,
+) -> Result<Option<OriginLock>, ServeError> {
+    lock(spec, name, &format!(" is {name}, too, and"), state)
+}
+
+fn lock(
+    spec: &VolumeSpec,
+    identity: &str,
+    known_as: &str,
+    state: &StatePlace,
+) -> Result<Option<OriginLock>, ServeError> {
+    let (Some(store), origin) = (state.store(), &spec.origin) else { return Ok(None) };
+    match store.lock_origin(identity, spec.access) {
         Ok(Some(lock)) => Ok(Some(lock)),
         Ok(None) => {
-            let path = store.origin_lock_path(&identity);
+            let path = store.origin_lock_path(identity);
             let what = format!(
-                "its origin {origin} is served by another kickcache, or twice by this one (who holds it: fuser {}); stop that one, \
-                 or give another origin",
+                "its origin {origin}{known_as} is served by another kickcache, or twice by this one (who holds it: fuser {}); stop \
+                 that one, or give another origin",
                 path.display()
             );
             Err(ServeError::Volume { name: spec.name.clone(), what })

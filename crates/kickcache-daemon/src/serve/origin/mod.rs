@@ -7,7 +7,7 @@ mod hold;
 mod local;
 mod nbd;
 
-pub(crate) use self::hold::hold;
+pub(crate) use self::hold::{hold, hold_too};
 use self::nbd::NbdOrigin;
 use crate::driver::device::{BlockFile, ZeroSpeed};
 use crate::driver::executor::Medium;
@@ -52,6 +52,14 @@ impl Origin {
             Origin::Local(file) => file.identity(),
             Origin::Nbd(origin) => origin.identity(),
             Origin::Outside(origin) => origin.identity(),
+        }
+    }
+
+    /// Under which other names it may be served, as [`Origin::identity`] gives them.
+    pub(crate) fn other_names(&self) -> &[String] {
+        match self {
+            Origin::Nbd(origin) => origin.other_names(),
+            Origin::Local(_) | Origin::Outside(_) => &[],
         }
     }
 

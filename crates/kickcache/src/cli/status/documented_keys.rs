@@ -74,6 +74,7 @@ fn volume() -> VolumeReport {
         origin_last_error: Some(last_error()),
         origin_silent_seconds: Some(11.0),
         origin_away_seconds: Some(12.0),
+        origin_away_why: Some("lost".into()),
         served_at: ServedAt {
             nbd: vec!["nbd://localhost/b".into()],
             vhost_user: Some("/run/b".into()),

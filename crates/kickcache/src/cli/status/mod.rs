@@ -2,6 +2,7 @@
 
 mod curve;
 mod page;
+mod problems;
 mod rates;
 mod sentences;
 mod volumes;
@@ -13,6 +14,8 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use kickcache_daemon::control::report::Report;
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::shell_command::DaemonCommands;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_seconds};
@@ -27,6 +30,7 @@ Examples:
   kickcache status
   kickcache status --curve             hit ratios of caches of other sizes
   kickcache status --watch 5            repeat every 5 seconds, with rates of these
+  kickcache status --check              only what is wrong, and an exit code: for monitoring
   kickcache status --json | jq '.caches[].volumes[] | {name, dirty_bytes}'
 
 Columns (docs/status.md explains every number):
@@ -34,7 +38,15 @@ Columns (docs/status.md explains every number):
   READS/S    and other rates: over the last 30 to 60 seconds
 With --watch, both are since the last sample. `instead of` is the mean time of reads that went to
 the origin. Columns that do not fit into the terminal (or $COLUMNS) are left out. --json --watch
-prints one line of JSON a sample.";
+prints one line of JSON a sample.
+
+Exit codes:
+  0  the daemon answered; with --check, nothing is wrong
+  1  it answered with an error
+  2  an argument is wrong
+  3  no daemon answers
+  9  with --check: a cache device is out of service, left out or silent, a volume is not served, has
+     damaged blocks, or its origin is away or silent, or one of the devices failed in the last 10 minutes";
 
 /// Show the volumes of a daemon: modes, hit ratios, rates, errors
 #[derive(Debug, clap::Args)]
@@ -43,6 +55,9 @@ pub(crate) struct StatusArgs {
     /// Show what LRU caches of other sizes would have hit, with the error of the estimate
     #[arg(long, conflicts_with_all = ["json", "watch"])]
     curve: bool,
+    /// Print only what is wrong, and end with exit code 9 if something is: for monitoring
+    #[arg(long, conflicts_with_all = ["curve", "watch"])]
+    check: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -66,10 +81,19 @@ impl StatusArgs {
             let now = Sample { report: self.control.client().status()?, at: Instant::now() };
             self.show(out, &now, before.as_ref())?;
             out.flush()?;
+            if self.check {
+                return problems::end(&now.report, &self.commands(&now.report));
+            }
             let Some(pause) = self.watch else { return Ok(()) };
             before = Some(now);
             std::thread::sleep(pause);
         }
+    }
+
+    /// The commands for the daemon that told this.
+    fn commands(&self, report: &Report) -> DaemonCommands {
+        let state = report.state_directory.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
+        DaemonCommands { control: self.control.control.clone(), state }
     }
 
     fn show(&self, out: &mut dyn Write, now: &Sample, before: Option<&Sample>) -> Result<(), Failure> {
@@ -78,6 +102,9 @@ impl StatusArgs {
         }
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&now.report)?)?);
+        }
+        if self.check {
+            return Ok(problems::print(&now.report, &self.commands(&now.report), out)?);
         }
         if self.watch.is_some() && io::stdout().is_terminal() {
             // Home, and clear what is below.
@@ -94,7 +121,7 @@ impl StatusArgs {
             rates,
             span,
             width: terminal_width(),
-            control: self.control.control.clone(),
+            commands: self.commands(&now.report),
         };
         Ok(page.print(out, Colour::for_stdout())?)
     }

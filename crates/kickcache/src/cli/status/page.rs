@@ -1,11 +1,9 @@
 //! The page that `status` prints.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use kickcache_daemon::control::report::Report;
-use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_units::show_duration;
 
@@ -23,8 +21,8 @@ pub(super) struct Page<'a> {
     pub(super) span: Span,
     /// Columns of the terminal, if it has some.
     pub(super) width: Option<usize>,
-    /// The control socket that was named, if one was.
-    pub(super) control: Option<PathBuf>,
+    /// For the daemon that told this.
+    pub(super) commands: DaemonCommands,
 }
 
 impl Page<'_> {
@@ -34,11 +32,9 @@ impl Page<'_> {
         let (version, pid, engine) = (&report.version, report.pid, engines(report));
         let head = format!("kickcache {version}, process {pid}, up {uptime}, {engine}");
         self.line(out, &head, Tone::Plain, colour)?;
-        let state = report.state_directory.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
-        let commands = DaemonCommands { control: self.control.clone(), state };
         for cache in &report.caches {
             writeln!(out)?;
-            for (text, tone) in cache_sentence(cache, &commands) {
+            for (text, tone) in cache_sentence(cache, &self.commands) {
                 self.line(out, &text, tone, colour)?;
             }
         }

@@ -10,7 +10,7 @@ use kickcache_daemon::extents::show_extents;
 use kickcache_daemon::offline::EXTENTS_SHOWN;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
-use kickcache_units::{show_bytes, show_count, show_duration, show_ratio};
+use kickcache_units::{counted, show_bytes, show_count, show_duration, show_ratio};
 
 use crate::cli::table::Tone;
 
@@ -151,7 +151,7 @@ fn show_took(kind: &str, took: &Took) -> Option<String> {
     (took.count > 0).then(|| format!("{kind} take {mean}, 99 % of them at most {p99}"))
 }
 
-fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
+pub(super) fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
     let (name, counters) = (&volume.name, &volume.counters);
     let mut troubles = Vec::new();
     if volume.damaged_bytes > 0 {
@@ -164,7 +164,8 @@ fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
     }
     if let Some(seconds) = volume.origin_away_seconds {
         let span = show_seconds(seconds);
-        let what = format!("ORIGIN AWAY: the server of {} was lost {span} ago", volume.origin);
+        let why = volume.origin_away_why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        let what = format!("ORIGIN AWAY: the server of {} was lost {span} ago{why}", volume.origin);
         troubles.push((format!("{name}: {what}"), Tone::Bad));
     } else if let Some(seconds) = volume.origin_silent_seconds {
         troubles
@@ -183,8 +184,8 @@ fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
         troubles.push((format!("{name}: its origin {} had {}", volume.origin, error.show()), Tone::Warning));
     }
     if counters.healed_blocks > 0 && cache.health == HealthWord::Good {
-        let count = show_count(counters.healed_blocks);
-        let what = "blocks whose copy in the cache was damaged came from the origin";
+        let count = counted(counters.healed_blocks, "block");
+        let what = "whose copy in the cache was damaged came from the origin";
         troubles.push((format!("{name}: {count} {what}"), Tone::Warning));
     }
     troubles

@@ -7,14 +7,16 @@ use expect_test::expect;
 use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{
-    CacheCounters, CacheReport, HealthWord, RecordWord, Report, VolumeCounters, VolumeReport,
+    CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
 };
 use kickcache_daemon::extents::Extent;
 use kickcache_daemon::plan::frontends::ServedAt;
+use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_daemon::words::ModeWord;
 
 use super::page::Page;
+use super::problems::problems;
 use super::rates::Rates;
 use super::sentences::{Span, cache_sentence};
 use crate::cli::table::Colour;
@@ -26,6 +28,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         origin_last_error: None,
         origin_silent_seconds: None,
         origin_away_seconds: None,
+        origin_away_why: None,
         served_at: ServedAt::default(),
         mode,
         size_bytes: 1 << 40,
@@ -111,7 +114,9 @@ fn report(reads: u64) -> Report {
 fn printed(report: &Report, rates: Option<Rates<'_>>, width: Option<usize>) -> String {
     let span = if rates.is_some() { Span::Recent } else { Span::SinceStart };
     let mut out = Vec::new();
-    Page { report, rates, span, width, control: None }.print(&mut out, Colour::Off).unwrap();
+    Page { report, rates, span, width, commands: DaemonCommands::default() }
+        .print(&mut out, Colour::Off)
+        .unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -263,14 +268,56 @@ fn an_origin_whose_server_is_away_is_told_with_the_time_whatever_else_is_wrong()
     let volume = &mut report.caches[0].volumes[0];
     (volume.damaged_bytes, volume.origin_last_error) = (0, Some(last_error(3)));
     (volume.origin_away_seconds, volume.origin_silent_seconds) = (Some(72.0), Some(71.0));
+    volume.origin_away_why = Some("it has 8192 bytes now".into());
     let printed = printed(&report, None, None);
     assert!(
         printed.lines().any(|line| line.starts_with("vm1 ") && line.ends_with("ORIGIN AWAY")),
         "{printed}"
     );
-    let told = "vm1: ORIGIN AWAY: the server of /dev/vm1 was lost 1 min 12 s ago";
+    let told = "vm1: ORIGIN AWAY: the server of /dev/vm1 was lost 1 min 12 s ago: it has 8192 bytes now";
     assert!(printed.lines().any(|line| line == told), "{printed}");
     assert!(!printed.contains("SILENT"), "{printed}");
+}
+
+#[test]
+fn a_check_lists_what_is_wrong_and_nothing_else() {
+    let commands = DaemonCommands::default();
+    let found = |change: &dyn Fn(&mut Report)| {
+        let mut report = report(9_500);
+        for cache in &mut report.caches {
+            (cache.health, cache.record, cache.last_error, cache.silent_seconds) =
+                (HealthWord::Good, None, None, None);
+            for volume in &mut cache.volumes {
+                (volume.damaged_bytes, volume.origin_last_error, volume.incomplete) = (0, None, false);
+                (volume.origin_away_seconds, volume.origin_silent_seconds) = (None, None);
+                volume.served_at.ublk_removed = None;
+            }
+        }
+        report.unserved.clear();
+        change(&mut report);
+        problems(&report, &commands)
+    };
+    assert_eq!(found(&|_| {}), [] as [&str; 0]);
+    let one = |change: &dyn Fn(&mut Report), part: &str| {
+        let found = found(change);
+        assert!(found.len() == 1 && found[0].contains(part), "{part}: {found:?}");
+    };
+    one(&|report| report.caches[0].health = HealthWord::OutOfService, "OUT OF SERVICE");
+    one(&|report| report.caches[0].silent_seconds = Some(12.0), "SILENT");
+    one(&|report| report.caches[0].last_error = Some(last_error(3)), "3 errors");
+    one(&|report| report.caches[0].volumes[0].damaged_bytes = 4096, "DAMAGED");
+    one(&|report| report.caches[0].volumes[0].origin_away_seconds = Some(1.0), "ORIGIN AWAY");
+    one(&|report| report.caches[0].volumes[0].origin_silent_seconds = Some(12.0), "SILENT");
+    one(&|report| report.caches[0].volumes[0].origin_last_error = Some(last_error(3)), "3 errors");
+    one(
+        &|report| report.unserved.push(UnservedReport { name: "x".into(), why: "y".into() }),
+        "x: NOT SERVED: y",
+    );
+    let long_ago = LastError { seconds_ago: 601.0, ..last_error(3) };
+    let old = found(&|report| report.caches[0].volumes[0].origin_last_error = Some(long_ago.clone()));
+    assert_eq!(old, [] as [&str; 0]);
+    let healed = found(&|report| report.caches[0].volumes[0].counters.healed_blocks = 1);
+    assert_eq!(healed, [] as [&str; 0], "it was mended");
 }
 
 #[test]
@@ -337,8 +384,9 @@ fn commands_name_the_state_directory_and_the_control_socket_that_are_not_the_usu
     (cache.health, cache.record) = (HealthWord::OutOfService, Some(RecordWord::OnDevice));
     cache.volumes[0].incomplete = true;
     let mut out = Vec::new();
-    let control = Some("/srv/it's/control".into());
-    let page = Page { report: &report, rates: None, span: Span::SinceStart, width: None, control };
+    let state = StatePlace::Directory("/srv/my notes".into());
+    let commands = DaemonCommands { control: Some("/srv/it's/control".into()), state };
+    let page = Page { report: &report, rates: None, span: Span::SinceStart, width: None, commands };
     page.print(&mut out, Colour::Off).unwrap();
     let page = String::from_utf8(out).unwrap();
     let wanted = "first `kickcache drain vm1 --wait --control '/srv/it'\\''s/control'`, then stop, then \

@@ -78,7 +78,7 @@ fn toy_loop(
     let settings =
         DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
     let identity = VolumeIdentity::of_origin("toy", &info.origin);
-    let volumes = vec![Volume { info, identity, zeroes, _lock: None }];
+    let volumes = vec![Volume { info, identity, zeroes, _locks: Vec::new() }];
     let nbd = Nbd::open(
         vec![VolumePlace { place: Place::Address(NbdAddress::Unix(socket.into())), volume: 0 }],
         &volumes,

@@ -377,7 +377,7 @@ mod tests {
             let (id, size) = (VolumeId::new(0), 1 << 20);
             let info = VolumeInfo { name: "v".into(), id, size, origin: "file:/o".into(), read_only: false };
             let identity = VolumeIdentity::of_origin("v", "file:/o");
-            let volume = Volume { info, identity, zeroes: ZeroSpeed::Slow, _lock: None };
+            let volume = Volume { info, identity, zeroes: ZeroSpeed::Slow, _locks: Vec::new() };
             let kernel = FakeKernel::new(nodes.path());
             Scene { kernel, volume, allocator: Allocator::default(), _nodes: nodes }
         }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use kickcache_engine::samples::Sample;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_nbd::client::{ClientError, NbdErrno};
+use kickcache_nbd::client::{ClientError, NbdErrno, too_late};
+use kickcache_units::are;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::links::{Link, Links};
@@ -24,7 +25,8 @@ pub(super) struct Comparison {
     compared: usize,
     /// Where it has something else.
     different: Vec<u64>,
-    /// When it must have ended.
+    /// How long it may take, and when it must have ended.
+    patience: Duration,
     end: Instant,
 }
 
@@ -50,7 +52,7 @@ impl Comparison {
             waiting.insert(cookie, *sample);
         }
         let end = Instant::now() + patience;
-        Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), end })
+        Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), patience, end })
     }
 
     /// Sends and receives what can be without waiting.
@@ -78,7 +80,7 @@ impl Comparison {
             let timeout = Timespec::try_from(self.end.saturating_duration_since(Instant::now())).ok();
             let ready = poll(&mut [self.poll_fd()], timeout.as_ref()).map_err(io::Error::from)?;
             if ready == 0 {
-                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+                return Err(too_late(self.patience).into());
             }
         }
         Ok(self)
@@ -97,9 +99,10 @@ impl Comparison {
         let (different, compared) = (self.different.len(), self.compared);
         self.links.leave();
         Err(format!(
-            "{different} of {compared} blocks that were compared are not what it had when it was flushed, the first at byte \
+            "{different} of {compared} blocks that were compared {} not what it had when it was flushed, the first at byte \
              {first}, so that it is another disk, or has lost what was durable; export the right one, or, if somebody else wrote \
-             to it, stop, and say --origin-changed, which drops what is cached of it"
+             to it, stop, and say --origin-changed, which drops what is cached of it",
+            are(u64::try_from(different).unwrap_or(u64::MAX))
         ))
     }
 }

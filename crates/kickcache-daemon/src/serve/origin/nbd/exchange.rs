@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kickcache_engine::samples::Sample;
 use kickcache_nbd::client::ClientError;
@@ -11,6 +11,7 @@ use kickcache_nbd::client::ClientError;
 use super::job::OriginJob;
 use super::links::Links;
 use super::outcome::Outcome;
+use crate::driver::queued_device::Away;
 use crate::wakeup::Wakeup;
 
 /// Both directions.
@@ -21,8 +22,8 @@ pub(super) struct Exchange {
     outcomes: Mutex<VecDeque<Outcome>>,
     /// Readable when there are outcomes.
     pub(super) to_driver: Wakeup,
-    /// Since when the server has been away, if it is.
-    away: Mutex<Option<Instant>>,
+    /// Since when the server has been away, and why, if it is.
+    away: Mutex<Option<(Instant, String)>>,
 }
 
 #[derive(Default)]
@@ -61,14 +62,26 @@ impl Exchange {
         })
     }
 
-    /// The server is away since a time, or is not.
-    pub(super) fn note_away(&self, since: Option<Instant>) {
-        *lock(&self.away) = since;
+    /// The server is away since a time.
+    pub(super) fn note_away(&self, since: Instant, why: String) {
+        *lock(&self.away) = Some((since, why));
     }
 
-    /// For how long the server has been away, if it is.
-    pub(super) fn away(&self) -> Option<Duration> {
-        lock(&self.away).map(|since| since.elapsed())
+    /// Why it is away still.
+    pub(super) fn note_why(&self, why: &str) {
+        if let Some((_, known)) = &mut *lock(&self.away) {
+            *known = why.into();
+        }
+    }
+
+    /// It is back.
+    pub(super) fn note_back(&self) {
+        *lock(&self.away) = None;
+    }
+
+    /// Since when the server has been away, and why, if it is.
+    pub(super) fn away(&self) -> Option<Away> {
+        lock(&self.away).as_ref().map(|(since, why)| Away { span: since.elapsed(), why: why.clone() })
     }
 
     pub(super) fn give(&self, order: Order) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use kickcache_engine::request::Durability;
 use kickcache_nbd::PAYLOAD_MAX;
 use kickcache_nbd::client::{
-    Client, ClientError, ConnectOptions, Fua, Halves, Receiver, RemoteExport, Sender, Zeroes,
+    Client, ClientError, ConnectOptions, Fua, Halves, Receiver, RemoteExport, Sender, Zeroes, too_late,
 };
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
@@ -207,6 +207,7 @@ fn connect_tcp(host: &str, port: u16, patience: Duration) -> io::Result<TcpStrea
                 sockopt::set_tcp_user_timeout(&socket, millis)?;
                 return Ok(socket);
             }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => last = too_late(patience),
             Err(error) => last = error,
         }
     }

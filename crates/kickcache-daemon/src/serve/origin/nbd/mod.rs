@@ -38,23 +38,21 @@ use self::facts::Facts;
 use self::job::OriginJob;
 use self::links::{Links, dial};
 use self::outcome::Outcome;
-use self::patience::Waited;
+use self::patience::{PATIENCE_MAX, Waited};
 use self::refusal::refusal;
-use self::session::{Session, Settings, cause};
+use self::session::{Session, Settings};
 use crate::driver::device::AccessMode;
-use crate::driver::queued_device::{ExtentsTold, QueuedDevice, QueuedEnd, QueuedRequest};
+use crate::driver::queued_device::{Away, ExtentsTold, QueuedDevice, QueuedEnd, QueuedRequest};
 use crate::plan::nbd_uri::NbdUri;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
-/// How long one answer of a handshake may take.
-const PATIENCE_MAX: Duration = Duration::from_secs(10);
-
 /// An export that was opened.
 pub(crate) struct NbdOrigin {
     uri: NbdUri,
+    other_names: Vec<String>,
     facts: Facts,
     looks_like_cache: bool,
     has_extents: bool,
@@ -81,7 +79,7 @@ impl NbdOrigin {
         let patience = PATIENCE_MAX.min(timeout);
         let (asked, access, claims) = (uri.clone(), spec.access, spec.claims);
         let waited = Waited { volume: &spec.name, uri };
-        let Met { links, facts, looks_like_cache } =
+        let Met { other_names, links, facts, looks_like_cache } =
             waited.ask(wish, move || meet(&asked, patience, access, claims))?;
         let exchange = Exchange::new().map_err(ServeError::system("open an eventfd"))?;
         let exchange = Arc::new(exchange);
@@ -93,6 +91,7 @@ impl NbdOrigin {
             .map_err(ServeError::system("start a thread"))?;
         Ok(NbdOrigin {
             uri: uri.clone(),
+            other_names,
             facts,
             looks_like_cache,
             has_extents: links.export.allocation.is_some(),
@@ -111,6 +110,11 @@ impl NbdOrigin {
         self.uri.identity()
     }
 
+    /// The same with each of the addresses that its host's name stands for.
+    pub(super) fn other_names(&self) -> &[String] {
+        &self.other_names
+    }
+
     /// Bytes.
     pub(super) fn size(&self) -> u64 {
         self.facts.size
@@ -124,6 +128,7 @@ impl NbdOrigin {
 
 /// A server that was connected to and looked at.
 struct Met {
+    other_names: Vec<String>,
     links: Links,
     facts: Facts,
     looks_like_cache: bool,
@@ -131,13 +136,13 @@ struct Met {
 
 /// Connects, and looks at the export; else says what is wrong.
 fn meet(uri: &NbdUri, patience: Duration, access: AccessMode, claims: OriginClaims) -> Result<Met, String> {
-    let away = |error: ClientError| refusal(&error);
+    let away = |error: ClientError| refusal(&error, patience);
     let mut client = dial(uri, patience).map_err(away)?;
     let facts = Facts::of(&client.export(), access, claims)?;
     let looks_like_cache = look_and_flush(&mut client, access).map_err(away)?;
     // One that ends with its last client must not be left for a moment.
     let links = Links::over(client, uri, patience).map_err(away)?;
-    Ok(Met { links, facts, looks_like_cache })
+    Ok(Met { other_names: uri.numeric_identities(), links, facts, looks_like_cache })
 }
 
 /// Reads where a cache device has its superblocks, and flushes once: what an earlier daemon left there is durable then.
@@ -190,7 +195,7 @@ impl QueuedDevice for NbdOrigin {
     fn end_compare(&mut self) -> Result<(), String> {
         let Some(comparison) = self.comparison.take() else { return Ok(()) };
         let comparison = comparison.and_then(Comparison::finish);
-        let links = comparison.map_err(|error| cause(&error)).and_then(Comparison::verdict);
+        let links = comparison.map_err(|error| refusal(&error, self.patience)).and_then(Comparison::verdict);
         let links = links.map_err(|why| format!("its origin {}: {why}", self.uri))?;
         self.exchange.give(Order::Use(links));
         Ok(())
@@ -221,7 +226,7 @@ impl QueuedDevice for NbdOrigin {
         is_next
     }
 
-    fn away(&self) -> Option<Duration> {
+    fn away(&self) -> Option<Away> {
         self.exchange.away()
     }
 

@@ -8,6 +8,8 @@ use crate::plan::nbd_uri::NbdUri;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
+/// How long one answer of a handshake may take.
+pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 /// When the log says who is waited for.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 /// How long a server may take for everything.

@@ -1,23 +1,30 @@
 //! What to do about a server that cannot be used when a volume is about to be served.
 
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use kickcache_nbd::client::ClientError;
 
+use super::patience::PATIENCE_MAX;
 use super::session::cause;
 
 /// A sentence: what happened, and what to do.
-pub(super) fn refusal(error: &ClientError) -> String {
-    format!("{}; {}", cause(error), advice(error))
+pub(super) fn refusal(error: &ClientError, patience: Duration) -> String {
+    format!("{}; {}", cause(error), advice(error, patience))
 }
 
-fn advice(error: &ClientError) -> &'static str {
+fn advice(error: &ClientError, patience: Duration) -> &'static str {
     match error {
         ClientError::Io(error) => match error.kind() {
             ErrorKind::PermissionDenied => "let this user connect to its socket, or give another origin",
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
                 "look what its server says; it may take no more clients, or not be an NBD server"
             }
+            ErrorKind::TimedOut if patience < PATIENCE_MAX => {
+                "give it more time (--origin-timeout, of which a start waits for at most 10 s), see whether its server works and can be \
+                 reached, or give another origin"
+            }
+            ErrorKind::TimedOut => "see whether its server works and can be reached, or give another origin",
             _ => "start its server, or give another origin",
         },
         ClientError::Protocol(_) => "give the address of an NBD server",
@@ -35,14 +42,17 @@ mod tests {
 
     #[test]
     fn a_server_is_to_be_started_only_if_there_is_none() {
-        let told = |kind: ErrorKind| refusal(&ClientError::Io(kind.into()));
+        let told = |kind: ErrorKind| refusal(&ClientError::Io(kind.into()), PATIENCE_MAX);
         assert!(told(ErrorKind::ConnectionRefused).ends_with("; start its server, or give another origin"));
         assert!(told(ErrorKind::NotFound).contains("start its server"));
+        assert!(!told(ErrorKind::TimedOut).contains("--origin-timeout"), "more than 10 s do not help");
+        let short = refusal(&ClientError::Io(ErrorKind::TimedOut.into()), Duration::from_secs(2));
+        assert!(short.contains("give it more time (--origin-timeout"), "{short}");
         assert!(told(ErrorKind::PermissionDenied).contains("let this user connect"));
         assert!(told(ErrorKind::UnexpectedEof).contains("no more clients"));
         let refused = ClientError::Refused { option: "the export", reply: 0x8000_0006, text: String::new() };
         assert_eq!(
-            refusal(&refused),
+            refusal(&refused, PATIENCE_MAX),
             "the NBD server refused the export (unknown export); give an export that its server has and lets everybody use, \
              without TLS"
         );

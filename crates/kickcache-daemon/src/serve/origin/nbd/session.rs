@@ -213,9 +213,10 @@ impl Session {
         match &mut self.outage {
             Some(outage) => outage.try_later(now),
             None => {
-                self.log.lost(&cause(error));
+                let why = cause(error);
+                self.log.lost(&why);
                 self.outage = Some(Outage::begin(now, self.pace));
-                self.exchange.note_away(Some(now));
+                self.exchange.note_away(now, why);
             }
         }
     }
@@ -301,6 +302,7 @@ impl Session {
 
     /// A server cannot be used; it is tried again.
     fn turn_down(&mut self, why: String) {
+        self.exchange.note_why(&why);
         self.log.unusable(why);
         self.outage.iter_mut().for_each(|outage| outage.try_later(Instant::now()));
     }
@@ -322,7 +324,7 @@ impl Session {
     /// A server answers, or nobody asks it anything.
     fn end_outage(&mut self) {
         if let Some(outage) = self.outage.take() {
-            self.exchange.note_away(None);
+            self.exchange.note_back();
             let now = Instant::now();
             self.log.back(outage.lasts(now));
             self.pace = outage.pace_after(now);

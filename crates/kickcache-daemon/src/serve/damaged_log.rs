@@ -1,0 +1,47 @@
+//! What to do about a cache device of which a part of the log is not what it was.
+
+use std::path::Path;
+
+use kickcache_engine::error::Error;
+
+use crate::serve::config::StatePlace;
+use crate::shell_command::ShellCommand;
+
+/// What to do, to follow "; "; `None` if it is something else that is wrong.
+pub fn damaged_log(error: &Error, path: &Path, state: &StatePlace) -> Option<String> {
+    let again = match error {
+        Error::Rotted { .. } => "",
+        Error::Unreadable { .. } => "start again, as the device may do better, or ",
+        Error::NoSuperblock { .. }
+        | Error::Version { .. }
+        | Error::Superblock { .. }
+        | Error::DeviceSize { .. }
+        | Error::Volume { .. }
+        | Error::Recovery { .. } => return None,
+    };
+    let check = || ShellCommand::new("check").path(path);
+    Some(format!(
+        "{again}see what is left ({}), and go on with that ({}): its help says what may come back older then",
+        check().state(state),
+        check().word("--repair").word("--accept-older").state(state)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_log_is_told_with_its_device_and_the_state_directory() {
+        let state = StatePlace::Directory("/srv/notes".into());
+        let rotted = Error::Rotted { what: "a batch header".into() };
+        let said = damaged_log(&rotted, Path::new("/dev/fast"), &state).unwrap();
+        assert!(said.contains("(kickcache check /dev/fast --state /srv/notes)"), "{said}");
+        assert!(
+            said.contains("(kickcache check /dev/fast --repair --accept-older --state /srv/notes)"),
+            "{said}"
+        );
+        let other = Error::Superblock { what: "x".into() };
+        assert_eq!(damaged_log(&other, Path::new("/dev/fast"), &state), None);
+    }
+}
