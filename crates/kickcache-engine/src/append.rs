@@ -142,9 +142,9 @@ impl State {
         if let Some(segment) = appended.opened {
             let found = self.cache.segment_mut(segment);
             debug_assert!(found.state == SegmentState::Ready, "only ready segments are opened");
-            found.state = SegmentState::Open;
             found.queue = block.queue;
             found.used_since = None;
+            self.cache.set_segment_state(segment, SegmentState::Open);
             self.cache.set_headers(segment, 0);
             self.agenda.push_back(Task::Reclaim);
         }

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::config::Mode;
+use crate::time::Instant;
 use crate::units::{BlockKey, VolumeId};
 
 /// Counters of one volume since the engine was opened; all only grow.
@@ -104,6 +105,8 @@ pub struct VolumeStatus {
     pub cached_blocks: u64,
     /// Blocks whose newest data the origin does not have.
     pub dirty_blocks: u64,
+    /// Since when there were some at any time, the start at the earliest; nothing without one.
+    pub dirty_since: Option<Instant>,
     /// Dirty blocks that nobody can have any more: reads of them fail until they are written anew.
     pub damaged_blocks: u64,
     /// Blocks that the origin has but has not flushed.

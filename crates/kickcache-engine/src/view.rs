@@ -45,6 +45,7 @@ impl Engine {
             size: found.size,
             cached_blocks: blocks.cached,
             dirty_blocks: blocks.dirty,
+            dirty_since: (blocks.dirty > 0).then_some(found.dirty_since),
             damaged_blocks: blocks.damaged,
             unflushed_blocks: blocks.unflushed,
             is_draining: found.draining,
@@ -123,5 +124,28 @@ impl Engine {
     /// Pages of the pool in use.
     pub fn pool_pages_used(&self) -> u32 {
         self.state.pool.used()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::scene::Scene;
+    use crate::time::Duration;
+
+    #[test]
+    fn a_volume_is_dirty_since_the_first_write_after_it_was_clean() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let since = |scene: &Scene| scene.engine.status().volumes[0].dirty_since;
+        assert_eq!(since(&scene), None);
+        scene.write(8192, 4096).0.unwrap();
+        let first = since(&scene).unwrap();
+        scene.pass(Duration::from_millis(1));
+        scene.write(65_536, 4096).0.unwrap();
+        assert_eq!(since(&scene), Some(first), "it was dirty all the time");
+        scene.drain();
+        assert_eq!(since(&scene), None);
+        scene.write(8192, 4096).0.unwrap();
+        assert!(since(&scene).unwrap() > first);
     }
 }

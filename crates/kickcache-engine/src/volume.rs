@@ -35,6 +35,8 @@ pub(crate) struct Volume {
     pub(crate) counters: VolumeCounters,
     /// When the last request of a client came.
     pub(crate) last_request: Instant,
+    /// When the first block became dirty since none was; the start, for what was dirty then.
+    pub(crate) dirty_since: Instant,
     /// Foreground accesses to the origin so far.
     pub(crate) foreground_total: u64,
     /// All dirty data shall be written back now.
@@ -88,6 +90,7 @@ impl Volume {
             offload,
             counters: VolumeCounters::default(),
             last_request: now,
+            dirty_since: now,
             foreground_total: 0,
             draining: false,
             writeback_wanted: false,

@@ -1,5 +1,6 @@
 //! Does the cache metadata agree with itself? Recomputes everything from the slots.
 
+use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::cache::{Cache, VolumeBlocks};
 use crate::config::VOLUME_COUNT_MAX;
@@ -31,6 +32,10 @@ impl Cache {
             headers += if not_clean > 0 { u64::from(found.headers()) } else { 0 };
         }
         assert_eq!(headers, self.segments.not_clean_headers(), "S-1: headers");
+        for state in SegmentState::ALL {
+            let found = self.segments.iter().filter(|(_, segment)| segment.state == state).count();
+            assert_eq!(found as u64, self.segments.count_in(state), "S-1: segments that are {state:?}");
+        }
         assert_eq!(entries, self.index.len(), "B-1: live slots and index entries");
         assert_eq!(volumes, self.volumes, "B-1: counts by volume");
     }

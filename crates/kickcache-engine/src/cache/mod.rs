@@ -98,9 +98,13 @@ impl Cache {
         &self.segments
     }
 
-    /// For a segment's state and reader count; its blocks are counted here alone.
+    /// For a segment's reader count and the like; its state and its blocks are counted here alone.
     pub(crate) fn segment_mut(&mut self, segment: SegmentIndex) -> &mut Segment {
         self.segments.get_mut(segment)
+    }
+
+    pub(crate) fn set_segment_state(&mut self, segment: SegmentIndex, state: SegmentState) {
+        self.segments.set_state(segment, state);
     }
 
     pub(crate) fn seal(&mut self, segment: SegmentIndex) {

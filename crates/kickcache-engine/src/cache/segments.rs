@@ -3,6 +3,7 @@
 //! Invariants:
 //! * S-1: `live` and `kept` of a segment are the numbers of its slots that are not dead, and of those that must be
 //!   kept.
+//! * S-1 also counts the segments in each state.
 //! * S-2: a segment is in the list of its queue exactly while it is sealed.
 
 use alloc::vec::Vec;
@@ -34,9 +35,24 @@ pub(crate) enum SegmentState {
     Retired,
 }
 
+impl SegmentState {
+    /// Every one.
+    pub(crate) const ALL: [SegmentState; 8] = [
+        SegmentState::Free,
+        SegmentState::Opening,
+        SegmentState::Ready,
+        SegmentState::Open,
+        SegmentState::Sealing,
+        SegmentState::Sealed,
+        SegmentState::Reclaiming,
+        SegmentState::Retired,
+    ];
+}
+
 /// One segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
+    /// Changed by [`Segments::set_state`] alone, which counts.
     pub(crate) state: SegmentState,
     pub(crate) queue: Queue,
     pub(crate) generation: Generation,
@@ -74,6 +90,8 @@ struct List {
 #[derive(Debug)]
 pub(crate) struct Segments {
     segments: Vec<Segment>,
+    /// Segments in each state.
+    counts: [u32; SegmentState::ALL.len()],
     lists: [List; 2],
     /// Live blocks by queue, over segments in every state.
     live: [u64; 2],
@@ -97,8 +115,11 @@ impl Segments {
             older: NONE,
         };
         let list = List { oldest: NONE, newest: NONE, count: 0 };
+        let mut counts = [0; SegmentState::ALL.len()];
+        counts[SegmentState::Free as usize] = count;
         Segments {
             segments: alloc::vec![segment; count as usize],
+            counts,
             lists: [list; 2],
             live: [0; 2],
             not_clean_headers: 0,
@@ -137,7 +158,15 @@ impl Segments {
     }
 
     pub(crate) fn count_in(&self, state: SegmentState) -> u64 {
-        self.segments.iter().filter(|segment| segment.state == state).count() as u64
+        u64::from(self.counts[state as usize])
+    }
+
+    /// A segment goes on to the next part of its life.
+    pub(crate) fn set_state(&mut self, segment: SegmentIndex, state: SegmentState) {
+        let found = &mut self.segments[segment.get() as usize];
+        self.counts[found.state as usize] -= 1;
+        self.counts[state as usize] += 1;
+        found.state = state;
     }
 
     pub(crate) fn add_live(&mut self, segment: SegmentIndex, block: SlotState) {
@@ -208,8 +237,8 @@ impl Segments {
         } else {
             self.segments[newest as usize].newer = index;
         }
+        self.set_state(segment, SegmentState::Sealed);
         let segment = self.get_mut(segment);
-        segment.state = SegmentState::Sealed;
         segment.older = newest;
         segment.newer = NONE;
     }
@@ -234,8 +263,8 @@ impl Segments {
         } else {
             self.segments[newer as usize].older = older;
         }
+        self.set_state(segment, next);
         let segment = self.get_mut(segment);
-        segment.state = next;
         segment.newer = NONE;
         segment.older = NONE;
     }

@@ -127,10 +127,10 @@ fn finish_segments(state: &mut State) {
     while let Some(finished) = state.device.log.take_finished() {
         match finished {
             Ok(summary) => {
-                state.cache.segment_mut(summary.segment).state = SegmentState::Sealing;
+                state.cache.set_segment_state(summary.segment, SegmentState::Sealing);
                 state.device.add_summary(summary);
             }
-            Err(segment) => state.cache.segment_mut(segment).state = SegmentState::Retired,
+            Err(segment) => state.cache.set_segment_state(segment, SegmentState::Retired),
         }
     }
 }

@@ -383,7 +383,7 @@ fn give_up_unreadable(state: &mut State) {
     };
     for segment in take_emptying(state, is_over) {
         if has_damage(state, segment) {
-            state.cache.segment_mut(segment).state = SegmentState::Retired;
+            state.cache.set_segment_state(segment, SegmentState::Retired);
         } else {
             state.cache.seal(segment);
         }
@@ -451,8 +451,8 @@ pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_
         return;
     }
     for segment in &segments {
+        state.cache.set_segment_state(*segment, SegmentState::Opening);
         let found = state.cache.segment_mut(*segment);
-        found.state = SegmentState::Opening;
         found.generation = Generation::new(found.generation.get() + 1);
         let generation = found.generation;
         state.device.record(Fact::Opened(*segment, generation));
@@ -468,9 +468,8 @@ pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_
 pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
     state.reclaim.opening -= segments.len();
     for segment in segments {
-        let found = state.cache.segment_mut(*segment);
-        found.state = SegmentState::Ready;
-        let generation = found.generation;
+        state.cache.set_segment_state(*segment, SegmentState::Ready);
+        let generation = state.cache.segments().get(*segment).generation;
         state.device.log.add_ready(*segment, generation);
     }
     if !mutant!(SpaceWaitersForgotten) {
@@ -483,7 +482,7 @@ pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
 pub(crate) fn on_not_opened(state: &mut State, segments: &[SegmentIndex]) {
     state.reclaim.opening -= segments.len();
     for segment in segments {
-        state.cache.segment_mut(*segment).state = SegmentState::Retired;
+        state.cache.set_segment_state(*segment, SegmentState::Retired);
     }
 }
 

@@ -17,10 +17,10 @@ pub(crate) const WARM_COUNT: usize = 16;
 pub(crate) fn load_segment(state: &mut State, summary: &Summary) {
     let segment = summary.segment;
     let first = state.cache.geometry().first_location(segment);
+    state.cache.set_segment_state(segment, SegmentState::Open);
     let found = state.cache.segment_mut(segment);
     found.queue = summary.queue;
     found.generation = summary.generation;
-    found.state = SegmentState::Open;
     let mut newest = Sequence::new(0);
     let mut offsets = 0..;
     for entries in summary.entries.chunks(WARM_COUNT) {
@@ -118,7 +118,7 @@ pub(crate) fn apply_image(state: &mut State, segment: SegmentIndex, image: Optio
         if is_loaded {
             state.cache.unlink(segment, SegmentState::Retired);
         }
-        state.cache.segment_mut(segment).state = SegmentState::Retired;
+        state.cache.set_segment_state(segment, SegmentState::Retired);
     }
     state.cache.segment_mut(segment).generation = image.generation;
 }

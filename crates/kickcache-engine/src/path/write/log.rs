@@ -117,7 +117,11 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
         waiter: Some(slot).filter(|_| !mutant!(AcknowledgedBeforeLanding)),
         durability,
     };
+    let was_dirty = state.cache.volume(key.volume()).dirty > 0;
     let Some(location) = state.append(key, new) else { return false };
+    if !was_dirty {
+        state.volumes.get_mut(key.volume()).dirty_since = state.now;
+    }
     if is_through {
         state.cache.enter_sweep(location);
     }
