@@ -5,11 +5,12 @@
 //! * [`serve`]: the event loop with the engine, the front ends, the origins, and the checks before a volume is served.
 //! * [`driver`]: devices, aligned memory, checksums, io_uring and its stand-in; all `unsafe` of this crate.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
+//! * [`metrics`]: the same as text for Prometheus, over HTTP.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
 //! * [`state`]: the state directory: records of origins and cache devices.
 //! * [`offline`]: tools for a cache device that nobody serves: read, verify, drain, change.
 //! * [`shell_command`]: commands that messages tell the user to type.
-//! * [`signals`], [`signature`], [`wakeup`], [`places`], [`extents`]: helpers of several rooms.
+//! * [`signals`], [`signature`], [`wakeup`], [`places`], [`extents`], [`latency`]: helpers of several rooms.
 //!
 //! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock.
 //! Nothing here knows models, simulations or the command line. No error of a device becomes success, and no log
@@ -22,6 +23,8 @@ pub mod control;
 pub mod driver;
 pub mod extents;
 mod jobs;
+pub mod latency;
+pub mod metrics;
 pub mod offline;
 pub mod places;
 pub mod plan;

@@ -11,6 +11,7 @@ use crate::config::sentence::sentence;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::default_paths::default_control;
+use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::{Exposure, PlanError, ServePlan};
 
 /// Why a configuration file cannot be used.
@@ -77,6 +78,7 @@ fn content_error(path: &Path, text: &str, error: &toml::de::Error) -> ConfigErro
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     control: Option<PathBuf>,
+    metrics: Option<MetricsAddress>,
     state: Option<PathBuf>,
     #[serde(default)]
     io_engine: IoEngine,
@@ -107,6 +109,7 @@ impl File {
     fn into_plan(self) -> ServePlan {
         ServePlan {
             control: self.control.unwrap_or_else(default_control),
+            metrics: self.metrics,
             state: self.state,
             io_engine: self.io_engine,
             exposure: if self.insecure_tcp { Exposure::InsecureTcp } else { Exposure::LocalOnly },

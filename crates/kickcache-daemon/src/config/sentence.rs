@@ -3,6 +3,7 @@
 /// How the values of keys are written whose type alone says too little.
 const EXAMPLES: &[(&str, &str)] = &[
     ("control", "\"/run/kickcache/control.sock\""),
+    ("metrics", "\"tcp:127.0.0.1:9469\""),
     ("state", "\"/var/lib/kickcache\""),
     ("io-engine", "\"io_uring\""),
     ("insecure-tcp", "true"),

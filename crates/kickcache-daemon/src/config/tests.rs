@@ -86,6 +86,29 @@ fn two(first: &str, second: &str) -> String {
 }
 
 #[test]
+fn metrics_have_an_address_of_their_own_that_this_machine_alone_reaches() {
+    let read =
+        |metrics: &str| parse(Path::new("k.toml"), &format!("{metrics}\n{}", with("", "nbd = ['unix:/x']")));
+    assert_eq!(read("metrics = 'tcp:[::1]:9469'").unwrap().metrics.unwrap().to_string(), "tcp:[::1]:9469");
+    assert!(read("insecure-tcp = true\nmetrics = 'tcp:0.0.0.0:9469'").is_ok());
+    let refused = [
+        "metrics = 9469",
+        "metrics = '9469'",
+        "metrics = 'tcp:0.0.0.0:9469'",
+        "metrics = 'unix:/etc/../x'",
+        "control = '/y'\nmetrics = 'unix:/y'",
+    ]
+    .map(|metrics| format!("{}\n", read(metrics).unwrap_err()));
+    expect![[r#"
+        k.toml, line 1: `metrics` cannot be the integer `9469`; write it as in metrics = "tcp:127.0.0.1:9469"
+        k.toml, line 1: `9469` is not an address for metrics; write tcp:127.0.0.1:PORT or unix:PATH, such as tcp:127.0.0.1:9469
+        k.toml: metrics at tcp:0.0.0.0:9469 can be read from other machines, without encryption and without a password; use a loopback address or a unix socket, or say --insecure-tcp (insecure-tcp = true)
+        k.toml: metrics are to be served at unix:/etc/../x, and so is the volume `v`; choose another address for one of them
+        k.toml: metrics are to be served at unix:/y, and so is the control socket; choose another address for one of them
+    "#]].assert_eq(&refused.concat());
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "a list of bad files")]
 fn what_is_wrong_is_refused_with_a_sentence() {
     let long = "x".repeat(64);
@@ -163,7 +186,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
     expect![[r#"
         k.toml: there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file
         k.toml, line 1: string values must be quoted, expected literal string
-        k.toml, line 1: unknown field `controll`, expected one of `control`, `state`, `io-engine`, `insecure-tcp`, `cache`
+        k.toml, line 1: unknown field `controll`, expected one of `control`, `metrics`, `state`, `io-engine`, `insecure-tcp`, `cache`
         k.toml, line 1: `control` cannot be the integer `5`; write it as in control = "/run/kickcache/control.sock"
         k.toml, line 2: `control` stands here for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one

@@ -22,6 +22,8 @@ pub struct Activity {
     pub misses: Took,
     /// Writes.
     pub writes: Took,
+    /// Flushes.
+    pub flushes: Took,
 }
 
 /// Requests of one kind that ended well.

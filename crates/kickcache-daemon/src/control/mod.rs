@@ -5,6 +5,7 @@
 pub mod activity;
 pub mod client;
 mod connections;
+pub mod error_count;
 mod feed;
 pub mod last_error;
 pub mod lru_curve;

@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 
 use kickcache_engine::stats::{self, CacheHealth};
+use kickcache_engine::time::{self, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::control::activity::Activity;
+use crate::control::error_count::ErrorCount;
 use crate::control::last_error::LastError;
 use crate::control::lru_curve::LruCurve;
 use crate::extents::{Extent, extents};
+use crate::latency::Latencies;
 use crate::plan::cache_spec::Unserved;
-use crate::plan::frontends::ServedAt;
+use crate::plan::frontends::{ServedAt, Sessions};
 use crate::words::ModeWord;
 
 /// A daemon.
@@ -66,6 +69,9 @@ pub struct CacheReport {
     /// Its errors, if it had any.
     #[serde(default)]
     pub last_error: Option<LastError>,
+    /// The same by kind.
+    #[serde(default)]
+    pub errors_by_kind: Vec<ErrorCount>,
     /// Seconds for which it has completed nothing of what it owes, if they are many.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
@@ -89,6 +95,9 @@ pub struct CacheReport {
     pub main_bytes: u64,
     /// Memory of the tables in bytes.
     pub memory_bytes: u64,
+    /// Seconds for which its server did nothing but gather this; for metrics only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_seconds: Option<f64>,
     /// Counters.
     pub counters: CacheCounters,
     /// The volumes.
@@ -133,6 +142,9 @@ pub struct VolumeReport {
     /// The errors of the origin, if it had any.
     #[serde(default)]
     pub origin_last_error: Option<LastError>,
+    /// The same by kind.
+    #[serde(default)]
+    pub origin_errors_by_kind: Vec<ErrorCount>,
     /// Seconds for which the origin has completed nothing of what it owes, if they are many.
     #[serde(default)]
     pub origin_silent_seconds: Option<f64>,
@@ -153,6 +165,9 @@ pub struct VolumeReport {
     pub cached_bytes: u64,
     /// Bytes that the origin does not have.
     pub dirty_bytes: u64,
+    /// Seconds for which there were such bytes at any time, if there are any.
+    #[serde(default)]
+    pub dirty_seconds: Option<f64>,
     /// Of these, bytes that nobody can have any more: reads of them fail until they are written anew.
     #[serde(default)]
     pub damaged_bytes: u64,
@@ -168,6 +183,9 @@ pub struct VolumeReport {
     pub fill_window_bytes: u64,
     /// Requests in flight.
     pub requests_in_flight: u64,
+    /// Clients.
+    #[serde(default)]
+    pub sessions: Sessions,
     /// The cache device is out of service, and the origin may lack something that it holds.
     #[serde(default)]
     pub incomplete: bool,
@@ -189,6 +207,9 @@ pub struct VolumeReport {
     /// What LRU caches of other sizes would have hit, once there were reads.
     #[serde(default)]
     pub lru_curve: Option<LruCurve>,
+    /// How long requests took, in fixed buckets; for metrics only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<Latencies>,
     /// Counters.
     pub counters: VolumeCounters,
 }
@@ -196,6 +217,8 @@ pub struct VolumeReport {
 /// What a report says about a cache device beside the engine's numbers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CacheFacts {
+    /// When the engine's numbers were taken.
+    pub now: Instant,
     /// Its path.
     pub device: PathBuf,
     /// What is wrong with it.
@@ -204,6 +227,8 @@ pub struct CacheFacts {
     pub stop_waits_for: Option<String>,
     /// How it is read and written.
     pub io_engine: String,
+    /// How long its server took to gather this, for metrics.
+    pub sample_seconds: Option<f64>,
     /// Its volumes.
     pub volumes: Vec<VolumeFacts>,
 }
@@ -213,6 +238,8 @@ pub struct CacheFacts {
 pub struct Trouble {
     /// Its errors, if it had any.
     pub last_error: Option<LastError>,
+    /// The same by kind.
+    pub errors_by_kind: Vec<ErrorCount>,
     /// Seconds for which it has completed nothing of what it owes, if they are many.
     pub silent_seconds: Option<f64>,
     /// Seconds for which the server behind it has been away, if it is.
@@ -238,18 +265,24 @@ pub struct VolumeFacts {
     pub recent: Activity,
     /// What LRU caches of other sizes would have hit.
     pub lru_curve: Option<LruCurve>,
+    /// How long requests took, in fixed buckets, for metrics.
+    pub latencies: Option<Latencies>,
     /// Where clients find it.
     pub served_at: ServedAt,
+    /// Clients.
+    pub sessions: Sessions,
 }
 
 impl CacheReport {
     /// The report on one engine; volumes without facts are left out.
     pub fn new(status: &stats::Status, facts: CacheFacts) -> CacheReport {
+        let now = facts.now;
         let volume = |facts: VolumeFacts| {
             let damaged = status.damaged.iter().filter(|key| key.volume() == facts.id);
             let damaged: Vec<BlockIndex> = damaged.map(|key| key.block()).collect();
             let status = status.volumes.iter().find(|status| status.volume == facts.id)?;
-            Some(VolumeReport::new(status, &damaged, facts))
+            let dirty_span = status.dirty_since.map(|since| now.since(since));
+            Some(VolumeReport::new(status, &damaged, dirty_span, facts))
         };
         CacheReport {
             device: facts.device.display().to_string(),
@@ -257,6 +290,7 @@ impl CacheReport {
             record: status.record.map(RecordWord::from),
             io_engine: facts.io_engine,
             last_error: facts.trouble.last_error,
+            errors_by_kind: facts.trouble.errors_by_kind,
             silent_seconds: facts.trouble.silent_seconds,
             stop_waits_for: facts.stop_waits_for,
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
@@ -267,6 +301,7 @@ impl CacheReport {
             probation_target_bytes: status.probation_target * BLOCK_SIZE,
             main_bytes: status.main_blocks * BLOCK_SIZE,
             memory_bytes: status.memory_bytes,
+            sample_seconds: facts.sample_seconds,
             counters: status.counters.into(),
             volumes: facts.volumes.into_iter().filter_map(volume).collect(),
         }
@@ -274,12 +309,18 @@ impl CacheReport {
 }
 
 impl VolumeReport {
-    fn new(status: &stats::VolumeStatus, damaged: &[BlockIndex], facts: VolumeFacts) -> VolumeReport {
+    fn new(
+        status: &stats::VolumeStatus,
+        damaged: &[BlockIndex],
+        dirty_span: Option<time::Duration>,
+        facts: VolumeFacts,
+    ) -> VolumeReport {
         let counters = &status.counters;
         VolumeReport {
             name: facts.name,
             origin: facts.origin,
             origin_last_error: facts.trouble.last_error,
+            origin_errors_by_kind: facts.trouble.errors_by_kind,
             origin_silent_seconds: facts.trouble.silent_seconds,
             origin_away_seconds: facts.trouble.away_seconds,
             origin_away_why: facts.trouble.away_why,
@@ -288,12 +329,14 @@ impl VolumeReport {
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,
             dirty_bytes: status.dirty_blocks * BLOCK_SIZE,
+            dirty_seconds: dirty_span.map(|span| span.as_nanos() as f64 / 1e9),
             damaged_bytes: status.damaged_blocks * BLOCK_SIZE,
             damaged: extents(damaged).iter().map(Extent::from).collect(),
             unflushed_bytes: status.unflushed_blocks * BLOCK_SIZE,
             draining: status.is_draining,
             fill_window_bytes: status.fill_window,
             requests_in_flight: status.requests_in_flight,
+            sessions: facts.sessions,
             incomplete: status.is_incomplete,
             hit_ratio: ratio(counters.hit_blocks, counters.hit_blocks + counters.miss_blocks),
             origin_requests_per_1000: ratio(
@@ -305,6 +348,7 @@ impl VolumeReport {
             since_start: facts.since_start,
             recent: facts.recent,
             lru_curve: facts.lru_curve,
+            latencies: facts.latencies,
             counters: status.counters.into(),
         }
     }

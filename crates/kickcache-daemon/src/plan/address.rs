@@ -85,6 +85,11 @@ impl NbdAddress {
         }
     }
 
+    /// Whether the system chooses the port.
+    pub fn is_any_port(&self) -> bool {
+        matches!(self, NbdAddress::Tcp { port: 0, .. })
+    }
+
     /// Whether only this machine can reach it.
     pub fn is_local(&self) -> bool {
         match self {

@@ -10,6 +10,7 @@ use kickcache_units::{Size, show_bytes};
 
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::cache_spec::CacheSpec;
+use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::plan::{Exposure, ServePlan, check_fill_window};
@@ -93,6 +94,25 @@ pub enum PlanError {
         /// The address.
         address: NbdAddress,
     },
+    /// Metrics for everybody without being told so.
+    #[error(
+        "metrics at {address} can be read from other machines, without encryption and without a password; \
+         use a loopback address or a unix socket, or say --insecure-tcp (insecure-tcp = true)"
+    )]
+    InsecureMetrics {
+        /// The address.
+        address: MetricsAddress,
+    },
+    /// Metrics where something else is.
+    #[error(
+        "metrics are to be served at {address}, and so is {other}; choose another address for one of them"
+    )]
+    MetricsAddress {
+        /// The address.
+        address: MetricsAddress,
+        /// What is there as well.
+        other: String,
+    },
     /// A size for the cache file that no cache can have.
     #[error("a cache file of {found} bytes is not possible: {what}")]
     CacheSize {
@@ -133,7 +153,25 @@ impl ServePlan {
         self.caches.iter().try_for_each(check_cache)?;
         self.check_names()?;
         self.check_paths()?;
-        self.check_addresses()
+        self.check_addresses()?;
+        self.metrics.as_ref().map_or(Ok(()), |metrics| self.check_metrics(metrics))
+    }
+
+    fn check_metrics(&self, address: &MetricsAddress) -> Result<(), PlanError> {
+        let socket = address.socket();
+        if self.exposure == Exposure::LocalOnly && !socket.is_local() {
+            return Err(PlanError::InsecureMetrics { address: address.clone() });
+        }
+        let clashes = |other: &NbdAddress| socket.place() == other.place() && !other.is_any_port();
+        let other = |other: String| Err(PlanError::MetricsAddress { address: address.clone(), other });
+        if clashes(&NbdAddress::Unix(self.control.clone())) {
+            return other("the control socket".into());
+        }
+        let serves = |volume: &&VolumeSpec| {
+            let (nbd, own) = (volume.served_by().nbd, volume.frontends.own_sockets());
+            nbd.addresses().iter().chain(&own).any(clashes)
+        };
+        self.volumes().find(serves).map_or(Ok(()), |volume| other(format!("the volume `{}`", volume.name)))
     }
 
     fn volumes(&self) -> impl Iterator<Item = &VolumeSpec> {

@@ -7,6 +7,7 @@ pub mod cutoff;
 pub mod default_paths;
 pub mod dirty_limit;
 pub mod frontends;
+pub mod metrics_address;
 pub mod nbd_uri;
 pub mod origin_claims;
 pub mod origin_source;
@@ -16,6 +17,7 @@ pub mod volume_spec;
 
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;
+use crate::plan::metrics_address::MetricsAddress;
 use std::path::PathBuf;
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, FILL_WINDOW_MIN};
@@ -28,11 +30,13 @@ pub use crate::plan::check::{PlanError, check_cache_size};
 pub struct ServePlan {
     /// Path of the control socket.
     pub control: PathBuf,
+    /// Where metrics are served, if anywhere.
+    pub metrics: Option<MetricsAddress>,
     /// The state directory, if the user named one.
     pub state: Option<PathBuf>,
     /// How devices are read and written.
     pub io_engine: IoEngine,
-    /// Whether NBD may be offered to other machines, without encryption and without a password.
+    /// Whether NBD and metrics may be offered to other machines, without encryption and without a password.
     pub exposure: Exposure,
     /// The cache devices.
     pub caches: Vec<CacheSpec>,

@@ -6,14 +6,16 @@ use std::time::SystemTime;
 
 use kickcache_curve::curve::HitRatioCurve;
 use kickcache_engine::config::Mode;
+use kickcache_engine::device::Device;
 use kickcache_engine::stats::Status;
-use kickcache_engine::time::Duration;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::VolumeId;
 
-use crate::driver::fault::Fault;
+use crate::driver::fault::{Cause, Fault};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::queued_device::Away;
-use crate::plan::frontends::ServedAt;
+use crate::latency::Latencies;
+use crate::plan::frontends::{ServedAt, Sessions};
 use crate::recording::ring::Recorder;
 use crate::serve::error::ServeError;
 use crate::serve::times::Activity;
@@ -21,6 +23,7 @@ use crate::serve::times::Activity;
 /// A command to the event loop; the answer goes back through the sender in it.
 pub(crate) enum Control {
     Status(Sender<ServerStatus>),
+    Sample(Sender<ServerSample>),
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
     Resize(String, Sender<Result<Resized, ServeError>>),
@@ -62,6 +65,8 @@ pub enum Growth {
 /// State of a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerStatus {
+    /// When that was, in the server's own time.
+    pub now: Instant,
     /// The cache device.
     pub cache: PathBuf,
     /// How devices are read and written.
@@ -80,10 +85,25 @@ pub struct ServerStatus {
     pub curves: Vec<Option<HitRatioCurve>>,
     /// What the stop waits for, if one was begun.
     pub awaited: Option<String>,
+    /// The errors of all devices by kind.
+    pub faults: Vec<FaultCount>,
     /// Connections of clients.
     pub connections: usize,
+    /// Sessions of clients with each volume, in the same order.
+    pub sessions: Vec<Sessions>,
     /// Where they are served, in the same order.
     pub served_at: Vec<ServedAt>,
+}
+
+/// State of a server for metrics: what takes the loop long is left out, and comes in turns.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ServerSample {
+    /// The state; its activities are empty, and there is the curve of one volume, another one each time.
+    pub status: ServerStatus,
+    /// How long requests took, in the order of the volumes.
+    pub latencies: Vec<Latencies>,
+    /// For how long the loop did nothing else.
+    pub pause: Duration,
 }
 
 /// How long the requests of a volume took.
@@ -115,6 +135,19 @@ pub struct Errors {
     pub last: Fault,
     /// How long ago that was.
     pub ago: Duration,
+}
+
+/// Errors of a device of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FaultCount {
+    /// The device.
+    pub device: Device,
+    /// What it was asked for.
+    pub operation: &'static str,
+    /// How that ended.
+    pub cause: Cause,
+    /// How often.
+    pub count: u64,
 }
 
 /// What is fixed about a volume.

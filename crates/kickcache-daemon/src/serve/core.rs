@@ -136,7 +136,8 @@ impl<E: CacheEngine> Core<E> {
         let class = match entry.operation {
             Operation::Read => Class::of_read(reply.read_from),
             Operation::Write(_) => Class::Write,
-            Operation::Flush | Operation::Discard | Operation::WriteZeroes { .. } | Operation::Promote => {
+            Operation::Flush => Class::Flush,
+            Operation::Discard | Operation::WriteZeroes { .. } | Operation::Promote => {
                 return;
             }
         };

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use kickcache_engine::config::Mode;
 
@@ -10,13 +11,17 @@ use crate::recording::ring::{Ends, Recording, ring};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
-    Activities, Errors, Growth, Recorded, Resized, ServerStatus, Trouble, VolumeInfo,
+    Activities, Errors, FaultCount, Growth, Recorded, Resized, ServerSample, ServerStatus, Trouble,
+    VolumeInfo,
 };
 use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;
 use crate::serve::startup;
 pub use crate::serve::times::{Activity, Took};
 use crate::wakeup::Wakeup;
+
+/// How long a scrape of metrics waits for a loop; a kernel that keeps it longer must not hide the others.
+const SAMPLE_MAX: Duration = Duration::from_secs(2);
 
 /// Starts servers.
 #[derive(Debug)]
@@ -98,6 +103,16 @@ impl ServerHandle {
     /// [`ServeError::Stopped`].
     pub fn status(&self) -> Result<ServerStatus, ServeError> {
         self.ask(Control::Status)
+    }
+
+    /// State and counters for metrics, which the loop is asked for often.
+    ///
+    /// # Errors
+    /// [`ServeError::Stopped`], also if the loop does not answer within [`SAMPLE_MAX`].
+    pub fn sample(&self) -> Result<ServerSample, ServeError> {
+        let (answer, answered) = mpsc::channel();
+        self.send(Control::Sample(answer))?;
+        answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
     }
 
     /// Changes the mode of a volume. Leaving write-back drains first, which takes longer than this call.

@@ -84,6 +84,7 @@ pub(crate) fn start(
         troubles: Troubles::new(),
         notes,
         stop_wait: StopWait::default(),
+        curve_turn: 0,
         commands: DaemonCommands { state: config.state, control: config.control },
     };
     event_loop.recover()?;

@@ -1,9 +1,11 @@
-//! How long requests took, for each volume: since the start, and recently. Fixed memory: some 160 KiB a volume.
+//! How long requests took, for each volume: since the start, and recently. Fixed memory: some 210 KiB a volume.
 
 use hdrhistogram::{Counter, Histogram};
 use kickcache_engine::request::ReadFrom;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::VolumeId;
+
+use crate::latency::{Latencies, LatencyHistogram};
 
 /// Times below are all the same; so are those above.
 const NANOS_MIN: u64 = 1_000;
@@ -22,6 +24,8 @@ pub(crate) enum Class {
     Miss,
     /// A write.
     Write,
+    /// A flush.
+    Flush,
 }
 
 impl Class {
@@ -56,7 +60,7 @@ impl Times {
 
 /// The times of a volume.
 pub(crate) struct VolumeTimes {
-    classes: [Kept; 3],
+    classes: [Kept; 4],
     began: Instant,
     /// When the span before the one under way began.
     recent_since: Instant,
@@ -75,6 +79,8 @@ pub struct Activity {
     pub misses: Took,
     /// Writes.
     pub writes: Took,
+    /// Flushes.
+    pub flushes: Took,
 }
 
 /// Requests of one class.
@@ -93,7 +99,7 @@ pub struct Took {
 impl VolumeTimes {
     fn new(now: Instant) -> VolumeTimes {
         VolumeTimes {
-            classes: [(); 3].map(|()| Kept::new()),
+            classes: [(); 4].map(|()| Kept::new()),
             began: now,
             recent_since: now,
             span_since: now,
@@ -130,9 +136,15 @@ impl VolumeTimes {
         })
     }
 
+    /// All since the start, in fixed buckets.
+    pub(crate) fn latencies(&self) -> Latencies {
+        let [hits, misses, writes, flushes] = self.classes.each_ref().map(Kept::latency);
+        Latencies { hits, misses, writes, flushes }
+    }
+
     fn activity(&self, span: Duration, took: impl Fn(&Kept) -> Took) -> Activity {
-        let [hits, misses, writes] = &self.classes;
-        Activity { span, hits: took(hits), misses: took(misses), writes: took(writes) }
+        let [hits, misses, writes, flushes] = self.classes.each_ref().map(took);
+        Activity { span, hits, misses, writes, flushes }
     }
 
     fn turn(&mut self, now: Instant) {
@@ -146,17 +158,27 @@ impl VolumeTimes {
 /// What is kept of a class: all but the span under way, the span before that one, and the one under way.
 struct Kept {
     all: Sum<u64>,
+    /// The same in fixed buckets: they are asked for more often than spans end.
+    all_latency: LatencyHistogram,
     before: Sum<u32>,
     span: Sum<u32>,
 }
 
 impl Kept {
     fn new() -> Kept {
-        Kept { all: Sum::new(), before: Sum::new(), span: Sum::new() }
+        let all_latency = LatencyHistogram::default();
+        Kept { all: Sum::new(), all_latency, before: Sum::new(), span: Sum::new() }
+    }
+
+    fn latency(&self) -> LatencyHistogram {
+        let mut latency = self.all_latency;
+        self.span.add_to(&mut latency);
+        latency
     }
 
     fn turn(&mut self) {
         self.all.add(&self.span);
+        self.span.add_to(&mut self.all_latency);
         std::mem::swap(&mut self.before, &mut self.span);
         self.span.clear();
     }
@@ -169,7 +191,7 @@ struct Sum<C: Counter> {
     nanos: u64,
 }
 
-impl<C: Counter + From<u32>> Sum<C> {
+impl<C: Counter + From<u32> + Into<u64>> Sum<C> {
     fn new() -> Sum<C> {
         let histogram = Histogram::new_with_bounds(NANOS_MIN, NANOS_MAX, DIGITS);
         Sum { histogram: histogram.expect("the bounds are sound"), bytes: 0, nanos: 0 }
@@ -187,6 +209,13 @@ impl<C: Counter + From<u32>> Sum<C> {
         }
         self.bytes += other.bytes;
         self.nanos = self.nanos.saturating_add(other.nanos);
+    }
+
+    fn add_to(&self, latency: &mut LatencyHistogram) {
+        for bar in self.histogram.iter_recorded() {
+            latency.add(bar.value_iterated_to(), bar.count_at_value().into());
+        }
+        latency.total_nanos = latency.total_nanos.saturating_add(self.nanos);
     }
 
     fn clear(&mut self) {
@@ -257,6 +286,19 @@ mod tests {
         // Nothing for an hour: recently there was nothing, whoever asks first.
         let idle = times.recent(at(3_600_000)).writes.count + times.recent(at(3_700_000)).writes.count;
         assert_eq!((idle, times.recent(at(3_700_000)).writes.count), (1, 0));
+    }
+
+    #[test]
+    fn buckets_hold_what_was_noted_in_all_spans() {
+        let mut times = times();
+        for (seconds, micros) in [(2, 45), (40, 60), (41, 700), (200, 60)] {
+            times.note(at(seconds * 1_000), Class::Flush, 0, Duration::from_micros(micros));
+            times.note(at(seconds * 1_000), Class::Hit, 0, Duration::from_micros(20_000_000));
+        }
+        let Latencies { hits, misses, writes, flushes } = times.latencies();
+        assert_eq!(flushes.counts[2..7], [1, 2, 0, 0, 1], "45 us; 60 us twice; 700 us");
+        assert_eq!((flushes.total_nanos, flushes.count()), (865_000, 4));
+        assert_eq!((hits.counts[19], hits.count(), misses.count(), writes.count()), (4, 4, 0, 0));
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Errors and silences of devices: how many, which was the last, and what the log is told of them.
 
+use std::collections::BTreeMap;
+
 use kickcache_engine::device::Device;
 use kickcache_engine::time::{Duration, Instant, earlier};
 
 use crate::driver::errno::{errno_name, errno_text};
 use crate::driver::fault::{Cause, Fault};
+use crate::serve::control::FaultCount;
 use crate::serve::rate_limit::{HeldBack, RateLimit, SPAN};
 
 /// A device is silent that owes something and has completed nothing for so long.
@@ -17,6 +20,7 @@ pub(crate) struct Troubles {
     /// The first of each kind is told at once, the others are counted.
     limit: RateLimit<FaultKind>,
     tallies: Vec<(Device, Tally)>,
+    counts: BTreeMap<FaultKind, u64>,
     silent: Vec<(Device, Instant)>,
     look_at: Instant,
     /// Whether devices completed something since the last look.
@@ -60,6 +64,7 @@ impl Troubles {
         Troubles {
             limit: RateLimit::new(1, SPAN),
             tallies: Vec::new(),
+            counts: BTreeMap::new(),
             silent: Vec::new(),
             look_at: Instant::ZERO,
             has_work: false,
@@ -72,7 +77,9 @@ impl Troubles {
             Some((_, tally)) => *tally = Tally { count: tally.count + 1, last: fault, at: now },
             None => self.tallies.push((fault.device, Tally { count: 1, last: fault, at: now })),
         }
-        self.limit.allows(now, &FaultKind::of(&fault))
+        let kind = FaultKind::of(&fault);
+        *self.counts.entry(kind).or_default() += 1;
+        self.limit.allows(now, &kind)
     }
 
     /// Errors of a kind that were only counted, and are to be told.
@@ -88,6 +95,15 @@ impl Troubles {
     /// The errors of a device so far.
     pub(crate) fn tally(&self, device: Device) -> Option<Tally> {
         self.tallies.iter().find(|(known, _)| *known == device).map(|(_, tally)| *tally)
+    }
+
+    /// The errors of all devices so far, by kind.
+    pub(crate) fn counts(&self) -> Vec<FaultCount> {
+        let count = |(kind, count): (&FaultKind, &u64)| {
+            let FaultKind { device, operation, cause } = *kind;
+            FaultCount { device, operation, cause, count: *count }
+        };
+        self.counts.iter().map(count).collect()
     }
 
     /// A device completed something: there may be damage to tell of, also if nothing happens after it.
@@ -168,6 +184,12 @@ mod tests {
         let tally = troubles.tally(Device::Cache).unwrap();
         assert_eq!((tally.count, tally.last, tally.at), (31, fault("read", 0, 28), at(31)));
         assert_eq!(troubles.tally(origin.device).unwrap().count, 1);
+        let counts: Vec<_> = troubles.counts().iter().map(|it| (it.device, it.operation, it.count)).collect();
+        let cache = Device::Cache;
+        assert_eq!(
+            counts,
+            [(cache, "read", 29), (cache, "read", 1), (cache, "write", 1), (origin.device, "read", 1)]
+        );
     }
 
     #[test]

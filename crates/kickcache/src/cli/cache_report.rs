@@ -3,58 +3,71 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kickcache_curve::curve::HitRatioCurve;
 use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::lru_curve::LruCurve;
 use kickcache_daemon::control::report::{CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts};
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
+use kickcache_daemon::latency::Latencies;
 use kickcache_daemon::plan::cache_spec::CacheService;
 use kickcache_daemon::plan::frontends::ServedAt;
-use kickcache_daemon::serve::server::{self, Activities, Errors, ServerStatus, VolumeInfo};
+use kickcache_daemon::serve::server::{self, Errors, FaultCount, ServerSample, ServerStatus};
 use kickcache_daemon::whole_path::whole_path;
+use kickcache_engine::device::Device;
 use kickcache_engine::time;
 
 /// The report on a server, whose cache device is used in this way.
 pub(crate) fn cache_report(status: ServerStatus, service: CacheService) -> CacheReport {
-    let measured = status.activities.iter().zip(&status.curves);
-    let told = status.origin_troubles.iter().zip(measured);
-    let told = told.map(|(trouble, (activities, curve))| Told { trouble, activities, curve: curve.as_ref() });
-    let volumes = status.volumes.into_iter().zip(status.served_at).zip(told);
-    let facts = CacheFacts {
-        device: whole_path(&status.cache),
-        stop_waits_for: status.awaited,
-        trouble: trouble(&status.cache_trouble),
-        io_engine: status.io_engine.as_str().into(),
-        volumes: volumes.map(|((info, at), told)| volume_facts(info, at, &told)).collect(),
-    };
-    let report = CacheReport::new(&status.engine, facts);
+    as_used(report_of(status, None, &[]), service)
+}
+
+/// The same for metrics.
+pub(crate) fn sample_report(sample: ServerSample, service: CacheService) -> CacheReport {
+    as_used(report_of(sample.status, Some(seconds(sample.pause)), &sample.latencies), service)
+}
+
+fn as_used(report: CacheReport, service: CacheService) -> CacheReport {
     match service {
         CacheService::OutOfService => CacheReport { record: Some(RecordWord::Earlier), ..report },
         CacheService::InService | CacheService::LeftOut | CacheService::WrittenBackOnly => report,
     }
 }
 
-/// What a server says of a volume beside its name and its places.
-struct Told<'a> {
-    trouble: &'a server::Trouble,
-    activities: &'a Activities,
-    curve: Option<&'a HitRatioCurve>,
+fn report_of(status: ServerStatus, sample_seconds: Option<f64>, latencies: &[Latencies]) -> CacheReport {
+    let faults = &status.faults;
+    let volumes = status.volumes.into_iter().enumerate().map(|(index, info)| {
+        let activities = status.activities[index];
+        VolumeFacts {
+            id: info.id,
+            served_at: served_at(&status.served_at[index], &info.name),
+            sessions: status.sessions[index],
+            trouble: trouble(&status.origin_troubles[index], faults, Device::Origin(info.id)),
+            name: info.name,
+            origin: info.origin,
+            since_start: activity(&activities.since_start),
+            recent: activity(&activities.recent),
+            lru_curve: status.curves[index].as_ref().and_then(LruCurve::new),
+            latencies: latencies.get(index).copied(),
+        }
+    });
+    let volumes = volumes.collect();
+    let facts = CacheFacts {
+        now: status.now,
+        device: whole_path(&status.cache),
+        stop_waits_for: status.awaited,
+        trouble: trouble(&status.cache_trouble, faults, Device::Cache),
+        io_engine: status.io_engine.as_str().into(),
+        sample_seconds,
+        volumes,
+    };
+    CacheReport::new(&status.engine, facts)
 }
 
-fn volume_facts(info: VolumeInfo, served_at: ServedAt, told: &Told<'_>) -> VolumeFacts {
-    let nbd = served_at.nbd.iter().map(|address| uri(address, &info.name)).collect();
-    VolumeFacts {
-        id: info.id,
-        served_at: ServedAt { nbd, ..served_at },
-        name: info.name,
-        origin: info.origin,
-        trouble: trouble(told.trouble),
-        since_start: activity(&told.activities.since_start),
-        recent: activity(&told.activities.recent),
-        lru_curve: told.curve.and_then(LruCurve::new),
-    }
+fn served_at(found: &ServedAt, volume: &str) -> ServedAt {
+    let nbd = found.nbd.iter().map(|address| uri(address, volume)).collect();
+    ServedAt { nbd, ..found.clone() }
 }
 
 /// What NBD clients take; a socket that was handed over, whose place is not known here, as the log calls it.
@@ -78,6 +91,7 @@ fn activity(found: &server::Activity) -> Activity {
         hits: took(&found.hits),
         misses: took(&found.misses),
         writes: took(&found.writes),
+        flushes: took(&found.flushes),
     }
 }
 
@@ -86,9 +100,10 @@ fn took(found: &server::Took) -> Took {
     Took { count: found.count, mean_ms: millis(found.mean), p99_ms: millis(found.p99) }
 }
 
-fn trouble(found: &server::Trouble) -> Trouble {
+fn trouble(found: &server::Trouble, faults: &[FaultCount], device: Device) -> Trouble {
     Trouble {
         last_error: found.errors.map(last_error),
+        errors_by_kind: faults.iter().filter(|fault| fault.device == device).map(error_count).collect(),
         silent_seconds: found.silent.map(seconds),
         away_seconds: found.away.as_ref().map(|away| away.span.as_secs_f64()),
         away_why: found.away.as_ref().map(|away| away.why.clone()),
@@ -97,18 +112,29 @@ fn trouble(found: &server::Trouble) -> Trouble {
 
 fn last_error(errors: Errors) -> LastError {
     let Errors { count, last, ago } = errors;
-    let (errno, name) = match last.cause {
-        Cause::Errno(errno) => (Some(errno), errno_name(errno)),
-        Cause::Short => (None, "short".into()),
+    let errno = match last.cause {
+        Cause::Errno(errno) => Some(errno),
+        Cause::Short => None,
     };
     LastError {
         count,
         errno,
-        name,
+        name: cause_name(last.cause),
         operation: last.operation.into(),
         offset: last.offset,
         length: last.length,
         seconds_ago: seconds(ago),
+    }
+}
+
+fn error_count(fault: &FaultCount) -> ErrorCount {
+    ErrorCount { operation: fault.operation.into(), name: cause_name(fault.cause), count: fault.count }
+}
+
+fn cause_name(cause: Cause) -> String {
+    match cause {
+        Cause::Errno(errno) => errno_name(errno),
+        Cause::Short => "short".into(),
     }
 }
 

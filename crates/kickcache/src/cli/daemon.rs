@@ -13,6 +13,8 @@ use kickcache_daemon::control::server::{ControlServer, DaemonEnd};
 use kickcache_daemon::control::{ControlError, ControlTarget, TitledRecording, wire};
 use kickcache_daemon::driver::inherited::inherited_sockets;
 use kickcache_daemon::driver::io_engine::IoEngine;
+use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
+use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
@@ -27,7 +29,7 @@ use kickcache_daemon::whole_path::whole_path;
 use kickcache_daemon::words::ModeWord;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::cli::cache_report::cache_report;
+use crate::cli::cache_report::{cache_report, sample_report};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::state_place;
 use crate::cli::outlet::{Outlet, Times};
@@ -56,7 +58,9 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     let _signals = signals::catch(move || told.handle_signal()).context("cannot catch signals")?;
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
-    let Started { servers, unserved } = match start_servers(plan, activated, &daemon.stop_wish) {
+    let started = start_metrics(&plan, &daemon)
+        .and_then(|metrics| Ok((metrics, start_servers(plan, activated, &daemon.stop_wish)?)));
+    let (metrics, Started { servers, unserved }) = match started {
         Ok(started) => started,
         Err(error) => {
             drop(control);
@@ -66,8 +70,8 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     };
     // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
     match std::env::var_os("LISTEN_FDS") {
-        Some(_) => greet(&mut log.make_writer(), control.path(), &servers),
-        None => greet(out, control.path(), &servers),
+        Some(_) => greet(&mut log.make_writer(), control.path(), metrics.as_ref(), &servers),
+        None => greet(out, control.path(), metrics.as_ref(), &servers),
     }
     daemon.started(Started { servers: servers.clone(), unserved: unserved.clone() });
     let ends: Vec<anyhow::Result<()>> = servers.iter().map(Served::wait).collect();
@@ -82,6 +86,12 @@ fn worst(ends: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
     let (stopped, failed): (Vec<Failure>, Vec<Failure>) =
         errors.into_iter().partition(|failure| failure.exit == Exit::StoppedShort);
     failed.into_iter().chain(stopped).next().map_or(Ok(()), |failure| Err(failure.error))
+}
+
+/// Serves metrics, if the plan says where.
+fn start_metrics(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Option<MetricsServer>> {
+    let start = |address| MetricsServer::start(address, plan.exposure, daemon.clone());
+    plan.metrics.as_ref().map(start).transpose().context("cannot serve metrics")
 }
 
 /// How the daemon ended, for those who stopped it.
@@ -137,7 +147,8 @@ fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let is_there = |path: &Path| path.parent() == Some(&dir);
     let mut volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);
     let needs = |volume: &VolumeSpec| volume.served_by().unix_sockets().into_iter().any(is_there);
-    if !volumes.any(needs) {
+    let metrics = plan.metrics.as_ref().and_then(|metrics| metrics.socket().unix_path());
+    if !volumes.any(needs) && !metrics.is_some_and(is_there) {
         return Ok(());
     }
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
@@ -147,7 +158,7 @@ fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
 }
 
 /// Says where everything is. A reader that went away is no reason to stop.
-fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
+fn greet(out: &mut dyn Write, control: &Path, metrics: Option<&MetricsServer>, servers: &[Served]) {
     let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
     let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));
     for (served, volume) in volumes {
@@ -168,6 +179,9 @@ fn greet(out: &mut dyn Write, control: &Path, servers: &[Served]) {
         addresses.dedup();
         let addresses = addresses.join(", ");
         text += &format!("listening on: {addresses}\n");
+    }
+    if let Some(metrics) = metrics {
+        text += &format!("metrics: {}\n", metrics.address());
     }
     text += &format!("control socket: {}\n", control.display());
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -264,9 +278,20 @@ impl Daemon {
         let (stage, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match &*stage {
             StartPhase::Serving(started) => Ok(started.clone()),
-            StartPhase::Starting | StartPhase::Unwanted => {
-                Err(ControlError::Refused("the daemon is still starting; ask again later".into()))
-            }
+            StartPhase::Starting | StartPhase::Unwanted => Err(starting()),
+        }
+    }
+
+    /// What all servers tell of themselves.
+    fn report(&self, Started { unserved, .. }: Started, caches: Vec<CacheReport>) -> Report {
+        Report {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            uptime_seconds: self.began.elapsed().as_secs_f64(),
+            io_engine: self.io_engine.as_str().into(),
+            state_directory: self.state.clone(),
+            caches,
+            unserved: unserved.into_iter().map(UnservedReport::from).collect(),
         }
     }
 
@@ -287,22 +312,14 @@ impl Daemon {
 
 impl ControlTarget for Daemon {
     fn status(&self) -> Result<Report, ControlError> {
-        let Started { servers, unserved } = self.served()?;
+        let started = self.served()?;
         // One that ended on its own has nothing to tell; the log says why.
         let report = |served: &Served| Some(cache_report(served.handle.status().ok()?, served.cache.service));
-        let caches: Vec<CacheReport> = servers.iter().filter_map(report).collect();
+        let caches: Vec<CacheReport> = started.servers.iter().filter_map(report).collect();
         if caches.is_empty() {
             return Err(ControlError::Stopped);
         }
-        Ok(Report {
-            version: env!("CARGO_PKG_VERSION").into(),
-            pid: std::process::id(),
-            uptime_seconds: self.began.elapsed().as_secs_f64(),
-            io_engine: self.io_engine.as_str().into(),
-            state_directory: self.state.clone(),
-            caches,
-            unserved: unserved.into_iter().map(UnservedReport::from).collect(),
-        })
+        Ok(self.report(started, caches))
     }
 
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
@@ -335,6 +352,24 @@ impl ControlTarget for Daemon {
         self.begin_stop();
         Ok(())
     }
+}
+
+impl MetricsTarget for Daemon {
+    fn scrape(&self) -> Result<Scrape, ControlError> {
+        let StartPhase::Serving(started) = self.lock().clone() else { return Err(starting()) };
+        let (mut caches, mut silent) = (Vec::new(), Vec::new());
+        for served in &started.servers {
+            match served.handle.sample() {
+                Ok(sample) => caches.push(sample_report(sample, served.cache.service)),
+                Err(_) => silent.push(whole_path(&served.cache.device).display().to_string()),
+            }
+        }
+        Ok(Scrape { report: self.report(started, caches), silent })
+    }
+}
+
+fn starting() -> ControlError {
+    ControlError::Refused("the daemon is still starting; ask again later".into())
 }
 
 fn control_error(error: ServeError) -> ControlError {

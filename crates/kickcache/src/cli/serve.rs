@@ -12,6 +12,7 @@ use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::dirty_limit::DirtyLimit;
 use kickcache_daemon::plan::frontends::FrontendSpecs;
+use kickcache_daemon::plan::metrics_address::MetricsAddress;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
@@ -133,6 +134,11 @@ pub(crate) struct ServeArgs {
     io_engine: Option<IoEngine>,
     #[command(flatten)]
     control: ControlOption,
+    /// Serve metrics for Prometheus over HTTP, read-only, at /metrics: tcp:HOST:PORT or unix:PATH
+    ///
+    /// Such as tcp:127.0.0.1:9469. What there is: docs/metrics.md.
+    #[arg(long, value_name = "ADDRESS", value_parser = OriginParser::new().try_map(|text| MetricsAddress::parse(&text)))]
+    metrics: Option<MetricsAddress>,
     /// The origin has another path, or is another file there, with the content that the cache device knows
     ///
     /// With several volumes: --origin-moved=vm1
@@ -177,7 +183,7 @@ pub(crate) struct ServeArgs {
     new_cache: Vec<OsString>,
     #[command(flatten)]
     state: StateOption,
-    /// Accept NBD addresses that other machines reach; NBD has neither encryption nor a password
+    /// Accept addresses for NBD and metrics that other machines reach; neither has encryption or a password
     #[arg(long)]
     insecure_tcp: bool,
 }
@@ -234,6 +240,7 @@ impl ServeArgs {
         };
         Ok(ServePlan {
             control: self.control.path(),
+            metrics: None,
             state: None,
             io_engine: IoEngine::default(),
             exposure: Exposure::default(),
@@ -254,6 +261,9 @@ impl ServeArgs {
     fn override_file(&self, plan: &mut ServePlan) {
         if let Some(control) = &self.control.control {
             plan.control.clone_from(control);
+        }
+        if let Some(metrics) = &self.metrics {
+            plan.metrics = Some(metrics.clone());
         }
         if let Some(state) = &self.state.state {
             plan.state = Some(state.clone());

@@ -41,6 +41,7 @@ mod judge;
 mod ledger;
 mod log;
 mod lost_segment;
+mod metrics;
 mod missing_cache;
 mod mounted_kills;
 mod nbd_server;

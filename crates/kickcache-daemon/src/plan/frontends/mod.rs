@@ -56,6 +56,18 @@ pub struct ServedAt {
     pub ublk_removed: Option<String>,
 }
 
+/// Clients of a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sessions {
+    /// NBD connections that have chosen the volume.
+    pub nbd: u64,
+    /// Virtual machines that are connected.
+    pub vhost_user: u64,
+    /// Block devices of the host.
+    pub ublk: u64,
+}
+
 /// A key that several front ends share.
 const GUEST_BLOCK: &str = "guest-block";
 

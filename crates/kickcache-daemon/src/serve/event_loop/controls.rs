@@ -11,8 +11,9 @@ use kickcache_engine::units::VolumeId;
 
 use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
+use crate::latency::Latencies;
 use crate::recording::ring::Recorder;
-use crate::serve::control::{Activities, Control, Recorded, ServerStatus};
+use crate::serve::control::{Activities, Control, Recorded, ServerSample, ServerStatus};
 use crate::serve::core::{LoopPhase, Volume};
 use crate::serve::error::ServeError;
 use crate::serve::recorders::RECORDING_COUNT_MAX;
@@ -44,6 +45,7 @@ impl<E: CacheEngine> EventLoop<E> {
             Control::Stop => self.begin_stop(now, "it was asked to"),
             Control::Insist => self.insist(now),
             Control::Status(answer) => drop(answer.send(self.status(now))),
+            Control::Sample(answer) => drop(answer.send(self.sample())),
             Control::SetMode(name, mode, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.set_mode(now, id, mode));
                 if done.is_ok() {
@@ -106,19 +108,49 @@ impl<E: CacheEngine> EventLoop<E> {
             })
         });
         let activities = activities.collect();
+        let curves = self.core.volumes.iter().map(|volume| self.core.curves.of(volume.info.id)).collect();
+        ServerStatus { activities, curves, ..self.state(now) }
+    }
+
+    /// What a scrape of metrics takes, which comes often: requests wait meanwhile.
+    fn sample(&mut self) -> ServerSample {
+        let begun = self.core.clock.now();
+        let count = self.core.volumes.len();
+        let turn = self.curve_turn % count.max(1);
+        self.curve_turn = turn + 1;
+        let curve = |(index, volume): (usize, &Volume)| {
+            (index == turn).then(|| self.core.curves.of(volume.info.id))?
+        };
+        let curves = self.core.volumes.iter().enumerate().map(curve).collect();
+        let latencies = self.core.volumes.iter().map(|volume| {
+            let times = self.core.times.of(volume.info.id);
+            times.map_or_else(Latencies::default, |times| times.latencies())
+        });
+        let latencies = latencies.collect();
+        let activities = vec![Activities::default(); count];
+        let status = ServerStatus { activities, curves, ..self.state(begun) };
+        ServerSample { status, latencies, pause: self.core.clock.now().since(begun) }
+    }
+
+    /// The state but for what takes long.
+    fn state(&self, now: Instant) -> ServerStatus {
         let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
+        let indices = 0..self.core.volumes.len();
         ServerStatus {
+            now,
             io_engine: self.core.driver.io_engine(),
             cache_trouble: self.trouble_of(now, Device::Cache),
-            activities,
-            curves: self.core.volumes.iter().map(|volume| self.core.curves.of(volume.info.id)).collect(),
+            activities: Vec::new(),
+            curves: Vec::new(),
             origin_troubles: self.core.volumes.iter().map(of_origin).collect(),
+            faults: self.troubles.counts(),
             cache: self.cache.clone(),
             engine: self.core.engine.status(),
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
             connections: self.frontends.connection_count(),
-            served_at: (0..self.core.volumes.len()).map(|index| self.frontends.served_at(index)).collect(),
+            sessions: indices.clone().map(|index| self.frontends.sessions(index)).collect(),
+            served_at: indices.map(|index| self.frontends.served_at(index)).collect(),
         }
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct EventLoop<E> {
     pub(crate) journal_note: JournalNote,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
+    /// The volume whose curve the next sample has.
+    pub(crate) curve_turn: usize,
 }
 
 impl<E: CacheEngine> EventLoop<E> {

@@ -196,7 +196,7 @@ fn check_exposure(address: SocketAddr, exposure: Exposure) -> Result<(), ServeEr
     if address.ip().is_loopback() || exposure == Exposure::InsecureTcp {
         return Ok(());
     }
-    let what = "it can be reached from other machines, and NBD here has neither encryption nor authentication; \
+    let what = "it can be reached from other machines, and has neither encryption nor authentication; \
                 use a unix socket or a loopback address, or allow insecure TCP";
     Err(error(&address.to_string(), what))
 }

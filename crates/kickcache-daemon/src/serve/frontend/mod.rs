@@ -32,7 +32,7 @@ use crate::driver::{Doorbells, Interest};
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
 use crate::plan::cache_spec::CacheSpec;
-use crate::plan::frontends::ServedAt;
+use crate::plan::frontends::{ServedAt, Sessions};
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::InheritedSockets;
 use crate::serve::core::Core;
@@ -128,6 +128,15 @@ impl Frontends {
             vhost_user: self.vhost_user.address_of(volume).map(Into::into),
             ublk: self.ublk.path_of(volume),
             ublk_removed: self.ublk.removed_path_of(volume),
+        }
+    }
+
+    /// Who uses the volume of an index.
+    pub(crate) fn sessions(&self, volume: usize) -> Sessions {
+        Sessions {
+            nbd: self.nbd.session_count(volume),
+            vhost_user: self.vhost_user.session_count(volume),
+            ublk: u64::from(self.ublk.path_of(volume).is_some()),
         }
     }
 

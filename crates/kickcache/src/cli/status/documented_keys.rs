@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use kickcache_daemon::control::activity::Activity;
+use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
 use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
 };
 use kickcache_daemon::extents::Extent;
-use kickcache_daemon::plan::frontends::ServedAt;
+use kickcache_daemon::plan::frontends::{ServedAt, Sessions};
 use kickcache_daemon::words::ModeWord;
 use serde_json::Value;
 
@@ -32,6 +33,10 @@ fn last_error() -> LastError {
     }
 }
 
+fn error_count() -> ErrorCount {
+    ErrorCount { operation: "read".into(), name: "EIO".into(), count: 2 }
+}
+
 /// A report in which nothing is missing.
 fn report() -> Report {
     Report {
@@ -52,6 +57,8 @@ fn cache() -> CacheReport {
         io_engine: "io_uring".into(),
         record: Some(RecordWord::OnDevice),
         last_error: Some(last_error()),
+        errors_by_kind: vec![error_count()],
+        sample_seconds: None,
         silent_seconds: Some(11.0),
         stop_waits_for: Some("the origin of a".into()),
         capacity_bytes: 1,
@@ -72,6 +79,7 @@ fn volume() -> VolumeReport {
         name: "b".into(),
         origin: "/dev/b".into(),
         origin_last_error: Some(last_error()),
+        origin_errors_by_kind: vec![error_count()],
         origin_silent_seconds: Some(11.0),
         origin_away_seconds: Some(12.0),
         origin_away_why: Some("lost".into()),
@@ -85,12 +93,14 @@ fn volume() -> VolumeReport {
         size_bytes: 1,
         cached_bytes: 1,
         dirty_bytes: 1,
+        dirty_seconds: Some(3.0),
         damaged_bytes: 1,
         damaged: vec![Extent { start: 0, length: 4096 }],
         unflushed_bytes: 1,
         draining: true,
         fill_window_bytes: 1,
         requests_in_flight: 1,
+        sessions: Sessions::default(),
         incomplete: true,
         hit_ratio: Some(0.5),
         origin_requests_per_1000: Some(1.0),
@@ -98,6 +108,7 @@ fn volume() -> VolumeReport {
         since_start: Activity::default(),
         recent: Activity::default(),
         lru_curve: Some(LruCurve { points: vec![LruPoint::default()], ..LruCurve::default() }),
+        latencies: None,
         counters: VolumeCounters::default(),
     }
 }
@@ -166,5 +177,46 @@ fn every_key_of_the_json_is_explained_with_its_unit_and_no_other() {
         for (end, expected) in units.into_iter().filter(|(end, _)| key.ends_with(end)) {
             assert_eq!(unit, expected, "{key} ends with {end}");
         }
+    }
+}
+
+/// The keys that a page on metrics names: in a section's column, as keys of its objects, or whole where they are no metrics.
+fn exported(page: &str) -> Vec<String> {
+    let sections = [
+        ("\n### The daemon\n", 5, ""),
+        ("\n### Cache devices\n", 5, "caches[]."),
+        ("\n### Volumes\n", 5, "caches[].volumes[]."),
+        ("\n### Only in `status --json`\n", 1, ""),
+    ];
+    let mut keys = Vec::new();
+    for (heading, column, place) in sections {
+        let section = page.split(heading).nth(1).unwrap().split("\n##").next().unwrap();
+        for row in section.lines().filter(|line| line.starts_with("| `")) {
+            let cell = row.split(" | ").nth(column - 1).unwrap();
+            let mut before = String::new();
+            for key in quoted(cell) {
+                // `.name` stands beside the key before it.
+                let beside = || before.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned() + key;
+                before = if key.starts_with('.') { beside() } else { format!("{place}{key}") };
+                keys.push(before.clone());
+            }
+        }
+    }
+    keys
+}
+
+#[test]
+fn every_key_is_a_metric_too_or_the_page_on_metrics_says_why_not() {
+    let mut keys = Vec::new();
+    printed("", &serde_json::to_value(report()).unwrap(), &mut keys);
+    let exported = exported(include_str!("../../../../../docs/metrics.md"));
+    for key in &exported {
+        assert!(keys.contains(key), "the page on metrics names {key}, which nobody prints");
+    }
+    let is_part =
+        |key: &str, whole: &str| key.strip_prefix(whole).is_some_and(|rest| rest.starts_with(['.', '[']));
+    for key in &keys {
+        let is_exported = |other: &String| key == other || is_part(key, other) || is_part(other, key);
+        assert!(exported.iter().any(is_exported), "{key} is no metric");
     }
 }

@@ -10,7 +10,7 @@ use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
 };
 use kickcache_daemon::extents::Extent;
-use kickcache_daemon::plan::frontends::ServedAt;
+use kickcache_daemon::plan::frontends::{ServedAt, Sessions};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_daemon::words::ModeWord;
@@ -26,6 +26,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         name: name.into(),
         origin: format!("/dev/{name}"),
         origin_last_error: None,
+        origin_errors_by_kind: Vec::new(),
         origin_silent_seconds: None,
         origin_away_seconds: None,
         origin_away_why: None,
@@ -34,6 +35,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,
         dirty_bytes: 300 << 10,
+        dirty_seconds: None,
         damaged_bytes: 0,
         damaged: Vec::new(),
         unflushed_bytes: 0,
@@ -41,12 +43,14 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         fill_window_bytes: 64 << 10,
         incomplete: false,
         requests_in_flight: 1,
+        sessions: Sessions::default(),
         hit_ratio: None,
         origin_requests_per_1000: Some(48.4),
         bypass_bytes: 3 << 20,
         since_start: activity(4000.0, 1),
         recent: activity(52.0, 10),
         lru_curve: None,
+        latencies: None,
         counters,
     }
 }
@@ -62,6 +66,7 @@ fn activity(seconds: f64, parts: u64) -> Activity {
         hits: took(2_199, 0.052, 0.21),
         misses: took(110, 5.3, 22.4),
         writes: took(470, 0.31, 1.2),
+        flushes: Took::default(),
     }
 }
 
@@ -80,6 +85,8 @@ fn report(reads: u64) -> Report {
         io_engine: "io_uring".into(),
         record: None,
         last_error: None,
+        errors_by_kind: Vec::new(),
+        sample_seconds: None,
         silent_seconds: None,
         stop_waits_for: None,
         capacity_bytes: 100 << 30,

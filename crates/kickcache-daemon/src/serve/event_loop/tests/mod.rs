@@ -102,6 +102,7 @@ fn toy_loop(
         troubles: Troubles::new(),
         notes: None,
         stop_wait: StopWait::default(),
+        curve_turn: 0,
         commands: DaemonCommands::default(),
     }
 }

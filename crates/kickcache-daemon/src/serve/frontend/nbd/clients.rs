@@ -49,6 +49,10 @@ impl Clients {
         Some(connection)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().filter_map(|slot| slot.connection.as_deref())
+    }
+
     pub(super) fn at(&mut self, index: u16) -> Option<&mut Connection> {
         self.slots.get_mut(usize::from(index))?.connection.as_deref_mut()
     }

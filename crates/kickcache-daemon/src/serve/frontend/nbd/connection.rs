@@ -92,6 +92,11 @@ impl Connection {
         }
     }
 
+    /// The index of the volume that the client has chosen.
+    pub(super) fn volume(&self) -> Option<usize> {
+        self.volumes.get(self.session.export()?).copied()
+    }
+
     /// Takes what the socket has, not blocking.
     pub(crate) fn receive(&mut self, buffers: &mut Buffers) -> Received {
         let ConnectionPhase::Payload { id, filled, .. } = &mut self.stage else {

@@ -78,6 +78,12 @@ impl Nbd {
         self.clients.count
     }
 
+    /// Connections that have chosen the volume of an index.
+    pub(super) fn session_count(&self, volume: usize) -> u64 {
+        let chosen = self.clients.iter().filter(|connection| connection.volume() == Some(volume));
+        chosen.count() as u64
+    }
+
     pub(super) fn watch<E>(&mut self, core: &mut Core<E>) {
         (0..self.listeners.len()).for_each(|index| self.watch_listener(core, index));
     }

@@ -72,6 +72,12 @@ impl VhostUser {
         port.listener.as_ref().map(|listener| listener.address.as_str())
     }
 
+    /// Virtual machines that are connected for the volume of an index.
+    pub(super) fn session_count(&self, volume: usize) -> u64 {
+        let connected = self.ports.iter().filter(|port| port.volume == volume && port.socket.is_some());
+        connected.count() as u64
+    }
+
     /// Whether requests are in flight, or wait to be.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight > 0 || !self.is_idle()

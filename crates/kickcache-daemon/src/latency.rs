@@ -1,0 +1,60 @@
+//! How many requests took how long, in fixed buckets: what metrics are made of.
+
+use serde::{Deserialize, Serialize};
+
+/// The longest times of the buckets, in microseconds; behind them is one for all that took longer.
+pub const BOUNDS_MICROS: [u64; 19] = [
+    10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000, 10_000_000,
+];
+const BUCKET_COUNT: usize = BOUNDS_MICROS.len() + 1;
+
+/// The times of requests of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LatencyHistogram {
+    /// Requests of each bucket.
+    pub counts: [u64; BUCKET_COUNT],
+    /// The time of all of them together.
+    pub total_nanos: u64,
+}
+
+/// The times of a volume's requests since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Latencies {
+    /// Reads that the cache served alone.
+    pub hits: LatencyHistogram,
+    /// Reads that the origin was asked for, all or in part.
+    pub misses: LatencyHistogram,
+    /// Writes.
+    pub writes: LatencyHistogram,
+    /// Flushes.
+    pub flushes: LatencyHistogram,
+}
+
+impl LatencyHistogram {
+    /// Counts requests that took this long.
+    pub fn add(&mut self, nanos: u64, count: u64) {
+        let bucket = BOUNDS_MICROS.partition_point(|bound| bound * 1_000 < nanos);
+        self.counts[bucket] += count;
+    }
+
+    /// The requests in all buckets.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_what_took_no_longer_than_its_bound() {
+        let mut histogram = LatencyHistogram::default();
+        for nanos in [0, 10_000, 10_001, 10_000_000_000, 10_000_000_001, u64::MAX] {
+            histogram.add(nanos, 1);
+        }
+        let found = |bucket: usize| histogram.counts[bucket];
+        assert_eq!((found(0), found(1), found(18), found(19), histogram.count()), (2, 1, 1, 2, 6));
+    }
+}

@@ -1,0 +1,54 @@
+//! The metrics of a daemon.
+
+use crate::control::report::VolumeReport;
+use crate::metrics::family::{Family, Labelled, Labels, Subject, Values};
+use crate::metrics::scrape::Scrape;
+
+/// All of them.
+pub(super) const FAMILIES: &[Family<Scrape>] = &[
+    Family {
+        name: "kickcache",
+        help: "The daemon.",
+        values: Values::Info(|scrape| {
+            let state = scrape.report.state_directory.as_ref();
+            vec![
+                ("version", scrape.report.version.clone()),
+                ("io_engine", scrape.report.io_engine.clone()),
+                ("state_directory", state.map_or_else(String::new, |state| state.display().to_string())),
+            ]
+        }),
+    },
+    Family {
+        name: "kickcache_uptime_seconds",
+        help: "Time since the daemon started.",
+        values: Values::Gauge(|scrape| scrape.report.uptime_seconds),
+    },
+    Family {
+        name: "kickcache_cache_up",
+        help: "Whether the server of the cache device answered this scrape.",
+        values: Values::Gauges(|scrape| {
+            let up = scrape.report.caches.iter().map(|cache| Labelled::one("cache", &cache.device, 1.0));
+            up.chain(scrape.silent.iter().map(|device| Labelled::one("cache", device, 0.0))).collect()
+        }),
+    },
+    Family {
+        name: "kickcache_volume_up",
+        help: "Whether the volume is served; 0 for one that is configured and could not be.",
+        values: Values::Gauges(|scrape| {
+            let up = scrape.report.caches.iter().flat_map(|cache| {
+                let labels = |volume: &VolumeReport| {
+                    vec![("volume", volume.name.clone()), ("cache", cache.device.clone())]
+                };
+                cache.volumes.iter().map(move |volume| Labelled { labels: labels(volume), value: 1.0 })
+            });
+            let unserved = scrape.report.unserved.iter();
+            up.chain(unserved.map(|volume| Labelled::one("volume", &volume.name, 0.0))).collect()
+        }),
+    },
+];
+
+impl Subject for Scrape {
+    fn labels(&self) -> Labels {
+        Labels::new()
+    }
+}

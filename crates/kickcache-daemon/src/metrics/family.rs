@@ -1,0 +1,73 @@
+//! A metric: its name, what it means, and its values, of a subject such as a volume.
+
+use prometheus_client::metrics::MetricType;
+
+use crate::latency::LatencyHistogram;
+
+/// Names and values of labels.
+pub(super) type Labels = Vec<(&'static str, String)>;
+
+/// A metric of subjects of one kind.
+pub(super) struct Family<T> {
+    /// Without the ending that its type has.
+    pub(super) name: &'static str,
+    /// What it means, as a sentence.
+    pub(super) help: &'static str,
+    /// Its values.
+    pub(super) values: Values<T>,
+}
+
+/// The values of a metric, of a subject; several have labels more than the subject.
+pub(super) enum Values<T> {
+    /// A number that only grows.
+    Counter(fn(&T) -> u64),
+    /// Several of them.
+    Counters(fn(&T) -> Vec<Labelled<u64>>),
+    /// A number.
+    Gauge(fn(&T) -> f64),
+    /// A whole number.
+    Count(fn(&T) -> u64),
+    /// 1 if something is so, or else 0.
+    Flag(fn(&T) -> bool),
+    /// Several numbers, or none.
+    Gauges(fn(&T) -> Vec<Labelled<f64>>),
+    /// Requests by how long they took.
+    Histograms(fn(&T) -> Vec<Labelled<LatencyHistogram>>),
+    /// What is told in words: the labels.
+    Info(fn(&T) -> Labels),
+}
+
+/// A value, and its labels.
+pub(super) struct Labelled<V> {
+    pub(super) labels: Labels,
+    pub(super) value: V,
+}
+
+/// What metrics are about.
+pub(super) trait Subject {
+    /// The labels that tell it from others.
+    fn labels(&self) -> Labels;
+}
+
+impl<V> Labelled<V> {
+    /// A value with one label.
+    pub(super) fn one(name: &'static str, label: impl Into<String>, value: V) -> Labelled<V> {
+        Labelled { labels: vec![(name, label.into())], value }
+    }
+}
+
+/// A number that there may be.
+pub(super) fn perhaps(value: Option<f64>) -> Vec<Labelled<f64>> {
+    value.map(|value| Labelled { labels: Labels::new(), value }).into_iter().collect()
+}
+
+impl<T> Values<T> {
+    pub(super) fn metric_type(&self) -> MetricType {
+        match self {
+            Values::Counter(_) | Values::Counters(_) => MetricType::Counter,
+            Values::Gauge(_) | Values::Count(_) | Values::Flag(_) | Values::Gauges(_) => MetricType::Gauge,
+            Values::Histograms(_) => MetricType::Histogram,
+            Values::Info(_) => MetricType::Info,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The little of HTTP/1.1 that a scrape needs: requests without a body, whole responses.
+
+use crate::metrics::exposition::Format;
+
+/// Longest request in bytes, its head being all of it.
+pub(super) const REQUEST_MAX: usize = 8 << 10;
+const HEADER_COUNT_MAX: usize = 64;
+
+/// What a client asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Request {
+    pub(super) asked: Asked,
+    /// What follows the head of the response.
+    pub(super) body: Body,
+    /// The format that it prefers.
+    pub(super) format: Format,
+    pub(super) after: After,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Asked {
+    /// The metrics.
+    Metrics,
+    /// Where they are.
+    Root,
+    /// Something that is not here.
+    Unknown,
+    /// Something that is not done here.
+    NotAllowed,
+}
+
+/// Whether a response has its body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Body {
+    Sent,
+    LeftOut,
+}
+
+/// What becomes of the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum After {
+    GoOn,
+    Close,
+}
+
+/// What stands in front of the bytes that came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Parsed {
+    /// Not all of a request.
+    Partial,
+    /// A request of this many bytes.
+    Complete { request: Request, length: usize },
+    /// No request; the connection ends with this status.
+    Bad(Status),
+}
+
+/// How a response begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Status {
+    Good,
+    BadRequest,
+    NotFound,
+    NotAllowed,
+    TooLarge,
+    Unavailable,
+}
+
+impl Status {
+    fn line(self) -> &'static str {
+        match self {
+            Status::Good => "200 OK",
+            Status::BadRequest => "400 Bad Request",
+            Status::NotFound => "404 Not Found",
+            Status::NotAllowed => "405 Method Not Allowed",
+            Status::TooLarge => "431 Request Header Fields Too Large",
+            Status::Unavailable => "503 Service Unavailable",
+        }
+    }
+}
+
+/// Looks for a request at the front of what came.
+pub(super) fn parse(input: &[u8]) -> Parsed {
+    let mut headers = [httparse::EMPTY_HEADER; HEADER_COUNT_MAX];
+    let mut found = httparse::Request::new(&mut headers);
+    match found.parse(input) {
+        Ok(httparse::Status::Partial) if input.len() < REQUEST_MAX => Parsed::Partial,
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => Parsed::Bad(Status::TooLarge),
+        Ok(httparse::Status::Complete(length)) if length > REQUEST_MAX => Parsed::Bad(Status::TooLarge),
+        // What follows would be a body, which nobody here has a use for.
+        Ok(httparse::Status::Complete(_)) if has_body(&found) => Parsed::Bad(Status::BadRequest),
+        Ok(httparse::Status::Complete(length)) => Parsed::Complete { request: request(&found), length },
+        Err(_) => Parsed::Bad(Status::BadRequest),
+    }
+}
+
+fn has_body(found: &httparse::Request<'_, '_>) -> bool {
+    let is_length = |value: &[u8]| value.trim_ascii() != b"0";
+    values(found, "content-length").any(is_length) || values(found, "transfer-encoding").next().is_some()
+}
+
+fn request(found: &httparse::Request<'_, '_>) -> Request {
+    let path = found.path.unwrap_or_default();
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let method = found.method.unwrap_or_default();
+    let asked = match (method, path) {
+        ("GET" | "HEAD", "/metrics") => Asked::Metrics,
+        ("GET" | "HEAD", "/") => Asked::Root,
+        ("GET" | "HEAD", _) => Asked::Unknown,
+        (_, _) => Asked::NotAllowed,
+    };
+    let says = |word: &str| {
+        let mut options = values(found, "connection").flat_map(|value| value.split(|byte| *byte == b','));
+        options.any(|option| option.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let is_kept = if found.version == Some(1) { !says("close") } else { says("keep-alive") };
+    Request {
+        asked,
+        body: if method == "HEAD" { Body::LeftOut } else { Body::Sent },
+        format: preferred(values(found, "accept")),
+        after: if is_kept { After::GoOn } else { After::Close },
+    }
+}
+
+fn values<'a>(found: &'a httparse::Request<'_, '_>, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    let named = found.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
+    named.map(|header| header.value)
+}
+
+/// The format of the highest weight; without a word Prometheus' own.
+fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
+    let (mut open_metrics, mut prometheus) = (0.0, 0.0_f64);
+    for range in accepts.flat_map(|value| value.split(|byte| *byte == b',')) {
+        let range = String::from_utf8_lossy(range).to_ascii_lowercase();
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default();
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.trim().parse::<f64>().ok());
+        let weight = weight.unwrap_or(1.0);
+        match kind {
+            "application/openmetrics-text" => open_metrics = weight.max(open_metrics),
+            "text/plain" | "text/*" | "*/*" => prometheus = weight.max(prometheus),
+            _ => {}
+        }
+    }
+    if open_metrics > 0.0 && open_metrics >= prometheus { Format::OpenMetrics } else { Format::Prometheus }
+}
+
+/// A response to a client.
+pub(super) struct Response<'a> {
+    pub(super) status: Status,
+    pub(super) content_type: &'a str,
+    pub(super) text: &'a str,
+    pub(super) body: Body,
+    pub(super) after: After,
+}
+
+impl Response<'_> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let allow = if self.status == Status::NotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
+        let close = match self.after {
+            After::GoOn => "",
+            After::Close => "Connection: close\r\n",
+        };
+        let head = format!(
+            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\n{allow}{close}\r\n",
+            self.status.line(),
+            self.content_type,
+            self.text.len()
+        );
+        let mut bytes = head.into_bytes();
+        match self.body {
+            Body::Sent => bytes.extend_from_slice(self.text.as_bytes()),
+            Body::LeftOut => {}
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Parsed {
+        parse(text.as_bytes())
+    }
+
+    fn complete(text: &str) -> Request {
+        match parsed(text) {
+            Parsed::Complete { request, length } if length == text.len() => request,
+            found => panic!("{text:?}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn requests_are_read_however_they_are_cut() {
+        let text = "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n";
+        for end in 0..text.len() {
+            assert_eq!(parsed(&text[..end]), Parsed::Partial, "{end}");
+        }
+        let (asked, body) = (Asked::Metrics, Body::Sent);
+        assert_eq!(complete(text), Request { asked, body, format: Format::Prometheus, after: After::GoOn });
+        assert_eq!(complete("HEAD / HTTP/1.0\r\n\r\n").body, Body::LeftOut);
+        assert_eq!(complete("GET /x HTTP/1.1\r\n\r\n").asked, Asked::Unknown);
+        assert_eq!(complete("DELETE /metrics HTTP/1.1\r\n\r\n").asked, Asked::NotAllowed);
+    }
+
+    #[test]
+    fn connections_are_kept_as_their_version_says() {
+        let after = |version: &str, option: &str| {
+            complete(&format!("GET / HTTP/{version}\r\nConnection: {option}\r\n\r\n")).after
+        };
+        assert_eq!((after("1.1", "x"), after("1.1", "x, Close")), (After::GoOn, After::Close));
+        assert_eq!((after("1.0", "x"), after("1.0", "keep-alive")), (After::Close, After::GoOn));
+    }
+
+    #[test]
+    fn the_format_is_what_the_client_prefers() {
+        let format = |accept: &str| complete(&format!("GET / HTTP/1.1\r\nAccept: {accept}\r\n\r\n")).format;
+        // As Prometheus 2.42 says it, and 3.5.
+        let old = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+                   text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        let new = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                   application/openmetrics-text;version=0.0.1;q=0.5,\
+                   text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        assert_eq!((format(old), format(new)), (Format::OpenMetrics, Format::OpenMetrics));
+        for plain in ["*/*", "text/html", "text/plain, application/openmetrics-text;q=0.5", ""] {
+            assert_eq!(format(plain), Format::Prometheus, "{plain}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        let large = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(REQUEST_MAX));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: a\r\n".repeat(HEADER_COUNT_MAX + 1));
+        let cases = [
+            ("\0", Status::BadRequest),
+            ("GET / HTTP/9\r\n\r\n", Status::BadRequest),
+            ("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n", Status::BadRequest),
+            ("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", Status::BadRequest),
+            (&large, Status::TooLarge),
+            (&large[..REQUEST_MAX], Status::TooLarge),
+            (&many, Status::TooLarge),
+        ];
+        for (text, status) in cases {
+            assert_eq!(parsed(text), Parsed::Bad(status), "{text:?}");
+        }
+    }
+}

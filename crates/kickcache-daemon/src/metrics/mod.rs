@@ -1,0 +1,23 @@
+//! Metrics for Prometheus: what `status --json` tells, as text over HTTP, on a thread of its own.
+//!
+//! * [`server`]: the thread, with its `connections`; `http` reads requests and writes responses.
+//! * [`scrape`]: what a request is answered from.
+//! * `exposition`: the text, in two formats, from the lists in `daemon`, `caches` and `volumes`, which are of `family`'s kind.
+//!
+//! Invariants: a request changes nothing. A client holds up no other one, whatever it sends or does not read. Names, once
+//! released, stay; docs/metrics.md has each of them.
+//!
+//! To add a metric: a line in one of the three lists. Shown: docs/metrics.md.
+
+mod caches;
+mod connections;
+mod daemon;
+mod exposition;
+mod family;
+mod http;
+pub mod scrape;
+pub mod server;
+mod volumes;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! The thread that answers those who scrape.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::control::lru_curve::LruCurve;
+use crate::metrics::connections::Connections;
+use crate::metrics::exposition::exposition;
+use crate::metrics::http::{Asked, Request, Response, Status};
+use crate::metrics::scrape::{MetricsTarget, Scrape};
+use crate::plan::Exposure;
+use crate::plan::address::NbdAddress;
+use crate::plan::metrics_address::MetricsAddress;
+use crate::serve::error::ServeError;
+use crate::serve::frontend::listener::{Listener, Place, check};
+use crate::wakeup::Wakeup;
+
+/// Connections accepted at once before the others get their turn.
+const ACCEPTS_MAX: usize = 16;
+/// How long no connection is accepted after the process ran out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Metrics that are served; dropping it ends that.
+#[must_use = "metrics are not served any more when this is dropped"]
+pub struct MetricsServer {
+    address: String,
+    ending: Arc<AtomicBool>,
+    wakeup: Arc<Wakeup>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Listens, and answers on a thread of its own until dropped.
+    ///
+    /// # Errors
+    /// If the address cannot be served.
+    pub fn start(
+        address: &MetricsAddress,
+        exposure: Exposure,
+        target: Arc<dyn MetricsTarget>,
+    ) -> Result<MetricsServer, ServeError> {
+        let socket = address.socket();
+        check(socket, exposure)?;
+        let listener = Listener::open(Place::Address(socket.clone()), exposure)?;
+        let address = match socket {
+            NbdAddress::Unix(_) => format!("unix:{}", listener.address),
+            NbdAddress::Tcp { .. } => format!("http://{}/metrics", listener.address),
+        };
+        let wakeup = Arc::new(Wakeup::new().map_err(ServeError::system("make an event descriptor"))?);
+        let ending = Arc::new(AtomicBool::new(false));
+        let responder = Responder {
+            listener,
+            wakeup: Arc::clone(&wakeup),
+            ending: Arc::clone(&ending),
+            connections: Connections::default(),
+            answers: Answers { target, curves: BTreeMap::new() },
+            pause: None,
+        };
+        let thread = std::thread::Builder::new().name("metrics".into()).spawn(move || responder.run());
+        let thread = thread.map_err(ServeError::system("start a thread"))?;
+        Ok(MetricsServer { address, ending, wakeup, thread: Some(thread) })
+    }
+
+    /// Where it listens, for people.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Release);
+        self.wakeup.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Responder {
+    listener: Listener,
+    wakeup: Arc<Wakeup>,
+    ending: Arc<AtomicBool>,
+    connections: Connections,
+    answers: Answers,
+    /// No connection is accepted until then.
+    pause: Option<Instant>,
+}
+
+/// What there is to do: whether somebody connects, and which connections are ready.
+struct Ready {
+    listener: bool,
+    connections: Vec<bool>,
+}
+
+impl Responder {
+    fn run(mut self) {
+        while !self.ending.load(Ordering::Acquire) {
+            let ready = self.wait();
+            let now = Instant::now();
+            self.connections.handle(now, &ready.connections, &mut |request| self.answers.answer(request));
+            self.pause = self.pause.filter(|pause| *pause > now);
+            if ready.listener {
+                self.accept(now);
+            }
+        }
+    }
+
+    fn wait(&self) -> Ready {
+        let accepting = if self.pause.is_none() { PollFlags::IN } else { PollFlags::empty() };
+        let mut fds = vec![PollFd::new(&self.wakeup, PollFlags::IN), PollFd::new(&self.listener, accepting)];
+        let watches = self.connections.watches();
+        fds.extend(watches.map(|(socket, flags)| PollFd::from_borrowed_fd(socket, flags)));
+        let due = [self.connections.next_deadline(), self.pause].into_iter().flatten().min();
+        let span = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let span = span.and_then(|span| Timespec::try_from(span).ok());
+        // A signal that comes between ends the wait with nothing ready.
+        let _ = poll(&mut fds, span.as_ref());
+        let mut ready = fds.iter().skip(1).map(|fd| !fd.revents().is_empty());
+        Ready { listener: ready.next().unwrap_or(false), connections: ready.collect() }
+    }
+
+    fn accept(&mut self, now: Instant) {
+        for _ in 0..ACCEPTS_MAX {
+            match self.listener.accept() {
+                Ok(Some(socket)) => self.connections.insert(socket, now),
+                Ok(None) => return,
+                Err(_) => {
+                    // Out of file descriptors or of memory: those in use come back.
+                    self.connections.close_longest_silent();
+                    self.pause = Some(now + ACCEPT_PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What is answered.
+struct Answers {
+    target: Arc<dyn MetricsTarget>,
+    /// The last curve of each volume: a scrape brings one of each cache device.
+    curves: BTreeMap<String, LruCurve>,
+}
+
+impl Answers {
+    fn answer(&mut self, request: &Request) -> Vec<u8> {
+        let Request { body, after, format, .. } = *request;
+        let respond = |status, text: &str| {
+            Response { status, content_type: "text/plain; charset=utf-8", text, body, after }.bytes()
+        };
+        match request.asked {
+            Asked::Root => respond(Status::Good, "kickcache: metrics are at /metrics\n"),
+            Asked::Unknown => respond(Status::NotFound, "There is /metrics here, and nothing else.\n"),
+            Asked::NotAllowed => respond(Status::NotAllowed, "Only GET and HEAD are possible.\n"),
+            Asked::Metrics => match self.target.scrape() {
+                Ok(mut scrape) => {
+                    self.complete(&mut scrape);
+                    let (content_type, text) = (format.content_type(), exposition(scrape, format));
+                    Response { status: Status::Good, content_type, text: &text, body, after }.bytes()
+                }
+                Err(error) => respond(Status::Unavailable, &format!("{error}\n")),
+            },
+        }
+    }
+
+    /// Puts the curves of earlier scrapes in.
+    fn complete(&mut self, scrape: &mut Scrape) {
+        let volumes = scrape.report.caches.iter_mut().flat_map(|cache| &mut cache.volumes);
+        for volume in volumes {
+            match &volume.lru_curve {
+                Some(curve) => drop(self.curves.insert(volume.name.clone(), curve.clone())),
+                None => volume.lru_curve = self.curves.get(&volume.name).cloned(),
+            }
+        }
+    }
+}
