@@ -60,7 +60,7 @@ fn standing(record: &OriginRecord) -> Standing {
 }
 
 /// The uuid of the cache device at a path, if there is one that can be read.
-fn uuid_at(path: &Path) -> Option<String> {
+pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }
 

@@ -9,11 +9,11 @@ use std::thread::{self, ScopedJoinHandle};
 use anyhow::{Context, bail};
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
-use kickcache_daemon::offline::leave::uuid_of;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
+use kickcache_daemon::serve::missed_device::uuid_at;
 use kickcache_daemon::serve::prepare::check_origin;
 use kickcache_daemon::serve::server::{Server, ServerHandle};
 use kickcache_daemon::serve::stop_wish::StopWish;
@@ -130,7 +130,7 @@ fn check_copies(caches: &[CacheSpec]) -> anyhow::Result<()> {
     let in_service =
         |cache: &&CacheSpec| cache.service == CacheService::InService && !cache.volumes.is_empty();
     for cache in caches.iter().filter(in_service) {
-        let Some(uuid) = uuid_of(&cache.device) else { continue };
+        let Some(uuid) = uuid_at(&cache.device) else { continue };
         if let Some((_, other)) = seen.iter().find(|(known, _)| *known == uuid) {
             bail!(
                 "{} is a copy of the cache device {}, or that one of it (both have the uuid {uuid}); serve the one that was served \
