@@ -119,7 +119,7 @@ impl VolumeSettings {
             admission: Admission::Pressure,
             sequential_cutoff: Some(4 << 20),
             fill_window_max: FILL_WINDOW_MAX,
-            dirty_low: 102,
+            dirty_low: 307,
             dirty_high: 512,
             dirty_limit: 716,
             idle_after: Duration::from_millis(500),

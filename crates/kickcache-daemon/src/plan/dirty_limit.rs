@@ -29,7 +29,7 @@ impl DirtyLimit {
 
     /// Writeback begins here, in 1/1024.
     pub fn low(self) -> u16 {
-        self.of_1024(1, 7)
+        self.of_1024(3, 7)
     }
 
     fn of_1024(self, part: u32, of: u32) -> u16 {

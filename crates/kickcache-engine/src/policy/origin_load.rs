@@ -10,6 +10,72 @@ const NEAR: u64 = 1 << 20;
 const FORGET: u64 = 60_000_000_000;
 /// Nanoseconds for which an origin that failed is not asked.
 const AVOID: u64 = 10_000_000_000;
+/// Nanoseconds with more than one read in flight that make a measurement: longer than the bursts that limits let pass.
+const WINDOW: u64 = 200_000_000;
+/// Nanoseconds after which a measurement is not known any more.
+const FORGET_LIMIT: u64 = 600_000_000_000;
+/// Reads are small up to this many bytes on average.
+const SMALL: u64 = 64 << 10;
+/// What a read takes at least grows by this part with each that took longer.
+const LEAST_GROWS: u64 = 64;
+/// A read waits for others if it takes more than this many halves of what one takes at least.
+const WAITS_HALVES: u64 = 3;
+
+/// What reads took while others were in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Limit {
+    in_flight: u64,
+    /// When something began or ended last.
+    at: Instant,
+    /// Of the measurement under way: time with several in flight, the same times how many, reads that ended in it, and
+    /// their bytes.
+    time: u64,
+    area: u64,
+    count: u64,
+    bytes: u64,
+    /// Nanoseconds for each small read of an origin at its limit, 0 if not known, and when that was.
+    small: u64,
+    small_at: Instant,
+}
+
+impl Limit {
+    fn pass(&mut self, now: Instant) {
+        if self.in_flight > 1 {
+            let span = now.since(self.at).as_nanos();
+            self.time += span;
+            self.area = self.area.saturating_add(span.saturating_mul(self.in_flight));
+        }
+        self.at = now;
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.pass(now);
+        self.in_flight += 1;
+    }
+
+    /// A read ended; one takes `least` nanoseconds at least.
+    fn end(&mut self, now: Instant, bytes: u64, least: u64) {
+        self.pass(now);
+        if self.in_flight > 1 {
+            self.count += 1;
+            self.bytes += bytes;
+        }
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if self.time >= WINDOW && self.count > 0 {
+            self.measure(now, least);
+            (self.time, self.area, self.count, self.bytes) = (0, 0, 0, 0);
+        }
+    }
+
+    /// An origin whose reads take no longer beside others than alone could do more: nothing is known of its limit.
+    fn measure(&mut self, now: Instant, least: u64) {
+        let (each, mean, latency) = (self.time / self.count, self.bytes / self.count, self.area / self.count);
+        if mean <= SMALL && least > 0 && latency.saturating_mul(2) >= least * WAITS_HALVES {
+            self.small = if self.small == 0 { each } else { (self.small + each) / 2 };
+            self.small_at = now;
+        }
+    }
+}
 
 /// The policy's memory of an origin. Its latencies are of the wall clock: what a late processor adds makes it look slower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,12 +88,16 @@ pub(crate) struct OriginLoad {
     random_read: u64,
     random_at: Instant,
     avoid_until: Instant,
+    limit: Limit,
+    /// Nanoseconds that a random read takes at least, 0 if not known.
+    least: u64,
 }
 
 impl OriginLoad {
     /// A read of which the end will be told with the same extent.
     pub(crate) fn begin_read(&mut self, now: Instant, extent: ByteExtent) {
         self.load.begin(now, extent.length);
+        self.limit.begin(now);
         if self.timed.is_none() && extent.start.abs_diff(self.last_end) > NEAR {
             self.timed = Some((extent.start, now));
         }
@@ -36,8 +106,11 @@ impl OriginLoad {
 
     pub(crate) fn end_read(&mut self, now: Instant, extent: ByteExtent) {
         self.load.end(now, extent.length);
+        self.limit.end(now, extent.length, self.least);
         let Some((_, begun)) = self.timed.take_if(|(start, _)| *start == extent.start) else { return };
         let nanos = now.since(begun).as_nanos();
+        let least = if self.least == 0 { nanos } else { self.least + self.least / LEAST_GROWS };
+        self.least = least.min(nanos);
         self.random_read = match self.random_read {
             0 => nanos,
             known => (7 * known + nanos) / 8,
@@ -49,6 +122,12 @@ impl OriginLoad {
     pub(crate) fn random_read(&self, now: Instant) -> Option<u64> {
         let is_known = self.random_read > 0 && now.since(self.random_at).as_nanos() < FORGET;
         is_known.then_some(self.random_read)
+    }
+
+    /// Nanoseconds of an origin at its limit that a small read takes, if it was seen there lately.
+    pub(crate) fn small_read(&self, now: Instant) -> Option<u64> {
+        let Limit { small, small_at, .. } = self.limit;
+        (small > 0 && now.since(small_at).as_nanos() < FORGET_LIMIT).then_some(small)
     }
 
     pub(crate) fn on_error(&mut self, now: Instant) {
@@ -93,5 +172,38 @@ mod tests {
         assert!(!origin.is_avoided(at(0)));
         origin.on_error(at(1));
         assert!(origin.is_avoided(at(10_000)) && !origin.is_avoided(at(10_001)));
+    }
+
+    /// Keeps this many reads of a length in flight for a second; one ends every `micros` microseconds.
+    fn crowd(origin: &mut OriginLoad, from: u64, (depth, micros, length): (u64, u64, u64)) {
+        let extent = |number: u64| ByteExtent { start: number << 30, length };
+        let time = |step: u64| Instant::from_nanos(from * 1_000_000 + step * micros * 1_000);
+        (0..depth).for_each(|number| origin.begin_read(time(0), extent(number)));
+        let steps = 1_000_000 / micros;
+        for step in 1..=steps {
+            origin.end_read(time(step), extent(step - 1));
+            origin.begin_read(time(step), extent(depth + step - 1));
+        }
+        (0..depth).for_each(|number| origin.end_read(time(steps), extent(steps + number)));
+    }
+
+    #[test]
+    fn what_a_small_read_costs_is_seen_of_an_origin_at_its_limit() {
+        let mut origin = OriginLoad::default();
+        crowd(&mut origin, 0, (1, 4_000, 4096));
+        assert_eq!(origin.small_read(at(1_000)), None, "one in flight says nothing of what it can do");
+        crowd(&mut origin, 1_000, (8, 4_000, 4096));
+        assert_eq!(origin.small_read(at(2_000)), Some(4_000_000));
+        crowd(&mut origin, 2_000, (8, 12_000, 1 << 20));
+        assert_eq!(origin.small_read(at(3_000)), Some(4_000_000), "long reads are no small ones");
+        assert_eq!(origin.small_read(at(602_000)), None, "ten minutes ago");
+    }
+
+    #[test]
+    fn an_origin_whose_reads_do_not_wait_for_one_another_is_not_at_its_limit() {
+        let mut origin = OriginLoad::default();
+        crowd(&mut origin, 0, (1, 5_000, 4096));
+        crowd(&mut origin, 1_000, (2, 2_500, 4096));
+        assert_eq!(origin.small_read(at(2_000)), None);
     }
 }

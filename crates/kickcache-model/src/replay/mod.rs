@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod cache_model;
 pub mod devices;
+pub mod duel;
 mod jobs;
 pub mod late_processor;
 pub mod real_engine;

@@ -1,4 +1,5 @@
 //! What the simulator must show.
 
+mod duel;
 mod git_row;
 mod late_processor;

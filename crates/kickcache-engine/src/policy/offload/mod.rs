@@ -2,8 +2,8 @@
 //!
 //! Time of the cache device is what passed while the thread slept with nothing to take: time in which the daemon waits
 //! for a processor makes no device slow. Where the cache device still has a backlog, short trials of a few requests
-//! tell whether the two devices serve more than one, and what serves more is kept. A flash cache before a rotating disk
-//! never comes to a trial.
+//! tell whether the two devices serve more than one, and what serves more is kept. An origin of few requests a second, like
+//! a rotating disk, is left to misses once it was seen with many of them.
 
 use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
@@ -15,6 +15,9 @@ use crate::units::ByteExtent;
 
 /// A request that the cache device answers within this many nanoseconds stays there.
 const SLOW: u64 = 1_000_000;
+/// An origin that takes this many nanoseconds for each small read at its limit is not asked for hits: all that it
+/// can do is little beside what a cache device does, and misses need it.
+const SCARCE: u64 = 1_000_000;
 /// A cache device that is slow takes nothing new while one would wait for the origin at most this many times as long: when
 /// both have enough to do, what is brought in costs the cache device a write and is not served sooner.
 const BUSY_SHARE: u64 = 2;
@@ -170,7 +173,8 @@ impl Offload {
             let p99 = latencies.p99(now);
             p99.is_some_and(|p99| random_read.is_none_or(|nanos| nanos <= p99))
         };
-        (self.suits_reads, self.suits_writes) = (suits(&self.reads), suits(&self.writes));
+        let is_scarce = self.origin.small_read(now).is_some_and(|nanos| nanos >= SCARCE);
+        (self.suits_reads, self.suits_writes) = (suits(&self.reads) && !is_scarce, suits(&self.writes));
         let suits = self.suits_reads || self.suits_writes;
         let may_try = suits && self.cache.is_at_its_limit();
         let trial = if may_try { TrialRule::Allowed } else { TrialRule::Forbidden };

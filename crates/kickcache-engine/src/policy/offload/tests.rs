@@ -154,6 +154,14 @@ fn an_origin_that_is_slower_than_the_slowest_hits_is_not_asked() {
 }
 
 #[test]
+fn an_origin_of_few_requests_a_second_is_left_to_misses() {
+    // It would add a third to what the cache device serves.
+    let outcome = Scene::new(Device::Cap(1_100), Device::Cap(3_300)).run();
+    assert!(outcome.origin < 200, "{outcome:?}");
+    assert_eq!(outcome.turned_away, 0);
+}
+
+#[test]
 fn a_trial_takes_at_most_one_request_in_fifty() {
     let outcome = Scene { before: 0, ..Scene::new(Device::Cap(357), Device::Cap(410)) }.run();
     assert!(outcome.origin * 50 <= outcome.cache, "{outcome:?}");

@@ -1,0 +1,214 @@
+//! `scripts/duel` in virtual time: the same work on a cache over a slow disk, and what both devices were asked for.
+
+use kickcache_engine::time::{Duration, Instant};
+
+use crate::device_model::DeviceModel;
+use crate::device_model::cloud::{Cloud, CloudParameters};
+use crate::device_model::ssd::{Ssd, SsdParameters};
+use crate::replay::bench::{Course, run, run_idle};
+use crate::replay::cache_model::CacheModel;
+use crate::replay::devices::Devices;
+use crate::result::DeviceResult;
+use crate::workload::fio::FioWorkload;
+
+const MIB: u64 = 1 << 20;
+/// Requests a second of the slow disk.
+const HDD_IOPS: f64 = 300.0;
+/// Bytes a second of a disk that is a file in a host's memory.
+const BANDWIDTH: f64 = 1e9;
+/// Where blocks stand that nobody asks for again, at the end of the disk.
+const STALE_OFFSET: u64 = 3_500 * MIB;
+/// A pass over those ends with a rest: the cache writes back.
+const REST: Duration = Duration::from_millis(2_000);
+/// A job that runs, or a cache that is still dirty after so long has no end.
+const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
+/// Bytes of the slow disk.
+pub const ORIGIN_BYTES: u64 = 4_096 * MIB;
+
+/// What the cache holds before the work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// Nothing.
+    Cold,
+    /// Blocks that nobody asks for again: they were written, written back and read twice.
+    Stale,
+}
+
+/// What the clients do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Reads.
+    Read,
+    /// Writes; all of them are on the slow disk at the end.
+    Write,
+}
+
+/// Requests of 4 KiB, zipf 1.2, two jobs of depth 8, before a fast disk and one of 300 requests a second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Duel {
+    /// Bytes of the cache.
+    pub cache_bytes: u64,
+    /// Data, as a multiple of that.
+    pub data_times: u64,
+    /// What the cache holds before.
+    pub start: Start,
+    /// Reads or writes.
+    pub work: Work,
+    /// Requests in all.
+    pub requests: u64,
+    /// Processor time of a client for each request.
+    pub cost: Duration,
+    /// Limit of the fast disk, in requests a second.
+    pub ssd_iops: Option<u32>,
+    /// Of the offsets and the devices.
+    pub seed: u64,
+}
+
+/// What the devices were asked for, for each 1,000 requests of the clients.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DuelResult {
+    /// Requests to the slow disk.
+    pub hdd_requests: f64,
+    /// MiB read from it.
+    pub hdd_read: f64,
+    /// MiB written to it.
+    pub hdd_written: f64,
+    /// MiB written to the fast disk.
+    pub ssd_written: f64,
+}
+
+impl Duel {
+    /// Lets a cache serve it.
+    ///
+    /// # Panics
+    /// If the cache does not get clean.
+    pub fn run(&self, cache: &mut dyn CacheModel) -> DuelResult {
+        let mut scene = Scene::new(cache, self);
+        if self.start == Start::Stale {
+            for rw in ["randwrite", "randread", "randread"] {
+                scene.play(&self.stale_job(rw));
+                scene.drain();
+            }
+        }
+        scene.count();
+        scene.counted = Counted::default();
+        match self.work {
+            Work::Read => {
+                scene.play(&self.job("randread"));
+                scene.rest();
+            }
+            Work::Write => {
+                scene.play(&self.job("randwrite"));
+                scene.drain();
+            }
+        }
+        scene.count();
+        scene.counted.per_thousand(self.requests)
+    }
+
+    fn job(&self, rw: &str) -> String {
+        let half = self.cache_bytes * self.data_times / 2;
+        let share = self.requests / 2 * 4096;
+        format!(
+            "[duel]\nrw={rw}\nbs=4k\niodepth=8\nnumjobs=2\nsize={half}\nio_size={share}\nnorandommap\n\
+             random_distribution=zipf:1.2\n"
+        )
+    }
+
+    fn stale_job(&self, rw: &str) -> String {
+        let size = self.cache_bytes * 5 / 4;
+        format!("[stale]\nrw={rw}\nbs=64k\niodepth=8\noffset={STALE_OFFSET}\nsize={size}\n")
+    }
+}
+
+/// A cache over its devices, and what they were asked for so far.
+struct Scene<'a> {
+    cache: &'a mut dyn CacheModel,
+    devices: Devices,
+    now: Instant,
+    seed: u64,
+    cost: Duration,
+    counted: Counted,
+}
+
+impl<'a> Scene<'a> {
+    fn new(cache: &'a mut dyn CacheModel, duel: &Duel) -> Scene<'a> {
+        let Duel { seed, cost, .. } = *duel;
+        let hdd = limited(HDD_IOPS, seed + 1);
+        let ssd = || Box::new(Ssd::new(SsdParameters::articles(), seed)) as Box<dyn DeviceModel>;
+        let ssd = duel.ssd_iops.map_or_else(ssd, |iops| limited(iops.into(), seed));
+        let devices = Devices::cached(ssd, hdd);
+        Scene { cache, devices, now: Instant::ZERO, seed, cost, counted: Counted::default() }
+    }
+
+    fn play(&mut self, job: &str) {
+        let mut load = FioWorkload::parse(job, self.seed).expect("a job file");
+        self.count();
+        let course = Course { start: self.now, length: LENGTH_MAX, cost: self.cost, ..Course::default() };
+        let result = run(course, &mut load, self.cache, &mut self.devices, &mut |_| ());
+        let hdd = result.origin_device.expect("there is an origin");
+        self.counted.add(result.cache_device.as_ref(), &hdd);
+        self.now = self.now.plus(Duration::from_nanos(result.nanos));
+    }
+
+    fn rest(&mut self) {
+        self.now = run_idle(self.cache, &mut self.devices, self.now, REST);
+    }
+
+    /// Lets the cache write back all that it has.
+    fn drain(&mut self) {
+        let from = self.now;
+        self.rest();
+        while self.cache.tally().dirty_bytes > 0 {
+            self.rest();
+            assert!(self.now.since(from).as_nanos() < LENGTH_MAX.as_nanos(), "the cache is still dirty");
+        }
+    }
+
+    fn count(&mut self) {
+        let (ssd, hdd) = self.devices.take_results(self.now);
+        self.counted.add(ssd.as_ref(), &hdd);
+    }
+}
+
+/// A disk that answers this many requests a second, whatever their size.
+fn limited(iops: f64, seed: u64) -> Box<dyn DeviceModel> {
+    let parameters = CloudParameters {
+        slice: 1e6 / iops,
+        bandwidth: BANDWIDTH,
+        base: 100.0,
+        operation_bytes: 1 << 30,
+        ..CloudParameters::capped(iops)
+    };
+    Box::new(Cloud::new(parameters, seed))
+}
+
+/// What both devices were asked for.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    hdd_requests: u64,
+    hdd_read: u64,
+    hdd_written: u64,
+    ssd_written: u64,
+}
+
+impl Counted {
+    fn add(&mut self, ssd: Option<&DeviceResult>, hdd: &DeviceResult) {
+        self.hdd_requests += hdd.reads + hdd.writes;
+        self.hdd_read += hdd.read_bytes;
+        self.hdd_written += hdd.write_bytes;
+        self.ssd_written += ssd.map_or(0, |ssd| ssd.write_bytes);
+    }
+
+    fn per_thousand(&self, requests: u64) -> DuelResult {
+        #[expect(clippy::cast_precision_loss, reason = "few requests, and bytes far below 2^53")]
+        let of = |count: u64| count as f64 * 1_000.0 / requests as f64;
+        let mib = |bytes: u64| of(bytes) / 1_048_576.0;
+        DuelResult {
+            hdd_requests: of(self.hdd_requests),
+            hdd_read: mib(self.hdd_read),
+            hdd_written: mib(self.hdd_written),
+            ssd_written: mib(self.ssd_written),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `scripts/duel` in virtual time: what the slow disk and the fast one are asked for.
+
+use kickcache_engine::time::Duration;
+use kickcache_model::cache_model::cache_kind::CacheKind;
+use kickcache_model::replay::duel::{Duel, DuelResult, ORIGIN_BYTES, Start, Work};
+
+const MIB: u64 = 1 << 20;
+
+const CACHE_BYTES: u64 = 256 * MIB;
+
+fn duel(data_times: u64, start: Start, work: Work) -> Duel {
+    let cost = Duration::from_micros(100);
+    let (requests, ssd_iops, seed) = (80_000, None, 1);
+    Duel { cache_bytes: CACHE_BYTES, data_times, start, work, requests, cost, ssd_iops, seed }
+}
+
+fn run(duel: Duel) -> DuelResult {
+    let kind: CacheKind = "kickcache-write-back".parse().expect("a known cache");
+    duel.run(&mut *kind.start(CACHE_BYTES, ORIGIN_BYTES, 1).expect("possible sizes"))
+}
+
+#[test]
+fn data_that_fits_into_an_empty_cache_is_read_ahead() {
+    let found = run(duel(1, Start::Cold, Work::Read));
+    assert!(found.hdd_requests <= 15.0, "{found:?}");
+}
+
+#[test]
+fn a_slow_disk_serves_no_hits_of_a_fast_one_that_is_busy() {
+    let found = run(Duel { ssd_iops: Some(800), ..duel(1, Start::Cold, Work::Read) });
+    assert!(found.hdd_requests <= 16.0, "{found:?}");
+}
+
+#[test]
+fn blocks_that_are_written_again_soon_are_not_written_back_before() {
+    let fast = run(duel(1, Start::Cold, Work::Write));
+    assert!(fast.hdd_requests <= 120.0, "{fast:?}");
+    let slow = run(Duel { cost: Duration::from_micros(1_000), ..duel(1, Start::Cold, Work::Write) });
+    assert!(slow.hdd_requests <= 160.0, "{slow:?}");
+}
