@@ -42,9 +42,9 @@ fn scrape() -> Scrape {
     let points = json!([{"cache_bytes": 16_777_216, "hit_ratio": 0.5, "error": 0.01}]);
     let curve = json!({"read_blocks": 10, "footprint_bytes": 8192, "points": points});
     let mut latencies = Latencies::default();
-    latencies.hits.add(20_000, 3);
-    latencies.hits.add(20_000_000_000, 1);
-    latencies.hits.total_nanos = 20_000_060_000;
+    for nanos in [20_000, 20_000, 20_000, 20_000_000_000] {
+        latencies.hits.add(nanos);
+    }
     let volume = json!({
         "name": "vm\"1\\", "origin": "file:/srv/vm1", "origin_last_error": error, "origin_errors_by_kind": kinds,
         "nbd": ["nbd://[::1]:1/vm1"], "mode": "write-back", "size_bytes": 1 << 30, "cached_bytes": 0, "dirty_bytes": 4096,
