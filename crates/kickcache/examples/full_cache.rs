@@ -12,10 +12,12 @@ use kickcache_engine::config::{Admission, EngineSettings, VolumeSettings};
 use kickcache_engine::device::{Completion, Data, DeviceOperation, Submission};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::bytes::crc32c;
+use kickcache_engine::format::mark::{MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, Superblock};
 use kickcache_engine::request::{Durability, Operation, Request, RequestId};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
+use rustix::fs::{FallocateFlags, fallocate};
 
 /// Bytes of a request: what a miss or a write brings in.
 const REQUEST_BYTES: u64 = 64 << 10;
@@ -33,6 +35,9 @@ fn main() -> anyhow::Result<()> {
     let volume = superblock.add_volume("v", origin, "full_cache")?;
     for offset in SUPERBLOCK_OFFSETS {
         file.write_all_at(&superblock.encode(), offset)?;
+    }
+    for offset in MARK_OFFSETS {
+        file.write_all_at(&ServiceMark::InService.encode(superblock.uuid), offset)?;
     }
     let settings = VolumeSettings {
         admission: Admission::Always,
@@ -110,7 +115,15 @@ impl Filler {
                 bytes.resize(usize::try_from(extent.length)?, 0);
                 self.file.read_exact_at(&mut bytes, extent.start)?;
             }
-            DeviceOperation::WriteMetadata { offset, bytes, .. } => self.file.write_all_at(bytes, *offset)?,
+            DeviceOperation::WriteMetadata { offset, bytes, pieces, .. } => {
+                self.file.write_all_at(bytes, *offset)?;
+                // What stood there before is gone: the data is zeroes.
+                let length: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+                if length > 0 {
+                    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                    fallocate(&self.file, mode, offset + bytes.len() as u64, length)?;
+                }
+            }
             // Of these the engine wants no completion unless it wants a checksum.
             DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => return Ok(()),
             DeviceOperation::Read { .. }

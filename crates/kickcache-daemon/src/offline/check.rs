@@ -2,6 +2,7 @@
 //! against its checksum. The metadata are those that the engine recovers; nothing is changed.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::path::Path;
 
 use kickcache_engine::config::RottedLog;
@@ -23,6 +24,7 @@ use crate::extents::{Extent, extents};
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::Metadata;
 use crate::offline::offline_device::{OfflineDevice, ReadBlocks};
+use crate::offline::standing::Incomplete;
 
 /// Journal blocks read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
@@ -110,10 +112,47 @@ pub struct VolumeFindings {
     pub clean_blocks: u64,
     /// Dirty blocks whose checksum is right.
     pub dirty_blocks: u64,
+    /// Blocks that were dirty and that the volume no longer needs: they were written back, or given up, after the device
+    /// went out of service.
+    pub needless_blocks: u64,
     /// Extents of clean blocks that are damaged or cannot be read: the origin has them.
     pub damaged: Vec<Extent>,
     /// Extents of dirty blocks that are damaged or cannot be read: nobody has them.
     pub lost: Vec<Extent>,
+}
+
+impl Findings {
+    /// On a device out of service nothing is cleaned any more: what its log calls dirty counts as long as the volume may
+    /// need it, as `incomplete` says.
+    pub fn drop_needless(&mut self, incomplete: &[Incomplete]) {
+        let is_needed =
+            |volume: &&mut VolumeFindings| incomplete.iter().any(|known| known.name == volume.name);
+        for volume in self.volumes.iter_mut().filter(|volume| !is_needed(volume)) {
+            volume.needless_blocks = mem::take(&mut volume.dirty_blocks) + blocks_in(&volume.lost);
+            volume.lost.clear();
+        }
+        self.judge();
+    }
+
+    /// Says what it comes to.
+    fn judge(&mut self) {
+        let is_lost = self.volumes.iter().any(|volume| !volume.lost.is_empty());
+        let is_suspect = self.rotted.is_some() || !self.journal.damaged_needed.is_empty();
+        let is_mendable =
+            !self.damaged_clean.is_empty() || self.superblocks.iter().any(|copy| copy != "good");
+        self.verdict = match (is_lost, is_suspect, is_mendable) {
+            (true, _, _) => Verdict::Lost,
+            (false, true, _) => Verdict::Suspect,
+            (false, false, true) => Verdict::Repairable,
+            (false, false, false) => Verdict::Good,
+        };
+    }
+}
+
+/// Blocks in extents.
+#[must_use]
+pub fn blocks_in(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| extent.length / BLOCK_SIZE).sum()
 }
 
 /// Verifies a cache device; `progress` is told how many bytes of how many are done.
@@ -333,16 +372,8 @@ impl Check<'_> {
         self.segments.in_use = status.segments - status.free_segments - status.retired_segments;
         let suspect = self.rotted.is_some() || !self.journal.damaged_needed.is_empty();
         let damaged_clean = if suspect { self.all_clean() } else { self.damaged_clean() };
-        let is_mendable = !damaged_clean.is_empty() || superblocks.iter().any(|copy| copy != "good");
-        let is_lost = self.volumes.values().any(|blocks| !blocks.lost.is_empty());
-        let verdict = match (is_lost, suspect, is_mendable) {
-            (true, _, _) => Verdict::Lost,
-            (false, true, _) => Verdict::Suspect,
-            (false, false, true) => Verdict::Repairable,
-            (false, false, false) => Verdict::Good,
-        };
-        Findings {
-            verdict,
+        let mut findings = Findings {
+            verdict: Verdict::Good,
             device_bytes: self.metadata.source().size(),
             superblocks,
             volumes: self.volumes.iter().map(|(id, blocks)| self.volume(*id, blocks)).collect(),
@@ -350,7 +381,9 @@ impl Check<'_> {
             journal: self.journal,
             segments: self.segments,
             damaged_clean,
-        }
+        };
+        findings.judge();
+        findings
     }
 
     fn damaged_clean(&self) -> Vec<BlockKey> {
@@ -374,6 +407,7 @@ impl Check<'_> {
             name: record.map(|record| record.name.clone()).unwrap_or_default(),
             clean_blocks: blocks.clean,
             dirty_blocks: blocks.dirty,
+            needless_blocks: 0,
             damaged: extents(&blocks.damaged).iter().map(Extent::from).collect(),
             lost: extents(&blocks.lost).iter().map(Extent::from).collect(),
         }

@@ -5,16 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
-use kickcache_daemon::extents::Extent;
 use kickcache_daemon::offline::change::repair;
-use kickcache_daemon::offline::check::{Findings, Verdict, VolumeFindings, check};
+use kickcache_daemon::offline::check::{Findings, Verdict, VolumeFindings, blocks_in, check};
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::{are, counted, show_bytes};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
-use crate::cli::standing::{Unused, bypassed_json, older_copy_json, standing_json};
+use crate::cli::standing::{Unused, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 
 const EXAMPLES: &str = "\
@@ -97,6 +96,9 @@ impl CheckArgs {
             repaired = Some(dropped);
             findings = self.check()?;
         }
+        if let Some(standing) = &unused.standing {
+            findings.drop_needless(&standing.incomplete);
+        }
         let shown = self.show(&findings, repaired, &unused, out);
         // A reader that looks away, as `head` does, is no reason to call damage good.
         let repair = ShellCommand::new("check").path(&self.cache).word("--repair").word("--accept-older");
@@ -168,17 +170,12 @@ fn end(findings: &Findings, unused: &Unused, next: &str) -> Result<(), Failure> 
             ),
         ),
         Verdict::Lost => {
-            let blocks: u64 = findings.volumes.iter().map(|volume| count(&volume.lost)).sum();
+            let blocks: u64 = findings.volumes.iter().map(|volume| blocks_in(&volume.lost)).sum();
             let (dirty, are) = (counted(blocks, "dirty block"), are(blocks));
             (Exit::Lost, format!("{dirty} {are} damaged, and the data lost"))
         }
     };
     Err(Failure { exit, error: anyhow!(sentence) })
-}
-
-/// Blocks in extents.
-fn count(extents: &[Extent]) -> u64 {
-    extents.iter().map(|extent| extent.length / BLOCK).sum()
 }
 
 fn print(out: &mut dyn Write, path: &str, findings: &Findings, repaired: Option<u64>) -> io::Result<()> {
@@ -213,7 +210,11 @@ fn print(out: &mut dyn Write, path: &str, findings: &Findings, repaired: Option<
     }
     writeln!(out)?;
     volume_table(findings).print(out, Colour::for_stdout())?;
-    findings.volumes.iter().try_for_each(|volume| print_damage(out, volume))
+    for volume in &findings.volumes {
+        print_damage(out, volume)?;
+        print_needless(out, &volume.name, volume.needless_blocks * BLOCK)?;
+    }
+    Ok(())
 }
 
 fn volume_table(findings: &Findings) -> Table {
@@ -225,7 +226,7 @@ fn volume_table(findings: &Findings) -> Table {
         ("LOST", Align::Right),
     ]);
     for volume in &findings.volumes {
-        let (damaged, lost) = (count(&volume.damaged), count(&volume.lost));
+        let (damaged, lost) = (blocks_in(&volume.damaged), blocks_in(&volume.lost));
         let tone = |count: u64, tone: Tone| if count > 0 { tone } else { Tone::Plain };
         table.row(vec![
             Cell::new(if volume.name.is_empty() { "(unknown)" } else { &volume.name }),

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::cli::exit::Failure;
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
-use crate::cli::standing::{Unused, bypassed_json, older_copy_json, standing_json};
+use crate::cli::standing::{Unused, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 
 const EXAMPLES: &str = "\
@@ -198,10 +198,7 @@ fn volume_table(device: &Device) -> Table {
 }
 
 fn print_dirty(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
-    if volume.needless_bytes > 0 {
-        let (name, bytes) = (&volume.name, show_bytes(volume.needless_bytes));
-        writeln!(out, "\n{bytes} of {name} that were dirty were written back since, or given up")?;
-    }
+    print_needless(out, &volume.name, volume.needless_bytes)?;
     if volume.dirty.is_empty() {
         return Ok(());
     }

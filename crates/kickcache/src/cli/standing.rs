@@ -11,6 +11,7 @@ use kickcache_daemon::offline::outdated::{Outdated, bypassed};
 use kickcache_daemon::offline::standing::{Standing, out_of_service};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::older_copy::OlderCopy;
+use kickcache_units::show_bytes;
 use serde_json::{Value, json};
 
 use crate::cli::exit::{Exit, Failure};
@@ -139,4 +140,18 @@ pub(super) fn print_older_copy(out: &mut dyn Write, copy: Option<&OlderCopy>) ->
 /// The same for programs.
 pub(super) fn older_copy_json(copy: &OlderCopy) -> Value {
     json!({ "found": copy.found, "noted": copy.noted, "note": copy.note })
+}
+
+/// What was dirty on a device out of service when it was written back, or given up.
+pub(super) fn print_needless(out: &mut dyn Write, volume: &str, bytes: u64) -> io::Result<()> {
+    match bytes {
+        0 => Ok(()),
+        bytes => {
+            writeln!(
+                out,
+                "\n{} of {volume} that were dirty were written back since, or given up",
+                show_bytes(bytes)
+            )
+        }
+    }
 }

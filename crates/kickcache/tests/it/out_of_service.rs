@@ -406,6 +406,21 @@ fn check_needless(cache: &str) {
     assert!(!said.contains("dirty in v"), "{said}");
     let (_, said) = run(&["inspect", cache, "--json"]);
     assert!(said.contains("\"dirty_bytes\": 0") && said.contains("\"needless_bytes\": 40960"), "{said}");
+    let (code, said) = run(&["check", cache]);
+    assert!(
+        code == 7 && said.contains("40 KiB of v that were dirty were written back since"),
+        "{code}: {said}"
+    );
+    let (_, said) = run(&["check", cache, "--json"]);
+    assert!(said.contains("\"dirty_blocks\": 0") && said.contains("\"needless_blocks\": 10"), "{said}");
+    // Damage to what nobody needs is no loss.
+    let damaged = fs::read(cache).unwrap();
+    let at = damaged.windows(4096).position(|block| block == [2; 4096]).unwrap();
+    let file = File::options().write(true).open(cache).unwrap();
+    file.write_all_at(&[3; 4096], at as u64).unwrap();
+    let (code, said) = run(&["check", cache]);
+    assert!(code == 7 && !said.contains("LOST: "), "{code}: {said}");
+    file.write_all_at(&[2; 4096], at as u64).unwrap();
 }
 
 #[test]

@@ -4,19 +4,20 @@ use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::bad_input::refused;
 use crate::cells;
 use crate::client::{Client, FUA, NO_HOLE, READ, Request, WRITE, WRITE_ZEROES};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
 use crate::nbd_server::{Server, wait_for};
 use crate::rng::Rng;
-use crate::scratch::{MIB, Scratch, state_dir};
+use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
 /// Blocks that the tests write.
@@ -289,12 +290,9 @@ fn zeroes_are_passed_on_with_no_hole_and_fast_ones_are_refused_with_nothing_chan
 
 fn refusal(scratch: &Scratch, origin: &str) -> String {
     let spec = Spec::new(scratch, Path::new(origin), "write-back", "16M");
-    let mut command = Command::new(KICKCACHE);
-    command.args(spec.arguments()).env("KICKCACHE_STATE", state_dir()).stdin(Stdio::null());
-    let output = command.output().unwrap();
-    assert!(!output.status.success());
+    let said = refused(origin, &spec.arguments());
     assert!(!spec.cache.exists(), "a refused start leaves a cache device behind");
-    String::from_utf8(output.stderr).unwrap()
+    said
 }
 
 #[test]
