@@ -8,6 +8,7 @@
 //! * [`cache_model`]: models of the other caches.
 //! * [`reference_policy`]: policies without a log, to compare hit ratios with.
 //! * [`untimed`]: the engine on devices that take no time, for hit ratios and bytes written.
+//! * [`policy_study`]: the engine beside those policies, case by case.
 //! * [`replay`]: a workload against the engine or a model, on virtual devices.
 //! * [`published`]: the published runs that the project answers to.
 //! * [`result`]: what a run gave; its JSON. [`statistics`]: what several rounds of runs say.
@@ -21,6 +22,7 @@ pub mod cache_model;
 pub mod device_model;
 pub mod memory;
 pub mod pareto;
+pub mod policy_study;
 pub mod published;
 mod ratio;
 pub mod reference_policy;

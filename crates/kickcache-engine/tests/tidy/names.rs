@@ -54,7 +54,7 @@ const UNSAFE_ROOMS: [&str; 4] = [
     "crates/kickcache/examples/",
 ];
 /// Where standard output may be written.
-const STDOUT_ROOMS: [&str; 12] = [
+const STDOUT_ROOMS: [&str; 13] = [
     "crates/kickcache/examples/",
     "crates/kickcache/src/cli/",
     "crates/kickcache/src/bin/",
@@ -67,6 +67,7 @@ const STDOUT_ROOMS: [&str; 12] = [
     "crates/kickcache/build.rs",
     "crates/kickcache-faultsim/src/bin/",
     "crates/kickcache-model/examples/",
+    "crates/kickcache-report/examples/",
     // Reads what git prints.
     "crates/kickcache-faultsim/src/seeds.rs",
     "crates/kickcache-faultsim/src/trace.rs",

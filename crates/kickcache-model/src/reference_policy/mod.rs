@@ -80,7 +80,7 @@ impl Misses {
     }
 
     /// Hands a block to a policy and notes what came of it.
-    fn count(&mut self, policy: &mut dyn Policy, kind: Kind, block: u64) {
+    pub(crate) fn count(&mut self, policy: &mut dyn Policy, kind: Kind, block: u64) {
         match kind {
             Kind::Read | Kind::Write => {
                 self.touched_blocks += 1;

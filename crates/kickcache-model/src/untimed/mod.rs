@@ -77,6 +77,20 @@ impl Outcome {
         share(self.missed_blocks, self.touched_blocks)
     }
 
+    /// What came since then.
+    #[must_use]
+    pub fn since(&self, before: Outcome) -> Outcome {
+        Outcome {
+            touched_blocks: self.touched_blocks - before.touched_blocks,
+            missed_blocks: self.missed_blocks - before.missed_blocks,
+            admitted_blocks: self.admitted_blocks - before.admitted_blocks,
+            reinserted_blocks: self.reinserted_blocks - before.reinserted_blocks,
+            cache_write_bytes: self.cache_write_bytes - before.cache_write_bytes,
+            origin_read_bytes: self.origin_read_bytes - before.origin_read_bytes,
+            read_bytes: self.read_bytes - before.read_bytes,
+        }
+    }
+
     /// Bytes written to the cache device for each byte that entered the cache.
     pub fn written_per_byte(&self) -> f64 {
         share(self.cache_write_bytes, self.admitted_blocks * BLOCK_SIZE)

@@ -1,0 +1,45 @@
+//! What a case of the study gave.
+
+use kickcache_engine::units::BLOCK_SIZE;
+
+use crate::ratio::{float, share};
+use crate::reference_policy::{Misses, NAMES};
+use crate::untimed::Outcome;
+
+/// What came of a case.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Finding {
+    /// The engine, in blocks of its volume.
+    pub engine: Outcome,
+    /// The reference policies, in blocks of the load.
+    pub references: Option<[Misses; NAMES.len()]>,
+    /// Of a shift: the engine with a cache that was empty at the change.
+    pub fresh: Option<Outcome>,
+    /// Of a loop: hits of the best set of blocks, in blocks of the load.
+    pub best_static: Option<u64>,
+}
+
+impl Finding {
+    /// Misses of the engine beyond those of the best reference policy, in points.
+    pub fn behind_best(&self) -> Option<f64> {
+        let misses = self.references?.map(|misses| misses.miss_ratio());
+        let best = misses.into_iter().fold(f64::INFINITY, f64::min);
+        Some((self.engine.miss_ratio() - best) * 100.0)
+    }
+
+    /// Of a loop: the part of the best set's hits that the engine has; each block of the load is `scale` of the volume's.
+    pub fn part_of_best(&self, scale: u64) -> Option<f64> {
+        let hits = self.engine.touched_blocks - self.engine.missed_blocks;
+        self.best_static.map(|best| float(hits) / float((best * scale).max(1)))
+    }
+
+    /// Blocks written to the cache device for each that missed.
+    pub fn written_per_miss(&self) -> f64 {
+        share(self.engine.cache_write_bytes / BLOCK_SIZE, self.engine.missed_blocks)
+    }
+
+    /// Of a shift: hits that an empty cache has more, in points.
+    pub fn behind_fresh(&self) -> Option<f64> {
+        self.fresh.map(|fresh| (self.engine.miss_ratio() - fresh.miss_ratio()) * 100.0)
+    }
+}

@@ -1,0 +1,103 @@
+//! Loads of the study: traces, and loads that are made.
+
+use std::path::Path;
+
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+use kickcache_random::Random;
+
+use crate::ratio::share;
+use crate::trace_file::TraceError;
+use crate::trace_file::placed::{PlacedAccess, accesses};
+use crate::trace_file::survey::survey;
+use crate::workload::Kind;
+use crate::zipf::Zipf;
+
+/// Nanoseconds between two accesses that are made.
+const STEP: u64 = 1_000_000;
+/// The skew of skewed reads.
+const THETA: f64 = 0.9;
+
+/// Accesses in memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Load {
+    /// What it is called.
+    pub name: String,
+    /// In their order.
+    pub accesses: Vec<PlacedAccess>,
+    /// Bytes of the volume.
+    pub volume_bytes: u64,
+    /// Different blocks that are read or written.
+    pub footprint: u64,
+    /// Blocks that are read or written, each time counted.
+    pub touches: u64,
+}
+
+impl Load {
+    /// A trace.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(path: &Path) -> Result<Load, TraceError> {
+        let found = survey(path, None)?;
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Ok(Load {
+            name: name.split('.').next().unwrap_or_default().into(),
+            accesses: accesses(path, &found)?.collect::<Result<_, _>>()?,
+            volume_bytes: found.placement.volume_bytes(),
+            footprint: found.footprint,
+            touches: found.touches,
+        })
+    }
+
+    /// The part of what is touched that was touched before.
+    pub fn repeated(&self) -> f64 {
+        1.0 - share(self.footprint, self.touches)
+    }
+
+    fn made(name: String, blocks: impl IntoIterator<Item = u64>) -> Load {
+        let access = |(number, block): (u64, u64)| PlacedAccess {
+            at: Instant::from_nanos(number * STEP),
+            kind: Kind::Read,
+            extent: ByteExtent { start: block * BLOCK_SIZE, length: BLOCK_SIZE },
+        };
+        let accesses: Vec<PlacedAccess> = (0..).zip(blocks).map(access).collect();
+        let volume_bytes = accesses.iter().map(|access| access.extent.end()).max().unwrap_or(0);
+        let touches = accesses.len() as u64;
+        Load { name, accesses, volume_bytes, footprint: volume_bytes / BLOCK_SIZE, touches }
+    }
+
+    /// Reads of `length` blocks, one after the other, again and again.
+    pub fn repeat(name: &str, length: u64, passes: u64) -> Load {
+        Load::made(name.into(), (0..length * passes).map(|number| number % length))
+    }
+
+    /// The same, every other read a skewed one of as many blocks as `others` says.
+    pub fn mixed(name: &str, length: u64, others: u64, passes: u64) -> Load {
+        let mut zipf = Zipf::new(others, THETA, 1);
+        let mut random = Random::new(2);
+        let mut next = 0;
+        let blocks = (0..2 * length * passes).map(|_| {
+            if random.chance(500) {
+                return length + zipf.next();
+            }
+            next += 1;
+            (next - 1) % length
+        });
+        Load::made(name.into(), blocks)
+    }
+
+    /// Skewed reads.
+    pub fn skewed(name: &str, blocks: u64, count: u64) -> Load {
+        let mut zipf = Zipf::new(blocks, THETA, 3);
+        Load::made(name.into(), (0..count).map(|_| zipf.next()))
+    }
+
+    /// One load, then the other on other blocks.
+    #[must_use]
+    pub fn then(&self, next: &Load, name: &str) -> Load {
+        let block = |base: u64| move |access: &PlacedAccess| base + access.extent.start / BLOCK_SIZE;
+        let (own, base) = (self.accesses.iter().map(block(0)), self.volume_bytes / BLOCK_SIZE);
+        Load::made(name.into(), own.chain(next.accesses.iter().map(block(base))).collect::<Vec<u64>>())
+    }
+}

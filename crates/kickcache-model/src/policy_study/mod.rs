@@ -1,0 +1,91 @@
+//! The policy study: what the engine keeps beside what policies without a log keep, case by case.
+//!
+//! A case is a load in memory with a cache before it; hits count from one of its accesses on, so that what happens before a
+//! cache has learned can be left out.
+//!
+//! * `load`: traces and made loads (loops, skewed reads, both, and one after the other).
+//! * `case`: the cases.
+//! * `finding`: what a case gave.
+
+pub mod case;
+pub mod finding;
+pub mod load;
+
+use crate::policy_study::case::{Case, Watch};
+use crate::policy_study::finding::Finding;
+use crate::reference_policy::{self, Misses};
+use crate::trace_file::placed::PlacedAccess;
+use crate::trace_file::survey::blocks;
+use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial};
+use crate::workload::Kind;
+
+/// What else is run beside the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beside {
+    /// Every reference policy.
+    Policies,
+    /// Nothing.
+    Nothing,
+}
+
+/// Runs a case; each block of it stands for as many as `scale` says, and nothing but what is asked for is brought in.
+pub fn run(case: &Case, scale: Scale, beside: Beside) -> Finding {
+    let accesses = &case.load.accesses;
+    let references = match beside {
+        Beside::Policies => Some(of_policies(accesses, case)),
+        Beside::Nothing => None,
+    };
+    let fresh = match case.watch {
+        Watch::Shift { at } => {
+            let counted_from = case.counted_from - at;
+            Some(of_engine(&accesses[at..case.counted_until], case, counted_from, scale))
+        }
+        Watch::Nothing | Watch::Loop => None,
+    };
+    let engine = of_engine(&accesses[..case.counted_until], case, case.counted_from, scale);
+    let best_static = matches!(case.watch, Watch::Loop).then(|| best_static(case));
+    Finding { engine, references, fresh, best_static }
+}
+
+fn of_engine(accesses: &[PlacedAccess], case: &Case, counted_from: usize, scale: Scale) -> Outcome {
+    let trial = Trial { cache_blocks: case.cache_blocks, scale, fill: Fill::Exact };
+    let volume_bytes = case.load.volume_bytes * scale.0;
+    let mut cache = InstantCache::open(volume_bytes, trial).expect("caches of the study are small");
+    let mut before = Outcome::default();
+    for (number, access) in accesses.iter().enumerate() {
+        if number == counted_from {
+            before = cache.outcome();
+        }
+        cache.access(access.at, access.kind, access.extent);
+    }
+    cache.outcome().since(before)
+}
+
+fn of_policies(accesses: &[PlacedAccess], case: &Case) -> [Misses; reference_policy::NAMES.len()] {
+    let mut policies = reference_policy::all(case.cache_blocks);
+    let mut misses = [Misses::default(); reference_policy::NAMES.len()];
+    for (number, access) in accesses[..case.counted_until].iter().enumerate() {
+        if number == case.counted_from {
+            misses = [Misses::default(); reference_policy::NAMES.len()];
+        }
+        for (misses, policy) in misses.iter_mut().zip(&mut policies) {
+            blocks(access.extent).for_each(|block| misses.count(policy.as_mut(), access.kind, block.get()));
+        }
+    }
+    misses
+}
+
+/// Hits in the counted part of the set of blocks that is best for it, if the cache held that and nothing else.
+fn best_static(case: &Case) -> u64 {
+    let mut uses = std::collections::HashMap::<u64, u64>::new();
+    let counted = &case.load.accesses[case.counted_from..case.counted_until];
+    for access in counted.iter().filter(|access| matches!(access.kind, Kind::Read | Kind::Write)) {
+        blocks(access.extent).for_each(|block| *uses.entry(block.get()).or_default() += 1);
+    }
+    let mut counts: Vec<u64> = uses.into_values().collect();
+    counts.sort_unstable_by(|one, other| other.cmp(one));
+    counts.into_iter().take(usize::try_from(case.cache_blocks).unwrap_or(usize::MAX)).sum()
+}
+
+#[cfg(test)]
+mod tests;
