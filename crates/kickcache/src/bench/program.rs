@@ -102,6 +102,7 @@ impl Program {
             .chars()
             .take(SAID_MAX)
             .collect();
+        let said = if said.is_empty() { "it said nothing on standard error" } else { &said };
         anyhow::bail!("`{} {verb}` failed ({}): {said}", self.path.display(), output.status)
     }
 }

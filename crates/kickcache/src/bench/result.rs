@@ -7,7 +7,7 @@ use crate::bench::machine::Machine;
 use crate::bench::phase::Phase;
 
 /// Version of the JSON that [`BenchResult`] is stored as.
-pub(super) const RESULT_VERSION: u32 = 1;
+pub(crate) const RESULT_VERSION: u32 = 1;
 /// What the JSON says that it is.
 pub(crate) const KIND: &str = "kickcache-bench";
 

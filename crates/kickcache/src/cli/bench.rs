@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_report::Report;
-use kickcache_units::Size;
+use kickcache_units::{Size, show_bytes};
 
 use crate::bench::{
     ArticleJob, BenchResult, Data, End, Job, NoiseFloor, Options, Phase, SimulatedLoad, Summary, TargetSpec,
@@ -51,7 +52,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "runtime"])]
     job: Option<PathBuf>,
     /// Bytes of data of each of the two jobs
-    #[arg(long, value_name = "SIZE", default_value = "2G", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", default_value = "2G", allow_hyphen_values = true, value_parser = parse_size)]
     size: Size,
     /// Seconds of a run
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -98,6 +99,18 @@ pub(crate) struct BenchArgs {
     output: Option<PathBuf>,
 }
 
+/// Data of a job, of whose blocks there must be one.
+fn parse_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error| format!("{error}"))?;
+    if size.bytes() < BLOCK_SIZE {
+        return Err(format!(
+            "a job on {} reads no block of 4 KiB; give 4K at least",
+            show_bytes(size.bytes())
+        ));
+    }
+    Ok(size)
+}
+
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches('%').trim().parse::<f64>().ok();
     number
@@ -119,19 +132,21 @@ impl BenchArgs {
             }
         }
         let json = serde_json::to_string(&result)?;
-        if let Some(path) = &self.save {
-            output::write(path, &json)?;
-        }
         let summary = Summary::of(&result);
-        if let Some(path) = &self.output {
-            output::write(path, &page(&result, &summary))?;
-        }
-        if self.json {
-            writeln!(out, "{json}")?;
-        } else {
-            bench_table::print(&result, &summary, out)?;
-        }
+        // What one of them cannot take must not be lost to the others.
+        let kept = self.keep(&result, &summary, &json);
+        let printed =
+            if self.json { writeln!(out, "{json}") } else { bench_table::print(&result, &summary, out) };
+        kept?;
+        printed?;
         end(&result.end, &summary)
+    }
+
+    /// Writes the files that were asked for, each of them whatever becomes of the other.
+    fn keep(&self, result: &BenchResult, summary: &Summary, json: &str) -> anyhow::Result<()> {
+        let saved = self.save.as_ref().map_or(Ok(()), |path| output::write(path, json));
+        let page = || page(result, summary);
+        saved.and(self.output.as_ref().map_or(Ok(()), |path| output::write(path, &page())))
     }
 
     fn predictions(&self, options: &Options) -> Result<Option<Predictions>, Failure> {

@@ -8,9 +8,12 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use crate::interrupt::Interrupt;
+use kickcache_model::statistics::sequential::margin::Margin;
+use kickcache_model::statistics::sequential::pair_test::rounds_least;
 use kickcache_random::Random;
 
+use crate::cli::output;
+use crate::interrupt::Interrupt;
 use crate::judge::command::CommandLine;
 use crate::judge::failure::{NoVerdict, RunFailure, STOP};
 use crate::judge::measure::{Measured, Sides, measure};
@@ -22,8 +25,6 @@ use crate::judge::report::{self, Names, Report};
 use crate::judge::rounds::{Judge, Rules};
 use crate::judge::side::Side;
 use crate::judge::stored::{Runs, StoredResult};
-use kickcache_model::statistics::sequential::margin::Margin;
-use kickcache_model::statistics::sequential::pair_test::rounds_least;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -187,6 +188,7 @@ impl JudgeArgs {
     /// Measures the command, and stores that.
     fn store(&self, path: &Path) -> Result<u8, NoVerdict> {
         let worse = self.worse()?;
+        output::try_out(Some(path)).map_err(|failure| NoVerdict::stop(failure.sentence()))?;
         let command = self.command_line();
         let control = self.against.clone().map(CommandLine::Line);
         let sides = if control.is_some() { Sides::WithControl } else { Sides::Alone };

@@ -263,6 +263,34 @@ fn an_interruption_keeps_what_is_measured_and_cleans_up() {
     assert!(!cache.exists(), "what was made for the bench is gone");
 }
 
+#[test]
+fn a_file_that_cannot_be_written_loses_nothing_but_itself() {
+    need_kickcache!();
+    need_tools!("fio");
+    let scratch = Scratch::new();
+    let disk = format!("disk={}", scratch.random("disk", 4 * MIB, 1).display());
+    let page = scratch.path("page.html");
+    let page_text = page.to_str().unwrap();
+    let once = ["--rounds", "1", "--noise-floor", "computed", "--save", "/dev/full", "-o", page_text];
+    let output = command(&small(&[&["--target", &disk], &once[..]].concat())).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
+    assert!(complaint(&output).contains("/dev/full cannot be written"), "{}", complaint(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(order(&result["rounds"][0]), ["disk found"]);
+    assert!(fs::read_to_string(page).unwrap().contains("</html>"));
+}
+
+#[test]
+fn a_job_without_a_block_is_an_argument_that_is_wrong() {
+    need_kickcache!();
+    for size in ["0", "4095"] {
+        let output =
+            Command::new(KICKCACHE).args(["bench", "--target", "a=x", "--size", size]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
+        assert!(complaint(&output).contains("reads no block of 4 KiB"), "{}", complaint(&output));
+    }
+}
+
 fn executable(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/bench").join(name)
 }

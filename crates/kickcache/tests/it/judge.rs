@@ -80,7 +80,18 @@ fn arguments_that_are_refused_stop_a_bisection() {
         (128, &["judge", "--metric", "iops", "--baseline", "none.json", "--", "echo", "1"]),
         (
             128,
-            &["judge", "--metric", "iops", "--save", "/no/such/folder/x", "--rounds", "6", "--", "echo", "1"],
+            &[
+                "judge",
+                "--metric",
+                "time",
+                "--save",
+                "/no/such/folder/x",
+                "--rounds",
+                "6",
+                "--",
+                "touch",
+                "ran",
+            ],
         ),
         (0, &["judge", "--help"]),
     ];
@@ -88,6 +99,7 @@ fn arguments_that_are_refused_stop_a_bisection() {
         let output = command(KICKCACHE, scratch.dir()).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", said(&output));
     }
+    assert!(!scratch.path("ran").exists(), "nothing is measured that cannot be stored");
 }
 
 #[test]

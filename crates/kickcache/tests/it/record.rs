@@ -282,6 +282,13 @@ fn a_disk_that_fills_ends_the_recording_and_nobody_else_notices() {
     client.read(8192, 4096);
     assert_eq!(info(&file)["reads"].as_u64(), Some(1));
     assert_eq!(info(&file)["bad_parts"].as_u64(), Some(0));
+
+    let again = small.place.join("again.kct");
+    let mut arguments = words(&format!("record {VOLUME} -o"));
+    arguments.extend([again.clone().into(), "--control".into(), daemon.spec.control().into()]);
+    let output = tools::output(KICKCACHE, &arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!again.exists(), "an empty file would stand in the way of the next try");
     daemon.stop();
 }
 
@@ -367,6 +374,27 @@ fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
         fs::read_dir(scratch.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(before, after);
     assert_eq!(fs::read_to_string(scratch.path("back.csv")).unwrap(), back, "it was not touched");
+}
+
+#[test]
+fn a_damaged_trace_is_converted_as_far_as_it_makes_sense_and_the_exit_code_says_so() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let (head, good, bad) = ("time_us,op,offset,size\n", "1,R,0,4096\n2,W,4096,512\n", "nonsense\n");
+    for text in [format!("{head}{bad}{good}"), format!("{head}{good}{bad}")] {
+        fs::write(scratch.path("t.csv"), text).unwrap();
+        let mut arguments = words("trace convert --to csv");
+        arguments.extend([scratch.path("t.csv").into(), "-o".into(), scratch.path("out.csv").into()]);
+        let output = tools::output(KICKCACHE, &arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("2 records of csv as csv") && said.contains("one part makes no sense"),
+            "{said}"
+        );
+        assert_eq!(fs::read_to_string(scratch.path("out.csv")).unwrap(), format!("{head}{good}"));
+        fs::remove_file(scratch.path("out.csv")).unwrap();
+    }
 }
 
 #[test]

@@ -58,7 +58,11 @@ impl RecordingFiles {
     ) -> Result<RecordingFiles, Failure> {
         let file = create(path)?;
         let mut files = RecordingFiles { path: path.into(), bounds, header, file, file_bytes: 0, bytes: 0 };
-        files.begin().map_err(|error| files.failure(error))?;
+        files.begin().map_err(|error| {
+            // Nothing stands in it, and another try would be refused for it.
+            let _ = fs::remove_file(path);
+            files.failure(error)
+        })?;
         Ok(files)
     }
 

@@ -11,10 +11,10 @@ use kickcache_model::result::RunResult;
 use kickcache_report::Report as Page;
 use serde_json::Value;
 
-use crate::bench::{BenchResult, KIND};
+use crate::bench::{BenchResult, KIND, RESULT_VERSION};
 use crate::cli::exit::Failure;
 use crate::cli::output;
-use crate::demo::result::DemoResult;
+use crate::demo::result::{self as demo, DemoResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,8 +97,10 @@ fn read(path: &Path) -> Result<Stored, Failure> {
             ),
         }
     } else if value["kind"] == KIND {
+        check_version(&value, RESULT_VERSION).map_err(wrong)?;
         of_bench(&serde_json::from_value(value).map_err(unknown)?, &name.to_string())
     } else {
+        check_version(&value, demo::RESULT_VERSION).map_err(wrong)?;
         let result: DemoResult = serde_json::from_value(value).map_err(unknown)?;
         Stored {
             runs: result.runs,
@@ -111,6 +113,16 @@ fn read(path: &Path) -> Result<Stored, Failure> {
     Ok(stored)
 }
 
+/// Refuses what a later program wrote: it may mean something else by the same words.
+fn check_version(value: &Value, known: u32) -> Result<(), String> {
+    match value["version"].as_u64() {
+        Some(version) if version > u64::from(known) => Err(format!(
+            "it is of version {version}, and this program reads up to {known}; use the kickcache that wrote it, or a later one"
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn of_bench(result: &BenchResult, name: &str) -> Stored {
     let machine = &result.machine;
     let description = format!(
@@ -118,4 +130,18 @@ fn of_bench(result: &BenchResult, name: &str) -> Stored {
         result.job, machine.processor_count, machine.processor, machine.kernel, machine.fio
     );
     Stored { runs: result.runs(), description }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_later_program_wrote_is_refused() {
+        assert_eq!(check_version(&json!({ "version": 1 }), 2), Ok(()));
+        assert_eq!(check_version(&json!({ "version": 2 }), 2), Ok(()));
+        assert!(check_version(&json!({ "version": 3 }), 2).unwrap_err().contains("of version 3"));
+    }
 }

@@ -9,7 +9,7 @@ use kickcache_model::trace_file::conversion::{ConversionError, Lacks, Target, Ti
 use kickcache_model::trace_file::{Format, RecordingHeader, TraceError, TraceFile};
 use kickcache_units::show_count;
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::parse_format;
 use crate::cli::trace::whole_file::WholeFile;
 
@@ -23,7 +23,10 @@ Examples:
 Read: kickcache, csv, blkparse, blktrace, iolog, msr, spc, alibaba, tencent, found by looking at the
 beginning; plain or packed by xz, gzip or zstd. Written: the same but blktrace; `iolog` is fio's
 version 3, with times, and `iolog-v2` version 2, without. What a format cannot say is counted and
-told: only kickcache has zeroes, and besides it only blkparse has FUA.";
+told: only kickcache has zeroes, and besides it only blkparse has FUA.
+
+Exit codes: 0 all of the trace was converted; 1 parts of it make no sense (the rest is written);
+2 it cannot be read, or is no trace.";
 
 /// Quoted parts that make no sense.
 const QUOTED_MAX: u64 = 5;
@@ -69,6 +72,8 @@ fn parse_file(text: &str) -> Result<String, String> {
 struct Converted {
     count: u64,
     lacks: Lacks,
+    /// Parts that make no sense, and were left out.
+    bad: u64,
 }
 
 impl ConvertArgs {
@@ -78,7 +83,19 @@ impl ConvertArgs {
         let converted = self.write_out(&mut trace, out)?;
         bar.finish_and_clear();
         self.tell(&converted, trace.format());
-        Ok(())
+        self.check_whole(converted.bad)
+    }
+
+    /// What was written is right as far as it goes; whoever relies on it has to know that it is not all.
+    fn check_whole(&self, bad: u64) -> Result<(), Failure> {
+        if bad == 0 {
+            return Ok(());
+        }
+        let parts =
+            if bad == 1 { "one part makes".into() } else { format!("{} parts make", show_count(bad)) };
+        let input = if self.is_stdin() { "standard input".into() } else { self.input.display().to_string() };
+        let sentence = format!("{input}: {parts} no sense, and what was written is without");
+        Err(Failure { exit: Exit::Failed, error: anyhow::Error::msg(sentence) })
     }
 
     fn open(&self, bar: &ProgressBar) -> Result<TraceFile, Failure> {
@@ -125,8 +142,9 @@ impl ConvertArgs {
     }
 
     fn convert<W: Write>(&self, trace: &mut TraceFile, out: W) -> Result<(W, Converted), Failure> {
-        let mut next = self.next(trace, &mut 0)?;
-        let (mut writer, mut lost, mut bad) = (self.begin(trace, out)?, 0, 0);
+        let mut bad = 0;
+        let mut next = self.next(trace, &mut bad)?;
+        let (mut writer, mut lost) = (self.begin(trace, out)?, 0);
         while let Some(record) = next {
             let lost_here = trace.lost() - lost;
             lost += lost_here;
@@ -139,12 +157,9 @@ impl ConvertArgs {
             next = self.next(trace, &mut bad)?;
         }
         writer.lose(trace.lost() - lost).map_err(|error| self.unwritable(error))?;
-        if bad > 0 {
-            eprintln!("{}: {bad} parts make no sense and were left out", self.input.display());
-        }
         let count = writer.count();
         let (out, lacks) = writer.finish().map_err(|error| self.unwritable(error))?;
-        Ok((out, Converted { count, lacks }))
+        Ok((out, Converted { count, lacks, bad }))
     }
 
     /// The next record; what makes no sense is counted, and the first of it quoted.
