@@ -213,13 +213,13 @@ pub fn show_rate(per_second: f64) -> String {
     }
 }
 
-/// A span of time for people: `850 ns`, `12.5 us`, `4.20 ms`, `1.50 s`, `3 min`, `2 h 5 min`, `1 d 3 h`.
+/// A span of time for people: `850 ns`, `12.5 µs`, `4.20 ms`, `1.50 s`, `3 min`, `2 h 5 min`, `1 d 3 h`.
 pub fn show_duration(span: Duration) -> String {
     let nanos = span.as_nanos();
     let seconds = span.as_secs();
     match nanos {
         0..1_000 => format!("{nanos} ns"),
-        1_000..1_000_000 => format!("{:.1} us", span.as_secs_f64() * 1e6),
+        1_000..1_000_000 => format!("{:.1} µs", span.as_secs_f64() * 1e6),
         1_000_000..1_000_000_000 => format!("{:.2} ms", span.as_secs_f64() * 1e3),
         _ if seconds < 60 => format!("{:.1} s", span.as_secs_f64()),
         _ if seconds < 3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -362,7 +362,7 @@ mod tests {
         let shown =
             [5, 12_500, 4_200_000, 1_500_000_000, 185_000_000_000, 7_500_000_000_000, 97_200_000_000_000]
                 .map(|nanos| show_duration(Duration::from_nanos(nanos)));
-        assert_eq!(shown, ["5 ns", "12.5 us", "4.20 ms", "1.5 s", "3 min 5 s", "2 h 5 min", "1 d 3 h"]);
+        assert_eq!(shown, ["5 ns", "12.5 µs", "4.20 ms", "1.5 s", "3 min 5 s", "2 h 5 min", "1 d 3 h"]);
     }
 
     #[test]

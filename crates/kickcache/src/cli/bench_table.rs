@@ -156,7 +156,7 @@ fn ratio(ratio: f64) -> String {
 fn latency(nanos: f64) -> String {
     match nanos {
         none if none <= 0.0 => NOTHING.into(),
-        few if few < 999_500.0 => format!("{:.0} us", few / 1e3),
+        few if few < 999_500.0 => format!("{:.0} µs", few / 1e3),
         millis if millis < 9_995_000.0 => format!("{:.2} ms", millis / 1e6),
         millis if millis < 999_500_000.0 => format!("{:.0} ms", millis / 1e6),
         long => format!("{:.1} s", long / 1e9),

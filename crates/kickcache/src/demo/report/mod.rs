@@ -23,7 +23,7 @@ pub(crate) fn print(result: &DemoResult, colours: Colours, out: &mut dyn Write) 
     writeln!(out, "IOPS over time, on a logarithmic scale:\n")?;
     writeln!(out, "{}", chart::chart(&result.phases, colours))?;
     // What matters comes last: a terminal of 24 lines ends with it.
-    writeln!(out, "{}", table::table(result))?;
+    writeln!(out, "{}{}\n", table::table(result), table::SPEED_UP)?;
     for sentence in conclusions::conclusions(result).iter().chain(&conclusions::warnings(result)) {
         writeln!(out, "{}", folded(sentence))?;
     }

@@ -1,10 +1,10 @@
 //! Numbers as the demo's table and sentences show them.
 
-/// A time with three digits: `97.2 us`, `1.05 ms`, `195 ms`.
+/// A time with three digits: `97.2 µs`, `1.05 ms`, `195 ms`.
 pub(crate) fn time(nanos: u64) -> String {
     let micros = nanos as f64 / 1e3;
     let (value, unit) = match micros {
-        small if small < 999.5 => (small, "us"),
+        small if small < 999.5 => (small, "µs"),
         middle if middle < 999_500.0 => (middle / 1e3, "ms"),
         large => (large / 1e6, "s"),
     };
@@ -15,6 +15,15 @@ pub(crate) fn time(nanos: u64) -> String {
 pub(crate) fn times(number: u64, base: u64) -> String {
     let factor = factor(number, base);
     if factor < 99.95 { format!("{factor:.1}x") } else { format!("{factor:.0}x") }
+}
+
+/// From how many times to how many times one number is another, as short as it can be: `0.9-1.1`, `18-157`.
+pub(crate) fn range(least: u64, most: u64, base: u64) -> String {
+    let show = |number| {
+        let factor = factor(number, base);
+        if factor < 9.95 { format!("{factor:.1}") } else { format!("{factor:.0}") }
+    };
+    format!("{}-{}", show(least), show(most))
 }
 
 /// One number divided by another.
@@ -42,8 +51,9 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         let times_shown = [0, 950, 97_240, 999_600, 1_049_000, 195_400_000, 2_000_000_000].map(time);
-        assert_eq!(times_shown, ["0.00 us", "0.95 us", "97.2 us", "1.00 ms", "1.05 ms", "195 ms", "2.00 s"]);
+        assert_eq!(times_shown, ["0.00 µs", "0.95 µs", "97.2 µs", "1.00 ms", "1.05 ms", "195 ms", "2.00 s"]);
         assert_eq!([(1, 1), (183, 10), (15_700, 100)].map(|(n, b)| times(n, b)), ["1.0x", "18.3x", "157x"]);
+        assert_eq!([range(94, 105, 100), range(250, 9_960, 100)], ["0.9-1.1", "2.5-100"]);
         assert_eq!(percent(0.98765), "98.8 %");
     }
 }
