@@ -4,6 +4,7 @@
 
 /// No hash of a sample: samples are below a threshold that is at most this.
 const EMPTY: u64 = u64::MAX;
+const _: () = assert!(EMPTY.wrapping_add(1) == 0, "an empty place is below every threshold");
 
 #[derive(Clone, Debug)]
 pub(crate) struct Samples {
@@ -62,7 +63,8 @@ impl Samples {
     pub(crate) fn remove_from(&mut self, threshold: u64, mut removed: impl FnMut(u32)) {
         for place in 0..self.hashes.len() {
             // Another sample may move up to this place.
-            while self.hashes[place] != EMPTY && self.hashes[place] >= threshold {
+            // As one comparison, which is hardly ever true: half of the places are empty, in no order.
+            while self.hashes[place].wrapping_add(1) > threshold {
                 removed(self.slots[place]);
                 self.free(place);
                 self.count -= 1;

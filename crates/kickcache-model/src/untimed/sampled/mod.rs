@@ -28,7 +28,7 @@ use crate::workload::Kind;
 /// Blocks that a sample has at least; a trace that touches fewer is run as a whole.
 pub const SAMPLED_BLOCKS_MIN: u64 = 8_192;
 /// Extents that a sample has at least.
-const SAMPLED_EXTENTS_MIN: u64 = 256;
+const SAMPLED_EXTENTS_MIN: u64 = 2_048;
 /// Samples of single blocks for the LRU curve.
 const LRU_SAMPLES: u32 = 32_768;
 /// How many standard deviations the error is: with 32 groups, 95 results of 100 are as close as that.
