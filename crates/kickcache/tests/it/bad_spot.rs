@@ -130,9 +130,14 @@ fn writes_go_on_and_a_stop_ends_beside_a_block_that_cannot_be_read() {
     let mut client = daemon.connect();
     let start = Instant::now();
     let mut rng = Rng::new(1);
-    while start.elapsed() < Duration::from_secs(6) {
-        let block = rng.below(DIRTY);
-        if block != BAD {
+    // Until the block was in the way, and for a while longer.
+    while start.elapsed() < Duration::from_secs(6) || daemon.volume_count("damaged_bytes") == 0 {
+        assert!(
+            start.elapsed() < Duration::from_secs(120),
+            "nobody has read the bad block: {}",
+            daemon.status()
+        );
+        for block in (0..500).map(|_| rng.below(DIRTY)).filter(|block| *block != BAD) {
             write(&mut client, block, 2);
         }
     }
