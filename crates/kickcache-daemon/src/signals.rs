@@ -71,10 +71,10 @@ pub fn catch(stop: impl Fn() + Send + 'static) -> io::Result<CaughtSignals> {
             let Known { name, meaning } = look_up(number);
             match meaning {
                 Meaning::Stop => {
-                    tracing::info!("{name} came: the daemon is to stop");
+                    tracing::info!(event = "signal_stop", "{name} came: the daemon is to stop");
                     stop();
                 }
-                Meaning::Nothing => tracing::info!("{name} came and is ignored"),
+                Meaning::Nothing => tracing::info!(event = "signal_ignored", "{name} came and is ignored"),
             }
         }
     };

@@ -11,6 +11,7 @@ use crate::config::sentence::sentence;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::default_paths::default_control;
+use crate::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::{Exposure, PlanError, ServePlan};
 
@@ -81,6 +82,10 @@ struct File {
     metrics: Option<MetricsAddress>,
     state: Option<PathBuf>,
     #[serde(default)]
+    log_format: LogFormat,
+    #[serde(default)]
+    log_level: LogLevel,
+    #[serde(default)]
     io_engine: IoEngine,
     #[serde(default)]
     insecure_tcp: bool,
@@ -110,6 +115,7 @@ impl File {
         ServePlan {
             control: self.control.unwrap_or_else(default_control),
             metrics: self.metrics,
+            log: LogPlan { format: self.log_format, level: self.log_level },
             state: self.state,
             io_engine: self.io_engine,
             exposure: if self.insecure_tcp { Exposure::InsecureTcp } else { Exposure::LocalOnly },

@@ -4,6 +4,8 @@
 const EXAMPLES: &[(&str, &str)] = &[
     ("control", "\"/run/kickcache/control.sock\""),
     ("metrics", "\"tcp:127.0.0.1:9469\""),
+    ("log-format", "\"json\""),
+    ("log-level", "\"warn\""),
     ("state", "\"/var/lib/kickcache\""),
     ("io-engine", "\"io_uring\""),
     ("insecure-tcp", "true"),

@@ -126,7 +126,7 @@ pub fn complete(
     let kept = keep_out_of_service(&store, &standing.cache, left);
     match (marked, kept) {
         (Ok(()), kept) => {
-            kept.unwrap_or_else(|error| tracing::warn!("{error}"));
+            kept.unwrap_or_else(|error| tracing::warn!(event = "record_failed", "{error}"));
             Ok(())
         }
         (Err(_), kept) => Ok(kept?),

@@ -7,6 +7,7 @@ pub mod cutoff;
 pub mod default_paths;
 pub mod dirty_limit;
 pub mod frontends;
+pub mod log_plan;
 pub mod metrics_address;
 pub mod nbd_uri;
 pub mod origin_claims;
@@ -17,6 +18,7 @@ pub mod volume_spec;
 
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;
+use crate::plan::log_plan::LogPlan;
 use crate::plan::metrics_address::MetricsAddress;
 use std::path::PathBuf;
 
@@ -32,6 +34,8 @@ pub struct ServePlan {
     pub control: PathBuf,
     /// Where metrics are served, if anywhere.
     pub metrics: Option<MetricsAddress>,
+    /// How the log is kept.
+    pub log: LogPlan,
     /// The state directory, if the user named one.
     pub state: Option<PathBuf>,
     /// How devices are read and written.

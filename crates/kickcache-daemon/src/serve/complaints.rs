@@ -10,6 +10,8 @@ use crate::serve::rate_limit::{Held, HeldBack, LINES_MAX, RateLimit, SPAN};
 /// A kind of line. A front end has one for each that its clients can provoke, and for each volume that it is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Complaint {
+    /// The stable name of what happened.
+    event: &'static str,
     level: Level,
     /// What was held back, for the line that says how often; `{}` stands for the name of the volume.
     summary: &'static str,
@@ -18,12 +20,13 @@ pub(crate) struct Complaint {
 }
 
 /// A request that there was no memory for.
-pub(crate) const NO_MEMORY: Complaint = Complaint::new(Level::ERROR, "requests failed for want of memory");
+pub(crate) const NO_MEMORY: Complaint =
+    Complaint::new("no_memory", Level::ERROR, "requests failed for want of memory");
 
 impl Complaint {
-    /// A kind of line, and what is said of those that were held back.
-    pub(crate) const fn new(level: Level, summary: &'static str) -> Complaint {
-        Complaint { level, summary, volume: None }
+    /// A kind of line by its event, and what is said of those that were held back.
+    pub(crate) const fn new(event: &'static str, level: Level, summary: &'static str) -> Complaint {
+        Complaint { event, level, summary, volume: None }
     }
 
     /// The same about a volume, by its index.
@@ -45,7 +48,7 @@ impl Complaints {
     /// Writes a line, unless there were too many of the kind.
     pub(crate) fn say(&mut self, now: Instant, complaint: Complaint, line: fmt::Arguments<'_>) {
         if self.0.allows(now, &complaint) {
-            log(complaint.level, line);
+            log(complaint, line);
         }
     }
 
@@ -70,13 +73,13 @@ impl Complaints {
 
 fn tell<'a>(complaint: Complaint, held: Held, name: impl Fn(usize) -> &'a str) {
     let summary = complaint.summary.replace("{}", complaint.volume.map_or("?", name));
-    log(complaint.level, format_args!("{summary}: {held}"));
+    log(complaint, format_args!("{summary}: {held}"));
 }
 
-fn log(level: Level, line: fmt::Arguments<'_>) {
+fn log(Complaint { event, level, .. }: Complaint, line: fmt::Arguments<'_>) {
     match level {
-        Level::ERROR => tracing::error!("{line}"),
-        Level::WARN => tracing::warn!("{line}"),
-        _ => tracing::info!("{line}"),
+        Level::ERROR => tracing::error!(event, "{line}"),
+        Level::WARN => tracing::warn!(event, "{line}"),
+        _ => tracing::info!(event, "{line}"),
     }
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use kickcache_curve::curve::HitRatioCurve;
 use kickcache_engine::config::Mode;
 use kickcache_engine::device::Device;
-use kickcache_engine::stats::Status;
+use kickcache_engine::stats::{CacheHealth, Status};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::VolumeId;
 
@@ -24,6 +24,7 @@ use crate::serve::times::Activity;
 pub(crate) enum Control {
     Status(Sender<ServerStatus>),
     Sample(Sender<ServerSample>),
+    Beat(Sender<Beat>),
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
     Resize(String, Sender<Result<Resized, ServeError>>),
@@ -104,6 +105,19 @@ pub struct ServerSample {
     pub latencies: Vec<Latencies>,
     /// For how long the loop did nothing else.
     pub pause: Duration,
+}
+
+/// How a server is, in short.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Beat {
+    /// Volumes that it serves.
+    pub volumes: usize,
+    /// What their origins lack.
+    pub dirty_bytes: u64,
+    /// Whether its cache device is in service.
+    pub health: CacheHealth,
+    /// What the stop waits for, if one was begun.
+    pub awaited: Option<String>,
 }
 
 /// How long the requests of a volume took.

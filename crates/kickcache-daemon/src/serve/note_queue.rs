@@ -65,6 +65,7 @@ impl NoteQueue {
                 Ok(()) => self.is_busy = true,
                 Err(error) => {
                     tracing::warn!(
+                        event = "record_failed",
                         "cannot record which volumes are dirty: no thread can be started ({error})"
                     );
                 }

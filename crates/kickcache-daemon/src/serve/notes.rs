@@ -111,7 +111,10 @@ pub(crate) fn check(
         readable.map_err(|what| ServeError::Volume { name: volume.name.into(), what })?;
     }
     for error in &origins.unreadable {
-        tracing::warn!("the record of an origin cannot be read, and that origin is refused: {error}");
+        tracing::warn!(
+            event = "record_unreadable",
+            "the record of an origin cannot be read, and that origin is refused: {error}"
+        );
     }
     if chosen.replacement == Replacement::Accept {
         return Ok(());
@@ -192,6 +195,7 @@ impl Notes {
         // Else it was served elsewhere since, and may have become dirty there. The log says so when it was read.
         if known.is_some() && cache_before.is_none() && cache.starts > FIRST_START {
             tracing::warn!(
+                event = "record_missing",
                 "{} was served before, and the state directory has no record of it: if another directory has, stop, and name \
                  that with --state; else an older copy is not detected",
                 path.display()
@@ -251,7 +255,7 @@ impl Notes {
             None => store.remove_cache(&self.cache.uuid),
         });
         if let Err(error) = restored {
-            tracing::warn!("{error}");
+            tracing::warn!(event = "record_failed", "{error}");
         }
     }
 
@@ -284,7 +288,11 @@ impl Notes {
         volume.completeness = completeness;
         match self.keep(store, volume) {
             Ok(()) => volume.is_noted_dirty = completeness == Completeness::MayBeDirty,
-            Err(error) => tracing::warn!("cannot record whether {} is dirty: {error}", volume.name),
+            Err(error) => tracing::warn!(
+                event = "record_failed",
+                "cannot record whether {} is dirty: {error}",
+                volume.name
+            ),
         }
     }
 
@@ -298,7 +306,10 @@ impl Notes {
             let named = names.iter().filter(|(id, _)| incomplete.contains(*id)).map(|(_, name)| name.clone());
             let kept = keep_out_of_service(&store, &cache, named.collect());
             if let Err(error) = &kept {
-                tracing::error!("cannot record that the cache device is out of service: {error}");
+                tracing::error!(
+                    event = "record_failed",
+                    "cannot record that the cache device is out of service: {error}"
+                );
             }
             kept.is_ok()
         }))
@@ -317,7 +328,10 @@ impl Notes {
             store.keep_cache(&CacheRecord { out_of_service, ..self.cache.clone() })
         };
         if let Err(error) = keep() {
-            tracing::warn!("cannot record which blocks are newest on the cache device: {error}");
+            tracing::warn!(
+                event = "record_failed",
+                "cannot record which blocks are newest on the cache device: {error}"
+            );
         }
     }
 

@@ -128,6 +128,7 @@ pub(crate) fn note_written_without(
     match store.keep_origin(&record) {
         Err(error) if before.is_none() => {
             tracing::warn!(
+                event = "record_failed",
                 "{error}: no record says that {identity} is served without a cache device; if one holds blocks of it, \
                  detach it there"
             );

@@ -350,7 +350,11 @@ fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(),
     }
     let identity = &volume.identity;
     if acquaintance == Acquaintance::Known || volume.claims.forced {
-        tracing::warn!("{identity}, the origin of {}, looks like a kickcache cache device", volume.name);
+        tracing::warn!(
+            event = "origin_looks_like_cache",
+            "{identity}, the origin of {}, looks like a kickcache cache device",
+            volume.name
+        );
         return Ok(());
     }
     let what = format!(

@@ -1,6 +1,6 @@
 //! A server as the rest of the program sees it: started, asked, stopped.
 
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::recording::ring::{Ends, Recording, ring};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
-    Activities, Errors, FaultCount, Growth, Recorded, Resized, ServerSample, ServerStatus, Trouble,
+    Activities, Beat, Errors, FaultCount, Growth, Recorded, Resized, ServerSample, ServerStatus, Trouble,
     VolumeInfo,
 };
 use crate::serve::error::ServeError;
@@ -96,6 +96,17 @@ pub struct RecordingBegun {
     pub recording: Recording,
 }
 
+/// What a loop that is asked whether it turns has to say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Pulse {
+    /// It does.
+    Turns(Beat),
+    /// It does not answer within [`SAMPLE_MAX`].
+    Silent,
+    /// It has ended, with an error or as it was told.
+    Ended,
+}
+
 impl ServerHandle {
     /// State and counters.
     ///
@@ -113,6 +124,19 @@ impl ServerHandle {
         let (answer, answered) = mpsc::channel();
         self.send(Control::Sample(answer))?;
         answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
+    }
+
+    /// Whether the loop turns, and in short how it goes.
+    pub fn pulse(&self) -> Pulse {
+        let (answer, answered) = mpsc::channel();
+        if self.send(Control::Beat(answer)).is_err() {
+            return Pulse::Ended;
+        }
+        match answered.recv_timeout(SAMPLE_MAX) {
+            Ok(beat) => Pulse::Turns(beat),
+            Err(RecvTimeoutError::Timeout) => Pulse::Silent,
+            Err(RecvTimeoutError::Disconnected) => Pulse::Ended,
+        }
     }
 
     /// Changes the mode of a volume. Leaving write-back drains first, which takes longer than this call.

@@ -138,7 +138,7 @@ impl<E: CacheEngine> EventLoop<E> {
         // The journal was read in large pieces; requests are rarely as large.
         self.core.driver.buffers().allocator.trim();
         let took = self.core.clock.now().since(began).as_nanos() / 1_000_000;
-        tracing::info!("the log was read in {took} ms");
+        tracing::info!(event = "log_read", "the log was read in {took} ms");
         Ok(())
     }
 
@@ -164,7 +164,13 @@ impl EventLoop<Engine> {
     /// Checks what the cache holds against what was said about the origins.
     fn check_cached(&mut self, changed: &[VolumeId]) -> Result<(), ServeError> {
         let blocks: u64 = self.core.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
-        tracing::info!("{} {} cached on {}", counted(blocks, "block"), are(blocks), self.cache.display());
+        tracing::info!(
+            event = "cache_found",
+            "{} {} cached on {}",
+            counted(blocks, "block"),
+            are(blocks),
+            self.cache.display()
+        );
         self.check_read_only()?;
         changed.iter().try_for_each(|volume| self.drop_changed(*volume))
     }
@@ -222,7 +228,11 @@ impl EventLoop<Engine> {
             let what = "it failed while it was written".into();
             return Err(ServeError::Cache { path: self.cache.clone(), what });
         }
-        tracing::info!("the origin was changed: {} dropped", counted(dropped, "cached block"));
+        tracing::info!(
+            event = "blocks_dropped",
+            "the origin was changed: {} dropped",
+            counted(dropped, "cached block")
+        );
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Runs what a plan says: one server a cache device, and the control socket in front of them.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,12 +27,15 @@ use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::signals;
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_daemon::words::ModeWord;
+use kickcache_units::counted;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::{cache_report, sample_report};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::log::outlet::Outlet;
+use crate::cli::log::start_log;
 use crate::cli::options::state_place;
-use crate::cli::outlet::{Outlet, Times};
+use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::start::{Served, Started, start_servers};
 use crate::cli::unserved::tell_again;
@@ -42,8 +45,14 @@ const START_MAX: Duration = Duration::from_secs(8);
 
 /// Serves a plan until it is stopped.
 pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
-    let log = start_log().context("cannot start a thread for the log")?;
+    let log = start_log(plan.log).context("cannot start a thread for the log")?;
     let served = serve(plan, out, &log);
+    if let Err(error) = &served
+        && !log.is_text()
+    {
+        // The program's last words are text.
+        tracing::error!(event = "failed", "{error:#}");
+    }
     log.end();
     served
 }
@@ -53,6 +62,7 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     let before = MissingFolders::of(&plan);
     make_runtime_dir(&plan)?;
     let daemon = Arc::new(Daemon::new(plan.io_engine, state_directory(&plan)));
+    service_manager::tell_start();
     let told = Arc::clone(&daemon);
     // They are ignored from the end of the servers on: what is left then takes no time.
     let _signals = signals::catch(move || told.handle_signal()).context("cannot catch signals")?;
@@ -70,11 +80,21 @@ fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Resu
     };
     // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
     match std::env::var_os("LISTEN_FDS") {
-        Some(_) => greet(&mut log.make_writer(), control.path(), metrics.as_ref(), &servers),
+        Some(_) if log.is_text() => greet(&mut log.make_writer(), control.path(), metrics.as_ref(), &servers),
+        Some(_) => {}
         None => greet(out, control.path(), metrics.as_ref(), &servers),
     }
+    let volumes: usize = servers.iter().map(|served| served.cache.volumes.len()).sum();
+    tracing::info!(
+        event = "started",
+        "kickcache {} serves {}",
+        env!("CARGO_PKG_VERSION"),
+        counted(volumes as u64, "volume")
+    );
     daemon.started(Started { servers: servers.clone(), unserved: unserved.clone() });
+    let service_manager = ServiceManager::tell_ready(daemon).context("cannot start a thread for systemd")?;
     let ends: Vec<anyhow::Result<()>> = servers.iter().map(Served::wait).collect();
+    drop(service_manager);
     tell_again(&unserved);
     control.end(end_of(&ends));
     worst(ends)
@@ -107,20 +127,6 @@ fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
         StatePlace::Directory(directory) => Some(whole_path(&directory)),
         StatePlace::NotKept | StatePlace::Missing => None,
     }
-}
-
-fn start_log() -> io::Result<Outlet> {
-    let times = if std::env::var_os("JOURNAL_STREAM").is_some() { Times::Hidden } else { Times::Shown };
-    let outlet = Outlet::to_stderr(times)?;
-    let log = tracing_subscriber::fmt()
-        .with_writer(outlet.clone())
-        .with_target(false)
-        .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-    let _ = match times {
-        Times::Hidden => log.without_time().try_init(),
-        Times::Shown => log.try_init(),
-    };
-    Ok(outlet)
 }
 
 /// Folders for sockets that did not exist: a start that fails leaves none of them behind.
@@ -241,6 +247,7 @@ impl Daemon {
     }
 
     fn begin_stop(&self) {
+        service_manager::tell_stop();
         let mut stage = self.lock();
         match &*stage {
             StartPhase::Serving(started) => started.servers.iter().for_each(|served| served.handle.stop()),
@@ -255,7 +262,7 @@ impl Daemon {
     fn judge_failed_start(&self, error: anyhow::Error) -> anyhow::Result<()> {
         let is_stopped = matches!(error.downcast_ref(), Some(ServeError::Stopped));
         if is_stopped && self.stop_wish.is_raised() {
-            tracing::info!("the start has ended, as a stop was asked for");
+            tracing::info!(event = "start_stopped", "the start has ended, as a stop was asked for");
             return Ok(());
         }
         Err(error)
@@ -351,6 +358,17 @@ impl ControlTarget for Daemon {
         self.is_stopping.store(true, Ordering::Release);
         self.begin_stop();
         Ok(())
+    }
+}
+
+impl Pulses for Daemon {
+    fn pulses(&self) -> Vec<DevicePulse> {
+        let StartPhase::Serving(started) = self.lock().clone() else { return Vec::new() };
+        let pulse = |served: &Served| DevicePulse {
+            device: whole_path(&served.cache.device).display().to_string(),
+            pulse: served.handle.pulse(),
+        };
+        started.servers.iter().map(pulse).collect()
     }
 }
 

@@ -82,7 +82,11 @@ pub(super) fn leave_out(
     if let Some(error) = untold {
         tell_untold(&cache.device, &anyhow::Error::from(error), noted);
     }
-    tracing::warn!("{} is left out: its volumes are served from their origins alone", cache.device.display());
+    tracing::warn!(
+        event = "cache_left_out",
+        "{} is left out: its volumes are served from their origins alone",
+        cache.device.display()
+    );
     Ok(())
 }
 
@@ -104,10 +108,11 @@ fn leave_volumes(
         let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
         let which = show_extents(extents, EXTENTS_LOGGED);
         let (dirty, are) = (counted(blocks, "dirty block"), are(blocks));
-        tracing::error!("{dirty} of {name} {are} LOST, as {which}");
+        tracing::error!(event = "dirty_lost", "{dirty} of {name} {are} LOST, as {which}");
     }
     for name in &left.dropped {
         tracing::warn!(
+            event = "blocks_dropped",
             "volume {name}: its blocks that are dirty after a crash were dropped: the origin has them"
         );
     }
@@ -140,6 +145,7 @@ fn missed_of(
     match missed(state, uuid, &identity) {
         Ok(Some(record)) if go_on.is_said(cache, volume) => {
             tracing::warn!(
+                event = "dirty_given_up",
                 "volume {name}: {flag} gives up what the cache device {} held of it, which may have held dirty blocks that \
                  the origin {identity} lacks; how many is unknown",
                 record.cache_path.display()
@@ -154,6 +160,7 @@ fn missed_of(
         Ok(_) => None,
         Err(error) if go_on.is_said(cache, volume) => {
             tracing::warn!(
+                event = "dirty_given_up",
                 "volume {name}: {flag} gives up what any other cache device held of it, which may have held dirty blocks that \
                  the origin {identity} lacks; how many is unknown: {error}"
             );
@@ -236,10 +243,12 @@ fn tell_untold(device: &Path, error: &anyhow::Error, noted: Noted) {
     let device = device.display();
     match noted {
         Noted::Yes => tracing::warn!(
+            event = "record_failed",
             "{device} does not know that it is left out ({error:#}), but the state directory records it: what it holds of \
              these volumes is stale, and is not used"
         ),
         Noted::No => tracing::error!(
+            event = "record_failed",
             "{device} does not know that it is left out ({error:#}): format it before you use it again"
         ),
     }

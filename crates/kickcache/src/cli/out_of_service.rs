@@ -64,6 +64,7 @@ pub(super) fn decide_service(
     leave_missed(cache, state, Some(&standing.cache.uuid), GoOn::LoseDirty);
     let format = ShellCommand::new("format").path(&cache.device).state(state);
     tracing::warn!(
+        event = "cache_out_of_service",
         "{device} is out of service: volumes are served from their origins alone; to use it again, stop, then `{format}`"
     );
     let (needed, _): (Vec<Incomplete>, Vec<Incomplete>) = standing
@@ -111,8 +112,8 @@ fn lose(
 ) -> anyhow::Result<()> {
     for volume in needed {
         match &volume.extents {
-            Some(_) => tracing::error!("{} of {} are LOST", shown(volume), volume.name),
-            None => tracing::error!("{} are LOST", shown(volume)),
+            Some(_) => tracing::error!(event = "dirty_lost", "{} of {} are LOST", shown(volume), volume.name),
+            None => tracing::error!(event = "dirty_lost", "{} are LOST", shown(volume)),
         }
     }
     let names: Vec<String> = needed.iter().map(|volume| volume.name.clone()).collect();

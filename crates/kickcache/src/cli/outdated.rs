@@ -77,15 +77,17 @@ fn drop_blocks(device: &Path, volume: &Outdated, state: &StatePlace) -> anyhow::
     let done = detach(device, &volume.name, DirtyBlocks::Lose, state)?;
     let (name, since, device) = (&volume.name, &volume.since, device.display());
     if volume.is_needed() {
-        tracing::error!("{} of {name} are LOST", volume.shown());
+        tracing::error!(event = "dirty_lost", "{} of {name} are LOST", volume.shown());
     } else if !volume.dirty.is_empty() {
         tracing::warn!(
+            event = "blocks_dropped",
             "volume {name}: {} were dropped from {device}: they are dirty after a crash only, and the origin has them, or \
              something newer",
             volume.shown()
         );
     }
     tracing::warn!(
+        event = "blocks_dropped",
         "volume {name}: {since} since {device} had it: {} of clean blocks are stale and were dropped{}",
         show_bytes(done.clean_blocks * 4096),
         match since {

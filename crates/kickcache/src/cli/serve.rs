@@ -12,6 +12,7 @@ use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::dirty_limit::DirtyLimit;
 use kickcache_daemon::plan::frontends::FrontendSpecs;
+use kickcache_daemon::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 use kickcache_daemon::plan::metrics_address::MetricsAddress;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
@@ -139,6 +140,14 @@ pub(crate) struct ServeArgs {
     /// Such as tcp:127.0.0.1:9469. What there is: docs/metrics.md.
     #[arg(long, value_name = "ADDRESS", value_parser = OriginParser::new().try_map(|text| MetricsAddress::parse(&text)))]
     metrics: Option<MetricsAddress>,
+    /// Format of the log [default: text, or that of the configuration file]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+    /// What is in the log at least [default: info, or that of the configuration file]
+    ///
+    /// Events and what to do about them: docs/logs.md.
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
     /// The origin has another path, or is another file there, with the content that the cache device knows
     ///
     /// With several volumes: --origin-moved=vm1
@@ -241,6 +250,7 @@ impl ServeArgs {
         Ok(ServePlan {
             control: self.control.path(),
             metrics: None,
+            log: LogPlan::default(),
             state: None,
             io_engine: IoEngine::default(),
             exposure: Exposure::default(),
@@ -265,6 +275,8 @@ impl ServeArgs {
         if let Some(metrics) = &self.metrics {
             plan.metrics = Some(metrics.clone());
         }
+        plan.log.format = self.log_format.unwrap_or(plan.log.format);
+        plan.log.level = self.log_level.unwrap_or(plan.log.level);
         if let Some(state) = &self.state.state {
             plan.state = Some(state.clone());
         }

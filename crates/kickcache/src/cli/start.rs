@@ -49,7 +49,7 @@ impl Served {
         let device = self.cache.device.display();
         let end = self.handle.join();
         if let Err(error) = &end {
-            tracing::error!("the server of the cache device {device} ended: {error}");
+            tracing::error!(event = "server_ended", device = %device, "the server of the cache device {device} ended: {error}");
         }
         end.with_context(|| format!("the server of the cache device {device} ended"))
     }

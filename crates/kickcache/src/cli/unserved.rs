@@ -22,7 +22,15 @@ pub(super) fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<Unserved
         Some((first, others)) if plan.caches.is_empty() => (Some(first), others),
         Some(_) | None => (None, unserved.as_slice()),
     };
-    others.iter().for_each(|volume| tracing::error!("volume {} is not served: {}", volume.name, volume.why));
+    others.iter().for_each(|volume| {
+        tracing::error!(
+            event = "volume_not_served",
+            volume = volume.name,
+            "volume {} is not served: {}",
+            volume.name,
+            volume.why
+        );
+    });
     match first {
         Some(volume) => bail!("volume {} is not served: {}", volume.name, volume.why),
         None => Ok(unserved),
@@ -32,6 +40,12 @@ pub(super) fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<Unserved
 /// At the end, when the log of the start is long ago.
 pub(super) fn tell_again(unserved: &[Unserved]) {
     for volume in unserved {
-        tracing::warn!("volume {} was not served: {}", volume.name, volume.why);
+        tracing::warn!(
+            event = "volume_not_served",
+            volume = volume.name,
+            "volume {} was not served: {}",
+            volume.name,
+            volume.why
+        );
     }
 }

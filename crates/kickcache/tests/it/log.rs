@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::daemon::{Daemon, KICKCACHE, Spec, guarded};
 use crate::need_kickcache;
@@ -25,6 +26,56 @@ fn lines_that_strangers_provoke_are_written_a_few_times_and_then_counted() {
     let log = daemon.log();
     assert_eq!(log.matches("the virtual machine of v is disconnected: ").count(), 5, "{log}");
     assert!(log.contains("virtual machines of v were disconnected: and 7 more in "), "{log}");
+}
+
+#[test]
+fn a_log_of_json_has_an_event_in_each_line() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let mut asked = spec(&scratch);
+    asked.extra.extend(["--log-format", "json"].map(Into::into));
+    let mut daemon = asked.start();
+    provoke_a_line(&daemon.spec);
+    daemon.signal(Signal::TERM);
+    let status = daemon.wait();
+    daemon.check_end(status);
+    let log = daemon.log();
+    let lines: Vec<Value> = log
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for line in &lines {
+        assert!(["time", "level", "event", "message"].iter().all(|key| line[key].is_string()), "{line}");
+    }
+    for (event, level) in [("started", "info"), ("guest_thrown_out", "warn"), ("stopped", "info")] {
+        assert!(lines.iter().any(|line| line["event"] == event && line["level"] == level), "{event}: {log}");
+    }
+    // Where everything is, the start says as text.
+    let text = log.lines().filter(|line| !line.starts_with('{'));
+    assert!(
+        text.clone()
+            .all(|line| ["kickcache ", "volume v", "control socket: "].iter().any(|it| line.starts_with(it))),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_log_of_warnings_does_not_tell_of_the_start() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let mut asked = spec(&scratch);
+    asked.extra.extend(["--log-level", "warn"].map(Into::into));
+    let mut daemon = asked.start();
+    provoke_a_line(&daemon.spec);
+    daemon.signal(Signal::TERM);
+    let status = daemon.wait();
+    daemon.check_end(status);
+    let log = daemon.log();
+    assert!(
+        log.contains(" WARN the virtual machine of v is disconnected: ") && !log.contains(" INFO "),
+        "{log}"
+    );
 }
 
 fn spec(scratch: &Scratch) -> Spec {

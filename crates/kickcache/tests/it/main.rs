@@ -62,6 +62,7 @@ mod report;
 mod resize;
 mod rng;
 mod scratch;
+mod service_manager;
 mod shards;
 mod signals;
 mod simulate;

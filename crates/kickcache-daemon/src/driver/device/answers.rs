@@ -47,6 +47,7 @@ pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
 fn tell(path: &Path) {
     let (so_far, longest) = (TELL_AFTER.as_secs(), SILENT_MAX.as_secs());
     tracing::warn!(
+        event = "start_waits",
         "{} has not answered for {so_far} s: the start waits for it, {longest} s at most",
         path.display()
     );

@@ -261,10 +261,12 @@ fn open_direct(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFile, 
             return Ok(OpenFile::new(file, Direct::Yes));
         }
         Ok(_) => tracing::warn!(
+            event = "page_cache_used",
             "{} has sectors of more than 512 bytes: it is used through the page cache",
             path.display()
         ),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => tracing::warn!(
+            event = "page_cache_used",
             "the file system of {} does not take O_DIRECT: it is used through the page cache",
             path.display()
         ),
@@ -302,7 +304,11 @@ fn lock(file: &File, path: &Path, access: AccessMode) -> Result<(), OpenError> {
         }
         // Some file systems have no locks; serving without one is better than not serving.
         Err(std::fs::TryLockError::Error(error)) => {
-            tracing::warn!("{} cannot be locked ({error}): take care to open it once only", path.display());
+            tracing::warn!(
+                event = "lock_unavailable",
+                "{} cannot be locked ({error}): take care to open it once only",
+                path.display()
+            );
             Ok(())
         }
     }

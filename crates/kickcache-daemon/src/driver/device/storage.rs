@@ -103,6 +103,7 @@ pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result
         let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&layer.path);
         let Ok(below) = opened else {
             tracing::warn!(
+                event = "lock_unavailable",
                 "{}, on which {} lies, cannot be locked: take care to use it once only",
                 layer.path.display(),
                 path.display()

@@ -646,11 +646,14 @@ fn open_backend(io_engine: IoEngine) -> io::Result<(Box<dyn Backend>, IoEngine)>
         IoEngine::Threads => Ok((Box::new(Threads::new()?), IoEngine::Threads)),
         IoEngine::Auto => match Ring::new() {
             Ok(ring) => {
-                tracing::info!("devices and sockets are driven by io_uring");
+                tracing::info!(event = "io_engine", "devices and sockets are driven by io_uring");
                 Ok((Box::new(ring), IoEngine::IoUring))
             }
             Err(error) => {
-                tracing::warn!("io_uring is not available ({error}): using threads, which is slower");
+                tracing::warn!(
+                    event = "io_uring_unavailable",
+                    "io_uring is not available ({error}): using threads, which is slower"
+                );
                 Ok((Box::new(Threads::new()?), IoEngine::Threads))
             }
         },

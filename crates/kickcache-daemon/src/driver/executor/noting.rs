@@ -36,6 +36,7 @@ impl Driver {
             }
             Err(error) => {
                 tracing::error!(
+                    event = "record_failed",
                     "cannot record the state of the cache device: no thread can be started ({error})"
                 );
                 Notes::Nobody

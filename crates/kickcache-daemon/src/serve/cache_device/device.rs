@@ -73,6 +73,7 @@ impl CacheDevice {
         match store_superblock(&self.file, &mut counted) {
             Ok(()) => self.superblock = counted,
             Err(error) => tracing::warn!(
+                event = "superblock_not_updated",
                 "a start is counted, so that an older copy is noticed, but its number cannot be written: {error}"
             ),
         }

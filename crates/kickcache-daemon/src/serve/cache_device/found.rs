@@ -289,6 +289,7 @@ fn tell_size(file: &BlockFile, wanted: Option<u64>) {
     let found = file.exact_size();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
         tracing::warn!(
+            event = "size_ignored",
             "{} has {found} bytes and keeps them: --size {wanted} is for files that must be made",
             file.path().display()
         );
@@ -339,7 +340,12 @@ fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
     write_marks(&file, ServiceMark::InService, uuid)?;
     let mut device = CacheDevice { file, superblock, is_new: true, replaced: None, is_changed: true };
     device.store()?;
-    tracing::info!("{} was formatted as a cache device of {} bytes", path.display(), device.file.size());
+    tracing::info!(
+        event = "cache_formatted",
+        "{} was formatted as a cache device of {} bytes",
+        path.display(),
+        device.file.size()
+    );
     Ok(device)
 }
 

@@ -58,7 +58,11 @@ impl Drop for Made {
                     .and_then(|file| file.set_len(0).and_then(|()| file.set_len(size))),
             };
             if let Err(error) = undone {
-                tracing::warn!("{} was made in vain and cannot be removed: {error}", path.display());
+                tracing::warn!(
+                    event = "file_left_behind",
+                    "{} was made in vain and cannot be removed: {error}",
+                    path.display()
+                );
             }
         }
     }

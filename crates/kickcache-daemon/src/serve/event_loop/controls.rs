@@ -7,13 +7,13 @@ use std::time::SystemTime;
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::time::Instant;
-use kickcache_engine::units::VolumeId;
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
 use crate::latency::Latencies;
 use crate::recording::ring::Recorder;
-use crate::serve::control::{Activities, Control, Recorded, ServerSample, ServerStatus};
+use crate::serve::control::{Activities, Beat, Control, Recorded, ServerSample, ServerStatus};
 use crate::serve::core::{LoopPhase, Volume};
 use crate::serve::error::ServeError;
 use crate::serve::recorders::RECORDING_COUNT_MAX;
@@ -46,10 +46,16 @@ impl<E: CacheEngine> EventLoop<E> {
             Control::Insist => self.insist(now),
             Control::Status(answer) => drop(answer.send(self.status(now))),
             Control::Sample(answer) => drop(answer.send(self.sample())),
+            Control::Beat(answer) => drop(answer.send(self.beat(now))),
             Control::SetMode(name, mode, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.set_mode(now, id, mode));
                 if done.is_ok() {
-                    tracing::info!("the mode of {name} is now {}", ModeWord::from(mode).as_str());
+                    tracing::info!(
+                        event = "mode_changed",
+                        volume = name,
+                        "the mode of {name} is now {}",
+                        ModeWord::from(mode).as_str()
+                    );
                 }
                 drop(answer.send(done));
             }
@@ -58,13 +64,13 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             Control::EndRecordings => {
                 self.core.recorders.sweep();
-                tracing::info!("a recording has ended");
+                tracing::info!(event = "recording_ended", "a recording has ended");
             }
             Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
                 if done.is_ok() {
-                    tracing::info!("the drain of {name} begins");
+                    tracing::info!(event = "drain_begun", volume = name, "the drain of {name} begins");
                 }
                 drop(answer.send(done));
             }
@@ -84,7 +90,7 @@ impl<E: CacheEngine> EventLoop<E> {
             );
             return Err(ServeError::Volume { name: name.into(), what });
         }
-        tracing::info!("a recording of {name} begins");
+        tracing::info!(event = "recording_begun", volume = name, "a recording of {name} begins");
         let found = self.core.volumes.iter().find(|volume| volume.info.id == id);
         let volume_bytes = found.map_or(0, |volume| volume.info.size);
         Ok(Recorded { volume_bytes, started: SystemTime::now() })
@@ -130,6 +136,16 @@ impl<E: CacheEngine> EventLoop<E> {
         let activities = vec![Activities::default(); count];
         let status = ServerStatus { activities, curves, ..self.state(begun) };
         ServerSample { status, latencies, pause: self.core.clock.now().since(begun) }
+    }
+
+    fn beat(&self, now: Instant) -> Beat {
+        let engine = self.core.engine.status();
+        Beat {
+            volumes: self.core.volumes.len(),
+            dirty_bytes: engine.volumes.iter().map(|volume| volume.dirty_blocks * BLOCK_SIZE).sum(),
+            health: engine.health,
+            awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
+        }
     }
 
     /// The state but for what takes long.

@@ -16,9 +16,9 @@ use crate::serve::event_loop::troubles::seconds;
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn begin_stop(&mut self, now: Instant, why: &str) {
         if self.core.stage != LoopPhase::Serving {
-            return tracing::info!("the server is stopping already");
+            return tracing::info!(event = "stop_repeated", "the server is stopping already");
         }
-        tracing::info!("the server stops, because {why}");
+        tracing::info!(event = "stop_begun", "the server stops, because {why}");
         self.core.stage = LoopPhase::Finishing;
         self.stop_wait.begin(now);
         self.frontends.stop_listening(&mut self.core);
@@ -71,7 +71,10 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn tell_no_journal_note(&self, error: &ServeError) {
         let device = self.cache.display();
-        tracing::warn!("the superblock of {device} does not know the journal as it is now: {error}");
+        tracing::warn!(
+            event = "superblock_not_updated",
+            "the superblock of {device} does not know the journal as it is now: {error}"
+        );
     }
 
     fn tell_end(&self) {
@@ -82,11 +85,13 @@ impl<E: CacheEngine> EventLoop<E> {
         let lost = self.core.engine.damaged_blocks().len() as u64;
         if lost == 0 {
             return tracing::info!(
+                event = "stopped",
                 "the server has stopped; everything acknowledged is on the cache device or the origin"
             );
         }
         let device = self.cache.display();
         tracing::error!(
+            event = "stopped_with_loss",
             "the server has stopped; {} {} lost, which {device} cannot give, and everything else that was acknowledged is on it or \
              the origin",
             counted(lost, "dirty block"),

@@ -88,12 +88,17 @@ impl<E: CacheEngine> EventLoop<E> {
             }
         };
         tracing::error!(
+            event = "cache_out_of_service", device = %device,
             "{device} failed too often and is out of service: volumes go on from their origins; {next}"
         );
         for (name, blocks) in &dirty {
             let which = show_extents(&extents(blocks), EXTENTS_LOGGED);
             let (count, are) = (counted(blocks.len() as u64, "block"), are(blocks.len() as u64));
-            tracing::error!("{count} of {name} {are} dirty and on {device} alone, as {which}");
+            tracing::error!(
+                event = "dirty_out_of_service",
+                volume = name,
+                "{count} of {name} {are} dirty and on {device} alone, as {which}"
+            );
         }
     }
 
@@ -115,6 +120,8 @@ impl<E: CacheEngine> EventLoop<E> {
             let (dirty, are) = (counted(count, "dirty block"), are(count));
             let which = show_extents(&extents(&blocks), EXTENTS_LOGGED);
             tracing::error!(
+                event = "dirty_lost",
+                volume = name,
                 "{dirty} of {name} {are} lost, which {device} cannot give; {which}; reads of them fail until all of a \
                  block is written anew"
             );
@@ -126,14 +133,19 @@ impl<E: CacheEngine> EventLoop<E> {
         let device = self.cache.display();
         match record {
             Record::OnDevice => {
-                tracing::info!("{device} itself records that it is out of service: no start uses it");
+                tracing::info!(
+                    event = "out_of_service_recorded",
+                    "{device} itself records that it is out of service: no start uses it"
+                );
             }
             Record::WithHost => {
                 tracing::info!(
+                    event = "out_of_service_recorded",
                     "the state directory records that {device} is out of service: no start uses it"
                 );
             }
             Record::Failed => tracing::error!(
+                event = "out_of_service_unrecorded",
                 "that {device} is out of service could be recorded neither on it nor in the state directory: writes \
                  fail until it can, because a restart could undo them"
             ),

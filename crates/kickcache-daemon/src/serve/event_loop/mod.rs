@@ -191,6 +191,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.tell_late_resizes(now);
         if let Some(awaited) = self.poll_wait(now) {
             tracing::warn!(
+                event = "stop_waits",
                 "the stop waits for {awaited}; SIGTERM now ends it without that, as kill -9 would"
             );
         }

@@ -65,7 +65,11 @@ impl<E: CacheEngine> EventLoop<E> {
                 Outcome::Looked(id, Ok(size)) => match self.grown(id, size) {
                     Ok(Some(_)) => self.resizes.wait_to_store(id, size),
                     Ok(None) => {
-                        tracing::info!("the size of {} is unchanged: {size} bytes", self.volume_name(id));
+                        tracing::info!(
+                            event = "volume_size_unchanged",
+                            "the size of {} is unchanged: {size} bytes",
+                            self.volume_name(id)
+                        );
                         self.resizes.end(id, Ok(Resized { size, growth: Growth::Unchanged }));
                     }
                     Err(error) => self.resizes.end(id, Err(error)),
@@ -77,7 +81,11 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
                 Outcome::Stored(id, superblock, Ok(())) => self.end_resize(id, *superblock),
                 Outcome::Stored(id, _, Err(error)) => {
-                    tracing::error!("cannot record the size of {}: {error}", self.volume_name(id));
+                    tracing::error!(
+                        event = "record_failed",
+                        "cannot record the size of {}: {error}",
+                        self.volume_name(id)
+                    );
                     self.resizes.end(id, Err(error));
                 }
             }
@@ -133,7 +141,7 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         self.core.volumes[index].info.size = size;
         self.frontends.resize(&self.core, index);
-        tracing::info!("{name} now has {size} bytes");
+        tracing::info!(event = "volume_resized", volume = name, "{name} now has {size} bytes");
     }
 
     /// Tells those who asked that a device takes too long.

@@ -11,13 +11,20 @@ use crate::serve::rate_limit::{Held, HeldBack};
 use crate::serve::troubles::{FaultKind, SILENT_MIN, Silence, Tally, show_cause};
 use crate::state::Completeness;
 
+/// A device for the log.
+struct Named<'a> {
+    device: String,
+    volume: Option<&'a str>,
+}
+
 impl<E: CacheEngine> EventLoop<E> {
     /// Tells of errors that came since the last call.
     pub(super) fn take_faults(&mut self, now: Instant) {
         for fault in self.core.driver.take_faults() {
             self.note_fault(&fault);
             if self.troubles.note(now, fault) {
-                tracing::error!("{}", self.show_fault(&fault));
+                let Named { device, volume } = self.name_device(fault.device);
+                tracing::error!(event = "device_error", device, volume, "{}", self.show_fault(&fault));
             }
         }
     }
@@ -50,13 +57,23 @@ impl<E: CacheEngine> EventLoop<E> {
             let since = self.core.engine.silent_since(device);
             let Some(silence) = self.troubles.hear(now, device, since) else { continue };
             let name = self.show_device(device);
+            let Named { device, volume } = self.name_device(device);
             match silence {
                 Silence::Began(span) => tracing::error!(
+                    event = "device_silent",
+                    device,
+                    volume,
                     "{name} has completed nothing for {} s: what needs it waits",
                     seconds(span)
                 ),
                 Silence::Ended(span) => {
-                    tracing::warn!("{name} answers again, after {} s", seconds(span));
+                    tracing::warn!(
+                        event = "device_answers",
+                        device,
+                        volume,
+                        "{name} answers again, after {} s",
+                        seconds(span)
+                    );
                 }
             }
         }
@@ -70,7 +87,15 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn tell_held(&self, kind: FaultKind, held: Held) {
-        tracing::error!("{}: {}: {held}", self.show_operation(kind), show_cause(kind.cause));
+        let Named { device, volume } = self.name_device(kind.device);
+        tracing::error!(
+            event = "device_error",
+            device,
+            volume,
+            "{}: {}: {held}",
+            self.show_operation(kind),
+            show_cause(kind.cause)
+        );
     }
 
     /// What is wrong with a device.
@@ -98,15 +123,23 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     pub(super) fn show_device(&self, device: Device) -> String {
+        match self.name_device(device) {
+            Named { device, volume: None } => format!("the cache device {device}"),
+            Named { device, volume: Some(volume) } => format!("{device}, the origin of {volume}"),
+        }
+    }
+
+    /// The path of a device, and the volume whose origin it is.
+    fn name_device(&self, device: Device) -> Named<'_> {
         let path = self.core.driver.file(device).map(|file| file.path().display().to_string());
         match device {
             Device::Cache => {
-                format!("the cache device {}", path.unwrap_or_else(|| self.cache.display().to_string()))
+                Named { device: path.unwrap_or_else(|| self.cache.display().to_string()), volume: None }
             }
             Device::Origin(id) => {
                 let found = self.core.volumes.iter().find(|volume| volume.info.id == id);
                 let (name, origin) = found.map_or(("?", "?"), |found| (&found.info.name, &found.info.origin));
-                format!("{}, the origin of {name}", path.unwrap_or_else(|| origin.into()))
+                Named { device: path.unwrap_or_else(|| origin.into()), volume: Some(name) }
             }
         }
     }

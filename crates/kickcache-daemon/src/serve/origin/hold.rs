@@ -49,7 +49,7 @@ fn lock(
         }
         // Serving without a lock is better than not serving; a full disk is told once more by the notes.
         Err(error) => {
-            tracing::warn!("{error}: take care to serve {origin} once only");
+            tracing::warn!(event = "lock_unavailable", "{error}: take care to serve {origin} once only");
             Ok(None)
         }
     }

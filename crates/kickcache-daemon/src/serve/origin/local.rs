@@ -32,6 +32,7 @@ fn see_to_flush(name: &str, origin: &mut BlockFile, claims: OriginClaims) -> Res
         Err(_) => {
             let path = origin.path().display();
             tracing::warn!(
+                event = "origin_not_flushable",
                 "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be lost that clients \
                  were told are durable"
             );

@@ -167,7 +167,7 @@ impl Connection {
                 None
             }
             Decoded::Close(reason) => {
-                tracing::debug!("a connection ends: {reason}");
+                tracing::debug!(event = "client_gone", "a connection ends: {reason}");
                 self.stage = ConnectionPhase::Closed;
                 None
             }

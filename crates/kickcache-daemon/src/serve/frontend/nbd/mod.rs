@@ -43,10 +43,11 @@ const RECEIVES_MAX: usize = 4;
 /// Connections accepted at once.
 const ACCEPTS_MAX: usize = 16;
 
-const TURNED_AWAY: Complaint = Complaint::new(Level::WARN, "clients were turned away");
-const NOT_ACCEPTED: Complaint = Complaint::new(Level::WARN, "connections could not be accepted");
+const TURNED_AWAY: Complaint = Complaint::new("client_turned_away", Level::WARN, "clients were turned away");
+const NOT_ACCEPTED: Complaint =
+    Complaint::new("client_not_accepted", Level::WARN, "connections could not be accepted");
 const LATE_HANDSHAKE: Complaint =
-    Complaint::new(Level::INFO, "clients did not finish their handshake in time");
+    Complaint::new("client_late", Level::INFO, "clients did not finish their handshake in time");
 
 /// The NBD front end.
 #[derive(Default)]

@@ -30,7 +30,7 @@ impl ServedListener {
         let listener = Listener::open(address, exposure)?;
         let exports = exports(members, volumes);
         let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
-        tracing::info!("NBD is served on {} for {}", listener.address, names.join(", "));
+        tracing::info!(event = "listening", "NBD is served on {} for {}", listener.address, names.join(", "));
         Ok(ServedListener { listener, exports, volumes: members.into(), watched: false })
     }
 

@@ -46,7 +46,7 @@ impl Control {
     /// # Errors
     /// A sentence that says what is missing.
     pub(crate) fn open() -> Result<Control, String> {
-        Control::open_telling(Box::new(|line| tracing::warn!("{line}")))
+        Control::open_telling(Box::new(|line| tracing::warn!(event = "ublk_waits", "{line}")))
     }
 
     /// The same, with somebody who is told what takes long.

@@ -43,7 +43,10 @@ impl Controls {
             tell(done);
         };
         if let Err(error) = thread::Builder::new().name("ublk-control".into()).spawn(run) {
-            tracing::error!("no thread for a command to the kernel's ublk driver: {error}");
+            tracing::error!(
+                event = "ublk_failed",
+                "no thread for a command to the kernel's ublk driver: {error}"
+            );
         }
     }
 }

@@ -210,7 +210,7 @@ fn find(
         if is_own && is_dead {
             clear(control, id, wanted)?;
         } else if is_own && wanted == UblkId::Any && is_stuck_unused(control, id) {
-            tracing::warn!("{}; the volume becomes another device", stuck(id));
+            tracing::warn!(event = "ublk_stuck", "{}; the volume becomes another device", stuck(id));
         } else if is_own && wanted == UblkId::Any {
             return Ok(Some(info));
         } else if wanted == UblkId::Number(id) {
@@ -235,13 +235,18 @@ fn clear(control: &mut Control, id: u32, wanted: UblkId) -> Result<(), String> {
         Removal::Begun => control.wait_until_gone(id),
     };
     match is_gone {
-        true => tracing::info!("/dev/ublkb{id}, which was never started, was removed"),
+        true => {
+            tracing::info!(event = "ublk_removed", "/dev/ublkb{id}, which was never started, was removed");
+        }
         false if wanted == UblkId::Number(id) => {
             return Err(format!(
                 "/dev/ublkb{id} was removed, and goes when its last user lets go of it; unmount or close it, or choose another number"
             ));
         }
-        false => tracing::warn!("/dev/ublkb{id} was removed, and goes when its last user lets go of it"),
+        false => tracing::warn!(
+            event = "ublk_removed",
+            "/dev/ublkb{id} was removed, and goes when its last user lets go of it"
+        ),
     }
     Ok(())
 }
@@ -275,6 +280,7 @@ fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace,
     if (queues, depth) != (place.queues, place.depth) {
         let (wanted, wanted_depth) = (place.queues, place.depth);
         tracing::info!(
+            event = "ublk_differs",
             "/dev/ublkb{id} keeps its {queues} queues of {depth} requests, as it was made with; {wanted} of {wanted_depth} come when it \
              is removed and served again"
         );
@@ -283,12 +289,14 @@ fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace,
     let (bytes, wanted) = (LogicalBlock::of_shift(basic.logical_block_shift).bytes(), place.block_bytes);
     if bytes != wanted {
         tracing::info!(
+            event = "ublk_differs",
             "/dev/ublkb{id} keeps its logical blocks of {bytes} bytes, as it was made with; {wanted} come when it is removed and \
              served again"
         );
     }
     if basic.attributes & READ_ONLY != 0 && !volume.info.read_only {
         tracing::info!(
+            event = "ublk_differs",
             "/dev/ublkb{id} stays read-only, as it was made; it can be written to when it is removed and served again"
         );
     }
@@ -341,6 +349,7 @@ fn add(control: &mut Control, place: &UblkPlace, volume: &Volume) -> Result<Devi
     if added.queue_count < place.queues {
         let (got, wanted) = (added.queue_count, place.queues);
         tracing::info!(
+            event = "ublk_differs",
             "/dev/ublkb{id} has {got} queues instead of {wanted}: the kernel gives no more than there are processors"
         );
     }

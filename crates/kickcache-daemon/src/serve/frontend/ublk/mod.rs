@@ -153,10 +153,15 @@ impl Ublk {
             Ok(())
         };
         self.controls.aside(work, move |started| match (started, begun) {
-            (Ok(()), Begun::Added) => tracing::info!("/dev/ublkb{id} is {name}"),
-            (Ok(()), Begun::TakenOver) => tracing::info!("/dev/ublkb{id} is {name} again"),
+            (Ok(()), Begun::Added) => tracing::info!(event = "ublk_started", "/dev/ublkb{id} is {name}"),
+            (Ok(()), Begun::TakenOver) => {
+                tracing::info!(event = "ublk_started", "/dev/ublkb{id} is {name} again");
+            }
             (Err(error), _) => {
-                tracing::error!("/dev/ublkb{id}, which is to be {name}, cannot be started: {error}");
+                tracing::error!(
+                    event = "ublk_failed",
+                    "/dev/ublkb{id}, which is to be {name}, cannot be started: {error}"
+                );
             }
         });
     }
@@ -178,12 +183,15 @@ impl Ublk {
         let path = path.display();
         match device.end_tag() {
             Left::Others if !self.is_closed => tracing::error!(
+                event = "ublk_lost",
                 "{path}, which was {name}, was removed by somebody else ({}): {name} is no block device any more; what was \
                  acknowledged is kept; to make it one again, stop this daemon and serve it again",
                 std::io::Error::from_raw_os_error(-ended)
             ),
             Left::Others | Left::Some => {}
-            Left::Nothing => tracing::info!("{path}, which was removed, was let go of"),
+            Left::Nothing => {
+                tracing::info!(event = "ublk_removed", "{path}, which was removed, was let go of");
+            }
         }
     }
 
@@ -305,13 +313,16 @@ impl Drop for Ublk {
                 self.controls.open().and_then(|mut control| control.alone(|control| end(control, id, &path)));
             let shown = path.display();
             match end {
-                Ok(End::Removed) => tracing::info!("{shown} was removed"),
-                Ok(End::TakenOver(by)) => tracing::info!("{shown} stays, as {by} serves it already"),
+                Ok(End::Removed) => tracing::info!(event = "ublk_removed", "{shown} was removed"),
+                Ok(End::TakenOver(by)) => {
+                    tracing::info!(event = "ublk_left", "{shown} stays, as {by} serves it already");
+                }
                 Ok(End::Used(by)) => tracing::warn!(
+                    event = "ublk_left",
                     "{shown} stays, as {by} has it open; its requests wait until the volume is served again, or it is removed \
                      (kickcache ublk remove {id})"
                 ),
-                Err(error) => tracing::warn!("{shown} cannot be removed: {error}"),
+                Err(error) => tracing::warn!(event = "ublk_left", "{shown} cannot be removed: {error}"),
             }
         }
     }
@@ -339,7 +350,7 @@ fn end(control: &mut Control, id: u32, path: &Path) -> Result<End, String> {
 /// One that is taken over has whatever scheduler somebody chose for it since.
 fn switch_scheduler_off(id: u32) {
     if let Err(error) = scheduler::switch_off(id) {
-        tracing::info!("/dev/ublkb{id} keeps the kernel's I/O scheduler: {error}");
+        tracing::info!(event = "ublk_differs", "/dev/ublkb{id} keeps the kernel's I/O scheduler: {error}");
     }
 }
 
@@ -347,8 +358,9 @@ fn switch_scheduler_off(id: u32) {
 fn tell_size(path: &Path, sectors: u64, done: Result<(), impl Display>) {
     let path = path.display();
     match done {
-        Ok(()) => tracing::info!("{path} has {} bytes now", sectors * 512),
+        Ok(()) => tracing::info!(event = "ublk_resized", "{path} has {} bytes now", sectors * 512),
         Err(error) => tracing::warn!(
+            event = "ublk_differs",
             "{path} keeps its size until it is removed and served again, as the kernel cannot change it ({error}; Linux 6.16 can)"
         ),
     }

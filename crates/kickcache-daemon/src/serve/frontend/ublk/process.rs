@@ -10,6 +10,7 @@ pub(super) fn prepare() {
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(error) = mlockall(flags) {
         tracing::warn!(
+            event = "memory_not_locked",
             "memory cannot be locked ({error}): a host that is short of memory may wait for this daemon for ever; raise \
              LimitMEMLOCK, or grant CAP_IPC_LOCK"
         );
@@ -18,6 +19,7 @@ pub(super) fn prepare() {
     let refused = unsafe { libc::prctl(PR_SET_PART_OF_IO, 1, 0, 0, 0) };
     if refused != 0 {
         tracing::warn!(
+            event = "memory_not_locked",
             "the kernel cannot be told that this process serves a block device ({}): a host that is short of memory may wait for \
              it for ever; grant CAP_SYS_RESOURCE",
             std::io::Error::last_os_error()

@@ -43,7 +43,7 @@ fn check_with(control: &mut Control, starting: &Starting<'_>) -> Result<(), Stri
     });
     match found {
         Some(left) if is_stuck_unused(control, left.info.device_id) => {
-            tracing::warn!("{}", stuck(left.info.device_id));
+            tracing::warn!(event = "ublk_stuck", "{}", stuck(left.info.device_id));
             Ok(())
         }
         Some(left) => {

@@ -60,7 +60,12 @@ impl VhostUser {
                 block_size: place.block_size,
             };
             let listener = Listener::open_for_guest(place.place)?;
-            tracing::info!("vhost-user is served on {} for {}", listener.address, info.name);
+            tracing::info!(
+                event = "listening",
+                "vhost-user is served on {} for {}",
+                listener.address,
+                info.name
+            );
             Ok(Port::new(listener, disk, place.volume))
         });
         Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))

@@ -17,15 +17,23 @@ use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 /// Messages of a front end before the others get their turn.
 const MESSAGES_MAX: usize = 64;
 
-const CONNECTED: Complaint = Complaint::new(Level::INFO, "virtual machines connected to {}");
-const GONE: Complaint = Complaint::new(Level::INFO, "virtual machines of {} disconnected");
-const THROWN_OUT: Complaint = Complaint::new(Level::WARN, "virtual machines of {} were disconnected");
-const NOT_ACCEPTED: Complaint =
-    Complaint::new(Level::WARN, "connections of virtual machines of {} could not be accepted");
+const CONNECTED: Complaint =
+    Complaint::new("guest_connected", Level::INFO, "virtual machines connected to {}");
+const GONE: Complaint = Complaint::new("guest_gone", Level::INFO, "virtual machines of {} disconnected");
+const THROWN_OUT: Complaint =
+    Complaint::new("guest_thrown_out", Level::WARN, "virtual machines of {} were disconnected");
+const NOT_ACCEPTED: Complaint = Complaint::new(
+    "guest_not_accepted",
+    Level::WARN,
+    "connections of virtual machines of {} could not be accepted",
+);
 const BROKE_RULES: Complaint =
-    Complaint::new(Level::WARN, "virtual machines of {} broke the rules of vhost-user");
-const SIZE_NOT_TOLD: Complaint =
-    Complaint::new(Level::WARN, "virtual machines of {} could not be told of its size");
+    Complaint::new("guest_broke_rules", Level::WARN, "virtual machines of {} broke the rules of vhost-user");
+const SIZE_NOT_TOLD: Complaint = Complaint::new(
+    "guest_size_not_told",
+    Level::WARN,
+    "virtual machines of {} could not be told of its size",
+);
 
 impl VhostUser {
     pub(in crate::serve::frontend) fn watch<E>(&mut self, core: &mut Core<E>) {

@@ -8,13 +8,19 @@ use crate::driver::clock::{Clock, span};
 use crate::plan::nbd_uri::NbdUri;
 use crate::serve::complaints::{Complaint, Complaints};
 
-const LOST: Complaint = Complaint::new(Level::WARN, "the server of an origin, that of {}, was lost");
-const BACK: Complaint = Complaint::new(Level::WARN, "the server of an origin, that of {}, was back");
+const LOST: Complaint =
+    Complaint::new("origin_lost", Level::WARN, "the server of an origin, that of {}, was lost");
+const BACK: Complaint =
+    Complaint::new("origin_back", Level::WARN, "the server of an origin, that of {}, was back");
 const UNUSABLE: Complaint =
-    Complaint::new(Level::WARN, "the server of an origin, that of {}, could not be used");
-const OVER: Complaint =
-    Complaint::new(Level::ERROR, "the server of an origin, that of {}, was away for too long");
+    Complaint::new("origin_unusable", Level::WARN, "the server of an origin, that of {}, could not be used");
+const OVER: Complaint = Complaint::new(
+    "origin_away_too_long",
+    Level::ERROR,
+    "the server of an origin, that of {}, was away for too long",
+);
 const FATAL: Complaint = Complaint::new(
+    "origin_requests_failed",
     Level::ERROR,
     "requests to the origin of {} failed, with each of which its server was lost",
 );

@@ -69,6 +69,7 @@ impl Waited<'_> {
     fn tell(&self) {
         let (so_far, longest) = (TELL_AFTER.as_secs(), SILENT_MAX.as_secs());
         tracing::warn!(
+            event = "start_waits",
             "the server of {}, the origin of {}, has not answered for {so_far} s: the start waits for it, {longest} s at most",
             self.uri,
             self.volume

@@ -1,4 +1,4 @@
-//! The way of the log to standard error: lines go into a queue, and a thread of its own writes them.
+//! The way of the log to standard error, or to the journal: lines go into a queue, and a thread of its own writes them.
 //!
 //! Whoever logs never waits for the reader of the log and never fails with it. What finds no room, or cannot be written,
 //! is counted, and the count is told as soon as something can be written again.
@@ -10,10 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use kickcache_units::show_count;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+
+use crate::cli::log::line_format::LineFormat;
 
 /// Lines that wait to be written, and bytes of one.
 const LINES_MAX: usize = 1024;
@@ -23,14 +22,14 @@ const END_MAX: Duration = Duration::from_secs(1);
 
 /// Where lines are put; clones share one queue.
 #[derive(Clone)]
-pub(crate) struct Outlet {
+pub(in crate::cli) struct Outlet {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-    times: Times,
+    format: LineFormat,
 }
 
 #[derive(Default)]
@@ -50,29 +49,27 @@ enum Entry {
     Gap(u64),
 }
 
-/// Whether lines begin with the time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Times {
-    Shown,
-    /// The journal has times of its own.
-    Hidden,
-}
-
 impl Outlet {
     /// An outlet to standard error.
-    pub(crate) fn to_stderr(times: Times) -> io::Result<Outlet> {
-        Outlet::start(RawStderr, times)
+    pub(super) fn to_stderr(format: LineFormat) -> io::Result<Outlet> {
+        Outlet::start(RawStderr, format)
     }
 
-    fn start(sink: impl Write + Send + 'static, times: Times) -> io::Result<Outlet> {
-        let shared = Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), times });
+    /// An outlet to another place.
+    pub(super) fn start(sink: impl Write + Send + 'static, format: LineFormat) -> io::Result<Outlet> {
+        let shared = Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), format });
         let outlet = Outlet { shared: Arc::clone(&shared) };
         thread::Builder::new().name("log".into()).spawn(move || shared.write_all(sink))?;
         Ok(outlet)
     }
 
+    /// Whether lines are sentences, among which others of this program fit.
+    pub(in crate::cli) fn is_text(&self) -> bool {
+        matches!(self.shared.format, LineFormat::Timed | LineFormat::Untimed)
+    }
+
     /// Waits until everything is written, for a bounded time; then nothing more is taken.
-    pub(crate) fn end(&self) {
+    pub(in crate::cli) fn end(&self) {
         let mut queue = self.shared.lock();
         queue.ending = true;
         self.shared.changed.notify_all();
@@ -131,22 +128,13 @@ impl Shared {
                 }
                 Entry::Line(line) => Some(line),
             };
-            if lost > 0 && page.write(self.notice(lost).as_bytes()) {
+            if lost > 0 && page.write(self.format.gap(lost).as_bytes()) {
                 lost = 0;
             }
             if line.is_some_and(|line| !page.write(&line)) {
                 lost += 1;
             }
         }
-    }
-
-    fn notice(&self, lost: u64) -> String {
-        let mut text = String::new();
-        if self.times == Times::Shown && SystemTime.format_time(&mut Writer::new(&mut text)).is_ok() {
-            text.push(' ');
-        }
-        let lines = if lost == 1 { "line of the log was" } else { "lines of the log were" };
-        text + &format!(" WARN {} {lines} lost\n", show_count(lost))
     }
 }
 
@@ -202,7 +190,7 @@ impl Write for RawStderr {
 }
 
 /// Takes what is written to it at once as a line.
-pub(crate) struct LineWriter<'a>(&'a Shared);
+pub(in crate::cli) struct LineWriter<'a>(&'a Shared);
 
 impl Write for LineWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -252,7 +240,7 @@ mod tests {
     fn told() -> (Outlet, Sender<io::Result<()>>, Arc<Mutex<String>>) {
         let ((orders, taken), written) = (mpsc::channel(), Arc::default());
         let sink = Told { orders: taken, written: Arc::clone(&written) };
-        (Outlet::start(sink, Times::Hidden).unwrap(), orders, written)
+        (Outlet::start(sink, LineFormat::Untimed).unwrap(), orders, written)
     }
 
     fn put(outlet: &Outlet, line: &str) {

@@ -1,0 +1,36 @@
+//! What the daemon writes to its log, and how.
+
+/// How the log is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogPlan {
+    /// How its lines look.
+    pub format: LogFormat,
+    /// What is left out.
+    pub level: LogLevel,
+}
+
+/// How the lines of the log look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Sentences; fields of the journal where that is standard error
+    #[default]
+    Text,
+    /// An object of JSON a line
+    Json,
+}
+
+/// The least that something must be to be in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Something failed
+    Error,
+    /// Something needs attention
+    Warn,
+    /// Something changed
+    #[default]
+    Info,
+    /// Everything
+    Debug,
+}

@@ -1,0 +1,163 @@
+//! What systemd is told (`NOTIFY_SOCKET`): when all is served, how it goes, and that every event loop turns.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use std::{env, io};
+
+use kickcache_daemon::serve::server::{Beat, Pulse};
+use kickcache_engine::stats::CacheHealth;
+use kickcache_units::{counted, show_bytes};
+use sd_notify::NotifyState;
+
+/// How often it is told how it goes.
+const SPAN: Duration = Duration::from_secs(5);
+
+/// Whom to ask whether its loops turn.
+pub(super) trait Pulses: Send + Sync + 'static {
+    /// The servers by their cache devices.
+    fn pulses(&self) -> Vec<DevicePulse>;
+}
+
+/// The pulse of the server of a cache device.
+pub(super) struct DevicePulse {
+    pub(super) device: String,
+    pub(super) pulse: Pulse,
+}
+
+/// Says that the daemon starts.
+pub(super) fn tell_start() {
+    tell(&[NotifyState::Status("starting")]);
+}
+
+/// Says that the daemon stops.
+pub(super) fn tell_stop() {
+    tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
+}
+
+/// It is told how things are while this lives.
+pub(super) struct ServiceManager {
+    ending: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ServiceManager {
+    /// Says that all is served, and from then on how it goes; nothing if there is nobody to be told.
+    ///
+    /// # Errors
+    /// If there can be no thread for it.
+    pub(super) fn tell_ready(target: Arc<dyn Pulses>) -> io::Result<ServiceManager> {
+        if env::var_os("NOTIFY_SOCKET").is_none() {
+            return Ok(ServiceManager { ending: None, thread: None });
+        }
+        let watchdog = sd_notify::watchdog_enabled();
+        let span = watchdog.map_or(SPAN, |limit| SPAN.min(limit / 4));
+        let (ending, ended) = mpsc::channel();
+        let follow = move || {
+            while ended.recv_timeout(span) == Err(RecvTimeoutError::Timeout) {
+                let News { status, turns } = News::of(&target.pulses());
+                tell(&[NotifyState::Status(&status)]);
+                if turns == Turns::All && watchdog.is_some() {
+                    tell(&[NotifyState::Watchdog]);
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("notify".into()).spawn(follow)?;
+        tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
+        Ok(ServiceManager { ending: Some(ending), thread: Some(thread) })
+    }
+}
+
+impl Drop for ServiceManager {
+    fn drop(&mut self) {
+        self.ending = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A service manager that hears nothing is no reason to serve nobody.
+fn tell(news: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(news);
+}
+
+/// Whether all loops turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Turns {
+    All,
+    NotAll,
+}
+
+/// How it goes.
+#[derive(PartialEq, Eq, Debug)]
+struct News {
+    status: String,
+    turns: Turns,
+}
+
+impl News {
+    fn of(pulses: &[DevicePulse]) -> News {
+        let (mut volumes, mut dirty, mut turns, mut troubles) = (0, 0, Turns::All, Vec::new());
+        for DevicePulse { device, pulse } in pulses {
+            match pulse {
+                Pulse::Turns(beat) => {
+                    volumes += beat.volumes as u64;
+                    dirty += beat.dirty_bytes;
+                    troubles.extend(trouble(device, beat));
+                }
+                Pulse::Silent => {
+                    turns = Turns::NotAll;
+                    troubles.push(format!("the event loop of {device} does not answer"));
+                }
+                Pulse::Ended => troubles.push(format!("the server of {device} has ended")),
+            }
+        }
+        let first = format!("{}, {} dirty", counted(volumes, "volume"), show_bytes(dirty));
+        let status = [first].into_iter().chain(troubles).collect::<Vec<String>>().join("; ");
+        News { status, turns }
+    }
+}
+
+fn trouble(device: &str, beat: &Beat) -> Option<String> {
+    match (&beat.awaited, beat.health) {
+        (Some(awaited), _) => Some(format!("the stop waits for {awaited}")),
+        (None, CacheHealth::OutOfService) => Some(format!("{device} is out of service")),
+        (None, CacheHealth::Good) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns(volumes: usize, health: CacheHealth, awaited: Option<&str>) -> Pulse {
+        Pulse::Turns(Beat { volumes, dirty_bytes: 1 << 20, health, awaited: awaited.map(str::to_owned) })
+    }
+
+    fn news(pulses: Vec<Pulse>) -> (String, Turns) {
+        let devices = ["/dev/a", "/dev/b"].map(str::to_owned).into_iter().zip(pulses);
+        let named: Vec<_> = devices.map(|(device, pulse)| DevicePulse { device, pulse }).collect();
+        let News { status, turns } = News::of(&named);
+        (status, turns)
+    }
+
+    #[test]
+    fn a_loop_that_does_not_answer_starves_the_watchdog_and_one_that_ended_does_not() {
+        let good = || turns(2, CacheHealth::Good, None);
+        assert_eq!(news(vec![good(), good()]), ("4 volumes, 2 MiB dirty".into(), Turns::All));
+        let silent = "2 volumes, 1 MiB dirty; the event loop of /dev/b does not answer";
+        assert_eq!(news(vec![good(), Pulse::Silent]), (silent.into(), Turns::NotAll));
+        let ended = "2 volumes, 1 MiB dirty; the server of /dev/a has ended";
+        assert_eq!(news(vec![Pulse::Ended, good()]), (ended.into(), Turns::All));
+    }
+
+    #[test]
+    fn what_is_wrong_is_in_the_status() {
+        let out = turns(1, CacheHealth::OutOfService, None);
+        let stop = turns(1, CacheHealth::Good, Some("the origin of a"));
+        let expected = "2 volumes, 2 MiB dirty; /dev/a is out of service; the stop waits for the origin of a";
+        assert_eq!(news(vec![out, stop]), (expected.into(), Turns::All));
+    }
+}

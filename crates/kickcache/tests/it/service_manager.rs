@@ -1,0 +1,93 @@
+//! What a daemon tells systemd.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::daemon::{Daemon, Spec};
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, need_tools};
+
+/// Stands in for systemd.
+struct Listener(UnixDatagram);
+
+impl Listener {
+    /// Waits for what is told, until a line of it is `wanted`.
+    fn hear(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let (mut heard, mut bytes) = (String::new(), [0; 4096]);
+        while !heard.lines().any(&wanted) {
+            let length = self.0.recv(&mut bytes).unwrap_or_else(|error| panic!("{error} after {heard}"));
+            heard += std::str::from_utf8(&bytes[..length]).unwrap();
+        }
+        heard
+    }
+}
+
+#[test]
+fn systemd_hears_of_the_start_the_loops_and_the_stop() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M");
+    let path = scratch.path("notify");
+    let listener = Listener(UnixDatagram::bind(&path).unwrap());
+    listener.0.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut command = spec.command();
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
+    let mut daemon = Daemon::start(command, spec.clone(), &[spec.socket()]);
+    let start = listener.hear(|line| line == "READY=1");
+    assert!(start.starts_with("STATUS=starting\n"), "{start}");
+    assert!(!start.contains("WATCHDOG"), "{start}");
+    listener.hear(|line| line == "WATCHDOG=1");
+    daemon.connect().write(0, &[7; 4096]);
+    listener.hear(|line| line.starts_with("STATUS=1 volume, ") && line.ends_with(" dirty"));
+    listener.hear(|line| line == "WATCHDOG=1");
+    daemon.signal(Signal::TERM);
+    let stop = listener.hear(|line| line == "STATUS=stopping");
+    assert!(stop.contains("STOPPING=1\n"), "{stop}");
+    let status = daemon.wait();
+    daemon.check_end(status);
+}
+
+/// How much systemd thinks that a unit may do: 0 is nothing, 10 everything.
+fn exposure(unit: &Path) -> f64 {
+    let output = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--no-pager"])
+        .arg(unit)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let level = text
+        .lines()
+        .find(|line| line.contains("Overall exposure level"))
+        .and_then(|line| line.split(": ").nth(1));
+    let level = level.and_then(|level| level.split(' ').next()?.parse().ok());
+    level.unwrap_or_else(|| panic!("no level: {text} {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn the_units_permit_little_also_with_what_block_devices_of_the_host_need() {
+    need_tools!("systemd-analyze");
+    let scratch = Scratch::new();
+    for (name, as_file) in
+        [("kickcache.service", "kickcache.service"), ("kickcache@.service", "kickcache@fast.service")]
+    {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(name))
+            .unwrap();
+        let uncommented = text.lines().map(|line| match line.strip_prefix('#') {
+            Some(rest) if rest.contains('=') && !rest.starts_with(' ') => rest,
+            _ => line,
+        });
+        let with_ublk = uncommented.collect::<Vec<_>>().join("\n");
+        assert_ne!(text.trim_end(), with_ublk);
+        for text in [text, with_ublk] {
+            let path = scratch.path(as_file);
+            fs::write(&path, &text).unwrap();
+            let found = exposure(&path);
+            assert!(found <= 3.0, "{found}: {text}");
+        }
+    }
+}
