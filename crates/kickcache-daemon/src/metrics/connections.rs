@@ -128,7 +128,8 @@ impl Connection {
             Parsed::Bad(status) => {
                 let text = "This is not a request for metrics: GET /metrics\n";
                 let (body, after) = (Body::Sent, After::Close);
-                self.output = Response { status, content_type: "text/plain", text, body, after }.bytes();
+                self.output =
+                    Response { status, content_type: "text/plain", policy: None, text, body, after }.bytes();
                 self.after = After::Close;
             }
         }

@@ -1,6 +1,7 @@
 //! The little of HTTP/1.1 that a scrape needs: requests without a body, whole responses.
 
 use crate::metrics::exposition::Format;
+use crate::metrics::live::document::Curves;
 
 /// Longest request in bytes, its head being all of it.
 pub(super) const REQUEST_MAX: usize = 8 << 10;
@@ -22,8 +23,14 @@ pub(super) struct Request {
 pub(super) enum Asked {
     /// The metrics.
     Metrics,
-    /// Where they are.
-    Root,
+    /// The live page.
+    Page,
+    /// What that draws.
+    History {
+        /// What came after this second.
+        since: u64,
+        curves: Curves,
+    },
     /// Something that is not here.
     Unknown,
     /// Something that is not done here.
@@ -101,11 +108,13 @@ fn has_body(found: &httparse::Request<'_, '_>) -> bool {
 
 fn request(found: &httparse::Request<'_, '_>) -> Request {
     let path = found.path.unwrap_or_default();
-    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let path = path.split('#').next().unwrap_or_default();
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let method = found.method.unwrap_or_default();
     let asked = match (method, path) {
         ("GET" | "HEAD", "/metrics") => Asked::Metrics,
-        ("GET" | "HEAD", "/") => Asked::Root,
+        ("GET" | "HEAD", "/") => Asked::Page,
+        ("GET" | "HEAD", "/history.json") => history(query),
         ("GET" | "HEAD", _) => Asked::Unknown,
         (_, _) => Asked::NotAllowed,
     };
@@ -120,6 +129,17 @@ fn request(found: &httparse::Request<'_, '_>) -> Request {
         format: preferred(values(found, "accept")),
         after: if is_kept { After::GoOn } else { After::Close },
     }
+}
+
+/// What is not understood is as if it were not there.
+fn history(query: &str) -> Asked {
+    let value = |name: &str| {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find_map(|(key, value)| (key == name).then_some(value))
+    };
+    let since = value("since").and_then(|since| since.parse().ok()).unwrap_or(0);
+    let curves = if value("curves") == Some("1") { Curves::Sent } else { Curves::LeftOut };
+    Asked::History { since, curves }
 }
 
 fn values<'a>(found: &'a httparse::Request<'_, '_>, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
@@ -149,6 +169,8 @@ fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
 pub(super) struct Response<'a> {
     pub(super) status: Status,
     pub(super) content_type: &'a str,
+    /// What a browser lets a page do.
+    pub(super) policy: Option<&'a str>,
     pub(super) text: &'a str,
     pub(super) body: Body,
     pub(super) after: After,
@@ -161,8 +183,11 @@ impl Response<'_> {
             After::GoOn => "",
             After::Close => "Connection: close\r\n",
         };
+        let policy =
+            self.policy.map(|policy| format!("Content-Security-Policy: {policy}\r\n")).unwrap_or_default();
         let head = format!(
-            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\n{allow}{close}\r\n",
+            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n\
+             {policy}{allow}{close}\r\n",
             self.status.line(),
             self.content_type,
             self.text.len()

@@ -2,6 +2,7 @@
 //!
 //! * [`server`]: the thread, with its `connections`; `http` reads requests and writes responses.
 //! * [`scrape`]: what a request is answered from.
+//! * `live`: the page that people look at, and the history that it draws.
 //! * `exposition`: the text, in two formats, from the lists in `daemon`, `caches` and `volumes`, which are of `family`'s kind.
 //!
 //! Invariants: a request changes nothing. A client holds up no other one, whatever it sends or does not read. Names, once
@@ -15,6 +16,7 @@ mod daemon;
 mod exposition;
 mod family;
 mod http;
+mod live;
 pub mod scrape;
 pub mod server;
 mod volumes;

@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::control::ControlError;
 use crate::control::lru_curve::LruCurve;
 use crate::metrics::connections::Connections;
 use crate::metrics::exposition::exposition;
 use crate::metrics::http::{Asked, Request, Response, Status};
+use crate::metrics::live::view::LiveView;
+use crate::metrics::live::{PAGE, PAGE_POLICY};
 use crate::metrics::scrape::{MetricsTarget, Scrape};
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -58,7 +61,7 @@ impl MetricsServer {
             wakeup: Arc::clone(&wakeup),
             ending: Arc::clone(&ending),
             connections: Connections::default(),
-            answers: Answers { target, curves: BTreeMap::new() },
+            answers: Answers { target, curves: BTreeMap::new(), live: LiveView::new(Instant::now()) },
             pause: None,
         };
         let thread = std::thread::Builder::new().name("metrics".into()).spawn(move || responder.run());
@@ -104,6 +107,7 @@ impl Responder {
             let ready = self.wait();
             let now = Instant::now();
             self.connections.handle(now, &ready.connections, &mut |request| self.answers.answer(request));
+            self.answers.look(now);
             self.pause = self.pause.filter(|pause| *pause > now);
             if ready.listener {
                 self.accept(now);
@@ -116,7 +120,8 @@ impl Responder {
         let mut fds = vec![PollFd::new(&self.wakeup, PollFlags::IN), PollFd::new(&self.listener, accepting)];
         let watches = self.connections.watches();
         fds.extend(watches.map(|(socket, flags)| PollFd::from_borrowed_fd(socket, flags)));
-        let due = [self.connections.next_deadline(), self.pause].into_iter().flatten().min();
+        let look = Some(self.answers.live.due());
+        let due = [self.connections.next_deadline(), self.pause, look].into_iter().flatten().min();
         let span = due.map(|due| due.saturating_duration_since(Instant::now()));
         let span = span.and_then(|span| Timespec::try_from(span).ok());
         // A signal that comes between ends the wait with nothing ready.
@@ -146,27 +151,42 @@ struct Answers {
     target: Arc<dyn MetricsTarget>,
     /// The last curve of each volume: a scrape brings one of each cache device.
     curves: BTreeMap<String, LruCurve>,
+    live: LiveView,
 }
 
 impl Answers {
+    /// Looks how things are, if it is time, for those who ask what was.
+    fn look(&mut self, now: Instant) {
+        if now >= self.live.due() {
+            let scrape = self.scrape().ok();
+            self.live.take(Instant::now(), scrape);
+        }
+    }
+
     fn answer(&mut self, request: &Request) -> Vec<u8> {
         let Request { body, after, format, .. } = *request;
-        let respond = |status, text: &str| {
-            Response { status, content_type: "text/plain; charset=utf-8", text, body, after }.bytes()
+        let typed = |status, content_type, policy, text: &str| {
+            Response { status, content_type, policy, text, body, after }.bytes()
         };
+        let plain = |status, text: &str| typed(status, "text/plain; charset=utf-8", None, text);
         match request.asked {
-            Asked::Root => respond(Status::Good, "kickcache: metrics are at /metrics\n"),
-            Asked::Unknown => respond(Status::NotFound, "There is /metrics here, and nothing else.\n"),
-            Asked::NotAllowed => respond(Status::NotAllowed, "Only GET and HEAD are possible.\n"),
-            Asked::Metrics => match self.target.scrape() {
-                Ok(mut scrape) => {
-                    self.complete(&mut scrape);
-                    let (content_type, text) = (format.content_type(), exposition(scrape, format));
-                    Response { status: Status::Good, content_type, text: &text, body, after }.bytes()
-                }
-                Err(error) => respond(Status::Unavailable, &format!("{error}\n")),
+            Asked::Page => typed(Status::Good, "text/html; charset=utf-8", Some(PAGE_POLICY), PAGE),
+            Asked::History { since, curves } => {
+                typed(Status::Good, "application/json", None, &self.live.document(since, curves))
+            }
+            Asked::Unknown => plain(Status::NotFound, "There is a page at / and there is /metrics here.\n"),
+            Asked::NotAllowed => plain(Status::NotAllowed, "Only GET and HEAD are possible.\n"),
+            Asked::Metrics => match self.scrape() {
+                Ok(scrape) => typed(Status::Good, format.content_type(), None, &exposition(scrape, format)),
+                Err(error) => plain(Status::Unavailable, &format!("{error}\n")),
             },
         }
+    }
+
+    fn scrape(&mut self) -> Result<Scrape, ControlError> {
+        let mut scrape = self.target.scrape()?;
+        self.complete(&mut scrape);
+        Ok(scrape)
     }
 
     /// Puts the curves of earlier scrapes in.

@@ -1,0 +1,60 @@
+//! For how long block devices were at work, as the kernel counts it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::linux::fs::MetadataExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use crate::driver::device::sysfs;
+
+/// Where a device's time at work stands among the numbers of its file `stat`, in milliseconds.
+const BUSY_FIELD: usize = 9;
+
+/// The clocks of devices, found once each.
+#[derive(Default)]
+pub(super) struct BusyClock {
+    stats: BTreeMap<PathBuf, Option<PathBuf>>,
+}
+
+impl BusyClock {
+    /// Milliseconds for which a device, or that below a file, was at work; nothing for what is no path, or in memory.
+    pub(super) fn millis(&mut self, path: &Path) -> Option<u64> {
+        if !self.stats.contains_key(path) {
+            self.stats.insert(path.into(), stat_of(path));
+        }
+        let stat = self.stats.get(path)?.as_ref()?;
+        busy_millis(&fs::read_to_string(stat).ok()?)
+    }
+}
+
+fn stat_of(path: &Path) -> Option<PathBuf> {
+    let path = path.is_absolute().then_some(path)?;
+    let meta = fs::metadata(path).ok()?;
+    let device = if meta.file_type().is_block_device() { meta.st_rdev() } else { meta.st_dev() };
+    let stat = sysfs::folder(device).join("stat");
+    stat.exists().then_some(stat)
+}
+
+fn busy_millis(stat: &str) -> Option<u64> {
+    stat.split_whitespace().nth(BUSY_FIELD)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_at_work_is_the_tenth_number() {
+        let stat = "  118  0  5  77  4  0  32  12  0  1064  89  0 0 0 0 0 0\n";
+        assert_eq!(busy_millis(stat), Some(1064));
+        assert_eq!(busy_millis(""), None);
+    }
+
+    #[test]
+    fn what_is_no_device_has_no_clock() {
+        let mut clock = BusyClock::default();
+        let paths = ["nbd://localhost/a", "/nowhere/at/all", "/proc/self/stat", "relative"];
+        assert_eq!(paths.map(|path| clock.millis(Path::new(path))), [None; 4]);
+    }
+}

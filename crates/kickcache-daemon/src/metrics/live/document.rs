@@ -1,0 +1,126 @@
+//! What the page asks for, as JSON.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
+use crate::metrics::live::happenings::{Happening, Happenings, Weight};
+use crate::metrics::live::history::{
+    COARSE_COUNT, COARSE_SPAN, FINE_COUNT, FINE_SPAN, Row, Subject, Track, Tracks,
+};
+use crate::metrics::live::totals::{CACHE_COLUMNS, VOLUME_COLUMNS};
+
+/// Whether a document is to have what seldom changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::metrics) enum Curves {
+    Sent,
+    LeftOut,
+}
+
+/// What a document is made of.
+pub(super) struct Shown<'a> {
+    /// The last report, if there was one.
+    pub(super) report: Option<&'a Report>,
+    pub(super) tracks: &'a Tracks,
+    pub(super) happenings: &'a Happenings,
+}
+
+/// All that came since a second.
+pub(super) fn document(shown: &Shown<'_>, since: u64, curves: Curves) -> String {
+    let mut text = String::from("{");
+    let _ = write!(text, "\"state\":{}", state(shown, curves));
+    for (name, track, span, count) in [
+        ("fine", &shown.tracks.fine, FINE_SPAN, FINE_COUNT),
+        ("coarse", &shown.tracks.coarse, COARSE_SPAN, COARSE_COUNT),
+    ] {
+        let _ = write!(text, ",\"{name}\":{{\"span\":{},\"count\":{count},", span.as_secs());
+        write_track(&mut text, track, since);
+        text.push('}');
+    }
+    text + "}"
+}
+
+/// How things are, and what happened.
+fn state(shown: &Shown<'_>, curves: Curves) -> Value {
+    let Some(report) = shown.report else { return Value::Null };
+    let caches = report.caches.iter().map(|cache| cache_state(cache, curves));
+    let happening = |Happening { at, weight, what }: &Happening| json!({"at": at, "bad": *weight == Weight::Bad, "what": what});
+    json!({
+        "version": report.version,
+        "uptime_seconds": report.uptime_seconds,
+        "caches": caches.collect::<Vec<Value>>(),
+        "unserved": report.unserved,
+        "events": shown.happenings.kept.iter().map(happening).collect::<Vec<Value>>(),
+        "volume_columns": VOLUME_COLUMNS,
+        "cache_columns": CACHE_COLUMNS,
+    })
+}
+
+fn cache_state(cache: &CacheReport, curves: Curves) -> Value {
+    let volume = |volume: &VolumeReport| {
+        let mut object = json!({
+            "name": volume.name, "origin": volume.origin, "mode": volume.mode, "size_bytes": volume.size_bytes,
+            "cached_bytes": volume.cached_bytes, "dirty_bytes": volume.dirty_bytes, "draining": volume.draining,
+        });
+        if let (Curves::Sent, Some(curve)) = (curves, &volume.lru_curve) {
+            let points =
+                curve.points.iter().map(|point| json!([point.cache_bytes, point.hit_ratio, point.error]));
+            object["curve"] = points.collect();
+        }
+        object
+    };
+    json!({
+        "device": cache.device, "in_service": cache.health == HealthWord::Good, "capacity_bytes": cache.capacity_bytes,
+        "volumes": cache.volumes.iter().map(volume).collect::<Vec<Value>>(),
+    })
+}
+
+fn write_track(text: &mut String, track: &Track, since: u64) {
+    let first = track.after(since);
+    text.push_str("\"times\":[");
+    write_list(text, track.times.iter().skip(first), |text, time| {
+        let _ = write!(text, "{time}");
+    });
+    text.push(']');
+    for (name, is_cache) in [("volumes", false), ("caches", true)] {
+        let _ = write!(text, ",\"{name}\":{{");
+        let subjects =
+            track.rows.iter().filter(|(subject, _)| matches!(subject, Subject::Cache(_)) == is_cache);
+        write_list(text, subjects, |text, (subject, rows)| {
+            let (Subject::Volume(name) | Subject::Cache(name)) = subject;
+            let _ = write!(text, "{}:[", Value::String(name.clone()));
+            write_rows(text, rows, first);
+            text.push(']');
+        });
+        text.push('}');
+    }
+}
+
+fn write_rows(text: &mut String, rows: &VecDeque<Row>, first: usize) {
+    write_list(text, rows.iter().skip(first), |text, row| {
+        text.push('[');
+        write_list(text, row.iter(), |text, number| write_number(text, *number));
+        text.push(']');
+    });
+}
+
+fn write_list<T>(text: &mut String, items: impl Iterator<Item = T>, mut write: impl FnMut(&mut String, T)) {
+    for (index, item) in items.enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        write(text, item);
+    }
+}
+
+/// A number as short as a chart needs it.
+fn write_number(text: &mut String, number: f32) {
+    let _ = match number.abs() {
+        size if !size.is_finite() => write!(text, "null"),
+        size if size >= 100.0 => write!(text, "{number:.0}"),
+        0.0 => write!(text, "0"),
+        _ => write!(text, "{number:.4}"),
+    };
+}

@@ -1,0 +1,82 @@
+//! Rows of numbers of the last hour, one a second, and of the last week, one in five minutes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Time between fine rows, and how many are kept.
+pub(super) const FINE_SPAN: Duration = Duration::from_secs(1);
+pub(super) const FINE_COUNT: usize = 3_600;
+/// The same of coarse ones.
+pub(super) const COARSE_SPAN: Duration = Duration::from_secs(300);
+pub(super) const COARSE_COUNT: usize = 2_016;
+/// Numbers of a row.
+pub(super) const COLUMN_COUNT: usize = 12;
+
+/// What a volume or a cache device did in a span; what is not known is no number.
+pub(super) type Row = [f32; COLUMN_COUNT];
+/// The rows of a span, by who did it.
+pub(super) type Rows = BTreeMap<Subject, Row>;
+
+/// Whom a row is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Subject {
+    /// A volume, by its name.
+    Volume(String),
+    /// A cache device, by its path.
+    Cache(String),
+}
+
+/// All that is kept.
+#[derive(Default)]
+pub(super) struct Tracks {
+    pub(super) fine: Track,
+    pub(super) coarse: Track,
+}
+
+/// Rows of spans of one length, the oldest first.
+#[derive(Default)]
+pub(super) struct Track {
+    /// When each span ended.
+    pub(super) times: VecDeque<u64>,
+    /// As many rows of each as there are times.
+    pub(super) rows: BTreeMap<Subject, VecDeque<Row>>,
+}
+
+impl Tracks {
+    pub(super) fn add_fine(&mut self, at: u64, rows: Rows) {
+        self.fine.add(at, rows, FINE_COUNT);
+    }
+
+    pub(super) fn add_coarse(&mut self, at: u64, rows: Rows) {
+        self.coarse.add(at, rows, COARSE_COUNT);
+    }
+}
+
+impl Track {
+    fn add(&mut self, at: u64, mut rows: Rows, count_max: usize) {
+        // A clock that was set back does not mix the order up.
+        let at = self.times.back().map_or(at, |last| at.max(last + 1));
+        self.times.push_back(at);
+        for subject in
+            rows.keys().filter(|subject| !self.rows.contains_key(subject)).cloned().collect::<Vec<_>>()
+        {
+            self.rows.insert(subject, vec![[f32::NAN; COLUMN_COUNT]; self.times.len() - 1].into());
+        }
+        for (subject, kept) in &mut self.rows {
+            kept.push_back(rows.remove(subject).unwrap_or([f32::NAN; COLUMN_COUNT]));
+        }
+        if self.times.len() > count_max {
+            self.times.pop_front();
+            for kept in self.rows.values_mut() {
+                kept.pop_front();
+            }
+        }
+        // Whoever is gone for as long as anything is kept is forgotten.
+        self.rows.retain(|_, kept| kept.iter().rev().any(|row| row.iter().any(|number| !number.is_nan())));
+    }
+
+    /// The number of the first row after a second.
+    pub(super) fn after(&self, since: u64) -> usize {
+        self.times.partition_point(|time| *time <= since)
+    }
+}
