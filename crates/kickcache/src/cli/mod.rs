@@ -42,6 +42,7 @@ mod start;
 mod status;
 mod stop;
 mod table;
+mod top;
 mod trace;
 mod ublk;
 
@@ -89,6 +90,7 @@ enum Command {
     Format(format::FormatArgs),
     Serve(Box<serve::ServeArgs>),
     Status(status::StatusArgs),
+    Top(top::TopArgs),
     Mode(mode::ModeArgs),
     Drain(drain::DrainArgs),
     Resize(resize::ResizeArgs),
@@ -116,6 +118,7 @@ impl Command {
             Command::Format(args) => args.run(out),
             Command::Serve(args) => args.run(out),
             Command::Status(args) => args.run(out),
+            Command::Top(args) => args.run(out),
             Command::Mode(args) => args.run(out),
             Command::Drain(args) => args.run(out),
             Command::Resize(args) => args.run(out),

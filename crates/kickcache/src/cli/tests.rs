@@ -27,6 +27,7 @@ fn help_is_what_was_reviewed() {
         "format",
         "serve",
         "status",
+        "top",
         "mode",
         "drain",
         "resize",

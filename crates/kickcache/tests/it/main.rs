@@ -69,6 +69,7 @@ mod simulate;
 mod tmpfs;
 mod told;
 mod tools;
+mod top;
 mod typed;
 mod unnoted;
 mod versions;

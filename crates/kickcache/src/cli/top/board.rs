@@ -1,0 +1,166 @@
+//! What is known of a daemon, in which order it is shown, and which volume is looked at.
+
+use std::cmp::Ordering;
+use std::time::Instant;
+
+use kickcache_daemon::control::report::{Report, UnservedReport};
+
+use crate::cli::top::volume_line::VolumeLine;
+
+/// The daemon as it was last heard of.
+#[derive(Default)]
+pub(super) struct Board {
+    pub(super) volumes: Vec<VolumeLine>,
+    pub(super) head: String,
+    pub(super) uptime_seconds: f64,
+    pub(super) unserved: Vec<UnservedReport>,
+    /// Why nothing newer is known.
+    pub(super) missed: Option<String>,
+    pub(super) order: Order,
+    pub(super) direction: Direction,
+    pub(super) detail: Detail,
+    /// The name of the volume that is looked at.
+    chosen: Option<String>,
+    at: Option<Instant>,
+}
+
+/// What volumes are sorted by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Order {
+    #[default]
+    Name,
+    Requests,
+    Hits,
+    Latency,
+    Dirty,
+    Cached,
+}
+
+pub(super) const ORDERS: [Order; 6] =
+    [Order::Name, Order::Requests, Order::Hits, Order::Latency, Order::Dirty, Order::Cached];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Direction {
+    /// Names from A on, numbers from the highest down.
+    #[default]
+    Usual,
+    Reversed,
+}
+
+/// Whether the details of a volume are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Detail {
+    #[default]
+    Hidden,
+    Shown,
+}
+
+/// How somebody turns the board.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    Before,
+    After,
+    Closer,
+    NextOrder,
+    OrderBefore,
+    Around,
+}
+
+impl Board {
+    /// Takes in what a daemon says of itself.
+    pub(super) fn take(&mut self, at: Instant, report: Report) {
+        let seconds = self.at.map_or(1.0, |before| at.duration_since(before).as_secs_f64().max(1e-3));
+        // Another daemon counts from 0.
+        let is_same = report.uptime_seconds >= self.uptime_seconds;
+        let mut before = if is_same { std::mem::take(&mut self.volumes) } else { Vec::new() };
+        self.volumes.clear();
+        for mut cache in report.caches {
+            for volume in std::mem::take(&mut cache.volumes) {
+                let known = before.iter().position(|line| line.report.name == volume.name);
+                let known = known.map(|index| before.swap_remove(index));
+                self.volumes.push(VolumeLine::new(&cache, volume, known, seconds));
+            }
+        }
+        self.head = format!("kickcache {}, process {}", report.version, report.pid);
+        self.uptime_seconds = report.uptime_seconds;
+        self.unserved = report.unserved;
+        self.missed = None;
+        self.at = Some(at);
+        self.sort();
+    }
+
+    /// The daemon did not answer.
+    pub(super) fn miss(&mut self, why: String) {
+        self.missed = Some(why);
+    }
+
+    /// The line that is looked at.
+    pub(super) fn chosen(&self) -> usize {
+        let is_chosen = |line: &VolumeLine| Some(&line.report.name) == self.chosen.as_ref();
+        self.volumes.iter().position(is_chosen).unwrap_or(0)
+    }
+
+    pub(super) fn turn(&mut self, look: Look) {
+        let step = |by: usize| {
+            let index = ORDERS.iter().position(|order| *order == self.order).unwrap_or(0);
+            ORDERS[(index + by) % ORDERS.len()]
+        };
+        match look {
+            Look::Before => self.choose(self.chosen().saturating_sub(1)),
+            Look::After => self.choose(self.chosen() + 1),
+            Look::Closer => {
+                self.detail = match self.detail {
+                    Detail::Hidden => Detail::Shown,
+                    Detail::Shown => Detail::Hidden,
+                };
+            }
+            Look::NextOrder => self.order = step(1),
+            Look::OrderBefore => self.order = step(ORDERS.len() - 1),
+            Look::Around => {
+                self.direction = match self.direction {
+                    Direction::Usual => Direction::Reversed,
+                    Direction::Reversed => Direction::Usual,
+                };
+            }
+        }
+        self.sort();
+    }
+
+    fn choose(&mut self, index: usize) {
+        let last = self.volumes.len().saturating_sub(1);
+        self.chosen = self.volumes.get(index.min(last)).map(|line| line.report.name.clone());
+    }
+
+    fn sort(&mut self) {
+        let (order, direction) = (self.order, self.direction);
+        self.volumes.sort_by(|one, other| {
+            let usual = order.compare(one, other);
+            let turned = match direction {
+                Direction::Usual => usual,
+                Direction::Reversed => usual.reverse(),
+            };
+            turned.then_with(|| one.report.name.cmp(&other.report.name))
+        });
+    }
+}
+
+impl Order {
+    fn compare(self, one: &VolumeLine, other: &VolumeLine) -> Ordering {
+        match self.number(one).zip(self.number(other)) {
+            Some((one, other)) => other.total_cmp(&one),
+            None => one.report.name.cmp(&other.report.name),
+        }
+    }
+
+    /// The number that is compared; names are none.
+    fn number(self, line: &VolumeLine) -> Option<f64> {
+        match self {
+            Order::Name => None,
+            Order::Requests => Some(line.rates.reads + line.rates.writes),
+            Order::Hits => Some(line.hit_ratio().unwrap_or(-1.0)),
+            Order::Latency => Some(line.rates.read_ms.unwrap_or(-1.0)),
+            Order::Dirty => Some(line.report.dirty_bytes as f64),
+            Order::Cached => Some(line.report.cached_bytes as f64),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! How the board looks.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use kickcache_units::{counted, show_bytes, show_duration, show_rate};
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState};
+
+use crate::cli::top::board::{Board, Detail, Direction, Order};
+use crate::cli::top::volume_line::{VolumeLine, whole};
+
+/// Heading, width and order of each column; those at the end leave first. Bars fill what is left.
+const COLUMNS: [(&str, u16, Option<Order>); 7] = [
+    ("VOLUME", 14, Some(Order::Name)),
+    ("REQ/S", 7, Some(Order::Requests)),
+    ("HITS", 6, Some(Order::Hits)),
+    ("READ", 8, Some(Order::Latency)),
+    ("DIRTY", 9, Some(Order::Dirty)),
+    ("CACHED", 9, Some(Order::Cached)),
+    ("MODE", 13, None),
+];
+/// Columns of a narrow terminal are left out from the end as long as there is no room for these bars.
+const BARS_MIN: u16 = 6;
+/// Lines of the details, with their frame.
+const DETAIL_HEIGHT: u16 = 12;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Draws the board.
+pub(super) fn draw(frame: &mut Frame<'_>, board: &Board) {
+    let bad = troubles(board);
+    let detail = match board.detail {
+        Detail::Shown => DETAIL_HEIGHT,
+        Detail::Hidden => 0,
+    };
+    let trouble_height = u16::try_from(bad.len()).unwrap_or(u16::MAX).min(4);
+    let parts = [
+        Constraint::Length(1),
+        Constraint::Length(trouble_height),
+        Constraint::Min(3),
+        Constraint::Length(detail),
+        Constraint::Length(1),
+    ];
+    let [head, trouble, table, details, keys] = Layout::vertical(parts).areas(frame.area());
+    draw_head(frame, head, board);
+    frame.render_widget(Paragraph::new(bad).style(Style::new().fg(Color::Red)), trouble);
+    draw_table(frame, table, board);
+    if let (Detail::Shown, Some(line)) = (board.detail, board.volumes.get(board.chosen())) {
+        draw_details(frame, details, line);
+    }
+    let help = " up/down choose  Enter details  s sort  r reverse  q quit";
+    frame.render_widget(Paragraph::new(help).style(Style::new().dim()), keys);
+}
+
+fn troubles(board: &Board) -> Vec<Line<'static>> {
+    let missed = board.missed.iter().map(|why| format!(" {why}"));
+    let unserved =
+        board.unserved.iter().map(|volume| format!(" {} is not served: {}", volume.name, volume.why));
+    missed.chain(unserved).map(Line::from).collect()
+}
+
+fn draw_head(frame: &mut Frame<'_>, area: Rect, board: &Board) {
+    let uptime = Duration::from_secs_f64(board.uptime_seconds.clamp(0.0, 1e12));
+    let sum = |of: fn(&VolumeLine) -> f64| board.volumes.iter().map(of).sum::<f64>();
+    let dirty: u64 = board.volumes.iter().map(|line| line.report.dirty_bytes).sum();
+    let left = format!(" {}, up {}", board.head, show_duration(uptime));
+    let right = format!(
+        "{}, {} requests/s, {} dirty ",
+        counted(board.volumes.len() as u64, "volume"),
+        show_rate(sum(|line| line.rates.reads + line.rates.writes)),
+        show_bytes(dirty)
+    );
+    frame.render_widget(Paragraph::new(left).bold(), area);
+    frame.render_widget(Paragraph::new(right).alignment(Alignment::Right), area);
+}
+
+fn draw_table(frame: &mut Frame<'_>, area: Rect, board: &Board) {
+    let mut shown = COLUMNS.as_slice();
+    // A column has a space behind it.
+    let width =
+        |columns: &[(&str, u16, Option<Order>)]| columns.iter().map(|column| column.1 + 1).sum::<u16>();
+    while width(shown) + BARS_MIN > area.width && shown.len() > 2 {
+        shown = &shown[..shown.len() - 1];
+    }
+    let bars = usize::from(area.width.saturating_sub(width(shown)));
+    let heads = shown.iter().map(|(name, _, order)| heading(name, *order, board));
+    let header = Row::new(heads.chain([Cell::from("TREND")])).style(Style::new().dim());
+    let rows = board.volumes.iter().map(|line| {
+        let cells = cells(line).into_iter().take(shown.len());
+        Row::new(
+            cells.chain([Cell::from(bar_text(&line.requests, bars)).style(Style::new().fg(Color::Cyan))]),
+        )
+    });
+    let widths = shown.iter().map(|column| Constraint::Length(column.1)).chain([Constraint::Min(0)]);
+    let table = Table::new(rows, widths)
+        .header(header)
+        .column_spacing(1)
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut state = TableState::default().with_selected(board.chosen());
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// A heading; that of the order has an arrow.
+fn heading(name: &'static str, order: Option<Order>, board: &Board) -> Cell<'static> {
+    let is_name = order == Some(Order::Name);
+    let text = match board.direction {
+        _ if order != Some(board.order) => name.into(),
+        Direction::Usual => format!("{name}{}", if is_name { '^' } else { 'v' }),
+        Direction::Reversed => format!("{name}{}", if is_name { 'v' } else { '^' }),
+    };
+    let is_text = is_name || order.is_none();
+    Cell::from(Line::from(text).alignment(if is_text { Alignment::Left } else { Alignment::Right }))
+}
+
+fn cells(line: &VolumeLine) -> [Cell<'static>; COLUMNS.len()] {
+    let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
+    let volume = &line.report;
+    let mode = match (line.trouble(), volume.draining) {
+        (Some(trouble), _) => Cell::from(trouble).style(Style::new().fg(Color::Red).bold()),
+        (None, true) => Cell::from("drains"),
+        (None, false) => Cell::from(volume.mode.as_str()),
+    };
+    [
+        Cell::from(volume.name.clone()),
+        right(show_rate(line.rates.reads + line.rates.writes)),
+        right(line.hit_ratio().map_or_else(|| "-".into(), |ratio| format!("{:.0} %", ratio * 100.0))),
+        right(millis(line.rates.read_ms)),
+        right(show_bytes(volume.dirty_bytes)),
+        right(show_bytes(volume.cached_bytes)),
+        mode,
+    ]
+}
+
+fn millis(time: Option<f64>) -> String {
+    time.map_or_else(
+        || "-".into(),
+        |time| show_duration(Duration::from_secs_f64((time / 1e3).clamp(0.0, 1e9))),
+    )
+}
+
+/// The latest numbers as bars, the highest of them as high as a line.
+fn bar_text(numbers: &VecDeque<u64>, width: usize) -> String {
+    let shown = numbers.len().saturating_sub(width);
+    let most = numbers.iter().skip(shown).copied().max().unwrap_or(0);
+    let bar = |number: &u64| match (*number, most) {
+        (0, _) | (_, 0) => ' ',
+        // Rounded up: what is not nothing is seen.
+        (number, most) => BARS[usize::try_from((number * 8).div_ceil(most) - 1).unwrap_or(7).min(7)],
+    };
+    numbers.iter().skip(shown).map(bar).collect()
+}
+
+fn draw_details(frame: &mut Frame<'_>, area: Rect, line: &VolumeLine) {
+    let block = Block::bordered().title(format!(" {} ", line.report.name));
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let [facts, charts] = Layout::horizontal([Constraint::Length(44), Constraint::Min(10)]).areas(inner);
+    frame.render_widget(Paragraph::new(facts_of(line)), facts);
+    let [requests, latency] = Layout::vertical([Constraint::Fill(1); 2]).areas(charts);
+    for (area, name, numbers, color, most) in [
+        (
+            requests,
+            "requests/s",
+            &line.requests,
+            Color::Cyan,
+            show_most(&line.requests, |most| show_rate(most as f64)),
+        ),
+        (
+            latency,
+            "read",
+            &line.read_micros,
+            Color::Yellow,
+            show_most(&line.read_micros, |most| show_duration(Duration::from_micros(most))),
+        ),
+    ] {
+        let first = numbers.len().saturating_sub(usize::from(area.width));
+        let numbers: Vec<u64> = numbers.iter().skip(first).copied().collect();
+        let title = Line::from(format!("{name}, at most {most}")).style(Style::new().dim());
+        let [top, chart] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
+        frame.render_widget(Paragraph::new(title), top);
+        frame.render_widget(Sparkline::default().data(numbers).style(Style::new().fg(color)), chart);
+    }
+}
+
+fn show_most(numbers: &VecDeque<u64>, show: impl Fn(u64) -> String) -> String {
+    numbers.iter().copied().max().map_or_else(|| "-".into(), show)
+}
+
+fn facts_of(line: &VolumeLine) -> Vec<Line<'static>> {
+    let (volume, rates) = (&line.report, &line.rates);
+    let per_second = |bytes: f64| format!("{}/s", show_bytes(whole(bytes)));
+    let fact = |name: &'static str, value: String| {
+        Line::from(vec![Span::from(format!("{name:<10}")).dim(), Span::from(value)])
+    };
+    vec![
+        fact("origin", volume.origin.clone()),
+        fact("cache", line.cache.clone()),
+        fact(
+            "size",
+            format!("{}, {} cached", show_bytes(volume.size_bytes), show_bytes(volume.cached_bytes)),
+        ),
+        fact(
+            "reads",
+            format!(
+                "{}/s, {}, {}",
+                show_rate(rates.reads),
+                per_second(rates.read_bytes),
+                millis(rates.read_ms)
+            ),
+        ),
+        fact(
+            "writes",
+            format!(
+                "{}/s, {}, {}",
+                show_rate(rates.writes),
+                per_second(rates.write_bytes),
+                millis(rates.write_ms)
+            ),
+        ),
+        fact(
+            "dirty",
+            format!("{}, {} written back", show_bytes(volume.dirty_bytes), per_second(rates.writeback_bytes)),
+        ),
+        fact(
+            "p99",
+            format!(
+                "hits {}, misses {}, writes {}",
+                millis_of(&volume.recent.hits),
+                millis_of(&volume.recent.misses),
+                millis_of(&volume.recent.writes)
+            ),
+        ),
+        fact(
+            "in flight",
+            format!(
+                "{} of clients, {} origin errors",
+                volume.requests_in_flight, volume.counters.origin_errors
+            ),
+        ),
+        fact(
+            "mode",
+            line.trouble().map_or_else(
+                || volume.mode.as_str().into(),
+                |trouble| format!("{}, {trouble}", volume.mode.as_str()),
+            ),
+        ),
+    ]
+}
+
+fn millis_of(took: &kickcache_daemon::control::activity::Took) -> String {
+    millis((took.count > 0).then_some(took.p99_ms))
+}
