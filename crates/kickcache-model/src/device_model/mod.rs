@@ -15,7 +15,7 @@ pub mod ssd;
 use kickcache_engine::time::{Duration, Instant};
 
 /// What a device is asked to do.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ModelOperation {
     /// Read.
     Read,

@@ -27,6 +27,9 @@ pub struct SsdParameters {
     pub command: f64,
     /// Bytes a microsecond over the bus: with `command`, what limits the rate.
     pub bandwidth: f64,
+    /// The same for what is written; as that, if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<f64>,
     /// Dies that work in parallel.
     pub dies: usize,
     /// The part of a read's time that its die cannot do anything else.
@@ -39,6 +42,9 @@ pub struct SsdParameters {
     pub sigma: f64,
     /// What each other operation in flight adds to the time of one.
     pub crowding: f64,
+    /// The same for the time of a write; as that, if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_crowding: Option<f64>,
     /// Probability in 1/1000 of a stall.
     pub stall_permille: u64,
     /// Mean of a stall.
@@ -65,12 +71,14 @@ impl SsdParameters {
         vec![
             ("command", self.command, NotNegative),
             ("bandwidth", self.bandwidth, Positive),
+            ("write_bandwidth", self.write_bandwidth.unwrap_or(self.bandwidth), Positive),
             ("dies", bytes(self.dies as u64), Count(65_536)),
             ("die_share", self.die_share, UpTo(1.0)),
             ("read_median", self.read_median, NotNegative),
             ("write_median", self.write_median, NotNegative),
             ("sigma", self.sigma, UpTo(5.0)),
             ("crowding", self.crowding, NotNegative),
+            ("write_crowding", self.write_crowding.unwrap_or(self.crowding), NotNegative),
             ("stall_permille", bytes(self.stall_permille), UpTo(1_000.0)),
             ("stall_mean", self.stall_mean, NotNegative),
             ("pause_every", self.pause_every, NotNegative),
@@ -84,12 +92,14 @@ impl SsdParameters {
         SsdParameters {
             command: 1.0,
             bandwidth: 600.0,
+            write_bandwidth: None,
             dies: 7,
             die_share: 0.4,
             read_median: 97.0,
             write_median: 40.0,
             sigma: 0.22,
             crowding: 0.0,
+            write_crowding: None,
             stall_permille: 0,
             stall_mean: 0.0,
             pause_every: 0.0,
@@ -105,6 +115,7 @@ struct Rest {
     at: Instant,
     order: u64,
     token: u64,
+    operation: ModelOperation,
     length: u64,
     /// What comes behind the transfer, in nanoseconds.
     tail: u64,
@@ -157,9 +168,26 @@ impl Ssd {
         self.factors[index]
     }
 
-    /// Moves up to a turn of bytes over the bus.
-    fn take_turn(&mut self, now: Instant, command: f64, length: u64) -> Instant {
-        let time = command + bytes(length.min(TURN_BYTES)) / self.parameters.bandwidth;
+    /// How long the bus takes for up to a turn of bytes.
+    fn turn_time(&self, operation: ModelOperation, length: u64) -> f64 {
+        let SsdParameters { bandwidth, write_bandwidth, .. } = self.parameters;
+        let bandwidth = match operation {
+            ModelOperation::Read | ModelOperation::Flush => bandwidth,
+            ModelOperation::Write | ModelOperation::WriteDurable => write_bandwidth.unwrap_or(bandwidth),
+        };
+        bytes(length.min(TURN_BYTES)) / bandwidth
+    }
+
+    /// What each other operation in flight adds to one.
+    fn crowding(&self, operation: ModelOperation) -> f64 {
+        let SsdParameters { crowding, write_crowding, .. } = self.parameters;
+        match operation {
+            ModelOperation::Read | ModelOperation::Flush => crowding,
+            ModelOperation::Write | ModelOperation::WriteDurable => write_crowding.unwrap_or(crowding),
+        }
+    }
+
+    fn take_turn(&mut self, now: Instant, time: f64) -> Instant {
         self.bus_free = now.max(self.bus_free).plus(span(time));
         self.bus_free
     }
@@ -168,7 +196,7 @@ impl Ssd {
     fn advance(&mut self, now: Instant) {
         while let Some(Reverse(rest)) = self.rests.peek().copied().filter(|rest| rest.0.at <= now) {
             self.rests.pop();
-            let passed = self.take_turn(rest.at, 0.0, rest.length);
+            let passed = self.take_turn(rest.at, self.turn_time(rest.operation, rest.length));
             self.pass_on(passed, Rest { length: rest.length.saturating_sub(TURN_BYTES), ..rest });
         }
     }
@@ -207,16 +235,17 @@ impl DeviceModel for Ssd {
     fn submit(&mut self, now: Instant, request: ModelRequest) {
         self.advance(now);
         self.pauses.forget(now);
-        let length = if request.operation == ModelOperation::Flush { 0 } else { request.length };
-        let passed = self.take_turn(now, self.parameters.command, length);
+        let operation = request.operation;
+        let length = if operation == ModelOperation::Flush { 0 } else { request.length };
+        let passed = self.take_turn(now, self.parameters.command + self.turn_time(operation, length));
         let flush = self.parameters.flush;
-        let crowd = self.parameters.crowding * f64::from(self.in_flight);
-        let tail = if request.operation == ModelOperation::Flush {
+        let crowd = self.crowding(operation) * f64::from(self.in_flight);
+        let tail = if operation == ModelOperation::Flush {
             flush
         } else {
             let factor = self.factor();
             crowd * factor
-                + match request.operation {
+                + match operation {
                     ModelOperation::Read => self.die_time(passed, factor),
                     ModelOperation::WriteDurable => self.parameters.write_median * factor + flush,
                     ModelOperation::Write | ModelOperation::Flush => self.parameters.write_median * factor,
@@ -225,7 +254,7 @@ impl DeviceModel for Ssd {
         let length = length.saturating_sub(TURN_BYTES);
         let tail = span(tail).as_nanos();
         self.in_flight += 1;
-        self.pass_on(passed, Rest { at: now, order: 0, token: request.token, length, tail });
+        self.pass_on(passed, Rest { at: now, order: 0, token: request.token, operation, length, tail });
     }
 
     fn next_event(&self) -> Option<Instant> {

@@ -12,7 +12,7 @@ use crate::fio::child::Fio;
 use crate::fio::report;
 
 /// Seconds of each run.
-pub(super) const SECONDS: u64 = 3;
+pub(super) const SECONDS: u64 = 2;
 /// Seconds of the run that tells what fio itself takes.
 const OWN_SECONDS: u64 = 1;
 /// A run that takes this much longer is ended.
@@ -40,13 +40,8 @@ impl FioProbe<'_> {
         Ok(1e6 / measured(&report).context("fio measured nothing with its engine null")?.iops)
     }
 
-    /// What a probe gives.
-    pub(super) fn measure(&self, probe: Probe) -> anyhow::Result<Measured> {
-        Ok(self.measure_submitted(probe)?.measured)
-    }
-
     /// What a probe gives, and how its accesses are handed in.
-    pub(super) fn measure_submitted(&self, probe: Probe) -> anyhow::Result<Submitted> {
+    pub(super) fn measure(&self, probe: Probe) -> anyhow::Result<Submitted> {
         let mut options = vec!["ioengine=libaio".to_owned(), "direct=1".into(), "norandommap=1".into()];
         options.extend(self.place.options());
         let Probe { pattern, block, depth, flushes, .. } = probe;

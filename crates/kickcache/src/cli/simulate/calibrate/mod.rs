@@ -20,13 +20,15 @@ use kickcache_units::show_bytes;
 
 use crate::bench::{Data, Place, check_unused};
 use crate::cli::simulate::calibrate::fio_probe::{FioProbe, Submitted};
-use crate::cli::simulate::calibrate::probe::{Beside, READS, Runs, WRITES};
+use crate::cli::simulate::calibrate::probe::{Beside, Measured, Probe, READ_COUNT, READS, Runs, WRITES};
 use crate::cli::simulate::calibrate::simulated::Bench;
 
 pub(crate) use crate::cli::simulate::calibrate::simulated::cost;
 
 /// A smaller file says nothing.
 const BYTES_MIN: u64 = 16 << 20;
+/// Rounds of all probes.
+const ROUNDS: usize = 3;
 /// The least virtual time of a run that the fit compares, and of one that is shown.
 const FITTED: Duration = Duration::from_millis(100);
 const SHOWN: Duration = Duration::from_secs(3);
@@ -44,26 +46,8 @@ pub(crate) fn calibrate(target: &str, data: Data) -> anyhow::Result<String> {
     let directory = tempfile::Builder::new().prefix("kickcache-calibrate-").tempdir()?;
     let fio = FioProbe { place: &place, directory: directory.path() };
     let bar = progress_bar(data);
-    let measure = |probe: probe::Probe| {
-        bar.set_message(format!("{} s of fio: {}", fio_probe::SECONDS, probe.name));
-        let found = fio.measure(probe)?;
-        bar.inc(1);
-        anyhow::Ok(found)
-    };
-    let own = fio.own_cost()?;
-    let Submitted { measured: single, submission } = fio.measure_submitted(READS[0])?;
-    bar.inc(1);
-    let mut reads = [single; probe::READ_COUNT];
-    for (run, probe) in reads.iter_mut().zip(READS).skip(1) {
-        *run = measure(probe)?;
-    }
-    let writes = match data {
-        Data::Keep => None,
-        Data::Destroy => Some([measure(WRITES[0])?, measure(WRITES[1])?, measure(WRITES[2])?]),
-    };
+    let Found { measured, access_cost } = measure(&fio, data, &bar)?;
     bar.finish_and_clear();
-    let measured = Runs { reads, writes };
-    let access_cost = digits::three_digits(own + submission);
     let bench = Bench { bytes, access_cost, shortest: FITTED };
     let kind = fit::describe(&measured, &bench);
     let given = Bench { shortest: SHOWN, ..bench }.runs(&kind, &measured);
@@ -71,9 +55,50 @@ pub(crate) fn calibrate(target: &str, data: Data) -> anyhow::Result<String> {
     Ok(format!("{}{}", remarks(target, &measured, &given, kind), device.text()))
 }
 
+/// What the rounds found.
+struct Found {
+    measured: Runs,
+    access_cost: f64,
+}
+
+/// Runs the probes in rounds, every other one backwards: medians are the device's, whatever else it did meanwhile.
+fn measure(fio: &FioProbe<'_>, data: Data, bar: &ProgressBar) -> anyhow::Result<Found> {
+    let probes = probes(data);
+    let mut runs = vec![Vec::new(); probes.len()];
+    let mut costs = Vec::new();
+    for round in 0..ROUNDS {
+        let own = fio.own_cost()?;
+        for index in 0..probes.len() {
+            let index = if round % 2 == 0 { index } else { probes.len() - 1 - index };
+            bar.set_message(format!("{} s of fio: {}", fio_probe::SECONDS, probes[index].name));
+            let Submitted { measured, submission } = fio.measure(probes[index])?;
+            runs[index].push(measured);
+            if index == 0 {
+                costs.push(own + submission);
+            }
+            bar.inc(1);
+        }
+    }
+    costs.sort_by(f64::total_cmp);
+    let medians: Vec<Measured> = runs.iter().map(|runs| Measured::median(runs)).collect();
+    let reads = std::array::from_fn(|index| medians[index]);
+    let writes = match data {
+        Data::Keep => None,
+        Data::Destroy => Some(std::array::from_fn(|index| medians[READ_COUNT + index])),
+    };
+    Ok(Found { measured: Runs { reads, writes }, access_cost: digits::three_digits(costs[ROUNDS / 2]) })
+}
+
+fn probes(data: Data) -> Vec<Probe> {
+    let writes: &[Probe] = match data {
+        Data::Keep => &[],
+        Data::Destroy => &WRITES,
+    };
+    READS.iter().chain(writes).copied().collect()
+}
+
 fn progress_bar(data: Data) -> ProgressBar {
-    let writes = if data == Data::Destroy { WRITES.len() } else { 0 };
-    let bar = ProgressBar::new((READS.len() + writes) as u64);
+    let bar = ProgressBar::new((ROUNDS * probes(data).len()) as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {elapsed}  {msg}") {
         bar.set_style(style);
     }
@@ -121,7 +146,7 @@ fn remarks(target: &str, measured: &Runs, model: &Runs, kind: DeviceKind) -> Str
     for Beside { probe, measured: fio, given: own } in measured.beside(model) {
         let _ = writeln!(
             text,
-            "# {}: {:.0} ({:.0}) IOPS, {:.1} ({:.1}) MB/s, p50 {:.0} ({:.0}) us, p99 {:.0} ({:.0}) us",
+            "# {}: {:.0} ({:.0}) IOPS, {:.1} ({:.1}) MB/s, p50 {:.0} ({:.0}) µs, p99 {:.0} ({:.0}) µs",
             probe.name,
             fio.iops,
             own.iops,

@@ -37,15 +37,19 @@ pub(super) const READS: [Probe; READ_COUNT] = [
 /// How many probes read.
 pub(super) const READ_COUNT: usize = 6;
 
-/// Writes at random; the last one flushes.
-pub(super) const WRITES: [Probe; 3] = [
+/// Writes at random, the last of them with flushes, and in order.
+pub(super) const WRITES: [Probe; WRITE_COUNT] = [
     read("4 KiB written at random, one in flight", "randwrite", "4k", 1),
     read("4 KiB written at random, 8 in flight", "randwrite", "4k", 8),
     Probe {
         flushes: true,
         ..read("4 KiB written at random and flushed, one in flight", "randwrite", "4k", 1)
     },
+    read("1 MiB written in order, 4 in flight", "write", "1m", 4),
 ];
+
+/// How many probes write.
+pub(super) const WRITE_COUNT: usize = 4;
 
 /// What one run gave. Times are in microseconds, from submission to completion.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -86,6 +90,28 @@ impl Measured {
             late_mean: if late > 0.0 { sum / late } else { 0.0 },
         })
     }
+
+    /// The median of each figure over runs of one probe: what happened in few of them only is not the device's.
+    ///
+    /// # Panics
+    /// If there is no run.
+    pub(super) fn median(runs: &[Measured]) -> Measured {
+        let of = |figure: fn(&Measured) -> f64| {
+            let mut figures: Vec<f64> = runs.iter().map(figure).collect();
+            figures.sort_by(f64::total_cmp);
+            figures[figures.len() / 2]
+        };
+        Measured {
+            iops: of(|run| run.iops),
+            bytes_per_second: of(|run| run.bytes_per_second),
+            p10: of(|run| run.p10),
+            p50: of(|run| run.p50),
+            p90: of(|run| run.p90),
+            p99: of(|run| run.p99),
+            late: of(|run| run.late),
+            late_mean: of(|run| run.late_mean),
+        }
+    }
 }
 
 /// A run of a device and the same of a model.
@@ -102,7 +128,7 @@ pub(super) struct Runs {
     /// Of [`READS`], in their order.
     pub(super) reads: [Measured; READ_COUNT],
     /// Of [`WRITES`], if it was allowed to write.
-    pub(super) writes: Option<[Measured; 3]>,
+    pub(super) writes: Option<[Measured; WRITE_COUNT]>,
 }
 
 impl Runs {

@@ -10,7 +10,7 @@ use kickcache_model::replay::devices::Devices;
 use kickcache_model::result::Direction;
 use kickcache_model::workload::fio::FioWorkload;
 
-use crate::cli::simulate::calibrate::probe::{Measured, Probe, READS, Runs, WRITES};
+use crate::cli::simulate::calibrate::probe::{Measured, Probe, READS, Runs, WRITE_COUNT, WRITES};
 
 /// Accesses of a run of short ones, and of long ones, and its longest virtual time: of few accesses, no tail is seen.
 const ACCESSES: f64 = 5_000.0;
@@ -32,7 +32,7 @@ impl Bench {
     /// What a model gives for all probes; `expected` is about what it may give.
     pub(super) fn runs(&self, kind: &DeviceKind, expected: &Runs) -> Runs {
         let reads = std::array::from_fn(|index| self.probe(kind, READS[index], expected.reads[index].iops));
-        let writes = |expected: [Measured; 3]| {
+        let writes = |expected: [Measured; WRITE_COUNT]| {
             std::array::from_fn(|index| self.probe(kind, WRITES[index], expected[index].iops))
         };
         Runs { reads, writes: expected.writes.map(writes) }

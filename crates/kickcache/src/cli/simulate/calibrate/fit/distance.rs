@@ -1,17 +1,21 @@
 //! How far a model is from what was measured.
 
-use crate::cli::simulate::calibrate::probe::Measured;
+use crate::cli::simulate::calibrate::probe::{Measured, Probe};
 
 /// A tail counts less than a rate: it is known less well.
 const TAIL_WEIGHT: f64 = 0.1;
 
-/// How far what a model gives is from what was measured: squares of logarithms.
-pub(super) fn distance(measured: &Measured, given: &Measured) -> f64 {
+/// How far what a model gives is from what was measured: squares of logarithms. Of long transfers only the rate
+/// counts: how long one takes says that as well, and says nothing where it is over when it has been submitted.
+pub(super) fn distance(probe: Probe, measured: &Measured, given: &Measured) -> f64 {
     let square = |wanted: f64, given: f64| {
         let ratio = (given.max(1e-6) / wanted.max(1e-6)).ln();
         ratio * ratio
     };
-    square(measured.iops, given.iops)
-        + square(measured.p50, given.p50)
+    let rate = square(measured.iops, given.iops);
+    if probe.block != "4k" {
+        return 2.0 * rate;
+    }
+    rate + square(measured.p50, given.p50)
         + TAIL_WEIGHT * (square(measured.p90, given.p90) + square(measured.p99, given.p99))
 }

@@ -5,7 +5,7 @@ use kickcache_model::device_model::ssd::SsdParameters;
 
 use crate::cli::simulate::calibrate::digits::three_digits;
 use crate::cli::simulate::calibrate::fit::distance::distance;
-use crate::cli::simulate::calibrate::probe::{LATE, Measured, READS, Runs, WRITES};
+use crate::cli::simulate::calibrate::probe::{LATE, Measured, READS, Runs, WRITE_COUNT, WRITES};
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
@@ -27,7 +27,7 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
         least([start.read_median, start.sigma, start.command, start.crowding, start.bandwidth], |figures| {
             let kind = DeviceKind::Ssd(model(figures));
             let of = |(probe, measured): (_, &Measured)| {
-                distance(measured, &bench.probe(&kind, probe, measured.iops))
+                distance(probe, measured, &bench.probe(&kind, probe, measured.iops))
             };
             READS.into_iter().zip(&unpaused.reads).map(of).sum()
         });
@@ -111,15 +111,29 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
 }
 
 /// Writes, and what a flush takes beside its write.
-fn with_writes(ssd: SsdParameters, writes: &[Measured; 3], bench: &Bench) -> SsdParameters {
-    let [median] = least([writes[0].p50.max(0.5)], |[write_median]| {
-        let kind = DeviceKind::Ssd(SsdParameters { write_median: *write_median, ..ssd });
-        let of =
-            |(probe, measured): (_, &Measured)| distance(measured, &bench.probe(&kind, probe, measured.iops));
-        WRITES.into_iter().zip(writes).take(2).map(of).sum()
+fn with_writes(ssd: SsdParameters, writes: &[Measured; WRITE_COUNT], bench: &Bench) -> SsdParameters {
+    let [single, several, flushed, long] = writes;
+    let model = |[write_median, crowding, bandwidth]: &[f64; 3]| SsdParameters {
+        write_median: *write_median,
+        write_crowding: Some(*crowding),
+        write_bandwidth: Some(*bandwidth),
+        ..ssd
+    };
+    let begin = [
+        single.p50.max(0.5),
+        ((several.p50 - single.p50) / f64::from(WRITES[1].depth - 1)).max(0.05),
+        (long.bytes_per_second / 1e6).max(1.0),
+    ];
+    let figures = least(begin, |figures| {
+        let kind = DeviceKind::Ssd(model(figures));
+        let of = |(probe, measured): (_, &Measured)| {
+            distance(probe, measured, &bench.probe(&kind, probe, measured.iops))
+        };
+        let unflushed = WRITES.into_iter().zip(writes).filter(|(probe, _)| !probe.flushes);
+        unflushed.map(of).sum()
     });
-    let flush = (1e6 / writes[2].iops - 1e6 / writes[0].iops).max(0.0);
-    SsdParameters { write_median: median, flush, ..ssd }
+    let flush = (1e6 / flushed.iops - 1e6 / single.iops).max(0.0);
+    SsdParameters { flush, ..model(&figures) }
 }
 
 fn rounded(ssd: SsdParameters) -> SsdParameters {
@@ -130,6 +144,8 @@ fn rounded(ssd: SsdParameters) -> SsdParameters {
         write_median: three_digits(ssd.write_median),
         sigma: three_digits(ssd.sigma),
         crowding: three_digits(ssd.crowding),
+        write_bandwidth: ssd.write_bandwidth.map(three_digits),
+        write_crowding: ssd.write_crowding.map(three_digits),
         pause_every: three_digits(ssd.pause_every),
         pause_max: three_digits(ssd.pause_max),
         flush: three_digits(ssd.flush),

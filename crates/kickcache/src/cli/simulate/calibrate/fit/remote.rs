@@ -5,7 +5,7 @@ use kickcache_model::device_model::remote::RemoteParameters;
 
 use crate::cli::simulate::calibrate::digits::three_digits;
 use crate::cli::simulate::calibrate::fit::distance::distance;
-use crate::cli::simulate::calibrate::probe::{Measured, READS, Runs, WRITES};
+use crate::cli::simulate::calibrate::probe::{Measured, READS, Runs, WRITE_COUNT, WRITES};
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
@@ -24,8 +24,9 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let begin = [start.read_median, start.sigma, start.stream_bandwidth, start.bandwidth];
     let figures = least(begin, |figures| {
         let kind = DeviceKind::Remote(model(figures));
-        let of =
-            |(probe, measured): (_, &Measured)| distance(measured, &bench.probe(&kind, probe, measured.iops));
+        let of = |(probe, measured): (_, &Measured)| {
+            distance(probe, measured, &bench.probe(&kind, probe, measured.iops))
+        };
         READS.into_iter().zip(&measured.reads).map(of).sum()
     });
     let remote = model(&figures);
@@ -60,11 +61,16 @@ fn guess(measured: &Runs) -> RemoteParameters {
 }
 
 /// Writes, and what a flush takes beside its write.
-fn with_writes(remote: RemoteParameters, writes: &[Measured; 3], bench: &Bench) -> RemoteParameters {
+fn with_writes(
+    remote: RemoteParameters,
+    writes: &[Measured; WRITE_COUNT],
+    bench: &Bench,
+) -> RemoteParameters {
     let [median] = least([writes[0].p50.max(0.5)], |[write_median]| {
         let kind = DeviceKind::Remote(RemoteParameters { write_median: *write_median, ..remote });
-        let of =
-            |(probe, measured): (_, &Measured)| distance(measured, &bench.probe(&kind, probe, measured.iops));
+        let of = |(probe, measured): (_, &Measured)| {
+            distance(probe, measured, &bench.probe(&kind, probe, measured.iops))
+        };
         WRITES.into_iter().zip(writes).take(2).map(of).sum()
     });
     let flush = (1e6 / writes[2].iops - 1e6 / writes[0].iops).max(0.0);

@@ -6,7 +6,7 @@ use kickcache_model::device_model::remote::RemoteParameters;
 use kickcache_model::device_model::ssd::SsdParameters;
 
 use super::*;
-use crate::cli::simulate::calibrate::probe::{Beside, Measured};
+use crate::cli::simulate::calibrate::probe::{Beside, Measured, Probe, READS, WRITES};
 
 const GIB: u64 = 1 << 30;
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -23,7 +23,10 @@ fn probed(kind: &DeviceKind, bench: &Bench) -> Runs {
         late: 0.0,
         late_mean: 0.0,
     };
-    let nothing = Runs { reads: [unknown; 6], writes: Some([unknown; 3]) };
+    // Of long writes as many are compared as tell a rate.
+    let long = Measured { iops: 300.0, ..unknown };
+    let of = |probe: &Probe| if probe.block == "4k" { unknown } else { long };
+    let nothing = Runs { reads: [unknown; READS.len()], writes: Some(WRITES.each_ref().map(of)) };
     bench.runs(kind, &nothing)
 }
 
@@ -50,6 +53,8 @@ fn flash_that_slows_down_from_the_first_is_found_again() {
         crowding: 11.0,
         bandwidth: 1_500.0,
         write_median: 48.0,
+        write_crowding: Some(4.0),
+        write_bandwidth: Some(700.0),
         flush: 200.0,
         ..SsdParameters::articles()
     };
@@ -60,6 +65,8 @@ fn flash_that_slows_down_from_the_first_is_found_again() {
     assert_near("crowding", found.crowding, 11.0, 15.0);
     assert_near("bandwidth", found.bandwidth, 1_500.0, 5.0);
     assert_near("write_median", found.write_median, 48.0, 8.0);
+    assert_near("write_crowding", found.write_crowding.unwrap(), 4.0, 15.0);
+    assert_near("write_bandwidth", found.write_bandwidth.unwrap(), 700.0, 5.0);
     assert_near("flush", found.flush, 200.0, 10.0);
     assert!(found.pause_every <= 0.0, "it makes no pauses: {found:?}");
     assert_same(&DeviceKind::Ssd(found), &DeviceKind::Ssd(truth), &bench);
@@ -95,8 +102,21 @@ fn flash_that_pauses_is_found_again() {
 }
 
 #[test]
+fn pauses_of_one_round_of_three_are_not_the_disks() {
+    let bench = Bench { bytes: 4 * GIB, access_cost: 2.0, shortest: Duration::from_secs(3) };
+    let quiet = SsdParameters { read_median: 40.0, crowding: 10.0, ..SsdParameters::articles() };
+    let paused = SsdParameters { pause_every: 25_000.0, pause_max: 4_000.0, ..quiet };
+    let [quiet, paused] = [quiet, paused].map(|ssd| probed(&DeviceKind::Ssd(ssd), &bench).reads);
+    for (quiet, paused) in quiet.into_iter().zip(paused) {
+        assert_eq!(Measured::median(&[quiet, paused, quiet]), quiet);
+    }
+    assert!(paused[0].late > 0.0 && quiet[0].late <= 0.0, "{paused:?}");
+}
+
+#[test]
 fn a_network_disk_is_neither_rotating_nor_flash_and_its_width_is_found() {
-    let bench = Bench { bytes: GIB, access_cost: 10.0, shortest: SHORTEST };
+    // Of transfers of milliseconds too few would end in less.
+    let bench = Bench { bytes: GIB, access_cost: 10.0, shortest: Duration::from_secs(1) };
     for (read_median, width) in [(5_200.0, 16), (5_200.0, 1), (900.0, 8), (5_200.0, 0)] {
         let truth = RemoteParameters {
             read_median,
@@ -111,9 +131,9 @@ fn a_network_disk_is_neither_rotating_nor_flash_and_its_width_is_found() {
             width,
         };
         let DeviceKind::Remote(found) = describe(&probed(&DeviceKind::Remote(truth), &bench), &bench) else {
-            panic!("{read_median} us, {width} wide: it is remote")
+            panic!("{read_median} µs, {width} wide: it is remote")
         };
-        assert_eq!(found.width, width, "{read_median} us");
+        assert_eq!(found.width, width, "{read_median} µs");
         assert_near("read_median", found.read_median, read_median, 5.0);
         assert_near("write_median", found.write_median, 2.0 * read_median, 5.0);
         assert_near("flush", found.flush, 1_000.0, 20.0);
