@@ -137,6 +137,12 @@ impl Runs {
         [self.reads[0], self.reads[1], self.reads[2], self.reads[3]]
     }
 
+    /// Accesses a second of the fastest run.
+    pub(super) fn iops_max(&self) -> f64 {
+        let writes = self.writes.iter().flatten();
+        self.reads.iter().chain(writes).map(|run| run.iops).fold(0.0, f64::max)
+    }
+
     /// Each run with its probe, beside that of a model.
     pub(super) fn beside(&self, other: &Runs) -> Vec<Beside> {
         let beside = |probes: &[Probe], measured: &[Measured], given: &[Measured]| {

@@ -102,6 +102,16 @@ fn flash_that_pauses_is_found_again() {
 }
 
 #[test]
+fn the_fastest_run_may_be_one_that_writes() {
+    let bench = Bench { bytes: GIB, access_cost: 2.0, shortest: SHORTEST };
+    let truth = SsdParameters { read_median: 200.0, write_median: 10.0, ..SsdParameters::articles() };
+    let runs = probed(&DeviceKind::Ssd(truth), &bench);
+    let writes = runs.writes.unwrap();
+    assert!(runs.iops_max() >= writes[1].iops && writes[1].iops > runs.reads[3].iops, "{runs:?}");
+    assert!(Runs { writes: None, ..runs }.iops_max() <= runs.reads[3].iops, "{runs:?}");
+}
+
+#[test]
 fn pauses_of_one_round_of_three_are_not_the_disks() {
     let bench = Bench { bytes: 4 * GIB, access_cost: 2.0, shortest: Duration::from_secs(3) };
     let quiet = SsdParameters { read_median: 40.0, crowding: 10.0, ..SsdParameters::articles() };
