@@ -192,6 +192,9 @@ pub struct VolumeReport {
     /// Part of the blocks that reads asked for and found in the cache, from 0 to 1, if there were any.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
+    /// Part of the blocks that were read ahead and hit later, from 0 to 1, if there were any.
+    #[serde(default)]
+    pub read_ahead_hit_ratio: Option<f64>,
     /// Requests to the origin for each 1,000 reads and writes of clients, if there were any; flushes do not count.
     #[serde(default)]
     pub origin_requests_per_1000: Option<f64>,
@@ -339,6 +342,7 @@ impl VolumeReport {
             sessions: facts.sessions,
             incomplete: status.is_incomplete,
             hit_ratio: ratio(counters.hit_blocks, counters.hit_blocks + counters.miss_blocks),
+            read_ahead_hit_ratio: ratio(counters.prefetch_hit_blocks, counters.prefetched_blocks),
             origin_requests_per_1000: ratio(
                 counters.origin_reads + counters.origin_writes,
                 counters.reads + counters.writes,

@@ -105,6 +105,7 @@ fn report() -> Report {
         requests_in_flight: 3,
         sessions: Default::default(),
         hit_ratio: None,
+        read_ahead_hit_ratio: None,
         origin_requests_per_1000: None,
         bypass_bytes: 0,
         since_start: Default::default(),

@@ -49,7 +49,7 @@ fn scrape() -> Scrape {
         "name": "vm\"1\\", "origin": "file:/srv/vm1", "origin_last_error": error, "origin_errors_by_kind": kinds,
         "nbd": ["nbd://[::1]:1/vm1"], "mode": "write-back", "size_bytes": 1 << 30, "cached_bytes": 0, "dirty_bytes": 4096,
         "dirty_seconds": 1.5, "unflushed_bytes": 8192, "fill_window_bytes": 65_536, "requests_in_flight": 2, "draining": true,
-        "sessions": {"nbd": 2}, "lru_curve": curve, "latencies": latencies, "counters": {"hit_blocks": 3, "reads": 4},
+        "sessions": {"nbd": 2}, "lru_curve": curve, "latencies": latencies, "read_ahead_hit_ratio": 0.25, "counters": {"hit_blocks": 3, "reads": 4},
     });
     let cache = json!({
         "device": "/dev/fast", "health": "out-of-service", "record": "pending", "capacity_bytes": 1 << 20, "segments": 8,
@@ -77,6 +77,7 @@ fn both_formats_tell_the_same_each_in_its_way() {
         format!("kickcache_volume_hit_bytes_total{{{labels}}} 12288"),
         format!("kickcache_volume_dirty_bytes{{{labels}}} 4096"),
         format!("kickcache_volume_draining{{{labels}}} 1"),
+        format!("kickcache_volume_read_ahead_hit_ratio{{{labels}}} 0.25"),
         format!(r#"kickcache_volume_origin_errors_by_kind_total{{{labels},operation="read",error="EIO"}} 2"#),
         format!("kickcache_volume_dirty_for_seconds{{{labels}}} 1.5"),
         format!(r#"kickcache_volume_lru_hit_ratio{{{labels},size_bytes="16777216"}} 0.5"#),

@@ -57,6 +57,11 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
         values: Values::Count(|volume| volume.fill_window_bytes),
     },
     Family {
+        name: "kickcache_volume_read_ahead_hit_ratio",
+        help: "Part of the blocks of read-ahead that were hit later, since the start; 0 without any.",
+        values: Values::Gauge(|volume| volume.read_ahead_hit_ratio.unwrap_or(0.0)),
+    },
+    Family {
         name: "kickcache_volume_requests_in_flight",
         help: "Requests of clients in flight.",
         values: Values::Count(|volume| volume.requests_in_flight),

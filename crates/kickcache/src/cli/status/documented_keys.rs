@@ -103,6 +103,7 @@ fn volume() -> VolumeReport {
         sessions: Sessions::default(),
         incomplete: true,
         hit_ratio: Some(0.5),
+        read_ahead_hit_ratio: Some(0.5),
         origin_requests_per_1000: Some(1.0),
         bypass_bytes: 1,
         since_start: Activity::default(),

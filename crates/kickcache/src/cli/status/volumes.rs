@@ -7,7 +7,7 @@ use super::rates::Rates;
 use crate::cli::table::{Align, Cell, KEEP, Table, Tone};
 
 /// Headings, and the rank by which columns leave.
-const COLUMNS: [(&str, Align, u8); 12] = [
+const COLUMNS: [(&str, Align, u8); 13] = [
     ("VOLUME", Align::Left, KEEP),
     ("MODE", Align::Left, 3),
     ("SIZE", Align::Right, 8),
@@ -19,6 +19,7 @@ const COLUMNS: [(&str, Align, u8); 12] = [
     ("READ MB/S", Align::Right, 7),
     ("WRITE MB/S", Align::Right, 7),
     ("FILL WINDOW", Align::Right, 9),
+    ("AHEAD HIT", Align::Right, 10),
     ("HEALTH", Align::Left, KEEP),
 ];
 
@@ -51,8 +52,15 @@ fn volume_row(cache: &CacheReport, volume: &VolumeReport, rates: Option<&Rates<'
         megabytes(rate(now.read_bytes, before.read_bytes, recent.read_bytes_per_second)),
         megabytes(rate(now.write_bytes, before.write_bytes, recent.write_bytes_per_second)),
         Cell::new(show_bytes(volume.fill_window_bytes)),
+        Cell::new(show_read_ahead(volume)),
         volume_health(cache, volume),
     ]
+}
+
+/// How much of what was read ahead was hit since the start: a sample is too short to tell.
+fn show_read_ahead(volume: &VolumeReport) -> String {
+    let counters = &volume.counters;
+    show_ratio(counters.prefetch_hit_blocks, counters.prefetched_blocks)
 }
 
 /// A word; the sentences below say more.
