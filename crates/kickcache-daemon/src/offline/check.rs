@@ -24,7 +24,7 @@ use crate::extents::{Extent, extents};
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::Metadata;
 use crate::offline::offline_device::{OfflineDevice, ReadBlocks};
-use crate::offline::standing::Incomplete;
+use crate::offline::standing::Standing;
 
 /// Journal blocks read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
@@ -123,11 +123,9 @@ pub struct VolumeFindings {
 
 impl Findings {
     /// On a device out of service nothing is cleaned any more: what its log calls dirty counts as long as the volume may
-    /// need it, as `incomplete` says.
-    pub fn drop_needless(&mut self, incomplete: &[Incomplete]) {
-        let is_needed =
-            |volume: &&mut VolumeFindings| incomplete.iter().any(|known| known.name == volume.name);
-        for volume in self.volumes.iter_mut().filter(|volume| !is_needed(volume)) {
+    /// need it.
+    pub fn drop_needless(&mut self, standing: &Standing) {
+        for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_blocks = mem::take(&mut volume.dirty_blocks) + blocks_in(&volume.lost);
             volume.lost.clear();
         }

@@ -30,6 +30,14 @@ pub struct Standing {
     pub doubt: Option<StateError>,
 }
 
+impl Standing {
+    /// Whether a volume may need what the device holds.
+    #[must_use]
+    pub fn is_needed_by(&self, volume: &str) -> bool {
+        self.incomplete.iter().any(|known| known.name == volume)
+    }
+}
+
 /// A volume that may have dirty blocks which are on a device out of service alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Incomplete {

@@ -97,7 +97,7 @@ impl CheckArgs {
             findings = self.check()?;
         }
         if let Some(standing) = &unused.standing {
-            findings.drop_needless(&standing.incomplete);
+            findings.drop_needless(standing);
         }
         let shown = self.show(&findings, repaired, &unused, out);
         // A reader that looks away, as `head` does, is no reason to call damage good.

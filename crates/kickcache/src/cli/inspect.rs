@@ -131,9 +131,7 @@ impl Device {
     /// On a device out of service nothing is cleaned any more: what its log calls dirty counts as long as a record says that the
     /// volume may need it.
     fn drop_needless(&mut self, standing: &Standing) {
-        let is_needed =
-            |volume: &&mut Volume| standing.incomplete.iter().any(|known| known.name == volume.name);
-        for volume in self.volumes.iter_mut().filter(|volume| !is_needed(volume)) {
+        for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_bytes = std::mem::take(&mut volume.dirty_bytes);
             volume.dirty.clear();
         }

@@ -31,15 +31,7 @@ fn lines_that_strangers_provoke_are_written_a_few_times_and_then_counted() {
 #[test]
 fn a_log_of_json_has_an_event_in_each_line() {
     need_kickcache!();
-    let scratch = Scratch::new();
-    let mut asked = spec(&scratch);
-    asked.extra.extend(["--log-format", "json"].map(Into::into));
-    let mut daemon = asked.start();
-    provoke_a_line(&daemon.spec);
-    daemon.signal(Signal::TERM);
-    let status = daemon.wait();
-    daemon.check_end(status);
-    let log = daemon.log();
+    let log = whole_log(["--log-format", "json"]);
     let lines: Vec<Value> = log
         .lines()
         .filter(|line| line.starts_with('{'))
@@ -63,19 +55,24 @@ fn a_log_of_json_has_an_event_in_each_line() {
 #[test]
 fn a_log_of_warnings_does_not_tell_of_the_start() {
     need_kickcache!();
+    let log = whole_log(["--log-level", "warn"]);
+    assert!(
+        log.contains(" WARN the virtual machine of v is disconnected: ") && !log.contains(" INFO "),
+        "{log}"
+    );
+}
+
+/// What a daemon with an option logs from its start to its end.
+fn whole_log(option: [&str; 2]) -> String {
     let scratch = Scratch::new();
     let mut asked = spec(&scratch);
-    asked.extra.extend(["--log-level", "warn"].map(Into::into));
+    asked.extra.extend(option.map(Into::into));
     let mut daemon = asked.start();
     provoke_a_line(&daemon.spec);
     daemon.signal(Signal::TERM);
     let status = daemon.wait();
     daemon.check_end(status);
-    let log = daemon.log();
-    assert!(
-        log.contains(" WARN the virtual machine of v is disconnected: ") && !log.contains(" INFO "),
-        "{log}"
-    );
+    daemon.log()
 }
 
 fn spec(scratch: &Scratch) -> Spec {

@@ -42,7 +42,7 @@ pub(super) struct Totals {
 struct Counters {
     grows: [u64; COLUMN_COUNT],
     /// Numbers as they are.
-    stands: [f64; 3],
+    stands: [f64; 2],
     busy_millis: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ fn volume_counters(volume: &VolumeReport) -> Counters {
             0,
             0,
         ],
-        stands: [volume.dirty_bytes as f64, volume.cached_bytes as f64, 0.0],
+        stands: [volume.dirty_bytes as f64, volume.cached_bytes as f64],
         busy_millis: None,
     }
 }
@@ -108,7 +108,7 @@ fn cache_counters(cache: &CacheReport) -> Counters {
     let dirty: u64 = cache.volumes.iter().map(|volume| volume.dirty_bytes).sum();
     let full = 1.0 - cache.free_segments as f64 / cache.segments.max(1) as f64;
     let grows = [0, counters.read_bytes, counters.write_bytes, 0, 0, counters.errors, 0, 0, 0, 0, 0, 0];
-    Counters { grows, stands: [dirty as f64, full, 0.0], busy_millis: None }
+    Counters { grows, stands: [dirty as f64, full], busy_millis: None }
 }
 
 impl Counters {
@@ -121,7 +121,7 @@ impl Counters {
             (Some(now), Some(then)) => (now.saturating_sub(then) as f64 / seconds / 1e3).min(1.0),
             (_, _) => f64::NAN,
         };
-        let [first, second, _] = self.stands;
+        let [first, second] = self.stands;
         let none = f64::NAN;
         let row = match subject {
             Subject::Volume(_) => [

@@ -1,13 +1,28 @@
 //! How far a model is from what was measured.
 
+use kickcache_model::device_model::device_file::DeviceKind;
+
 use crate::cli::simulate::calibrate::probe::{Measured, Probe};
+use crate::cli::simulate::calibrate::simulated::Bench;
 
 /// A tail counts less than a rate: it is known less well.
 const TAIL_WEIGHT: f64 = 0.1;
 
+/// How far a model is from what probes measured.
+pub(super) fn model_distance<'a>(
+    bench: &Bench,
+    kind: &DeviceKind,
+    runs: impl Iterator<Item = (Probe, &'a Measured)>,
+) -> f64 {
+    let of = |(probe, measured): (_, &Measured)| {
+        distance(probe, measured, &bench.probe(kind, probe, measured.iops))
+    };
+    runs.map(of).sum()
+}
+
 /// How far what a model gives is from what was measured: squares of logarithms. Of long transfers only the rate
 /// counts: how long one takes says that as well, and says nothing where it is over when it has been submitted.
-pub(super) fn distance(probe: Probe, measured: &Measured, given: &Measured) -> f64 {
+fn distance(probe: Probe, measured: &Measured, given: &Measured) -> f64 {
     let square = |wanted: f64, given: f64| {
         let ratio = (given.max(1e-6) / wanted.max(1e-6)).ln();
         ratio * ratio

@@ -4,7 +4,7 @@ use kickcache_model::device_model::device_file::DeviceKind;
 use kickcache_model::device_model::ssd::SsdParameters;
 
 use crate::cli::simulate::calibrate::digits::three_digits;
-use crate::cli::simulate::calibrate::fit::distance::distance;
+use crate::cli::simulate::calibrate::fit::distance::model_distance;
 use crate::cli::simulate::calibrate::probe::{LATE, Measured, READS, Runs, WRITE_COUNT, WRITES};
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
@@ -26,10 +26,7 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let figures =
         least([start.read_median, start.sigma, start.command, start.crowding, start.bandwidth], |figures| {
             let kind = DeviceKind::Ssd(model(figures));
-            let of = |(probe, measured): (_, &Measured)| {
-                distance(probe, measured, &bench.probe(&kind, probe, measured.iops))
-            };
-            READS.into_iter().zip(&unpaused.reads).map(of).sum()
+            model_distance(bench, &kind, READS.into_iter().zip(&unpaused.reads))
         });
     let ssd = model(&figures);
     let ssd = unpaused.writes.map_or(ssd, |writes| with_writes(ssd, &writes, bench));
@@ -126,11 +123,8 @@ fn with_writes(ssd: SsdParameters, writes: &[Measured; WRITE_COUNT], bench: &Ben
     ];
     let figures = least(begin, |figures| {
         let kind = DeviceKind::Ssd(model(figures));
-        let of = |(probe, measured): (_, &Measured)| {
-            distance(probe, measured, &bench.probe(&kind, probe, measured.iops))
-        };
         let unflushed = WRITES.into_iter().zip(writes).filter(|(probe, _)| !probe.flushes);
-        unflushed.map(of).sum()
+        model_distance(bench, &kind, unflushed)
     });
     let flush = (1e6 / flushed.iops - 1e6 / single.iops).max(0.0);
     SsdParameters { flush, ..model(&figures) }

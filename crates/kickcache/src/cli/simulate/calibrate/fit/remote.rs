@@ -4,7 +4,7 @@ use kickcache_model::device_model::device_file::DeviceKind;
 use kickcache_model::device_model::remote::RemoteParameters;
 
 use crate::cli::simulate::calibrate::digits::three_digits;
-use crate::cli::simulate::calibrate::fit::distance::distance;
+use crate::cli::simulate::calibrate::fit::distance::model_distance;
 use crate::cli::simulate::calibrate::probe::{Measured, READS, Runs, WRITE_COUNT, WRITES};
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
@@ -24,10 +24,7 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let begin = [start.read_median, start.sigma, start.stream_bandwidth, start.bandwidth];
     let figures = least(begin, |figures| {
         let kind = DeviceKind::Remote(model(figures));
-        let of = |(probe, measured): (_, &Measured)| {
-            distance(probe, measured, &bench.probe(&kind, probe, measured.iops))
-        };
-        READS.into_iter().zip(&measured.reads).map(of).sum()
+        model_distance(bench, &kind, READS.into_iter().zip(&measured.reads))
     });
     let remote = model(&figures);
     let remote = measured.writes.map_or(remote, |writes| with_writes(remote, &writes, bench));
@@ -68,10 +65,7 @@ fn with_writes(
 ) -> RemoteParameters {
     let [median] = least([writes[0].p50.max(0.5)], |[write_median]| {
         let kind = DeviceKind::Remote(RemoteParameters { write_median: *write_median, ..remote });
-        let of = |(probe, measured): (_, &Measured)| {
-            distance(probe, measured, &bench.probe(&kind, probe, measured.iops))
-        };
-        WRITES.into_iter().zip(writes).take(2).map(of).sum()
+        model_distance(bench, &kind, WRITES.into_iter().zip(writes).take(2))
     });
     let flush = (1e6 / writes[2].iops - 1e6 / writes[0].iops).max(0.0);
     RemoteParameters { write_median: median, flush, ..remote }
