@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::cache::slots::SlotState;
 use crate::engine::Engine;
-use crate::units::{BlockIndex, Checksum, Location, SegmentIndex, VolumeId};
+use crate::units::{BlockIndex, BlockKey, Checksum, Location, SegmentIndex, VolumeId};
 
 /// Slots that one call looks at: a few milliseconds.
 const SLOTS_MAX: u64 = 1 << 20;
@@ -19,14 +19,42 @@ pub struct Sample {
 }
 
 impl Engine {
-    /// Some clean blocks of a volume, `count` at most, spread over the cache device; fewer if there are not that many, or they
-    /// are rare among those of other volumes. They hold until the origin gets a write that is submitted later.
+    /// Some clean blocks of a volume, `count` at most: for half of them those that the origin was given last, which an older state
+    /// of it lacks; then some from all over the cache device. Fewer if there are not that many, or they are rare among those of
+    /// other volumes. They hold until the origin gets a write that is submitted later.
     pub fn clean_samples(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
         let state = &self.state;
         if state.device.is_out_of_service() || count == 0 {
             // Writes go past it then, and leave clean copies standing.
             return Vec::new();
         }
+        let mut samples = self.last_given(volume, count / 2);
+        let rest =
+            self.spread(volume, count - u32::try_from(samples.len()).expect("not more than asked for"));
+        samples.extend(rest);
+        samples.sort_unstable_by_key(|sample| sample.block);
+        samples.dedup();
+        samples
+    }
+
+    /// Clean ones among the blocks that the origin was given last and has durably.
+    fn last_given(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
+        let state = &self.state;
+        let Some(found) = state.volumes.find(volume) else { return Vec::new() };
+        let mut samples: Vec<Sample> = Vec::new();
+        for block in found.flush.witnesses.newest_first() {
+            if samples.len() == count as usize {
+                break;
+            }
+            let location = state.cache.find(BlockKey::new(volume, block));
+            let sample = location.and_then(|location| self.clean_sample(volume, location));
+            samples.extend(sample.filter(|sample| !samples.contains(sample)));
+        }
+        samples
+    }
+
+    fn spread(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
+        let state = &self.state;
         let segments = state.cache.segments().iter();
         let used: Vec<SegmentIndex> = segments
             .filter(|(_, segment)| segment.live > segment.not_clean)
@@ -61,7 +89,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::blank_device;
-    use crate::config::Mode;
+    use crate::config::{Mode, OriginKind};
     use crate::scene::Scene;
 
     fn blocks(scene: &Scene, count: u32) -> Vec<u64> {
@@ -92,5 +120,35 @@ mod tests {
         let found = blocks(&scene, 16);
         assert!((4..=16).contains(&found.len()), "{found:?}");
         assert!(found.windows(2).all(|pair| pair[1] - pair[0] < 512), "{found:?}");
+    }
+    #[test]
+    fn what_the_origin_was_given_last_comes_first() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        (0..1024).for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        scene.drain();
+        let last = [77, 400, 401, 902];
+        last.iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        scene.drain();
+        let found = blocks(&scene, 16);
+        assert!(last.iter().all(|block| found.contains(block)), "{found:?}");
+        assert!(found.len() <= 16 && found[0] < 77, "and some of the others: {found:?}");
+        scene.write(400 * 4096, 4096).0.unwrap();
+        assert!(!blocks(&scene, 16).contains(&400), "the origin lacks it now");
+    }
+
+    /// What an origin acknowledged as durable needs no flush to count.
+    #[test]
+    fn in_write_around_a_remote_origin_is_known_by_what_was_written_to_it_and_read() {
+        let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteAround);
+        (0..512).for_each(|block| scene.read(block * 4096, 4096).0.unwrap());
+        for block in [300, 7] {
+            scene.write(block * 4096, 4096).0.unwrap();
+            scene.read(block * 4096, 4096).0.unwrap();
+        }
+        assert_eq!(scene.not_clean(), (0, 0));
+        let found = blocks(&scene, 8);
+        assert!(found.contains(&300) && found.contains(&7), "{found:?}");
+        let seen = scene.flush().1;
+        assert!(!seen.contains(&"origin flush".into()), "there is nothing to flush: {seen:?}");
     }
 }

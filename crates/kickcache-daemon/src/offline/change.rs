@@ -22,6 +22,7 @@ use crate::serve::cache_device::{CacheDevice, store_superblock};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::Flag;
+use crate::state::uuid_text;
 
 /// Payload of clients: there are none.
 const REQUEST_BYTES: usize = 1 << 20;
@@ -91,6 +92,7 @@ pub fn detach(
     if !lost.is_empty() && dirty == DirtyBlocks::Keep {
         return Err(OfflineError::dirty(state, path, name, lost, Flag::bare("--lose-dirty")));
     }
+    check_note(state, &change.superblock, &origin)?;
     let cached = change.engine.cached_blocks(volume);
     change.engine.drop_volume(volume);
     change.finish()?;
@@ -98,6 +100,16 @@ pub fn detach(
     change.store()?;
     let clean_blocks = cached - u64::try_from(blocks.len()).unwrap_or(cached);
     Ok(Detached { clean_blocks, lost, complete, uuid: change.superblock.uuid, origin })
+}
+
+/// The note of an origin will be changed afterwards: a state directory that takes none refuses while nothing is changed.
+fn check_note(state: &StatePlace, superblock: &Superblock, origin: &str) -> Result<(), OfflineError> {
+    let Some(store) = state.store() else { return Ok(()) };
+    match store.origin(origin) {
+        Ok(Some(note)) if note.cache_uuid == uuid_text(superblock.uuid) => Ok(store.keep_origin(&note)?),
+        // Nobody changes it.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// An engine without volumes on a cache device of its own.

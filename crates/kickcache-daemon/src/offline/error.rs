@@ -239,6 +239,18 @@ impl OfflineError {
     ) -> OfflineError {
         OfflineError::Dirty { name: name.into(), extents, drain: drain(name, path).state(state), lose }
     }
+
+    /// The same of an older copy of a cache device: who writes back what is dirty on it must say that.
+    #[must_use]
+    pub fn of_older_copy(self, copy: &OlderCopy) -> OfflineError {
+        match self {
+            OfflineError::Dirty { name, extents, lose, .. } => {
+                let drain = ShellCommand::drain_older(&name, &copy.path, &copy.state);
+                OfflineError::Dirty { name, extents, drain, lose }
+            }
+            other => other,
+        }
+    }
 }
 
 fn block_count(extents: &[ByteExtent]) -> u64 {

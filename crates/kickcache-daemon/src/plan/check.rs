@@ -14,6 +14,7 @@ use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::plan::{Exposure, ServePlan, check_fill_window};
+use crate::whole_path::real_path;
 
 /// Why a plan cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -187,6 +188,15 @@ impl ServePlan {
     }
 
     fn check_paths(&self) -> Result<(), PlanError> {
+        // A cache device may be named in several ways; it is the same behind each of them.
+        let mut seen = BTreeMap::new();
+        for CacheSpec { device, .. } in &self.caches {
+            let second = format!("as the cache device {}", device.display());
+            let path = real_path(device);
+            if let Some(first) = seen.insert(path.clone(), second.clone()) {
+                return Err(PlanError::SamePath { path, first, second });
+            }
+        }
         let mut seen: BTreeMap<&Path, String> = BTreeMap::new();
         let caches = self.caches.iter().map(|cache| (cache.device.as_path(), "as a cache device".to_owned()));
         let origin = |volume: &'_ VolumeSpec| format!("as the origin of `{}`", volume.name);

@@ -92,10 +92,10 @@ pub enum ServeError {
         /// What it did not wait for, and what that means.
         what: String,
     },
-    /// It ended cleanly, with blocks on a cache device out of service alone.
+    /// It ended cleanly, with blocks on a cache device out of service alone, or with dirty blocks that are lost.
     #[error("{what}")]
     LeftBehind {
-        /// Which volumes have some, and what to do.
+        /// Which volumes have some, and what to do; or how many are lost.
         what: String,
     },
     /// The server has ended.

@@ -9,14 +9,7 @@ use crate::whole_path::whole_path;
 
 /// What is noted of the cache device that was at a path, if it may hold dirty blocks, and what to do; `None` if there was none.
 pub fn lost_superblock(path: &Path, state: &StatePlace) -> Option<String> {
-    let noted = state.store()?.origins().ok()?.records;
-    let whole = whole_path(path);
-    let is_meant = |record: &&OriginRecord| record.may_be_dirty && record.cache_path == whole;
-    let names: Vec<&str> = noted.iter().filter(is_meant).map(|record| record.volume.as_str()).collect();
-    if names.is_empty() {
-        return None;
-    }
-    let names = names.join(", ");
+    let names = noted_dirty(path, state)?;
     let format = ShellCommand::new("format").word("--force").path(path).state(state);
     Some(format!(
         "by the state directory, a cache device was here that may hold blocks which the origins of {names} lack: both copies of \
@@ -25,4 +18,13 @@ pub fn lost_superblock(path: &Path, state: &StatePlace) -> Option<String> {
          makes it one again, and destroys them",
         Flag::new("--new-cache", "NEW".as_ref())
     ))
+}
+
+/// The names of the volumes whose origins may lack what the cache device at a path holds, as it is noted; `None` if there are none.
+pub fn noted_dirty(path: &Path, state: &StatePlace) -> Option<String> {
+    let noted = state.store()?.origins().ok()?.records;
+    let whole = whole_path(path);
+    let is_meant = |record: &&OriginRecord| record.may_be_dirty && record.cache_path == whole;
+    let names: Vec<&str> = noted.iter().filter(is_meant).map(|record| record.volume.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }

@@ -31,14 +31,19 @@ impl fmt::Display for OlderCopy {
         let OlderCopy { path, state, volumes, found, noted, note } = self;
         let drain = |name: &String| ShellCommand::drain_older(name, path, state).to_string();
         let drains: Vec<String> = volumes.iter().map(drain).collect();
+        let back = match drains.as_slice() {
+            [] => String::new(),
+            some => {
+                format!("write back what is dirty here over what the origin has ({}) and ", some.join("; "))
+            }
+        };
         let (format, note) =
             (ShellCommand::new("format").word("--force").path(path).state(state), note.display());
         write!(
             to,
             "this is an older copy of the cache device: its last start has number {found}, and number {noted} is \
-             recorded; bring the newer one back, or write back what is dirty here over what the origin has ({}) and format it \
-             ({format}); or, if the origins were restored along with it, remove the record {note}",
-            drains.join("; ")
+             recorded; bring the newer one back, or {back}format it ({format}); or, if the origins were restored along with it, remove \
+             the record {note}"
         )
     }
 }
@@ -61,4 +66,31 @@ pub(crate) fn noted_start(place: &StatePlace, superblock: &Superblock) -> u64 {
     // A note that cannot be read may say that it is out of service, and is refused as such.
     let record = store.cache(&uuid_text(superblock.uuid));
     record.ok().flatten().map_or(0, |record| record.starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_without_volumes_has_nothing_to_write_back() {
+        let copy = |volumes: &[&str]| OlderCopy {
+            path: "/c".into(),
+            state: StatePlace::Directory("/s".into()),
+            volumes: volumes.iter().map(|name| (*name).into()).collect(),
+            found: 2,
+            noted: 3,
+            note: "/s/n".into(),
+        };
+        let none = copy(&[]).to_string();
+        assert!(
+            none.contains("bring the newer one back, or format it (kickcache format --force /c --state /s)"),
+            "{none}"
+        );
+        let one = copy(&["vm1"]).to_string();
+        assert!(
+            one.contains("(kickcache drain vm1 --cache /c --accept-older --state /s) and format it ("),
+            "{one}"
+        );
+    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod jobs;
 pub(crate) mod marking;
 pub(crate) mod origin;
 pub(crate) mod origin_flush;
+pub(crate) mod origin_witnesses;
 pub(crate) mod pulse;
 pub(crate) mod purpose;
 pub(crate) mod recovery;

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
 use crate::ids::RequestSlot;
+use crate::inflight::origin_witnesses::OriginWitnesses;
 use crate::task::Task;
 use crate::time::Instant;
 
@@ -52,6 +53,8 @@ pub(crate) struct OriginFlush {
     covered: Covered,
     /// What waits for blocks to be clean, or dirty again.
     afterwards: Vec<Task>,
+    /// The blocks that the origin was given last.
+    pub(crate) witnesses: OriginWitnesses,
 }
 
 impl OriginFlush {
@@ -137,6 +140,7 @@ impl OriginFlush {
         self.covered = covered;
         self.covers_clients = self.acknowledged;
         self.flushing = core::mem::take(&mut self.gathering);
+        self.witnesses.begin_flush();
         self.acknowledged = false;
         self.written = false;
         self.wanted = false;
@@ -151,6 +155,7 @@ impl OriginFlush {
 
     /// The flush ended well; gives who waited and what became clean.
     pub(crate) fn end(&mut self) -> EndedFlush {
+        self.witnesses.end_flush();
         let waiters = self.in_flight.take().expect("a flush is in flight");
         EndedFlush { waiters, blocks: core::mem::take(&mut self.flushing) }
     }
@@ -162,6 +167,7 @@ impl OriginFlush {
         let is_owed = self.owes_clients();
         self.acknowledged = is_owed;
         self.on_write(now);
+        self.witnesses.forget_unflushed();
         let mut ended = self.end();
         if !mutant!(FailedOriginFlushNotTold) {
             ended.waiters.append(&mut self.waiting);
@@ -175,6 +181,7 @@ impl OriginFlush {
     /// nothing of them, whoever answers it; what clients were told is at the origin alone was durable when it ended.
     pub(crate) fn restart(&mut self) -> Vec<BlockCopy> {
         self.covered = Covered::Something;
+        self.witnesses.forget_unflushed();
         let mut blocks = core::mem::take(&mut self.gathering);
         if !self.written {
             // Nothing is left for a flush to do.

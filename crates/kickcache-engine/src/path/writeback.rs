@@ -361,6 +361,7 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
             }
             state.cache.set_state(location, SlotState::Unflushed);
             state.await_flush(key, location);
+            state.volumes.get_mut(volume).flush.witnesses.add(key.block());
         }
     }
     finish(state, slot);

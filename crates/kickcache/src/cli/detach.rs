@@ -54,7 +54,9 @@ impl DetachArgs {
         let copy = older_copy_at(&self.cache, &state);
         let done = match (detach(&self.cache, &self.volume, dirty, &state), &copy) {
             (Ok(done), _) => done,
-            (Err(error), Some(copy)) => return Err(anyhow!("{error}; and {copy}").into()),
+            (Err(error), Some(copy)) => {
+                return Err(anyhow!("{}; and {copy}", error.of_older_copy(copy)).into());
+            }
             (Err(error), None) => return Err(anyhow::Error::from(error).into()),
         };
         // What an older copy loses says nothing of the newer one.

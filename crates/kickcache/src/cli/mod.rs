@@ -68,9 +68,10 @@ Exit codes:
   2  an argument or a key of the configuration file is wrong (a file that cannot be read is 1)
   3  no daemon answers at the control socket
   4, 5, 6  `check` found damage: see `kickcache check --help`
-  7  `check` found a cache device that no daemon uses: out of service, or an older copy
-  8  `serve` was told to stop, and blocks are on a cache device out of service alone, or a second
-     signal cut the stop short
+  7  `check` or `inspect` found a cache device that no daemon uses: out of service, or an older
+     copy
+  8  `serve` was told to stop, and blocks are on a cache device out of service alone, or lost, or a
+     second signal cut the stop short
   130  `bench` was interrupted: what it measured before is printed";
 
 /// A user-space block cache for Linux: a small fast device in front of a big slow one.

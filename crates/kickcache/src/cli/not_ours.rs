@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::{self, OfflineError};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::damaged_log::damaged_log;
-use kickcache_daemon::serve::lost_superblock::lost_superblock;
+use kickcache_daemon::serve::lost_superblock::{lost_superblock, noted_dirty};
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
 
@@ -36,24 +37,42 @@ pub(super) fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()
             return lost_superblock(path, state)
                 .map_or(Ok(()), |what| Err(anyhow!("{}: {what}", path.display())));
         }
-        // What is wrong with it is said by those who open it.
-        Err(_) => return Ok(()),
+        Err(error) => return refuse_noted(error, path, state),
     };
+    let copy = older_copy_at(path, state);
     let mut told = Vec::new();
     for (record, (_, dirty)) in contents.superblock.volumes.iter().zip(&contents.dirty) {
         let bytes: u64 = dirty.iter().map(|extent| extent.length).sum();
         if bytes > 0 {
-            let drain = ShellCommand::new("drain").word(&record.name).word("--cache").path(path).state(state);
+            let drain = match copy {
+                Some(_) => ShellCommand::drain_older(&record.name, path, state),
+                None => ShellCommand::new("drain").word(&record.name).word("--cache").path(path).state(state),
+            };
             told.push(format!("{} of {} (written back by {drain})", show_bytes(bytes), record.name));
         }
     }
     if told.is_empty() {
         return Ok(());
     }
+    let what = match copy {
+        Some(_) => "an older copy of a kickcache cache device",
+        None => "a kickcache cache device",
+    };
     Err(anyhow!(
-        "{} is a kickcache cache device with dirty blocks: {}; write them back, or choose another device; --force destroys \
-         them",
+        "{} is {what} with dirty blocks: {}; write them back, or choose another device; --force destroys them",
         path.display(),
         told.join(", ")
     ))
+}
+
+/// Refuses to make a new one of a cache device that nobody can read, if its blocks may be missed. Else what is wrong with it is said
+/// by those who open it.
+fn refuse_noted(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Result<()> {
+    match (&error, noted_dirty(path, state)) {
+        (OfflineError::Content { .. }, Some(names)) => Err(anyhow!(
+            "{}; by the state directory it may hold dirty blocks of {names}, which their origins lack; --force destroys them",
+            with_notes(error, path, state)
+        )),
+        _ => Ok(()),
+    }
 }

@@ -19,7 +19,8 @@ Examples:
   kickcache stop --remove               only if no block device (serve --ublk) is in use
 
 Dirty blocks stay dirty on the cache device; drain first to detach an origin.
-Exit code 1 if the daemon did not end cleanly: a signal cut the stop short, or it failed.";
+Exit code 1 if the daemon did not end cleanly: a signal cut the stop short, dirty blocks are lost
+or on a cache device out of service alone, or it failed.";
 
 /// How often the daemon is asked whether it is still there.
 const ASK_EVERY: Duration = Duration::from_millis(50);

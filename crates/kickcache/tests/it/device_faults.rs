@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::client::{Client, FLUSH, READ, Request, WRITE};
 use crate::daemon::{Daemon, VOLUME};
 use crate::faulty::FaultyDisks;
@@ -138,6 +140,21 @@ fn a_dirty_block_that_is_damaged_is_an_error_and_stays() {
     let daemon = daemon.kill().start();
     check_all(&mut daemon.connect(), 1);
     daemon.drain();
+}
+
+#[test]
+fn a_stop_with_lost_blocks_does_not_end_well() {
+    let bench = bench!("write-back");
+    drop(dirty_blocks(&bench));
+    let mut daemon = bench.daemon.kill().start();
+    bench.disks.tell("fault cache read rot times 1");
+    let mut client = daemon.connect();
+    (0..BLOCKS).for_each(|block| drop(read(&mut client, block)));
+    assert_eq!(daemon.volume_count("damaged_blocks"), 1);
+    drop(client);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait().code(), Some(8), "{}", daemon.log());
+    assert!(daemon.log().contains("1 dirty block is lost, which"), "{}", daemon.log());
 }
 
 #[test]

@@ -291,3 +291,26 @@ fn two_equal_copies_are_not_served_side_by_side() {
     assert!(said.contains("is a copy of the cache device") && !said.contains("older"), "{said}");
     spec.start().stop();
 }
+
+#[test]
+fn one_cache_device_under_two_names_is_refused_at_once() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch).start().stop();
+    let link = scratch.path("link");
+    std::os::unix::fs::symlink(&spec.cache, &link).unwrap();
+    let other = scratch.sparse("other", 16 * MIB);
+    let mut text = format!("control = \"{}\"\n", spec.control().display());
+    for (cache, name, origin) in [(&spec.cache, VOLUME, &spec.origin), (&link, "w", &other)] {
+        let volume = format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"{}\"\n", origin.display());
+        let nbd = format!("nbd = [\"unix:{}\"]\n", scratch.path(name).display());
+        text += &format!("[[cache]]\ndevice = \"{}\"\n{volume}{nbd}", cache.display());
+    }
+    let file = scratch.path("twice.toml");
+    fs::write(&file, text).unwrap();
+    let arguments = ["serve".into(), "--config".into(), file.into()];
+    let said = unchanged("twice", &[&spec.cache], || refused("twice", &arguments));
+    for part in ["is named twice", spec.cache.to_str().unwrap(), link.to_str().unwrap()] {
+        assert!(said.contains(part) && !said.contains("another process"), "{said}");
+    }
+}

@@ -91,6 +91,35 @@ fn a_server_that_lost_what_it_had_flushed_is_not_used() {
     daemon.stop();
 }
 
+/// In write-around nothing but what is read again after a write tells an older state from a newer one, and it counts at once.
+#[test]
+fn a_server_that_lost_what_was_written_a_moment_ago_is_not_used() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let scratch = Scratch::new();
+    let disk = scratch.random("disk", SIZE, 1);
+    let server = Server::start(&scratch, &disk, &[], &[]);
+    let mut around = Spec::new(&scratch, &server.uri(), "write-around", "64M");
+    around.extra = spec(&scratch, &server, &[]).extra;
+    let daemon = around.start();
+    let mut client = daemon.connect();
+    (0..256).for_each(|part| drop(client.read((part * 128) << 10, 64 << 10)));
+    let older = scratch.path("older");
+    fs::copy(&disk, &older).unwrap();
+    for block in 0..8 {
+        client.write(block * MIB, &[9; 4_096]);
+        assert!(client.read(block * MIB, BLOCK) == [9; 4_096]);
+    }
+    client.flush();
+    drop(server);
+    let server = Server::start(&scratch, &older, &[], &[]);
+    wait_for(&daemon, TOLD);
+    drop(server);
+    let _server = Server::start(&scratch, &disk, &[], &[]);
+    assert!(client.read(3 * MIB, BLOCK) == [9; 4_096]);
+    daemon.stop();
+}
+
 /// Serves a disk, has some of it cached, and stops; the next server has another disk.
 fn exchanged(scratch: &Scratch, work: impl FnOnce(&Daemon)) -> (Spec, Server) {
     let (disk, other) = (scratch.random("disk", SIZE, 1), scratch.random("other", SIZE, 2));

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::bad_input::{refused, unchanged};
-use crate::daemon::Spec;
+use crate::daemon::{KICKCACHE, Spec, VOLUME};
 use crate::pair::{NAMES, Pair};
 use crate::scratch::{MIB, Scratch};
 use crate::tmpfs::Tmpfs;
-use crate::{need_kickcache, skip};
+use crate::{need_kickcache, skip, tools};
 
 const WITHOUT: &str = "--without-cache";
 
@@ -101,4 +101,27 @@ fn it_is_no_trouble_of_one_of_two_cache_devices() {
             }
         }
     }
+}
+
+/// Else the volume would be gone from the cache device, and its origin still called dirty.
+#[test]
+fn a_detach_that_cannot_be_noted_changes_nothing() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let mount = match Tmpfs::new(&scratch, "64k") {
+        Ok(mount) => mount,
+        Err(why) => skip!("{why}"),
+    };
+    let state = mount.place.join("state");
+    let mut spec = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "8M");
+    spec.extra = ["--state".into(), OsString::from(&state)].to_vec();
+    write(&spec, 1);
+    let cache = spec.cache.to_str().unwrap();
+    let detach = ["detach", cache, VOLUME, "--lose-dirty", "--state", state.to_str().unwrap()];
+    let detach = detach.map(OsString::from);
+    mount.remount("ro");
+    let said = unchanged("no notes", &[&spec.cache], || refused("a detach without notes", &detach));
+    assert!(said.contains("Read-only file system") && said.contains(state.to_str().unwrap()), "{said}");
+    mount.remount("rw");
+    assert!(tools::run(KICKCACHE, &detach).contains("LOST"));
 }

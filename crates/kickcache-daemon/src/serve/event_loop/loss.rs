@@ -39,7 +39,7 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn left_behind(&self) -> Option<ServeError> {
         let left = self.left_on_device();
         if left.is_empty() {
-            return None;
+            return self.lost_at_end();
         }
         let told = |left: &Left| {
             let count = counted(left.blocks.len() as u64, "block");
@@ -52,6 +52,22 @@ impl<E: CacheEngine> EventLoop<E> {
              volumes are not served before they are written back or given up",
             self.cache.display(),
             told.join(", ")
+        );
+        Some(ServeError::LeftBehind { what })
+    }
+
+    /// What nobody can have any more, at the end.
+    fn lost_at_end(&self) -> Option<ServeError> {
+        let lost = self.core.engine.damaged_blocks().len() as u64;
+        if lost == 0 {
+            return None;
+        }
+        let what = format!(
+            "the server has stopped; {} {} lost, which {} cannot give, and everything else that was acknowledged is on it or the \
+             origin",
+            counted(lost, "dirty block"),
+            are(lost),
+            self.cache.display()
         );
         Some(ServeError::LeftBehind { what })
     }

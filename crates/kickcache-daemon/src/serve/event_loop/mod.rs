@@ -74,7 +74,7 @@ impl<E: CacheEngine> EventLoop<E> {
     ///
     /// # Errors
     /// [`ServeError::GivenUp`] if a stop was cut short: devices still work on the loop's memory then, which must stay.
-    /// [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone.
+    /// [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone, or lost.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         self.watch_all();
         loop {

@@ -89,6 +89,9 @@ pub(crate) fn apply_record(state: &mut State, sequences: &[Sequence], record: &R
         Fact::Clean(key) => {
             if let Some(location) = state.cache.find(key).filter(|location| is_older(*location)) {
                 state.cache.set_state(location, SlotState::Clean);
+                if let Some(found) = state.volumes.find_mut(key.volume()) {
+                    found.flush.witnesses.add_durable(key.block());
+                }
             }
         }
         Fact::Dropped(volume) => {

@@ -33,6 +33,7 @@ pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: At
             if at_origin == AtOrigin::Written {
                 state.cache.set_state(location, SlotState::Unflushed);
                 state.await_flush(key, location);
+                state.volumes.get_mut(key.volume()).flush.witnesses.add(key.block());
             }
         }
     }

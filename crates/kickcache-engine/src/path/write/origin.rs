@@ -15,6 +15,9 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent};
 
+/// Blocks of one write by which the origin may be recognised.
+const WITNESSES_MAX: usize = 8;
+
 /// What the cache holds of the extent becomes *gone*; then the origin takes the write.
 pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
@@ -111,17 +114,27 @@ fn pieces_of(writing: &Writing, extent: ByteExtent, payload: impl Fn(u64) -> Mem
 /// The origin's part came back.
 pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
     let (now, volume) = (state.now, state.requests.get(slot).volume);
-    let asked = state.requests.get_mut(slot).writing().durability;
+    let is_out = state.device.is_out_of_service();
+    let writing = state.requests.get_mut(slot).writing();
+    let (asked, extent, route) = (writing.durability, writing.extent, writing.at_origin().route);
     let found = state.volumes.get_mut(volume);
     match (result, found.durability_without_copy(asked)) {
         (Ok(()), Durability::Volatile) => {
             found.flush.on_client_write(now);
-            let pending = state.requests.get_mut(slot);
-            if pending.writing().at_origin().route != Route::LogThrough {
-                pending.origin_part = OriginPart::Volatile;
+            if route != Route::LogThrough {
+                state.requests.get_mut(slot).origin_part = OriginPart::Volatile;
             }
         }
-        (Ok(()), Durability::Durable) => found.flush.on_write(now),
+        (Ok(()), Durability::Durable) => {
+            if route == Route::Around {
+                let some = blocks_of(extent).take(WITNESSES_MAX);
+                some.for_each(|block| found.flush.witnesses.add_durable(block));
+            }
+            if is_out {
+                // Only a flush tells that the origin has everything (M-2).
+                found.flush.on_write(now);
+            }
+        }
         (Err(_), _) => {
             // Parts of it may stand there, and be read, without being durable.
             found.flush.on_write(now);

@@ -18,6 +18,7 @@ mod outcome;
 mod patience;
 mod refusal;
 mod session;
+mod unusable;
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;

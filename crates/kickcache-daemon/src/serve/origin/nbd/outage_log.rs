@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tracing::Level;
 
+use super::unusable::Unusable;
 use crate::driver::clock::{Clock, span};
 use crate::plan::nbd_uri::NbdUri;
 use crate::serve::complaints::{Complaint, Complaints};
@@ -12,6 +13,11 @@ const LOST: Complaint =
     Complaint::new("origin_lost", Level::WARN, "the server of an origin, that of {}, was lost");
 const BACK: Complaint =
     Complaint::new("origin_back", Level::WARN, "the server of an origin, that of {}, was back");
+const UNREACHABLE: Complaint = Complaint::new(
+    "origin_unusable",
+    Level::WARN,
+    "the server of an origin, that of {}, could not be reached",
+);
 const UNUSABLE: Complaint =
     Complaint::new("origin_unusable", Level::WARN, "the server of an origin, that of {}, could not be used");
 const OVER: Complaint = Complaint::new(
@@ -33,12 +39,12 @@ pub(super) struct OutageLog {
     clock: Clock,
     complaints: Complaints,
     /// Why the last attempt to connect failed, so that it is told once in an outage.
-    told: String,
+    told: Option<Unusable>,
 }
 
 impl OutageLog {
     pub(super) fn new(volume: String, uri: NbdUri, timeout: Duration) -> OutageLog {
-        let (clock, complaints, told) = (Clock::start(), Complaints::default(), String::new());
+        let (clock, complaints, told) = (Clock::start(), Complaints::default(), None);
         OutageLog { volume, uri, timeout, clock, complaints, told }
     }
 
@@ -52,7 +58,7 @@ impl OutageLog {
     }
 
     pub(super) fn back(&mut self, lasted: Duration) {
-        self.told.clear();
+        self.told = None;
         let OutageLog { volume, uri, .. } = self;
         let seconds = lasted.as_secs_f64();
         let line = format!("the server of {uri}, the origin of {volume}, is back after {seconds:.1} s");
@@ -60,13 +66,20 @@ impl OutageLog {
     }
 
     /// A server cannot be used; it is tried again.
-    pub(super) fn unusable(&mut self, why: String) {
-        if self.told != why {
-            let OutageLog { volume, uri, .. } = self;
-            let line = format!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
-            self.told = why;
-            self.say(UNUSABLE, &line);
+    pub(super) fn unusable(&mut self, server: Unusable) {
+        if self.told.as_ref() == Some(&server) {
+            return;
         }
+        let OutageLog { volume, uri, .. } = self;
+        let why = server.why();
+        let line = format!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
+        // That nobody answers comes and goes; it must not keep what is wrong with one that does from being told.
+        let complaint = match server {
+            Unusable::Away(_) => UNREACHABLE,
+            Unusable::Wrong(_) => UNUSABLE,
+        };
+        self.told = Some(server);
+        self.say(complaint, &line);
     }
 
     pub(super) fn over_limit(&mut self) {

@@ -27,6 +27,7 @@ use super::links::{Links, Part};
 use super::outage::{Outage, Pace};
 use super::outage_log::OutageLog;
 use super::outcome::Outcome;
+use super::unusable::Unusable;
 use crate::driver::queued_device::DeviceExtent;
 use crate::plan::nbd_uri::NbdUri;
 
@@ -261,20 +262,21 @@ impl Session {
         let Settings { uri, patience, .. } = &self.settings;
         match dial_beside(uri, *patience, &self.exchange) {
             Ok(()) => self.dialling = Dialling::Yes,
-            Err(error) => self.turn_down(format!("no thread can be started: {error}")),
+            Err(error) => self.turn_down(Unusable::Away(format!("no thread can be started: {error}"))),
         }
     }
 
     /// The server was connected to, or could not be; it is compared before it is used.
     fn compare(&mut self, dialled: Result<Links, ClientError>) {
         self.dialling = Dialling::No;
-        let links = dialled.map_err(|error| cause(&error));
+        let links = dialled.map_err(|error| Unusable::from(&error));
         let links = links.and_then(|links| match self.settings.facts.difference(&links.export) {
             None => Ok(links),
-            Some(difference) => Err(difference),
+            Some(difference) => Err(Unusable::Wrong(difference)),
         });
         let patience = self.settings.patience;
-        let begin = |links| Comparison::begin(links, &self.samples, patience).map_err(|error| cause(&error));
+        let begin =
+            |links| Comparison::begin(links, &self.samples, patience).map_err(|error| Unusable::from(&error));
         let comparison = links.and_then(begin);
         match comparison {
             Ok(comparison) => self.comparison = Some(comparison),
@@ -291,8 +293,8 @@ impl Session {
         }
         let Some(comparison) = self.comparison.take() else { return };
         let verdict = match progress {
-            Ok(_) => comparison.verdict(),
-            Err(error) => Err(cause(&error)),
+            Ok(_) => comparison.verdict().map_err(Unusable::Wrong),
+            Err(error) => Err(Unusable::from(&error)),
         };
         match verdict {
             Ok(links) => self.use_links(links),
@@ -301,8 +303,8 @@ impl Session {
     }
 
     /// A server cannot be used; it is tried again.
-    fn turn_down(&mut self, why: String) {
-        self.exchange.note_why(&why);
+    fn turn_down(&mut self, why: Unusable) {
+        self.exchange.note_why(why.why());
         self.log.unusable(why);
         self.outage.iter_mut().for_each(|outage| outage.try_later(Instant::now()));
     }

@@ -1,0 +1,29 @@
+//! Why the server of a remote origin cannot be used.
+
+use kickcache_nbd::client::ClientError;
+
+/// A server that is not used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Unusable {
+    /// Nobody answers, or not to the end.
+    Away(String),
+    /// It was looked at, and is not the one that was lost.
+    Wrong(String),
+}
+
+impl Unusable {
+    /// In words.
+    pub(super) fn why(&self) -> &str {
+        let (Unusable::Away(why) | Unusable::Wrong(why)) = self;
+        why
+    }
+}
+
+impl From<&ClientError> for Unusable {
+    fn from(error: &ClientError) -> Unusable {
+        match error {
+            ClientError::Io(error) => Unusable::Away(error.to_string()),
+            other => Unusable::Wrong(other.to_string()),
+        }
+    }
+}

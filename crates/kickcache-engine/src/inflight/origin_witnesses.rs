@@ -1,0 +1,132 @@
+//! The blocks that an origin was given last and has durably: what an older state of it lacks.
+//!
+//! Invariants:
+//! * I-3: a block that needs a flush of the origin counts when one ended that was submitted after the origin's write of it had
+//!   ended; a restart of the origin forgets those that still wait.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use crate::units::BlockIndex;
+
+/// Blocks of each kind that are remembered.
+const KEPT: usize = 256;
+
+/// The last blocks of one kind.
+#[derive(Debug, Default)]
+struct Last {
+    blocks: Vec<BlockIndex>,
+    /// Where the next one goes, once there is no more room.
+    next: usize,
+}
+
+impl Last {
+    fn add(&mut self, block: BlockIndex) {
+        if self.blocks.len() < KEPT {
+            self.blocks.push(block);
+            return;
+        }
+        self.blocks[self.next] = block;
+        self.next = (self.next + 1) % KEPT;
+    }
+
+    fn newest_first(&self) -> impl Iterator<Item = BlockIndex> + '_ {
+        let (newer, older) = self.blocks.split_at(self.next);
+        newer.iter().rev().chain(older.iter().rev()).copied()
+    }
+}
+
+/// The blocks that one origin was given last.
+#[derive(Debug, Default)]
+pub(crate) struct OriginWitnesses {
+    durable: Last,
+    /// Those that the flush in flight makes durable.
+    flushing: Last,
+    /// Those that the next one makes durable.
+    waiting: Last,
+}
+
+impl OriginWitnesses {
+    /// The origin has a block.
+    pub(crate) fn add(&mut self, block: BlockIndex) {
+        self.waiting.add(block);
+    }
+
+    /// The origin has a block, durably.
+    pub(crate) fn add_durable(&mut self, block: BlockIndex) {
+        self.durable.add(block);
+    }
+
+    /// A flush was submitted.
+    pub(crate) fn begin_flush(&mut self) {
+        self.flushing = mem::take(&mut self.waiting);
+    }
+
+    /// The flush ended well.
+    pub(crate) fn end_flush(&mut self) {
+        let flushed = mem::take(&mut self.flushing);
+        let blocks: Vec<_> = flushed.newest_first().collect();
+        blocks.into_iter().rev().for_each(|block| self.durable.add(block));
+    }
+
+    /// What was not flushed may be gone.
+    pub(crate) fn forget_unflushed(&mut self) {
+        self.flushing = Last::default();
+        self.waiting = Last::default();
+    }
+
+    /// Those that it has durably, the newest first; one may come twice.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = BlockIndex> + '_ {
+        self.durable.newest_first()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(witnesses: &OriginWitnesses) -> Vec<u64> {
+        witnesses.newest_first().map(|block| block.byte_offset() / 4096).collect()
+    }
+
+    #[test]
+    fn a_block_counts_from_the_flush_on_that_was_submitted_after_it() {
+        let mut witnesses = OriginWitnesses::default();
+        witnesses.add(BlockIndex::new(1));
+        witnesses.begin_flush();
+        witnesses.add(BlockIndex::new(2));
+        witnesses.add_durable(BlockIndex::new(9));
+        assert_eq!(told(&witnesses), [9]);
+        witnesses.end_flush();
+        assert_eq!(told(&witnesses), [1, 9]);
+        witnesses.begin_flush();
+        witnesses.end_flush();
+        assert_eq!(told(&witnesses), [2, 1, 9]);
+    }
+
+    #[test]
+    fn what_was_not_flushed_is_forgotten_with_the_server() {
+        let mut witnesses = OriginWitnesses::default();
+        witnesses.add_durable(BlockIndex::new(7));
+        witnesses.add(BlockIndex::new(1));
+        witnesses.begin_flush();
+        witnesses.add(BlockIndex::new(2));
+        witnesses.forget_unflushed();
+        witnesses.end_flush();
+        witnesses.begin_flush();
+        witnesses.end_flush();
+        assert_eq!(told(&witnesses), [7]);
+    }
+
+    #[test]
+    fn the_oldest_make_room() {
+        let mut witnesses = OriginWitnesses::default();
+        (0..1_000).for_each(|block| witnesses.add(BlockIndex::new(block)));
+        witnesses.begin_flush();
+        witnesses.end_flush();
+        assert_eq!(told(&witnesses), (1_000 - KEPT as u64..1_000).rev().collect::<Vec<_>>());
+        witnesses.add_durable(BlockIndex::new(5));
+        assert_eq!(told(&witnesses)[..2], [5, 999]);
+        assert_eq!(told(&witnesses).len(), KEPT);
+    }
+}
