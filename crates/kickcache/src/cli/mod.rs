@@ -80,7 +80,7 @@ Exit codes:
 /// result, a volume, as a disk over NBD, over vhost-user or as a block device of this host. The origin keeps the contents
 /// that it would have without a cache. A drained volume can be detached at any time.
 #[derive(Debug, Parser)]
-#[command(name = "kickcache", version, max_term_width = 100, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "kickcache", version, long_version = version::long(), max_term_width = 100, after_help = EXAMPLES, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -170,3 +170,4 @@ pub fn main() -> ExitCode {
 #[cfg(test)]
 mod tests;
 mod unserved;
+mod version;
