@@ -48,6 +48,8 @@ pub trait CacheEngine {
     fn origin_restarted(&mut self, _now: Instant, _volume: VolumeId) {}
     /// See [`Engine::grow_volume`].
     fn grow_volume(&mut self, _volume: VolumeId, _size: u64) {}
+    /// See [`Engine::pause_caching`].
+    fn pause_caching(&mut self, _volume: VolumeId, _until: Instant) {}
     /// See [`Engine::status`].
     fn status(&self) -> Status {
         Status::default()
@@ -144,6 +146,10 @@ impl CacheEngine for Engine {
 
     fn drain(&mut self, now: Instant, volume: VolumeId) {
         Engine::drain(self, now, volume);
+    }
+
+    fn pause_caching(&mut self, volume: VolumeId, until: Instant) {
+        Engine::pause_caching(self, volume, until);
     }
 
     fn origin_restarted(&mut self, now: Instant, volume: VolumeId) {

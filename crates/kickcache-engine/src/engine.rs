@@ -402,6 +402,12 @@ impl Engine {
         }
     }
 
+    /// Until then nothing that is read of a volume is promoted; what is cached is served, and writes go on as its mode says. A time
+    /// that is over ends a pause.
+    pub fn pause_caching(&mut self, volume: VolumeId, until: Instant) {
+        self.state.volumes.get_mut(volume).paused_until = until;
+    }
+
     /// From here on a volume has this many bytes: its origin was extended.
     ///
     /// # Panics

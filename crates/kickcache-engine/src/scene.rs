@@ -16,7 +16,7 @@ use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, Volum
 /// An engine with one volume of 1 GiB behind a cache device of 16 MiB; everything ends at once.
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
-    now: Instant,
+    pub(crate) now: Instant,
     failing: Option<Failing>,
     /// What does not end for now, by the beginning of its line.
     holding: Option<&'static str>,

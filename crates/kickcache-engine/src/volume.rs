@@ -45,6 +45,8 @@ pub(crate) struct Volume {
     pub(crate) writeback_wanted: bool,
     /// Writeback rests until then, after an error of the origin.
     pub(crate) backoff_until: Instant,
+    /// What is read and not cached stays so until then.
+    pub(crate) paused_until: Instant,
 }
 
 impl Volume {
@@ -95,6 +97,7 @@ impl Volume {
             draining: false,
             writeback_wanted: false,
             backoff_until: now,
+            paused_until: now,
         }
     }
 }

@@ -88,6 +88,14 @@ impl Client {
         self.tell(&Request::Drain { volume: volume.into() })
     }
 
+    /// Keeps nothing that is read of a volume for a while; no time ends that.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ClientError> {
+        self.tell(&Request::PauseCaching { volume: volume.into(), seconds: span.as_secs() })
+    }
+
     /// Has the daemon take over the size of a volume's origin; gives the size in bytes.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ pub mod server;
 pub mod wire;
 mod workers;
 
+use std::time::Duration;
+
 use crate::control::report::Report;
 use crate::control::wire::{RecordingTitle, Resized};
 use crate::recording::ring::Recording;
@@ -49,6 +51,12 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// # Errors
     /// No such volume, or the daemon is stopping.
     fn drain(&self, volume: &str) -> Result<(), ControlError>;
+
+    /// Keeps nothing that is read of a volume for a while; no time ends that.
+    ///
+    /// # Errors
+    /// No such volume, or the daemon is stopping.
+    fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ControlError>;
 
     /// Takes over the size of a volume's origin, which was extended.
     ///

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kickcache_engine::stats::{self, CacheHealth};
-use kickcache_engine::time::{self, Instant};
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, VolumeId};
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +179,9 @@ pub struct VolumeReport {
     /// It is being drained: something is left to write back, or the records of that are on their way to the cache device.
     #[serde(default)]
     pub draining: bool,
+    /// For how many seconds more nothing that is read is cached, if that was paused.
+    #[serde(default)]
+    pub caching_paused_seconds: Option<f64>,
     /// Fill window in bytes.
     pub fill_window_bytes: u64,
     /// Requests in flight.
@@ -284,8 +287,7 @@ impl CacheReport {
             let damaged = status.damaged.iter().filter(|key| key.volume() == facts.id);
             let damaged: Vec<BlockIndex> = damaged.map(|key| key.block()).collect();
             let status = status.volumes.iter().find(|status| status.volume == facts.id)?;
-            let dirty_span = status.dirty_since.map(|since| now.since(since));
-            Some(VolumeReport::new(status, &damaged, dirty_span, facts))
+            Some(VolumeReport::new(status, &damaged, now, facts))
         };
         CacheReport {
             device: facts.device.display().to_string(),
@@ -315,7 +317,7 @@ impl VolumeReport {
     fn new(
         status: &stats::VolumeStatus,
         damaged: &[BlockIndex],
-        dirty_span: Option<time::Duration>,
+        now: Instant,
         facts: VolumeFacts,
     ) -> VolumeReport {
         let counters = &status.counters;
@@ -332,11 +334,12 @@ impl VolumeReport {
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,
             dirty_bytes: status.dirty_blocks * BLOCK_SIZE,
-            dirty_seconds: dirty_span.map(|span| span.as_nanos() as f64 / 1e9),
+            dirty_seconds: status.dirty_since.map(|since| now.since(since).as_nanos() as f64 / 1e9),
             damaged_bytes: status.damaged_blocks * BLOCK_SIZE,
             damaged: extents(damaged).iter().map(Extent::from).collect(),
             unflushed_bytes: status.unflushed_blocks * BLOCK_SIZE,
             draining: status.is_draining,
+            caching_paused_seconds: status.paused_until.map(|until| until.since(now).as_nanos() as f64 / 1e9),
             fill_window_bytes: status.fill_window,
             requests_in_flight: status.requests_in_flight,
             sessions: facts.sessions,

@@ -56,6 +56,12 @@ impl ControlTarget for Daemon {
         Ok(())
     }
 
+    fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ControlError> {
+        Daemon::find(volume)?;
+        self.note(format!("pause {volume} {}", span.as_secs()));
+        Ok(())
+    }
+
     fn resize(&self, volume: &str) -> Result<Resized, ControlError> {
         Daemon::find(volume)?;
         self.note(format!("resize {volume}"));
@@ -99,6 +105,7 @@ fn report() -> Report {
         damaged_bytes: 0,
         damaged: Vec::new(),
         unflushed_bytes: 0,
+        caching_paused_seconds: None,
         draining: false,
         fill_window_bytes: 64 << 10,
         incomplete: false,
@@ -171,10 +178,12 @@ fn every_command_goes_there_and_back() {
     let client = Client::new(&room.path);
     assert_eq!(client.status().unwrap(), report());
     client.set_mode("vm1", ModeWord::WriteAround).unwrap();
+    client.pause_caching("vm1", Duration::from_secs(60)).unwrap();
     client.drain("vm1").unwrap();
     assert_eq!(client.resize("vm1").unwrap().size_bytes, 2 << 30);
     client.stop().unwrap();
-    assert_eq!(*daemon.told.lock().unwrap(), ["mode vm1 write-around", "drain vm1", "resize vm1", "stop"]);
+    let told = ["mode vm1 write-around", "pause vm1 60", "drain vm1", "resize vm1", "stop"];
+    assert_eq!(*daemon.told.lock().unwrap(), told);
 }
 
 #[test]

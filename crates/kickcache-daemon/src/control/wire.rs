@@ -31,6 +31,13 @@ pub enum Request {
         /// The volume's name.
         volume: String,
     },
+    /// Keep nothing that is read of a volume for a while.
+    PauseCaching {
+        /// The volume's name.
+        volume: String,
+        /// For how long; 0 ends it.
+        seconds: u64,
+    },
     /// Take over the size of a volume's origin.
     Resize {
         /// The volume's name.

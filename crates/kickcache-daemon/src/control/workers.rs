@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::control::connections::ControlRequest;
 use crate::control::wire::{Reply, Request};
@@ -102,6 +103,9 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
         Request::Status {} => target.status().map(|report| Reply::Status(Box::new(report))),
         Request::Mode { volume, mode } => target.set_mode(volume, *mode).map(|()| Reply::Done),
         Request::Drain { volume } => target.drain(volume).map(|()| Reply::Done),
+        Request::PauseCaching { volume, seconds } => {
+            target.pause_caching(volume, Duration::from_secs(*seconds)).map(|()| Reply::Done)
+        }
         Request::Resize { volume } => target.resize(volume).map(Reply::Resized),
         Request::Record { volume } => match target.record(volume) {
             Ok(TitledRecording { title, recording }) => {

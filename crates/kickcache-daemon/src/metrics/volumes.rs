@@ -47,6 +47,11 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
         values: Values::Flag(|volume| volume.draining),
     },
     Family {
+        name: "kickcache_volume_caching_paused_seconds",
+        help: "For how long nothing that is read will be cached, 0 if that is not paused.",
+        values: Values::Gauge(|volume| volume.caching_paused_seconds.unwrap_or(0.0)),
+    },
+    Family {
         name: "kickcache_volume_incomplete",
         help: "Whether the cache device is out of service and the origin may lack something that it holds, or may not have flushed it.",
         values: Values::Flag(|volume| volume.incomplete),

@@ -27,6 +27,8 @@ pub(crate) enum Control {
     Beat(Sender<Beat>),
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
+    /// Keep nothing that is read of a volume for this long.
+    PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
     Resize(String, Sender<Result<Resized, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
     /// Recordings have ended at their other end.

@@ -14,6 +14,7 @@ pub use crate::serve::control::{
     Activities, Beat, Errors, FaultCount, Growth, Recorded, Resized, ServerSample, ServerStatus, Trouble,
     VolumeInfo,
 };
+use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;
 use crate::serve::startup;
@@ -149,6 +150,14 @@ impl ServerHandle {
             notes.expect_dirty(volume)?;
         }
         self.ask(|answer| Control::SetMode(volume.into(), mode, answer))?
+    }
+
+    /// Keeps nothing that is read of a volume for a while; no time ends that.
+    ///
+    /// # Errors
+    /// If no volume has the name, or [`ServeError::Stopped`].
+    pub fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ServeError> {
+        self.ask(|answer| Control::PauseCaching(volume.into(), engine_span(span), answer))?
     }
 
     /// Begins to write all dirty data of a volume back; done when its status says 0 dirty and 0 unflushed blocks.

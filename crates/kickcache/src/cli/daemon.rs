@@ -337,6 +337,10 @@ impl ControlTarget for Daemon {
         self.server_of(volume)?.handle.drain(volume).map_err(control_error)
     }
 
+    fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ControlError> {
+        self.server_of(volume)?.handle.pause_caching(volume, span).map_err(control_error)
+    }
+
     fn resize(&self, volume: &str) -> Result<wire::Resized, ControlError> {
         let resized = self.server_of(volume)?.handle.resize(volume).map_err(control_error)?;
         Ok(wire::Resized { size_bytes: resized.size, is_unchanged: resized.growth == Growth::Unchanged })

@@ -46,7 +46,7 @@ pub(crate) struct DrainArgs {
     volume: Option<String>,
     /// Wait until nothing is dirty and the origin has flushed
     ///
-    /// May take as long as clients write: `kickcache mode NAME write-through` first has an end.
+    /// May take as long as clients write: `kickcache mode NAME write-around` first has an end.
     #[arg(long, conflicts_with = "cache")]
     wait: bool,
     /// Cache device that nobody serves

@@ -27,6 +27,7 @@ mod options;
 mod out_of_service;
 mod outdated;
 mod output;
+mod pause_caching;
 mod prediction;
 mod record;
 mod refusal;
@@ -93,6 +94,7 @@ enum Command {
     Status(status::StatusArgs),
     Top(top::TopArgs),
     Mode(mode::ModeArgs),
+    PauseCaching(pause_caching::PauseCachingArgs),
     Drain(drain::DrainArgs),
     Resize(resize::ResizeArgs),
     Record(record::RecordArgs),
@@ -121,6 +123,7 @@ impl Command {
             Command::Status(args) => args.run(out),
             Command::Top(args) => args.run(out),
             Command::Mode(args) => args.run(out),
+            Command::PauseCaching(args) => args.run(out),
             Command::Drain(args) => args.run(out),
             Command::Resize(args) => args.run(out),
             Command::Record(args) => args.run(out),

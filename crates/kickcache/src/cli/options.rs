@@ -1,6 +1,7 @@
 //! Arguments that several commands share.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::plan::default_paths::{SYSTEM_CONTROL, default_control};
@@ -76,15 +77,44 @@ pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
 }
 
 /// Reads a number of seconds, such as `5` or `0.5`.
-pub(crate) fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
     let seconds = seconds.ok_or_else(|| format!("`{text}` is not a number of seconds from 0.1 to 86400"))?;
-    Ok(std::time::Duration::from_secs_f64(seconds))
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Reads a span of time, such as `90s`, `30m`, `1h` or `2d`; a number alone is one of seconds.
+pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
+    let wrong =
+        || format!("`{text}` is not a span of time; write a number with s, m, h or d, such as 90s or 1h");
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let seconds = match unit {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - unit.len()].parse().map_err(|_| wrong())?;
+    let span = number.checked_mul(seconds).filter(|span| (1..=366 * 86_400).contains(span));
+    span.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is not from 1s to 366d"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_are_numbers_with_a_unit() {
+        let seconds = |text| parse_span(text).map(|span| span.as_secs());
+        assert_eq!(
+            [seconds("90"), seconds("30m"), seconds("1h"), seconds("2d")],
+            [90, 1_800, 3_600, 172_800].map(Ok)
+        );
+        for bad in ["", "h", "1w", "0s", "-1h", "1.5h", "367d", "99999999999999999999d", "1 h"] {
+            assert!(parse_span(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_format_is_one_of_the_known() {

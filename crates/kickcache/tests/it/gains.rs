@@ -94,3 +94,29 @@ fn the_mode_and_the_engine_in_use_can_be_asked_for() {
     let page = daemon.control(&["status"]);
     assert!(page.lines().next().unwrap().ends_with(&format!(", auto ({used})")), "{page}");
 }
+
+#[test]
+fn what_a_backup_reads_while_caching_is_paused_displaces_nothing() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.random("origin", 64 * MIB, 7);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let mut client = daemon.connect();
+    client.write(0, &[7; 65536]);
+    drop(client.read(MIB, 4096));
+    let cached = || daemon.volume_count("cached_bytes");
+    let before = cached();
+    daemon.control(&["pause-caching", VOLUME, "--for", "1h"]);
+    (4..64).for_each(|at| drop(client.read(at * MIB, 4096)));
+    assert_eq!(cached(), before);
+    client.write(2 * MIB, &[8; 4096]);
+    assert_eq!(cached(), before + 4096, "writes go on");
+    let left = daemon.status()["caches"][0]["volumes"][0]["caching_paused_seconds"].as_f64().unwrap();
+    assert!((3_000.0..=3_600.0).contains(&left), "{left}");
+    daemon.control(&["pause-caching", VOLUME, "--end"]);
+    drop(client.read(40 * MIB, 4096));
+    assert!(cached() > before + 4096, "what is read is cached again");
+    assert!(daemon.status()["caches"][0]["volumes"][0]["caching_paused_seconds"].is_null());
+    drop(client);
+    daemon.stop();
+}

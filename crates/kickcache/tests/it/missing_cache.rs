@@ -1,8 +1,9 @@
 //! A cache device that may hold what an origin lacks, and is not there when the volume is served again.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::bad_input::{refused, unchanged};
@@ -217,4 +218,24 @@ fn a_missing_cache_device_is_told_with_all_of_its_volumes() {
         assert!(said.contains(&format!("volume {name} is not served: its cache device")), "{said}");
     }
     assert!(!pair.spec.cache.exists(), "a cache was made");
+}
+
+#[test]
+fn a_stop_after_the_cache_file_was_cut_short_does_not_end_well_if_it_had_dirty_blocks() {
+    need_kickcache!();
+    for (mode, expected) in [("write-back", 8), ("write-through", 0)] {
+        let scratch = Scratch::new();
+        let spec = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), mode, "16M");
+        let mut daemon = spec.start();
+        let mut client = daemon.connect();
+        client.write(0, &[7; 1 << 20]);
+        client.flush();
+        drop(client);
+        File::options().write(true).open(&spec.cache).unwrap().set_len(MIB).unwrap();
+        daemon.signal(Signal::TERM);
+        assert_eq!(daemon.wait().code(), Some(expected), "{mode}: {}", daemon.log());
+        let is_told =
+            daemon.log().contains("bytes of the 16777216 that it had: of 256 dirty blocks of v, those");
+        assert_eq!(is_told, expected == 8, "{}", daemon.log());
+    }
 }

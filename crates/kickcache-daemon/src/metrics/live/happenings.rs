@@ -90,6 +90,13 @@ impl Happenings {
             (true, false) => self.add(at, Weight::Good, format!("the drain of {name} ended")),
             (_, _) => {}
         }
+        match (old.caching_paused_seconds, new.caching_paused_seconds) {
+            (None, Some(_)) => {
+                self.add(at, Weight::Good, format!("what is read of {name} is not cached for a while"));
+            }
+            (Some(_), None) => self.add(at, Weight::Good, format!("what is read of {name} is cached again")),
+            (_, _) => {}
+        }
         if old.size_bytes != new.size_bytes {
             self.add(at, Weight::Good, format!("{name} now has {} bytes", new.size_bytes));
         }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use super::{CONTROL_KEY, EventLoop};
@@ -39,6 +39,17 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.driver.watch(self.wakeup.as_fd(), CONTROL_KEY, Interest::Readable);
     }
 
+    fn tell_pause(&self, name: &str, span: Duration) {
+        match span.as_nanos() / 1_000_000_000 {
+            0 => tracing::info!(event = "caching_resumed", volume = name, "reads of {name} are cached again"),
+            seconds => tracing::info!(
+                event = "caching_paused",
+                volume = name,
+                "nothing that is read of {name} is cached for {seconds} s"
+            ),
+        }
+    }
+
     /// An asker that is gone needs no answer.
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
@@ -56,6 +67,14 @@ impl<E: CacheEngine> EventLoop<E> {
                         "the mode of {name} is now {}",
                         ModeWord::from(mode).as_str()
                     );
+                }
+                drop(answer.send(done));
+            }
+            Control::PauseCaching(name, span, answer) => {
+                let until = now.plus(span);
+                let done = self.volume_id(&name).map(|id| self.core.engine.pause_caching(id, until));
+                if done.is_ok() {
+                    self.tell_pause(&name, span);
                 }
                 drop(answer.send(done));
             }

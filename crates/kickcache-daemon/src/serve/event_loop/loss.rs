@@ -2,6 +2,7 @@
 //! on record.
 
 use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::device::Device;
 use kickcache_engine::stats::Record;
 use kickcache_engine::units::{BlockIndex, BlockKey};
 
@@ -60,7 +61,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn lost_at_end(&self) -> Option<ServeError> {
         let lost = self.core.engine.damaged_blocks().len() as u64;
         if lost == 0 {
-            return None;
+            return self.cut_short_at_end();
         }
         let what = format!(
             "the server has stopped; {} {} lost, which {} cannot give, and everything else that was acknowledged is on it or the \
@@ -116,6 +117,27 @@ impl<E: CacheEngine> EventLoop<E> {
                 "{count} of {name} {are} dirty and on {device} alone, as {which}"
             );
         }
+    }
+
+    /// A cache device that somebody cut short while it was served: what is dirty beyond its end is gone, read or not.
+    fn cut_short_at_end(&self) -> Option<ServeError> {
+        let needed = self.superblock.geometry.device_size;
+        let found =
+            self.core.driver.file(Device::Cache)?.size_today().ok().filter(|found| *found < needed)?;
+        let dirty = |volume: &Volume| {
+            let count = self.core.engine.dirty_blocks(volume.info.id).len() as u64;
+            (count > 0).then(|| format!("{} of {}", counted(count, "dirty block"), volume.info.name))
+        };
+        let dirty: Vec<String> = self.core.volumes.iter().filter_map(dirty).collect();
+        if dirty.is_empty() {
+            return None;
+        }
+        let what = format!(
+            "the server has stopped, and {} has {found} bytes of the {needed} that it had: of {}, those beyond its end are lost",
+            self.cache.display(),
+            dirty.join(", ")
+        );
+        Some(ServeError::LeftBehind { what })
     }
 
     /// Says which dirty blocks nobody can have any more, once each.

@@ -102,11 +102,14 @@ enum Wish {
 fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> Keep {
     let is_asked_for = wish == Wish::Promote;
     let is_behind = !is_asked_for && state.is_cache_behind(volume, part.length);
+    let now = state.now;
     let found = state.volumes.get_mut(volume);
     let settings = found.settings;
+    let is_paused = now < found.paused_until;
     let stream = found.read_streams.observe(part);
     let is_stream = !is_asked_for && settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
-    if is_stream || is_behind || settings.mode == Mode::Bypass || state.device.is_out_of_service() {
+    let keeps_nothing = is_paused || settings.mode == Mode::Bypass;
+    if is_stream || is_behind || keeps_nothing || state.device.is_out_of_service() {
         return Keep::Nothing;
     }
     let mut main = BlockSet::default();
@@ -192,12 +195,35 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
 mod tests {
     use crate::config::Mode;
     use crate::scene::Scene;
+    use crate::time::Duration;
+    use crate::units::VolumeId;
 
     #[test]
     fn bypass_reads_what_was_asked_for_and_keeps_nothing() {
         let mut scene = Scene::new(Mode::Bypass);
         assert_eq!(scene.read(4096, 4096).1, ["origin read 4096+4096"]);
         assert!(!scene.is_cached(4096));
+    }
+
+    #[test]
+    fn a_pause_serves_what_is_cached_and_keeps_nothing_else_until_it_is_over() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.read(4096, 4096).0.unwrap();
+        let until = |scene: &Scene, seconds: u64| scene.now.plus(Duration::from_millis(seconds * 1_000));
+        let volume = VolumeId::new(0);
+        scene.engine.pause_caching(volume, until(&scene, 60));
+        assert!(!scene.read(4096, 4096).1.iter().any(|line| line.starts_with("origin")), "it is a hit");
+        assert_eq!(scene.read(1 << 20, 4096).1, ["origin read 1048576+4096"]);
+        assert!(!scene.is_cached(1 << 20));
+        scene.write(2 << 20, 4096).0.unwrap();
+        assert!(scene.is_cached(2 << 20), "a write goes on as before");
+        scene.pass(Duration::from_millis(60_000));
+        scene.read(1 << 20, 4096).0.unwrap();
+        assert!(scene.is_cached(1 << 20), "the pause is over");
+        scene.engine.pause_caching(volume, until(&scene, 60));
+        scene.engine.pause_caching(volume, scene.now);
+        scene.read(3 << 20, 4096).0.unwrap();
+        assert!(scene.is_cached(3 << 20), "it was ended");
     }
 
     #[test]

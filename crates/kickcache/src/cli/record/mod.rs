@@ -17,7 +17,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::exit::Failure;
-use crate::cli::options::ControlOption;
+use crate::cli::options::{ControlOption, parse_span};
 use crate::cli::record::end::End;
 use crate::cli::record::files::{Bounds, RecordingFiles};
 use crate::cli::record::session::Session;
@@ -151,38 +151,9 @@ fn parse_size_max(text: &str) -> Result<Size, String> {
     Ok(size)
 }
 
-/// Reads a span of time, such as `90s`, `30m`, `1h` or `2d`; a number alone is one of seconds.
-fn parse_span(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("`{text}` is not a span of time; write a number with s, m, h or d, such as 90s or 1h");
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let seconds = match unit {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - unit.len()].parse().map_err(|_| wrong())?;
-    let span = number.checked_mul(seconds).filter(|span| (1..=366 * 86_400).contains(span));
-    span.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is not from 1s to 366d"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_are_numbers_with_a_unit() {
-        let seconds = |text| parse_span(text).map(|span| span.as_secs());
-        assert_eq!(
-            [seconds("90"), seconds("30m"), seconds("1h"), seconds("2d")],
-            [90, 1_800, 3_600, 172_800].map(Ok)
-        );
-        for bad in ["", "h", "1w", "0s", "-1h", "1.5h", "367d", "99999999999999999999d", "1 h"] {
-            assert!(parse_span(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn files_have_room_for_some_blocks() {

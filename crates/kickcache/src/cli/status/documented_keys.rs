@@ -98,6 +98,7 @@ fn volume() -> VolumeReport {
         damaged: vec![Extent { start: 0, length: 4096 }],
         unflushed_bytes: 1,
         draining: true,
+        caching_paused_seconds: Some(60.0),
         fill_window_bytes: 1,
         requests_in_flight: 1,
         sessions: Sessions::default(),

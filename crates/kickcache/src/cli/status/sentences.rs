@@ -171,6 +171,10 @@ pub(super) fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Senten
         troubles
             .push((format!("{name}: its origin {} is {}", volume.origin, show_silence(seconds)), Tone::Bad));
     }
+    if let Some(seconds) = volume.caching_paused_seconds {
+        let what = format!("what is read is not cached for {} more (pause-caching)", show_seconds(seconds));
+        troubles.push((format!("{name}: {what}"), Tone::Warning));
+    }
     if volume.incomplete && volume.dirty_bytes > 0 {
         let dirty = show_bytes(volume.dirty_bytes);
         let what =

@@ -40,6 +40,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         damaged: Vec::new(),
         unflushed_bytes: 0,
         draining: false,
+        caching_paused_seconds: None,
         fill_window_bytes: 64 << 10,
         incomplete: false,
         requests_in_flight: 1,
