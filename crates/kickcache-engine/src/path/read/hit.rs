@@ -68,7 +68,7 @@ fn touch(state: &mut State, volume: VolumeId, location: Location) {
     volume.counters.hit_blocks += 1;
     if touch.is_first_of_prefetched {
         volume.counters.prefetch_hit_blocks += 1;
-        volume.window.on_useful();
+        volume.window.on_useful(state.cache.slots().key(location).block());
     }
 }
 
