@@ -1,12 +1,10 @@
 //! Ghost memory: 16-bit fingerprints of blocks that left, oldest forgotten first.
 //!
-//! A set-associative table: a block's hash chooses a set of 31 fingerprints, which is a ring. A false match (1 in
+//! A set-associative table: a block's hash, its upper half, chooses a set of 31 fingerprints, which is a ring. A false match (1 in
 //! 2,000 look-ups of a full table) only places a block in the other queue.
 
 use alloc::vec;
 use alloc::vec::Vec;
-
-use crate::units::BlockKey;
 
 const WAYS: usize = 31;
 
@@ -32,6 +30,11 @@ impl Ghost {
         Ghost { sets: vec![empty; usize::try_from(sets).expect("fits the address space")] }
     }
 
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.sets.fill(Set { prints: [0; WAYS], next: 0 });
+    }
+
     pub(crate) fn memory_bytes(&self) -> u64 {
         (self.sets.len() * size_of::<Set>()) as u64
     }
@@ -41,8 +44,7 @@ impl Ghost {
         &mut self.sets[usize::try_from(scaled >> 32).expect("below the number of sets")]
     }
 
-    pub(crate) fn insert(&mut self, key: BlockKey) {
-        let hash = key.hash();
+    pub(crate) fn insert(&mut self, hash: u64) {
         let set = self.set(hash);
         set.prints[usize::from(set.next)] = fingerprint(hash);
         set.next = if usize::from(set.next) + 1 == WAYS { 0 } else { set.next + 1 };
@@ -53,8 +55,7 @@ impl Ghost {
 
     /// How long ago the block was inserted, if it is remembered; it is forgotten by that. An age of [`Ghost::AGE_MAX`]
     /// is as many inserted blocks as are remembered.
-    pub(crate) fn take(&mut self, key: BlockKey) -> Option<usize> {
-        let hash = key.hash();
+    pub(crate) fn take(&mut self, hash: u64) -> Option<usize> {
         let print = fingerprint(hash);
         let set = self.set(hash);
         let found = set.prints.iter().position(|held| *held == print)?;
@@ -73,10 +74,10 @@ const fn fingerprint(hash: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{BlockIndex, VolumeId};
+    use crate::units::{BlockIndex, BlockKey, VolumeId};
 
-    fn key(number: u64) -> BlockKey {
-        BlockKey::new(VolumeId::new(0), BlockIndex::new(number))
+    fn key(number: u64) -> u64 {
+        BlockKey::new(VolumeId::new(0), BlockIndex::new(number)).hash()
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 pub(crate) mod admission;
 pub(crate) mod ghost;
+pub(crate) mod hold;
 pub(crate) mod latencies;
 pub(crate) mod load;
+pub(crate) mod miniature;
 pub(crate) mod offload;
 pub(crate) mod origin_load;
 pub(crate) mod pacing;

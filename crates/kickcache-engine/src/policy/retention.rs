@@ -4,6 +4,8 @@
 //! segments kept in place and dead-first cleaning are design R of the project's policy study (`ARCHITECTURE.md`).
 
 use crate::policy::ghost::Ghost;
+use crate::policy::hold::Hold;
+use crate::policy::miniature::HOLD_CARRIED_PERCENT;
 use crate::policy::shift::Asked;
 use crate::queue::Queue;
 use crate::units::BlockKey;
@@ -157,6 +159,8 @@ pub(crate) struct Retention {
     left_probation_recently: Ghost,
     /// Left main just now.
     left_main_recently: Ghost,
+    /// Whether main stays as it is.
+    pub(crate) hold: Hold,
 }
 
 impl Retention {
@@ -169,6 +173,7 @@ impl Retention {
             left_probation: Ghost::new(capacity * NOTED_TENTHS as u64 / 10),
             left_probation_recently: Ghost::new(capacity / 10),
             left_main_recently: Ghost::new(capacity / 10),
+            hold: Hold::new(capacity),
         }
     }
 
@@ -176,6 +181,7 @@ impl Retention {
         self.left_probation.memory_bytes()
             + self.left_probation_recently.memory_bytes()
             + self.left_main_recently.memory_bytes()
+            + self.hold.memory_bytes()
     }
 
     /// Blocks of the cache.
@@ -191,15 +197,15 @@ impl Retention {
     /// A block that is not cached was asked for: in which queue does it start, if it is known? What left main had its
     /// time there, and begins again in probation.
     pub(crate) fn place(&mut self, key: BlockKey) -> Option<Known> {
-        if self.left_probation_recently.take(key).is_some() {
+        if self.left_probation_recently.take(key.hash()).is_some() {
             self.target = (self.target + STEP).min(self.capacity * 95 / 100);
             return Some(Known { queue: Queue::Main, noted: Noted::Lately });
         }
-        if self.left_main_recently.take(key).is_some() {
+        if self.left_main_recently.take(key.hash()).is_some() {
             self.target = self.target.saturating_sub(STEP).max(self.capacity / 100).max(1);
             return Some(Known { queue: Queue::Probation, noted: Noted::Lately });
         }
-        let noted = match self.left_probation.take(key)? {
+        let noted = match self.left_probation.take(key.hash())? {
             age if age * NOTED_TENTHS < Ghost::AGE_MAX => Noted::JustNow,
             age if age * 2 < Ghost::AGE_MAX => Noted::Lately,
             _ => Noted::LongAgo,
@@ -209,17 +215,17 @@ impl Retention {
 
     /// An unknown block was asked for and turned away; its next turn will be its second.
     pub(crate) fn remember(&mut self, key: BlockKey) {
-        self.left_probation.insert(key);
+        self.left_probation.insert(key.hash());
     }
 
     /// A clean block was forgotten.
     pub(crate) fn on_left(&mut self, key: BlockKey, queue: Queue) {
         match queue {
             Queue::Probation => {
-                self.left_probation_recently.insert(key);
-                self.left_probation.insert(key);
+                self.left_probation_recently.insert(key.hash());
+                self.left_probation.insert(key.hash());
             }
-            Queue::Main => self.left_main_recently.insert(key),
+            Queue::Main => self.left_main_recently.insert(key.hash()),
         }
     }
 
@@ -231,7 +237,8 @@ impl Retention {
 
     /// From which queue the next segment goes.
     pub(crate) fn choose_queue(&self, probation_blocks: u64, main_segments: u32) -> Queue {
-        if probation_blocks > self.target || main_segments == 0 { Queue::Probation } else { Queue::Main }
+        let target = if self.hold.is_on() { self.capacity / 100 } else { self.target };
+        if probation_blocks > target || main_segments == 0 { Queue::Probation } else { Queue::Main }
     }
 
     /// What happens to a block whose segment is emptied.
@@ -261,8 +268,12 @@ impl Retention {
         self.used.observe(asked, self.capacity);
     }
 
-    /// Blocks that are copied at most of a segment of `blocks` blocks; those that are not clean are copied all the same.
-    pub(crate) fn carried_max(&self, reason: Reason, blocks: u32) -> u32 {
+    /// Blocks that are copied at most of a segment of `blocks` blocks, of which `hot` have hits; those that are not clean are
+    /// copied all the same.
+    pub(crate) fn carried_max(&self, reason: Reason, hot: u32, blocks: u32) -> u32 {
+        if self.hold.is_on() && u64::from(hot) * 100 <= u64::from(blocks) * HOLD_CARRIED_PERCENT {
+            return blocks;
+        }
         let percent = match reason {
             Reason::Dead => 100,
             Reason::Turn | Reason::Stale | Reason::Room if self.copies.are_many => CARRIED_PERCENT,
@@ -295,7 +306,7 @@ mod tests {
         for _ in 0..1_000 {
             retention.on_left(key, Queue::Main);
             assert_eq!(retention.place(key).unwrap().queue, Queue::Probation);
-            retention.left_probation.take(key);
+            retention.left_probation.take(key.hash());
         }
         assert_eq!(retention.target(), 10);
     }
@@ -304,11 +315,11 @@ mod tests {
     fn fewer_dead_blocks_are_cleaned_while_copies_are_few() {
         let mut retention = Retention::new(1_000);
         assert!(retention.is_mostly_dead(70, 100) && !retention.is_mostly_dead(71, 100));
-        assert_eq!(retention.carried_max(Reason::Turn, 100), 75);
+        assert_eq!(retention.carried_max(Reason::Turn, 100, 100), 75);
         retention.observe(Work { copied: 95, admitted: 100 }, Asked::default());
         assert!(retention.is_mostly_dead(50, 100) && !retention.is_mostly_dead(51, 100));
-        assert_eq!(retention.carried_max(Reason::Turn, 100), 50);
-        assert_eq!(retention.carried_max(Reason::Dead, 100), 100);
+        assert_eq!(retention.carried_max(Reason::Turn, 100, 100), 50);
+        assert_eq!(retention.carried_max(Reason::Dead, 100, 100), 100);
         retention.observe(Work { copied: 95, admitted: 120 }, Asked::default());
         assert!(retention.is_mostly_dead(70, 100), "copies are few again");
     }

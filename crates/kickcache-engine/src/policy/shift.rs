@@ -16,8 +16,10 @@ const HITS_SHARE: u64 = 256;
 const HITS_FOR_A_MISS: u64 = 3;
 /// A proof takes that at most one in this many hits is one of a candidate.
 const NEW_FOR_AN_OLD: u64 = 16;
-/// Blocks asked for after which a shift without a proof ends, as a part of the cache's capacity.
+/// Blocks asked for after which hits prove nothing any more, as a part of the cache's capacity.
 const LENGTH_SHARE: u64 = 4;
+/// Blocks asked for after which a shift without a proof ends, in capacities of the cache.
+const LENGTH: u64 = 2;
 
 /// What a volume asked for so far, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,14 +91,20 @@ impl Shift {
         self.old_hits += u64::from(self.volume == Some(volume));
     }
 
+    /// Others have found that what nobody used since is stale.
+    pub(crate) fn prove(&mut self) {
+        self.is_proven = self.volume.is_some();
+    }
+
     /// The next candidate, once it is proven that new blocks serve the volume well.
     pub(crate) fn take_candidate(&mut self, asked: Asked, capacity: u64) -> Option<SegmentIndex> {
         let Asked { hits, misses } = asked.since(self.since);
-        self.is_proven |= hits >= capacity / HITS_SHARE
+        self.is_proven |= hits + misses <= capacity / LENGTH_SHARE
+            && hits >= capacity / HITS_SHARE
             && hits >= misses * HITS_FOR_A_MISS
             && self.old_hits * NEW_FOR_AN_OLD <= hits;
         let candidate = if self.is_proven { self.candidates.pop_front() } else { None };
-        if candidate.is_none() && (self.is_proven || hits + misses > capacity / LENGTH_SHARE) {
+        if candidate.is_none() && (self.is_proven || hits + misses > capacity * LENGTH) {
             (self.volume, self.is_proven) = (None, false);
             self.candidates.clear();
         }
@@ -138,8 +146,21 @@ mod tests {
     fn misses_prove_nothing() {
         let mut shift = begun();
         assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 1_200 }, 25_600), None);
-        assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 8_000 }, 25_600), None);
+        assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 60_000 }, 25_600), None);
         assert_eq!(shift.volume(), None, "the shift is over");
+    }
+
+    #[test]
+    fn what_others_have_proved_ends_with_the_candidates() {
+        let mut shift = begun();
+        let asked = Asked { hits: 1_000, misses: 21_000 };
+        assert_eq!(shift.take_candidate(asked, 25_600), None);
+        shift.prove();
+        assert_eq!(shift.take_candidate(asked, 25_600), Some(SegmentIndex::new(3)));
+        assert_eq!(shift.take_candidate(asked, 25_600), Some(SegmentIndex::new(4)));
+        assert_eq!((shift.take_candidate(asked, 25_600), shift.volume()), (None, None));
+        shift.prove();
+        assert_eq!(shift.take_candidate(asked, 25_600), None, "there is no shift");
     }
 
     #[test]

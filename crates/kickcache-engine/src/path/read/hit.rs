@@ -6,10 +6,11 @@ use crate::ids::RequestSlot;
 use crate::inflight::blocks::{block_extent, intersection};
 use crate::inflight::purpose::{HitRun, PagedBlock, Purpose};
 use crate::path::read::{direct, lookup};
+use crate::policy::miniature::Use;
 use crate::pool::page_memory;
 use crate::request::{Errno, Operation};
 use crate::state::State;
-use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
+use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockKey, ByteExtent, Location};
 
 /// Serves the blocks that stand together from `location` on; gives where the rest of the request begins.
 pub(super) fn serve_hit(
@@ -27,7 +28,7 @@ pub(super) fn serve_hit(
         state.requests.get_mut(slot).fail(Errno::Io);
         return part.end();
     }
-    touch(state, key.volume(), location);
+    touch(state, key, location);
     if let Some(memory) = state.pending_memory(location) {
         copy_block(state, slot, memory, part);
         return part.end();
@@ -38,7 +39,8 @@ pub(super) fn serve_hit(
     }
     let count = run_length(state, key, location, rest);
     for offset in 1..count {
-        touch(state, key.volume(), location.plus(offset));
+        let next = BlockKey::new(key.volume(), key.block().plus(u64::from(offset)));
+        touch(state, next, location.plus(offset));
     }
     let run = ByteExtent { start: part.start, length: u64::from(count) * BLOCK_SIZE };
     if is_shared(state, key, location, run) {
@@ -59,7 +61,9 @@ fn is_shared(state: &State, key: BlockKey, location: Location, run: ByteExtent) 
     (0..count).all(|offset| state.cache.slots().state(location.plus(offset)) == SlotState::Clean)
 }
 
-fn touch(state: &mut State, volume: VolumeId, location: Location) {
+fn touch(state: &mut State, key: BlockKey, location: Location) {
+    let volume = key.volume();
+    state.retention.hold.observe(key, Use::Read);
     let touch = state.cache.touch(location);
     if touch.is_candidate {
         state.reclaim.shift.on_old_hit(volume);
@@ -67,6 +71,7 @@ fn touch(state: &mut State, volume: VolumeId, location: Location) {
     let volume = state.volumes.get_mut(volume);
     volume.counters.hit_blocks += 1;
     if touch.is_first_of_prefetched {
+        state.retention.hold.on_read_ahead(key);
         volume.counters.prefetch_hit_blocks += 1;
         volume.window.on_useful(state.cache.slots().key(location).block());
     }

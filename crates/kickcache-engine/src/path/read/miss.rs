@@ -1,6 +1,6 @@
 //! Blocks of a read that are not cached: they are waited for, promoted by a fill, or read past the cache.
 
-use crate::config::{FILL_WINDOW_MAX, Mode};
+use crate::config::{Admission, FILL_WINDOW_MAX, Mode};
 use crate::ids::RequestSlot;
 use crate::inflight::blocks::{blocks_of, intersection};
 use crate::inflight::fills::{BlockSet, FillWaiter};
@@ -10,6 +10,7 @@ use crate::path::fill::FillTarget;
 use crate::path::read::lookup::RUN_MAX;
 use crate::path::read::{direct, lookup};
 use crate::policy::admission::Verdict;
+use crate::policy::miniature::Use;
 use crate::policy::retention::Noted;
 use crate::policy::spread::Scale;
 use crate::policy::window::Missed;
@@ -113,6 +114,13 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     if is_stream || is_behind || keeps_nothing || state.device.is_out_of_service() {
         return Keep::Nothing;
     }
+    for block in blocks_of(part) {
+        state.retention.hold.observe(BlockKey::new(volume, block), Use::Read);
+    }
+    let may_be_turned_away = !is_asked_for && settings.admission != Admission::Always;
+    if may_be_turned_away && state.retention.hold.is_on() {
+        return choose_while_held(state, volume, part);
+    }
     let mut main = BlockSet::default();
     let mut noted: Option<Noted> = is_asked_for.then_some(Noted::JustNow);
     for (offset, block) in blocks_of(part).enumerate() {
@@ -130,6 +138,18 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
             Keep::Nothing
         }
     }
+}
+
+/// While main is held, few misses are promoted; these belong to it.
+fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
+    let filled = state.volumes.get(volume).window.bytes() / BLOCK_SIZE;
+    let count = blocks_of(part).len();
+    if !state.retention.hold.takes_in(count as u64, filled) {
+        return Keep::Nothing;
+    }
+    let mut main = BlockSet::default();
+    (0..count).for_each(|offset| main.insert(offset));
+    Keep::Promote { main }
 }
 
 /// Reads an extent from the origin: through pages if it is promoted or not aligned to sectors, else directly.

@@ -142,8 +142,8 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.device.counters.reclaimed_segments += 1;
     state.reclaim.emptying.push(Emptying { segment, reason, reads_in_flight: 0, has_failed: false });
-    let limit = state.retention.carried_max(reason, state.cache.geometry().batch_blocks()) as usize;
     let live: Vec<Location> = state.cache.live_in(segment).collect();
+    let limit = carried_max(state, reason, &live);
     let mut carried = Vec::new();
     for location in live {
         if (reason, queue) == (Reason::Turn, Queue::Probation) {
@@ -159,6 +159,14 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
         }
     }
     carry(state, segment, &carried);
+}
+
+/// Blocks that are copied at most of a segment with these live ones.
+fn carried_max(state: &State, reason: Reason, live: &[Location]) -> usize {
+    let hot = live.iter().filter(|location| state.cache.slots().hits(**location) > 0).count();
+    let blocks = state.cache.geometry().batch_blocks();
+    let hot = u32::try_from(hot).expect("a segment's blocks");
+    state.retention.carried_max(reason, hot, blocks) as usize
 }
 
 /// A block had its time in probation.

@@ -9,6 +9,7 @@ use crate::cache::slots::SlotState;
 use crate::config::{RESERVED_SEGMENTS, VOLUME_COUNT_MAX};
 use crate::device::Device;
 use crate::inflight::jobs::Emptying;
+use crate::policy::miniature::HOLD_SEARCH_MAX;
 use crate::policy::retention::{Judgement, Reason, SEARCH_MAX, Verdict, Work};
 use crate::policy::shift::{Asked, Wanted};
 use crate::queue::Queue;
@@ -127,6 +128,12 @@ fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
 
 /// Makes all segments candidates, if that is wanted.
 fn begin_shift(state: &mut State) {
+    if let Some(volume) = state.retention.hold.take_changed() {
+        state.reclaim.shift.want(volume, state.device.order.newest());
+    }
+    if state.retention.hold.take_stale() {
+        state.reclaim.shift.prove();
+    }
     let Some(Wanted { volume, before }) = state.reclaim.shift.take_wanted() else { return };
     let Some(asked) = asked_of(state, volume) else { return };
     let queues = [Queue::Main, Queue::Probation].into_iter();
@@ -196,6 +203,12 @@ fn mostly_dead(state: &State) -> Option<SegmentIndex> {
 
 /// Walks a queue from its oldest segment: hot ones stay in place, the first that can be emptied is.
 fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
+    if queue == Queue::Main
+        && state.retention.hold.is_on()
+        && let Some(coldest) = coldest(state)
+    {
+        return Some(coldest);
+    }
     let oldest: Vec<SegmentIndex> = state.cache.segments().oldest_first(queue).take(SEARCH_MAX).collect();
     let mut blocked = Vec::new();
     for segment in &oldest {
@@ -214,6 +227,18 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     }
     // All were hot: the oldest goes all the same, or nothing ever would.
     oldest.first().copied().filter(|segment| can_be_emptied(state, *segment))
+}
+
+/// Of main's oldest segments the one that is used least, while main is held: the older ones stay in place.
+fn coldest(state: &mut State) -> Option<SegmentIndex> {
+    let oldest: Vec<SegmentIndex> =
+        state.cache.segments().oldest_first(Queue::Main).take(HOLD_SEARCH_MAX).collect();
+    let free = oldest.iter().filter(|segment| can_be_emptied(state, **segment));
+    let coldest = *free.min_by_key(|segment| count_used(state, **segment).hot)?;
+    for segment in oldest.into_iter().take_while(|segment| *segment != coldest) {
+        keep(state, segment);
+    }
+    Some(coldest)
 }
 
 /// Whatever segment holds only clean blocks, while writes wait and nothing else gives them room: those in line

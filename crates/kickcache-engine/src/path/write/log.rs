@@ -13,6 +13,7 @@ use crate::inflight::requests::Stage;
 use crate::inflight::writing::{IfRefused, Logging, OriginTurn, Taken, WriteData, WritePhase, Written};
 use crate::log::Entry;
 use crate::path::write::{finish, lock, origin};
+use crate::policy::miniature::Use;
 use crate::pool::{Pool, page_memory};
 use crate::queue::Queue;
 use crate::request::Durability;
@@ -102,6 +103,7 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
     let writing = state.requests.get_mut(slot).writing();
     let (is_through, durability) = (writing.is_through_log(), writing.durability);
     let found = state.cache.find(key);
+    state.retention.hold.observe(key, Use::Write);
     let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
     let known =
         if found.is_some() { Some(Queue::Main) } else { state.retention.place(key).map(|known| known.queue) };

@@ -1,0 +1,236 @@
+//! Whether main stays as it is, because what is read comes back too late to be held as a whole.
+//!
+//! A loop longer than the cache pushes itself out before it comes back. What keeps a part of it and takes little else in
+//! hits that part each time. Two miniatures see the same sample of what is asked for: one takes everything in, as the
+//! cache does, the other one miss in 32. Where the second hits more, the cache does as it does.
+//!
+//! When the first is ahead again by far, the second begins empty, and what main was held for is stale.
+//!
+//! Sources: bimodal insertion and set duelling (Qureshi et al., *Adaptive Insertion Policies for High Performance Caching*,
+//! ISCA 2007), with miniatures in place of dedicated sets.
+
+use crate::policy::miniature::{BLOCKS_MAX, Intake, Miniature, Use};
+use crate::units::{BlockKey, VolumeId};
+
+/// While main is held, one miss in this many is taken in.
+const PART: u32 = 32;
+/// The sample is at most one block in two to the power of this.
+const SAMPLE_BITS_MIN: u32 = 5;
+/// Where the bits of a hash begin by which the sample is taken; ghost memory and index use others.
+const SAMPLE_SHIFT: u32 = 16;
+/// Hits by which holding must be ahead, in eighths of a miniature's blocks: within a pass of a loop both take turns.
+const LEAD_EIGHTHS: u64 = 3;
+const LEAD_MIN: u64 = 64;
+/// Before main is held for something, this many times as much.
+const FIRST: i64 = 2;
+/// This part of that behind, what is held is of no use.
+const BEHIND_SHARE: i64 = 3;
+/// Before main is held, this part of the usual hits does not count for it.
+const MARGIN_SHARE: i64 = 8;
+/// Miniatures have room for this part of what the real one has, whose segments waste some, in percent.
+const ROOM_PERCENT: u64 = 95;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    sample: u64,
+    usual: Miniature,
+    holding: Miniature,
+    /// Most hits by which holding can be ahead, in parts of a hit as the margin is.
+    lead_max: i64,
+    /// Hits by which it is.
+    lead: i64,
+    is_on: bool,
+    /// It was, and nothing has shown since that what is held is of no use.
+    was_on: bool,
+    /// Blocks that missed since the last that were taken in.
+    passed: u64,
+    /// What this volume asks for may no longer be what main was held for.
+    changed: Option<VolumeId>,
+    /// That has shown to be of no use.
+    is_stale: bool,
+}
+
+impl Hold {
+    pub(crate) fn new(capacity: u64) -> Hold {
+        let mut bits = SAMPLE_BITS_MIN;
+        while capacity >> bits > BLOCKS_MAX {
+            bits += 1;
+        }
+        let room = (capacity * ROOM_PERCENT / 100) >> bits;
+        let usual = Miniature::new(room, Intake::All);
+        let lead_max = i64::try_from((usual.capacity() * LEAD_EIGHTHS / 8).max(LEAD_MIN)).expect("few");
+        Hold {
+            sample: ((1 << bits) - 1) << SAMPLE_SHIFT,
+            usual,
+            holding: Miniature::new(room, Intake::OneIn(PART)),
+            lead_max: lead_max * MARGIN_SHARE,
+            lead: 0,
+            is_on: false,
+            was_on: false,
+            passed: 0,
+            changed: None,
+            is_stale: false,
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.usual.memory_bytes() + self.holding.memory_bytes()
+    }
+
+    /// Whether main is held.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// A block was asked for.
+    #[inline]
+    pub(crate) fn observe(&mut self, key: BlockKey, how: Use) {
+        let hash = key.hash();
+        if hash & self.sample == 0 {
+            self.compare(hash, key.volume(), how);
+        }
+    }
+
+    /// The block was there because it was read ahead, which neither miniature does, and a cache that holds main seldom.
+    pub(crate) fn on_read_ahead(&mut self, key: BlockKey) {
+        if key.hash() & self.sample == 0 {
+            self.lead = (self.lead - MARGIN_SHARE).max(-self.lead_max / BEHIND_SHARE);
+        }
+    }
+
+    #[inline(never)]
+    fn compare(&mut self, hash: u64, volume: VolumeId, how: Use) {
+        let print = u32::try_from(hash >> 32).expect("32 bits");
+        let usual = self.usual.access(print, how);
+        let holding = self.holding.access(print, how);
+        let margin = if self.was_on { 0 } else { i64::from(usual) };
+        let ahead = (i64::from(holding) - i64::from(usual)) * MARGIN_SHARE - margin;
+        let most = if self.was_on { self.lead_max } else { self.lead_max * FIRST };
+        self.lead = (self.lead + ahead).clamp(-self.lead_max / BEHIND_SHARE, most);
+        if self.lead == most && self.holding.is_full() {
+            (self.is_on, self.was_on, self.lead) = (true, true, self.lead_max);
+        } else if self.lead <= 0 && self.is_on {
+            self.is_on = false;
+            self.changed = Some(volume);
+        }
+        if self.lead == -self.lead_max / BEHIND_SHARE && self.was_on {
+            self.was_on = false;
+            self.is_stale = true;
+            self.holding.clear();
+        }
+    }
+
+    /// The volume whose requests ended that main was held, once.
+    pub(crate) fn take_changed(&mut self) -> Option<VolumeId> {
+        self.changed.take()
+    }
+
+    /// Whether what main was held for turned out to be stale, once.
+    pub(crate) fn take_stale(&mut self) -> bool {
+        core::mem::take(&mut self.is_stale)
+    }
+
+    /// While main is held, whether a miss of this many blocks is taken in, for which `filled` blocks are read.
+    pub(crate) fn takes_in(&mut self, missed: u64, filled: u64) -> bool {
+        self.passed += missed;
+        let takes = self.passed >= u64::from(PART) * filled.max(missed);
+        if takes {
+            self.passed = 0;
+        }
+        takes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::BlockIndex;
+
+    const CAPACITY: u64 = 32_768;
+
+    fn read(hold: &mut Hold, blocks: impl Iterator<Item = u64>) {
+        blocks.for_each(|block| {
+            hold.observe(BlockKey::new(VolumeId::new(3), BlockIndex::new(block)), Use::Read);
+        });
+    }
+
+    /// Reads of blocks of which nine of ten are among the first tenth.
+    fn skewed(count: u64, from: u64, blocks: u64) -> impl Iterator<Item = u64> {
+        (0..count).map(move |number| {
+            let mixed = BlockKey::new(VolumeId::new(0), BlockIndex::new(number)).hash();
+            let part = if mixed.is_multiple_of(10) { blocks } else { blocks / 10 };
+            from + (mixed >> 8) % part
+        })
+    }
+
+    fn looped(length: u64, passes: u64) -> impl Iterator<Item = u64> {
+        (0..length * passes).map(move |number| number % length)
+    }
+
+    fn held() -> Hold {
+        let mut hold = Hold::new(CAPACITY);
+        read(&mut hold, looped(2 * CAPACITY, 4));
+        assert!(hold.is_on());
+        hold
+    }
+
+    #[test]
+    fn main_is_held_for_a_loop_longer_than_the_cache() {
+        for tenths in [11, 15, 20, 40] {
+            let mut hold = Hold::new(CAPACITY);
+            read(&mut hold, looped(CAPACITY * tenths / 10, 8));
+            assert!(hold.is_on(), "{tenths}");
+        }
+    }
+
+    #[test]
+    fn main_is_not_held_for_a_loop_that_fits_nor_for_skewed_reads() {
+        let mut hold = Hold::new(CAPACITY);
+        read(&mut hold, looped(CAPACITY * 8 / 10, 8));
+        assert!(!hold.is_on());
+        read(&mut hold, skewed(20 * CAPACITY, 1 << 30, 4 * CAPACITY));
+        assert!(!hold.is_on() && !hold.take_stale());
+    }
+
+    #[test]
+    fn main_is_not_held_for_a_loop_that_is_read_ahead() {
+        let mut hold = Hold::new(CAPACITY);
+        for block in looped(2 * CAPACITY, 8) {
+            let key = BlockKey::new(VolumeId::new(3), BlockIndex::new(block));
+            hold.observe(key, Use::Read);
+            if !block.is_multiple_of(16) {
+                hold.on_read_ahead(key);
+            }
+        }
+        assert!(!hold.is_on());
+    }
+
+    #[test]
+    fn what_main_was_held_for_is_stale_when_other_blocks_are_used() {
+        let mut hold = held();
+        assert!(!hold.take_stale());
+        read(&mut hold, skewed(CAPACITY, 1 << 30, 2 * CAPACITY));
+        assert!(!hold.is_on() && hold.take_stale());
+        assert_eq!((hold.take_changed(), hold.take_changed()), (Some(VolumeId::new(3)), None));
+        assert!(!hold.take_stale(), "said once");
+    }
+
+    #[test]
+    fn one_block_in_many_is_taken_in_with_all_that_is_read_for_it() {
+        let mut hold = held();
+        let mut taken = |filled| (0..3_200).filter(|_| hold.takes_in(1, filled)).count();
+        assert_eq!(taken(1), 100);
+        assert!((6..=7).contains(&taken(16)), "each fill brings 16 blocks");
+    }
+
+    #[test]
+    fn miniatures_take_less_than_a_byte_a_block_and_do_not_grow() {
+        for capacity in [4_096, 100_000, 131_072, 200_000, 16 << 20] {
+            let hold = Hold::new(capacity);
+            assert!(hold.memory_bytes() < capacity, "{} of {capacity}", hold.memory_bytes());
+        }
+        let memory = Hold::new(CAPACITY).memory_bytes();
+        assert_eq!(held().memory_bytes(), memory);
+    }
+}

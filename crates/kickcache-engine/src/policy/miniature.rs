@@ -1,0 +1,425 @@
+//! A miniature of the cache: which blocks of a sample a cache would hold whose room is as small a part of the real one's.
+//!
+//! Source: Waldspurger et al., *Cache Modeling and Optimization using Miniature Simulations*, ATC 2017. It keeps
+//! single blocks, as S3-FIFO does, and knows nothing of segments. All of its memory is taken at the start.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::policy::ghost::Ghost;
+use crate::queue::Queue;
+
+/// Most blocks of a miniature.
+pub(crate) const BLOCKS_MAX: u64 = 4_096;
+/// Hits after which a block of probation moves to main, and most hits that are counted.
+const PROMOTION_HITS: u8 = 2;
+const HITS_MAX: u8 = 3;
+/// Blocks by which one ghost hit moves probation's target.
+const STEP: u64 = 2;
+/// Segments of main that one search looks at, and of a main that is held.
+const SEARCH_MAX: usize = 16;
+pub(crate) const HOLD_SEARCH_MAX: usize = 4;
+/// Segments that the room is divided into, about as many as a small cache has.
+const SEGMENTS: u64 = 128;
+/// A segment with more than this share of hot blocks stays in place, in percent.
+const KEEP_PERCENT: u64 = 60;
+/// Of a segment whose turn it is at most so much stays, in percent; in a main that is held more, if something leaves at all.
+const CARRIED_PERCENT: u64 = 50;
+pub(crate) const HOLD_CARRIED_PERCENT: u64 = 90;
+/// No entry.
+const NONE: u16 = u16::MAX;
+
+/// What a miniature does with a block that it does not hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Intake {
+    /// It takes it in.
+    All,
+    /// Once it is full, it takes in one of this many that were read, and every one that was written.
+    OneIn(u32),
+}
+
+/// How a block was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Use {
+    Read,
+    Write,
+}
+
+/// A block that is held, in the list of a queue and in the chain of those whose prints are alike.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    print: u32,
+    newer: u16,
+    alike: u16,
+}
+
+const _: () = assert!(size_of::<Entry>() == 8 && BLOCKS_MAX < NONE as u64);
+
+/// Entries from the oldest to the newest.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    oldest: u16,
+    newest: u16,
+    count: u64,
+}
+
+impl List {
+    const EMPTY: List = List { oldest: NONE, newest: NONE, count: 0 };
+
+    fn push(&mut self, entries: &mut [Entry], entry: u16) {
+        entries[usize::from(entry)].newer = NONE;
+        match entries.get_mut(usize::from(self.newest)) {
+            Some(newest) => newest.newer = entry,
+            None => self.oldest = entry,
+        }
+        self.newest = entry;
+        self.count += 1;
+    }
+
+    fn pop(&mut self, entries: &[Entry]) -> Option<u16> {
+        let oldest = self.oldest;
+        self.oldest = entries.get(usize::from(oldest))?.newer;
+        if self.oldest == NONE {
+            self.newest = NONE;
+        }
+        self.count -= 1;
+        Some(oldest)
+    }
+}
+
+/// What a look at a segment of main found.
+#[derive(Clone, Copy)]
+struct Looked {
+    hot: u64,
+    next: u16,
+}
+
+/// See the module. A block is known by 32 bits of its hash.
+#[derive(Debug)]
+pub(crate) struct Miniature {
+    intake: Intake,
+    entries: Vec<Entry>,
+    hits: Vec<u8>,
+    /// The first of each chain.
+    chains: Vec<u16>,
+    free: List,
+    /// It was full once.
+    is_full: bool,
+    probation: List,
+    main: List,
+    /// Blocks that probation shall hold.
+    target: u64,
+    /// Reads that were not taken in since the last one that was.
+    passed: u32,
+    left_probation: Ghost,
+    left_probation_recently: Ghost,
+    left_main_recently: Ghost,
+}
+
+impl Miniature {
+    pub(crate) fn new(capacity: u64, intake: Intake) -> Miniature {
+        let capacity = u16::try_from(capacity.clamp(1, BLOCKS_MAX)).expect("few");
+        let count = usize::from(capacity);
+        let mut entries = vec![Entry { print: 0, newer: NONE, alike: NONE }; count];
+        let mut free = List::EMPTY;
+        (0..capacity).for_each(|entry| free.push(&mut entries, entry));
+        Miniature {
+            intake,
+            entries,
+            hits: vec![0; count],
+            chains: vec![NONE; count],
+            free,
+            is_full: false,
+            probation: List::EMPTY,
+            main: List::EMPTY,
+            target: u64::from(capacity / 10),
+            passed: 0,
+            left_probation: Ghost::new(u64::from(capacity) * 8 / 10),
+            left_probation_recently: Ghost::new(u64::from(capacity / 10)),
+            left_main_recently: Ghost::new(u64::from(capacity / 10)),
+        }
+    }
+
+    /// Forgets all that it holds.
+    pub(crate) fn clear(&mut self) {
+        self.chains.fill(NONE);
+        (self.free, self.probation, self.main) = (List::EMPTY, List::EMPTY, List::EMPTY);
+        for entry in 0..u16::try_from(self.entries.len()).expect("few") {
+            self.free.push(&mut self.entries, entry);
+        }
+        (self.is_full, self.passed, self.target) = (false, 0, self.capacity() / 10);
+        self.left_probation.clear();
+        self.left_probation_recently.clear();
+        self.left_main_recently.clear();
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let tables = self.entries.len() * size_of::<Entry>() + self.hits.len() + self.chains.len() * 2;
+        let ghosts = [&self.left_probation, &self.left_probation_recently, &self.left_main_recently];
+        tables as u64 + ghosts.iter().map(|ghost| ghost.memory_bytes()).sum::<u64>()
+    }
+
+    /// Blocks that it has room for.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// Whether it was ever full since it was empty.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// A block is asked for; whether it was there.
+    pub(crate) fn access(&mut self, print: u32, how: Use) -> bool {
+        if let Some(entry) = self.find(print) {
+            let hits = &mut self.hits[usize::from(entry)];
+            *hits = (*hits + 1).min(HITS_MAX);
+            return true;
+        }
+        if let Some(queue) = self.place(print, how) {
+            self.insert(print, queue);
+        }
+        false
+    }
+
+    fn chain(&self, print: u32) -> usize {
+        usize::try_from((u64::from(print) * self.capacity()) >> 32).expect("below the capacity")
+    }
+
+    fn find(&self, print: u32) -> Option<u16> {
+        let mut at = self.chains[self.chain(print)];
+        loop {
+            let entry = self.entries.get(usize::from(at))?;
+            if entry.print == print {
+                return Some(at);
+            }
+            at = entry.alike;
+        }
+    }
+
+    /// In which queue a block starts that is not held, if it is taken in.
+    fn place(&mut self, print: u32, how: Use) -> Option<Queue> {
+        if let (Intake::OneIn(part), Use::Read, true) = (self.intake, how, self.is_full) {
+            self.passed += 1;
+            if self.passed < part {
+                return None;
+            }
+            self.passed = 0;
+            return Some(Queue::Main);
+        }
+        let hash = ghost_hash(print);
+        if self.left_probation_recently.take(hash).is_some() {
+            self.target = (self.target + STEP).min(self.capacity() * 95 / 100);
+            return Some(Queue::Main);
+        }
+        if self.left_main_recently.take(hash).is_some() {
+            self.target = self.target.saturating_sub(STEP).max(self.capacity() / 100).max(1);
+            return Some(Queue::Probation);
+        }
+        let is_known = self.left_probation.take(hash).is_some();
+        Some(if is_known { Queue::Main } else { Queue::Probation })
+    }
+
+    fn insert(&mut self, print: u32, queue: Queue) {
+        if self.free.count == 0 {
+            self.is_full = true;
+            self.make_room();
+        }
+        let entry = self.free.pop(&self.entries).expect("there is room");
+        let chain = self.chain(print);
+        self.entries[usize::from(entry)] = Entry { print, newer: NONE, alike: self.chains[chain] };
+        self.chains[chain] = entry;
+        self.hits[usize::from(entry)] = 0;
+        match queue {
+            Queue::Probation => self.probation.push(&mut self.entries, entry),
+            Queue::Main => self.main.push(&mut self.entries, entry),
+        }
+    }
+
+    /// Lets blocks go as the real cache does, a segment at a time.
+    fn make_room(&mut self) {
+        let target = if self.intake == Intake::All { self.target } else { 0 };
+        while self.free.count == 0 {
+            if self.probation.count > target || self.main.count == 0 {
+                self.reclaim_probation();
+            } else {
+                self.keep_hot();
+                self.reclaim_main();
+            }
+        }
+    }
+
+    /// Blocks of a queue that leave or stay together.
+    fn segment(&self, queue: &List) -> u64 {
+        self.capacity().div_ceil(SEGMENTS).min(queue.count)
+    }
+
+    fn reclaim_probation(&mut self) {
+        for _ in 0..self.segment(&self.probation) {
+            let Some(entry) = self.probation.pop(&self.entries) else { return };
+            if self.hits[usize::from(entry)] >= PROMOTION_HITS {
+                self.hits[usize::from(entry)] = 0;
+                self.main.push(&mut self.entries, entry);
+            } else {
+                self.remove(entry, Queue::Probation);
+            }
+        }
+    }
+
+    /// How many blocks of main's segment have hits that begins with this entry, and where the next one begins.
+    fn look(&self, first: u16, count: u64) -> Looked {
+        (0..count).fold(Looked { hot: 0, next: first }, |looked, _| {
+            let at = usize::from(looked.next);
+            Looked { hot: looked.hot + u64::from(self.hits[at] > 0), next: self.entries[at].newer }
+        })
+    }
+
+    /// Segments before the one that is to be reclaimed stay, each block with a hit less.
+    fn keep_hot(&mut self) {
+        let count = self.segment(&self.main);
+        let most = self.main.count / count.max(1);
+        let mut next = self.main.oldest;
+        let looks = (0..most).map(|_| {
+            let looked = self.look(next, count);
+            next = looked.next;
+            looked.hot
+        });
+        let kept = match self.intake {
+            Intake::All => looks.take(SEARCH_MAX).take_while(|hot| hot * 100 > count * KEEP_PERCENT).count(),
+            Intake::OneIn(_) => {
+                let looks = looks.take(HOLD_SEARCH_MAX).enumerate();
+                looks.min_by_key(|(_, hot)| *hot).map_or(0, |(number, _)| number)
+            }
+        };
+        (0..kept as u64 * count).for_each(|_| self.keep_oldest());
+    }
+
+    fn keep_oldest(&mut self) {
+        let Some(entry) = self.main.pop(&self.entries) else { return };
+        let hits = &mut self.hits[usize::from(entry)];
+        *hits = hits.saturating_sub(1);
+        self.main.push(&mut self.entries, entry);
+    }
+
+    /// Main's oldest segment is reclaimed, what is hot up to a part of it stays.
+    fn reclaim_main(&mut self) {
+        let count = self.segment(&self.main);
+        let hot = self.look(self.main.oldest, count).hot;
+        let mut carried = carried_max(self.intake, hot, count);
+        for _ in 0..count {
+            if carried > 0 && self.hits[usize::from(self.main.oldest)] > 0 {
+                carried -= 1;
+                self.keep_oldest();
+            } else if let Some(entry) = self.main.pop(&self.entries) {
+                self.remove(entry, Queue::Main);
+            }
+        }
+    }
+
+    /// A block that was taken off its queue leaves.
+    fn remove(&mut self, entry: u16, queue: Queue) {
+        let Entry { print, alike, .. } = self.entries[usize::from(entry)];
+        let chain = self.chain(print);
+        if self.chains[chain] == entry {
+            self.chains[chain] = alike;
+        } else {
+            let mut at = usize::from(self.chains[chain]);
+            while self.entries[at].alike != entry {
+                at = usize::from(self.entries[at].alike);
+            }
+            self.entries[at].alike = alike;
+        }
+        self.free.push(&mut self.entries, entry);
+        let hash = ghost_hash(print);
+        match queue {
+            Queue::Probation => {
+                self.left_probation_recently.insert(hash);
+                self.left_probation.insert(hash);
+            }
+            Queue::Main => self.left_main_recently.insert(hash),
+        }
+    }
+}
+
+/// Blocks that stay at most of a segment of main, `hot` of its `count` blocks with hits.
+fn carried_max(intake: Intake, hot: u64, count: u64) -> u64 {
+    match intake {
+        Intake::OneIn(_) if hot * 100 <= count * HOLD_CARRIED_PERCENT => hot,
+        Intake::All | Intake::OneIn(_) => count * CARRIED_PERCENT / 100,
+    }
+}
+
+/// A hash for ghost memory, which takes its upper half and its lowest bits.
+fn ghost_hash(print: u32) -> u64 {
+    u64::from(print) << 32 | u64::from(print)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A print for a number, well mixed.
+    fn print(number: u32) -> u32 {
+        let mixed = (number ^ (number >> 15)).wrapping_mul(0x2c1b_3c6d);
+        let mixed = (mixed ^ (mixed >> 12)).wrapping_mul(0x297a_2d39);
+        mixed ^ (mixed >> 15)
+    }
+
+    /// Hits of a loop's last pass.
+    fn last_pass(miniature: &mut Miniature, length: u32, passes: u32) -> usize {
+        let mut pass = || (0..length).filter(|number| miniature.access(print(*number), Use::Read)).count();
+        (1..passes).for_each(|_| {
+            pass();
+        });
+        pass()
+    }
+
+    #[test]
+    fn a_loop_that_fits_is_held() {
+        for intake in [Intake::All, Intake::OneIn(32)] {
+            assert_eq!(last_pass(&mut Miniature::new(1_000, intake), 1_000, 2), 1_000);
+        }
+    }
+
+    #[test]
+    fn of_a_longer_loop_what_takes_few_in_keeps_most_of_what_fits() {
+        let hits = |intake, length| last_pass(&mut Miniature::new(1_000, intake), length, 20);
+        assert!(hits(Intake::OneIn(32), 2_000) > 900);
+        assert!(hits(Intake::OneIn(32), 4_000) > 800);
+        assert!(hits(Intake::All, 4_000) < 50);
+    }
+
+    #[test]
+    fn what_was_written_is_taken_in() {
+        let mut miniature = Miniature::new(1_000, Intake::OneIn(32));
+        (0..1_000).for_each(|number| {
+            miniature.access(print(number), Use::Read);
+        });
+        miniature.access(print(5_000), Use::Write);
+        assert!(miniature.access(print(5_000), Use::Read));
+    }
+
+    #[test]
+    fn what_is_cleared_is_empty_and_takes_everything_in() {
+        let mut miniature = Miniature::new(500, Intake::OneIn(32));
+        last_pass(&mut miniature, 1_000, 3);
+        assert!(miniature.is_full());
+        miniature.clear();
+        assert!(!miniature.is_full());
+        assert_eq!(last_pass(&mut miniature, 1, 1) + last_pass(&mut miniature, 500, 1), 1);
+        assert_eq!(last_pass(&mut miniature, 500, 1), 500);
+    }
+
+    #[test]
+    fn lists_and_chains_agree_and_the_memory_stays_as_it_is() {
+        let mut miniature = Miniature::new(300, Intake::All);
+        let memory = miniature.memory_bytes();
+        for round in 0..20_000_u32 {
+            miniature.access(print(print(round) % 700), if round % 3 == 0 { Use::Write } else { Use::Read });
+        }
+        let Miniature { free, probation, main, .. } = &miniature;
+        assert_eq!(free.count + probation.count + main.count, 300);
+        let held = (0..700).filter(|number| miniature.find(print(*number)).is_some()).count() as u64;
+        assert_eq!((held, memory), (probation.count + main.count, miniature.memory_bytes()));
+    }
+}
