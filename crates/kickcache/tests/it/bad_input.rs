@@ -7,6 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use rustix::process::Signal;
+
 use crate::client::{READ, Request};
 use crate::daemon::{Daemon, KICKCACHE, Spec, guarded, unix_address};
 use crate::rng::Rng;
@@ -473,7 +475,7 @@ fn damage(cache: &Path, image: &[u8], rng: &mut Rng) {
 
 fn check_damaged(spec: &Spec, origin: &[u8], round: u32) {
     let command = guarded(KICKCACHE, spec.arguments());
-    let Some(daemon) = Daemon::try_start(command, spec.clone()) else { return };
+    let Some(mut daemon) = Daemon::try_start(command, spec.clone()) else { return };
     let mut client = daemon.connect();
     for (block, old) in origin.chunks(4096).enumerate() {
         let offset = block as u64 * 4096;
@@ -484,5 +486,9 @@ fn check_damaged(spec: &Spec, origin: &[u8], round: u32) {
         let right = reply.errno != 0 || reply.data == old || written;
         assert!(right, "round {round}: block {block} gives wrong data after damage of the cache");
     }
-    daemon.stop();
+    drop(client);
+    daemon.signal(Signal::TERM);
+    // Dirty blocks may be lost, which the end says.
+    assert!(matches!(daemon.wait().code(), Some(0 | 8)), "round {round}: {}", daemon.log());
+    assert!(!daemon.log().contains("panicked at"), "round {round}: {}", daemon.log());
 }

@@ -86,12 +86,16 @@ fn what_a_kill_in_write_through_left_is_dropped_when_another_cache_device_was_th
 fn a_volume_that_was_in_write_back_for_a_while_may_be_needed() {
     need_kickcache!();
     let scratch = Scratch::new();
-    let one = spec(&scratch, "write-through");
+    let disks = faulty_disks!(&scratch, 16 * MIB, 16 * MIB);
+    let one = disks.spec(&scratch, "write-through");
     let daemon = one.start();
     daemon.control(&["mode", VOLUME, "write-back"]);
     daemon.connect().write(MIB, &[1; 65536]);
+    // What the change of the mode begins to write back does not get there.
+    disks.tell("fault origin write eio");
     daemon.control(&["mode", VOLUME, "write-through"]);
     kill(daemon);
+    disks.tell("clear");
     let mut two = with_cache(&one, "two");
     two.extra.push("--new-cache".into());
     write(&two, 2).stop();
