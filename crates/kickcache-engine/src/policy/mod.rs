@@ -12,7 +12,6 @@ pub(crate) mod pacing;
 pub(crate) mod quota;
 pub(crate) mod retention;
 pub(crate) mod shift;
-pub(crate) mod spread;
 pub(crate) mod stream;
 pub(crate) mod trials;
 pub(crate) mod window;

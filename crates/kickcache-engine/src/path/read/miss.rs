@@ -12,7 +12,6 @@ use crate::path::read::{direct, lookup};
 use crate::policy::admission::Verdict;
 use crate::policy::miniature::Use;
 use crate::policy::retention::Noted;
-use crate::policy::spread::Scale;
 use crate::policy::window::Missed;
 use crate::pool::BufferQuota;
 use crate::queue::Queue;
@@ -195,17 +194,14 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
         let other = BlockIndex::new(block ^ (bytes / BLOCK_SIZE * distance));
         state.cache.find(BlockKey::new(volume, other)).is_some()
     };
-    let capacity = state.retention.capacity();
     let missed = Missed {
         is_known: noted.is_some(),
         is_near: is_cached(1),
         is_crowded: is_cached(FAR),
-        block: BlockIndex::new(block),
         hits: found.counters.hit_blocks,
-        scale: Scale { missed: found.counters.miss_blocks, capacity, size: found.size },
-        now: state.now,
         newest: state.device.order.newest(),
     };
+    let capacity = state.retention.capacity();
     let found = state.volumes.get_mut(volume);
     let asked = found.asked();
     found.gate.on_miss(noted, asked, capacity);
