@@ -21,10 +21,14 @@ impl ShellCommand {
         ShellCommand(format!("kickcache {name}"))
     }
 
-    /// Writes back what a cache device that nobody serves holds of a volume, although the origin may have newer data.
+    /// Writes back what a cache device that nobody serves holds of a volume; flags and the state directory are to be added.
+    pub fn drain_offline(volume: &str, cache: &Path) -> ShellCommand {
+        ShellCommand::new("drain").word(volume).word("--cache").path(cache)
+    }
+
+    /// The same, although the origin may have newer data.
     pub fn drain_older(volume: &str, cache: &Path, state: &StatePlace) -> ShellCommand {
-        let drain = ShellCommand::new("drain").word(volume).word("--cache").path(cache);
-        drain.word("--accept-older").state(state)
+        ShellCommand::drain_offline(volume, cache).word("--accept-older").state(state)
     }
 
     /// Adds a flag, a name or a number.

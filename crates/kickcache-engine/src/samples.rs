@@ -121,6 +121,7 @@ mod tests {
         assert!((4..=16).contains(&found.len()), "{found:?}");
         assert!(found.windows(2).all(|pair| pair[1] - pair[0] < 512), "{found:?}");
     }
+
     #[test]
     fn what_the_origin_was_given_last_comes_first() {
         let mut scene = Scene::new(Mode::WriteBack);

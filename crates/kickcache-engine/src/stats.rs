@@ -113,8 +113,8 @@ pub struct VolumeStatus {
     pub unflushed_blocks: u64,
     /// It is being drained: something is left to write back, or what says that it was is not durable yet.
     pub is_draining: bool,
-    /// Until when nothing that is read is promoted, if it was paused.
-    pub paused_until: Option<Instant>,
+    /// Until when nothing that is read is promoted; a time that is over, if that is not paused.
+    pub paused_until: Instant,
     /// Fill window in bytes.
     pub fill_window: u64,
     /// Requests in flight.

@@ -49,7 +49,7 @@ impl Engine {
             damaged_blocks: blocks.damaged,
             unflushed_blocks: blocks.unflushed,
             is_draining: found.draining,
-            paused_until: (found.paused_until > self.state.now).then_some(found.paused_until),
+            paused_until: found.paused_until,
             fill_window: found.window.bytes(),
             requests_in_flight: self.state.requests.count_for(volume),
             is_incomplete: self.state.marking.incomplete.is_some_and(|set| set.contains(volume)),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kickcache_engine::stats::{self, CacheHealth};
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, VolumeId};
 use serde::{Deserialize, Serialize};
 
@@ -334,12 +334,13 @@ impl VolumeReport {
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,
             dirty_bytes: status.dirty_blocks * BLOCK_SIZE,
-            dirty_seconds: status.dirty_since.map(|since| now.since(since).as_nanos() as f64 / 1e9),
+            dirty_seconds: status.dirty_since.map(|since| seconds(now.since(since))),
             damaged_bytes: status.damaged_blocks * BLOCK_SIZE,
             damaged: extents(damaged).iter().map(Extent::from).collect(),
             unflushed_bytes: status.unflushed_blocks * BLOCK_SIZE,
             draining: status.is_draining,
-            caching_paused_seconds: status.paused_until.map(|until| until.since(now).as_nanos() as f64 / 1e9),
+            caching_paused_seconds: (status.paused_until > now)
+                .then(|| seconds(status.paused_until.since(now))),
             fill_window_bytes: status.fill_window,
             requests_in_flight: status.requests_in_flight,
             sessions: facts.sessions,
@@ -359,6 +360,10 @@ impl VolumeReport {
             counters: status.counters.into(),
         }
     }
+}
+
+fn seconds(span: Duration) -> f64 {
+    span.as_nanos() as f64 / 1e9
 }
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {

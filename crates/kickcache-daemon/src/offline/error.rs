@@ -105,7 +105,7 @@ pub enum OfflineError {
     /// The origin is not where it was.
     #[error(
         "the origin of {name} was {} and cannot be opened; if it has another path, say {}", .origin.display(),
-        drain(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
+        ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
     )]
     OriginGone {
         /// Where it is noted what is known of them.
@@ -237,7 +237,12 @@ impl OfflineError {
         extents: Vec<ByteExtent>,
         lose: Flag,
     ) -> OfflineError {
-        OfflineError::Dirty { name: name.into(), extents, drain: drain(name, path).state(state), lose }
+        OfflineError::Dirty {
+            name: name.into(),
+            extents,
+            drain: ShellCommand::drain_offline(name, path).state(state),
+            lose,
+        }
     }
 
     /// The same of an older copy of a cache device: who writes back what is dirty on it must say that.
@@ -255,10 +260,6 @@ impl OfflineError {
 
 fn block_count(extents: &[ByteExtent]) -> u64 {
     extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE
-}
-
-fn drain(name: &str, cache: &Path) -> ShellCommand {
-    ShellCommand::new("drain").word(name).word("--cache").path(cache)
 }
 
 fn known_volumes(known: &[String]) -> String {

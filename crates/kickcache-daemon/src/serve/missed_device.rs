@@ -24,8 +24,7 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
     );
     match standing(record) {
         Standing::There => {
-            let drain = ShellCommand::new("drain").word(&record.volume).word("--cache");
-            let drain = drain.path(&record.cache_path).state(place);
+            let drain = ShellCommand::drain_offline(&record.volume, &record.cache_path).state(place);
             format!(
                 "{noted}; write back what it holds ({drain}), serve the volume with that one, or say {go_on} to go on without \
                  what it holds"

@@ -30,9 +30,9 @@ impl Last {
         self.next = (self.next + 1) % KEPT;
     }
 
-    fn newest_first(&self) -> impl Iterator<Item = BlockIndex> + '_ {
+    fn oldest_first(&self) -> impl DoubleEndedIterator<Item = BlockIndex> + '_ {
         let (newer, older) = self.blocks.split_at(self.next);
-        newer.iter().rev().chain(older.iter().rev()).copied()
+        older.iter().chain(newer).copied()
     }
 }
 
@@ -65,8 +65,7 @@ impl OriginWitnesses {
     /// The flush ended well.
     pub(crate) fn end_flush(&mut self) {
         let flushed = mem::take(&mut self.flushing);
-        let blocks: Vec<_> = flushed.newest_first().collect();
-        blocks.into_iter().rev().for_each(|block| self.durable.add(block));
+        flushed.oldest_first().for_each(|block| self.durable.add(block));
     }
 
     /// What was not flushed may be gone.
@@ -77,7 +76,7 @@ impl OriginWitnesses {
 
     /// Those that it has durably, the newest first; one may come twice.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = BlockIndex> + '_ {
-        self.durable.newest_first()
+        self.durable.oldest_first().rev()
     }
 }
 

@@ -7,7 +7,7 @@
 //! few, and when the volume suddenly asks for other blocks than before.
 
 use crate::config::Admission;
-use crate::policy::retention::Noted;
+use crate::policy::departed::Noted;
 use crate::policy::shift::Asked;
 use crate::units::Sequence;
 

@@ -6,26 +6,18 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::policy::ghost::Ghost;
+use crate::policy::departed::Departed;
+use crate::policy::turn::{
+    CARRIED_PERCENT, HOLD_SEARCH_MAX, PROMOTION_HITS, SEARCH_MAX, carries_all, stays_in_place,
+};
 use crate::queue::Queue;
 
 /// Most blocks of a miniature.
 pub(crate) const BLOCKS_MAX: u64 = 4_096;
-/// Hits after which a block of probation moves to main, and most hits that are counted.
-const PROMOTION_HITS: u8 = 2;
+/// Most hits that are counted, as the cache counts them.
 const HITS_MAX: u8 = 3;
-/// Blocks by which one ghost hit moves probation's target.
-const STEP: u64 = 2;
-/// Segments of main that one search looks at, and of a main that is held.
-const SEARCH_MAX: usize = 16;
-pub(crate) const HOLD_SEARCH_MAX: usize = 4;
 /// Segments that the room is divided into, about as many as a small cache has.
 const SEGMENTS: u64 = 128;
-/// A segment with more than this share of hot blocks stays in place, in percent.
-const KEEP_PERCENT: u64 = 60;
-/// Of a segment whose turn it is at most so much stays, in percent; in a main that is held more, if something leaves at all.
-const CARRIED_PERCENT: u64 = 50;
-pub(crate) const HOLD_CARRIED_PERCENT: u64 = 90;
 /// No entry.
 const NONE: u16 = u16::MAX;
 
@@ -107,13 +99,9 @@ pub(crate) struct Miniature {
     is_full: bool,
     probation: List,
     main: List,
-    /// Blocks that probation shall hold.
-    target: u64,
     /// Reads that were not taken in since the last one that was.
     passed: u32,
-    left_probation: Ghost,
-    left_probation_recently: Ghost,
-    left_main_recently: Ghost,
+    departed: Departed,
 }
 
 impl Miniature {
@@ -132,11 +120,8 @@ impl Miniature {
             is_full: false,
             probation: List::EMPTY,
             main: List::EMPTY,
-            target: u64::from(capacity / 10),
             passed: 0,
-            left_probation: Ghost::new(u64::from(capacity) * 8 / 10),
-            left_probation_recently: Ghost::new(u64::from(capacity / 10)),
-            left_main_recently: Ghost::new(u64::from(capacity / 10)),
+            departed: Departed::new(capacity.into()),
         }
     }
 
@@ -147,16 +132,13 @@ impl Miniature {
         for entry in 0..u16::try_from(self.entries.len()).expect("few") {
             self.free.push(&mut self.entries, entry);
         }
-        (self.is_full, self.passed, self.target) = (false, 0, self.capacity() / 10);
-        self.left_probation.clear();
-        self.left_probation_recently.clear();
-        self.left_main_recently.clear();
+        (self.is_full, self.passed) = (false, 0);
+        self.departed.clear();
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
         let tables = self.entries.len() * size_of::<Entry>() + self.hits.len() + self.chains.len() * 2;
-        let ghosts = [&self.left_probation, &self.left_probation_recently, &self.left_main_recently];
-        tables as u64 + ghosts.iter().map(|ghost| ghost.memory_bytes()).sum::<u64>()
+        tables as u64 + self.departed.memory_bytes()
     }
 
     /// Blocks that it has room for.
@@ -207,17 +189,8 @@ impl Miniature {
             self.passed = 0;
             return Some(Queue::Main);
         }
-        let hash = ghost_hash(print);
-        if self.left_probation_recently.take(hash).is_some() {
-            self.target = (self.target + STEP).min(self.capacity() * 95 / 100);
-            return Some(Queue::Main);
-        }
-        if self.left_main_recently.take(hash).is_some() {
-            self.target = self.target.saturating_sub(STEP).max(self.capacity() / 100).max(1);
-            return Some(Queue::Probation);
-        }
-        let is_known = self.left_probation.take(hash).is_some();
-        Some(if is_known { Queue::Main } else { Queue::Probation })
+        let known = self.departed.place(ghost_hash(print));
+        Some(known.map_or(Queue::Probation, |known| known.queue))
     }
 
     fn insert(&mut self, print: u32, queue: Queue) {
@@ -238,7 +211,7 @@ impl Miniature {
 
     /// Lets blocks go as the real cache does, a segment at a time.
     fn make_room(&mut self) {
-        let target = if self.intake == Intake::All { self.target } else { 0 };
+        let target = if self.intake == Intake::All { self.departed.target() } else { 0 };
         while self.free.count == 0 {
             if self.probation.count > target || self.main.count == 0 {
                 self.reclaim_probation();
@@ -285,7 +258,7 @@ impl Miniature {
             looked.hot
         });
         let kept = match self.intake {
-            Intake::All => looks.take(SEARCH_MAX).take_while(|hot| hot * 100 > count * KEEP_PERCENT).count(),
+            Intake::All => looks.take(SEARCH_MAX).take_while(|hot| stays_in_place(*hot, count)).count(),
             Intake::OneIn(_) => {
                 let looks = looks.take(HOLD_SEARCH_MAX).enumerate();
                 looks.min_by_key(|(_, hot)| *hot).map_or(0, |(number, _)| number)
@@ -330,22 +303,15 @@ impl Miniature {
             self.entries[at].alike = alike;
         }
         self.free.push(&mut self.entries, entry);
-        let hash = ghost_hash(print);
-        match queue {
-            Queue::Probation => {
-                self.left_probation_recently.insert(hash);
-                self.left_probation.insert(hash);
-            }
-            Queue::Main => self.left_main_recently.insert(hash),
-        }
+        self.departed.on_left(ghost_hash(print), queue);
     }
 }
 
 /// Blocks that stay at most of a segment of main, `hot` of its `count` blocks with hits.
 fn carried_max(intake: Intake, hot: u64, count: u64) -> u64 {
     match intake {
-        Intake::OneIn(_) if hot * 100 <= count * HOLD_CARRIED_PERCENT => hot,
-        Intake::All | Intake::OneIn(_) => count * CARRIED_PERCENT / 100,
+        Intake::OneIn(_) if carries_all(hot, count) => hot,
+        Intake::All | Intake::OneIn(_) => count * u64::from(CARRIED_PERCENT) / 100,
     }
 }
 

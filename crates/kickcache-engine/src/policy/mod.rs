@@ -1,6 +1,7 @@
 //! Deciders: each has its own memory only, chooses, and performs nothing.
 
 pub(crate) mod admission;
+pub(crate) mod departed;
 pub(crate) mod ghost;
 pub(crate) mod hold;
 pub(crate) mod latencies;
@@ -14,4 +15,5 @@ pub(crate) mod retention;
 pub(crate) mod shift;
 pub(crate) mod stream;
 pub(crate) mod trials;
+pub(crate) mod turn;
 pub(crate) mod window;

@@ -3,26 +3,20 @@
 //! Sources: S3-FIFO (Yang et al., SOSP 2023) for the two queues and the ghost; the adaptation by two small ghosts,
 //! segments kept in place and dead-first cleaning are design R of the project's policy study (`ARCHITECTURE.md`).
 
-use crate::policy::ghost::Ghost;
+use crate::policy::departed::{Departed, Known};
 use crate::policy::hold::Hold;
-use crate::policy::miniature::HOLD_CARRIED_PERCENT;
 use crate::policy::shift::Asked;
+use crate::policy::turn::{CARRIED_PERCENT, PROMOTION_HITS, carries_all, stays_in_place};
 use crate::queue::Queue;
 use crate::units::BlockKey;
 
-/// Hits after which a block of probation moves to main.
-const PROMOTION_HITS: u8 = 2;
-/// A segment of main with more than this share of hot blocks stays in place, in percent.
-const KEEP_PERCENT: u32 = 60;
 /// A segment with at most this share of live blocks is cleaned first, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
 /// The same while copies are few: the room that dead copies take is missing for others.
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the blocks that came in, in percent: under two blocks are written for each.
 const COPIES_PERCENT: u64 = 90;
-/// Of a segment whose turn it is at most so much is copied, in percent: what is left over leaves, used or not.
-const CARRIED_PERCENT: u32 = 50;
-/// The same while copies are few.
+/// Of a segment whose turn it is at most so much is copied while copies are few, in percent.
 const CARRIED_PERCENT_MAX: u32 = 75;
 /// Blocks that come in until what was counted before counts half, as a part of the capacity.
 const COPIES_SHARE: u64 = 4;
@@ -32,12 +26,6 @@ const STALE_PERCENT: u32 = 10;
 const MISSES_FOR_A_HIT: u64 = 2;
 /// Blocks asked for until what was asked before counts half, as a part of the capacity.
 const ASKED_SHARE: u64 = 4;
-/// Segments of a queue that one search looks at.
-pub(crate) const SEARCH_MAX: usize = 16;
-/// Blocks that left probation and are remembered, in tenths of the capacity.
-const NOTED_TENTHS: usize = 8;
-/// Blocks by which one ghost hit moves probation's target.
-const STEP: u64 = 2;
 
 /// What to do with a live block of a segment that is reclaimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,26 +34,6 @@ pub(crate) enum Judgement {
     Demote,
     /// Copy it to the head of a queue, with these hits left.
     Reinsert(Queue, u8),
-}
-
-/// What ghost memory knows of a block that is not cached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Known {
-    /// Where it starts.
-    pub(crate) queue: Queue,
-    /// When it was noted.
-    pub(crate) noted: Noted,
-}
-
-/// When ghost memory noted a block.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Noted {
-    /// So short a while ago that what came in then is still in probation.
-    JustNow,
-    /// Not long ago.
-    Lately,
-    /// It is nearly forgotten.
-    LongAgo,
 }
 
 /// Why a segment is emptied.
@@ -149,16 +117,9 @@ impl Use {
 #[derive(Debug)]
 pub(crate) struct Retention {
     capacity: u64,
-    /// Blocks that probation shall hold.
-    target: u64,
     copies: Copies,
     used: Use,
-    /// Left probation a while ago, or was turned away.
-    left_probation: Ghost,
-    /// Left probation just now.
-    left_probation_recently: Ghost,
-    /// Left main just now.
-    left_main_recently: Ghost,
+    departed: Departed,
     /// Whether main stays as it is.
     pub(crate) hold: Hold,
 }
@@ -167,21 +128,15 @@ impl Retention {
     pub(crate) fn new(capacity: u64) -> Retention {
         Retention {
             capacity,
-            target: capacity / 10,
             copies: Copies::default(),
             used: Use::default(),
-            left_probation: Ghost::new(capacity * NOTED_TENTHS as u64 / 10),
-            left_probation_recently: Ghost::new(capacity / 10),
-            left_main_recently: Ghost::new(capacity / 10),
+            departed: Departed::new(capacity),
             hold: Hold::new(capacity),
         }
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.left_probation.memory_bytes()
-            + self.left_probation_recently.memory_bytes()
-            + self.left_main_recently.memory_bytes()
-            + self.hold.memory_bytes()
+        self.departed.memory_bytes() + self.hold.memory_bytes()
     }
 
     /// Blocks of the cache.
@@ -191,42 +146,22 @@ impl Retention {
 
     /// Blocks that probation shall hold.
     pub(crate) fn target(&self) -> u64 {
-        self.target
+        self.departed.target()
     }
 
-    /// A block that is not cached was asked for: in which queue does it start, if it is known? What left main had its
-    /// time there, and begins again in probation.
+    /// See [`Departed::place`].
     pub(crate) fn place(&mut self, key: BlockKey) -> Option<Known> {
-        if self.left_probation_recently.take(key.hash()).is_some() {
-            self.target = (self.target + STEP).min(self.capacity * 95 / 100);
-            return Some(Known { queue: Queue::Main, noted: Noted::Lately });
-        }
-        if self.left_main_recently.take(key.hash()).is_some() {
-            self.target = self.target.saturating_sub(STEP).max(self.capacity / 100).max(1);
-            return Some(Known { queue: Queue::Probation, noted: Noted::Lately });
-        }
-        let noted = match self.left_probation.take(key.hash())? {
-            age if age * NOTED_TENTHS < Ghost::AGE_MAX => Noted::JustNow,
-            age if age * 2 < Ghost::AGE_MAX => Noted::Lately,
-            _ => Noted::LongAgo,
-        };
-        Some(Known { queue: Queue::Main, noted })
+        self.departed.place(key.hash())
     }
 
-    /// An unknown block was asked for and turned away; its next turn will be its second.
+    /// See [`Departed::remember`].
     pub(crate) fn remember(&mut self, key: BlockKey) {
-        self.left_probation.insert(key.hash());
+        self.departed.remember(key.hash());
     }
 
-    /// A clean block was forgotten.
+    /// See [`Departed::on_left`].
     pub(crate) fn on_left(&mut self, key: BlockKey, queue: Queue) {
-        match queue {
-            Queue::Probation => {
-                self.left_probation_recently.insert(key.hash());
-                self.left_probation.insert(key.hash());
-            }
-            Queue::Main => self.left_main_recently.insert(key.hash()),
-        }
+        self.departed.on_left(key.hash(), queue);
     }
 
     /// Whether main's oldest segment, older than all of probation, has had its time without being used, though the
@@ -237,7 +172,7 @@ impl Retention {
 
     /// From which queue the next segment goes.
     pub(crate) fn choose_queue(&self, probation_blocks: u64, main_segments: u32) -> Queue {
-        let target = if self.hold.is_on() { self.capacity / 100 } else { self.target };
+        let target = if self.hold.is_on() { self.capacity / 100 } else { self.target() };
         if probation_blocks > target || main_segments == 0 { Queue::Probation } else { Queue::Main }
     }
 
@@ -255,7 +190,7 @@ impl Retention {
 
     /// Whether a segment of main stays in place; `hot` of its `blocks` live blocks have hits.
     pub(crate) fn verdict(&self, queue: Queue, hot: u32, blocks: u32) -> Verdict {
-        if queue == Queue::Main && hot * 100 > blocks * KEEP_PERCENT {
+        if queue == Queue::Main && stays_in_place(hot.into(), blocks.into()) {
             Verdict::Keep
         } else {
             Verdict::Reclaim
@@ -271,7 +206,7 @@ impl Retention {
     /// Blocks that are copied at most of a segment of `blocks` blocks, of which `hot` have hits; those that are not clean are
     /// copied all the same.
     pub(crate) fn carried_max(&self, reason: Reason, hot: u32, blocks: u32) -> u32 {
-        if self.hold.is_on() && u64::from(hot) * 100 <= u64::from(blocks) * HOLD_CARRIED_PERCENT {
+        if self.hold.is_on() && carries_all(hot.into(), blocks.into()) {
             return blocks;
         }
         let percent = match reason {
@@ -292,24 +227,6 @@ impl Retention {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{BlockIndex, VolumeId};
-
-    #[test]
-    fn target_follows_the_ghosts_within_bounds() {
-        let mut retention = Retention::new(1_000);
-        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(5));
-        for _ in 0..1_000 {
-            retention.on_left(key, Queue::Probation);
-            assert_eq!(retention.place(key).unwrap().queue, Queue::Main);
-        }
-        assert_eq!(retention.target(), 950);
-        for _ in 0..1_000 {
-            retention.on_left(key, Queue::Main);
-            assert_eq!(retention.place(key).unwrap().queue, Queue::Probation);
-            retention.left_probation.take(key.hash());
-        }
-        assert_eq!(retention.target(), 10);
-    }
 
     #[test]
     fn fewer_dead_blocks_are_cleaned_while_copies_are_few() {

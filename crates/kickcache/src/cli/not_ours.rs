@@ -46,7 +46,7 @@ pub(super) fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()
         if bytes > 0 {
             let drain = match copy {
                 Some(_) => ShellCommand::drain_older(&record.name, path, state),
-                None => ShellCommand::new("drain").word(&record.name).word("--cache").path(path).state(state),
+                None => ShellCommand::drain_offline(&record.name, path).state(state),
             };
             told.push(format!("{} of {} (written back by {drain})", show_bytes(bytes), record.name));
         }

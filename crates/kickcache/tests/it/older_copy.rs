@@ -265,6 +265,20 @@ fn a_device_that_takes_no_writes_is_drained_and_served_all_the_same() {
     }
 }
 
+/// The arguments of a daemon for a cache device and another path of one, each with a volume.
+fn with_another(scratch: &Scratch, spec: &Spec, path: &Path) -> [OsString; 3] {
+    let other = scratch.sparse("other", 16 * MIB);
+    let mut text = format!("control = \"{}\"\n", spec.control().display());
+    for (cache, name, origin) in [(spec.cache.as_path(), VOLUME, &spec.origin), (path, "w", &other)] {
+        let volume = format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"{}\"\n", origin.display());
+        let nbd = format!("nbd = [\"unix:{}\"]\n", scratch.path(name).display());
+        text += &format!("[[cache]]\ndevice = \"{}\"\n{volume}{nbd}", cache.display());
+    }
+    let file = scratch.path("both.toml");
+    fs::write(&file, text).unwrap();
+    ["serve".into(), "--config".into(), file.into()]
+}
+
 #[test]
 fn two_equal_copies_are_not_served_side_by_side() {
     need_kickcache!();
@@ -272,21 +286,7 @@ fn two_equal_copies_are_not_served_side_by_side() {
     let spec = spec(&scratch).start().stop();
     let copy = scratch.path("copy");
     fs::copy(&spec.cache, &copy).unwrap();
-    let mut text = format!("control = \"{}\"\n", spec.control().display());
-    for (cache, name, origin) in
-        [(&spec.cache, VOLUME, &spec.origin), (&copy, "w", &scratch.sparse("other", 16 * MIB))]
-    {
-        text +=
-            &format!("[[cache]]\ndevice = \"{}\"\n[[cache.volume]]\nname = \"{name}\"\n", cache.display());
-        text += &format!(
-            "origin = \"{}\"\nnbd = [\"unix:{}\"]\n",
-            origin.display(),
-            scratch.path(name).display()
-        );
-    }
-    let file = scratch.path("copies.toml");
-    fs::write(&file, text).unwrap();
-    let arguments = ["serve".into(), "--config".into(), file.into()];
+    let arguments = with_another(&scratch, &spec, &copy);
     let said = unchanged("a copy", &[&spec.cache, &copy], || refused("a copy", &arguments));
     assert!(said.contains("is a copy of the cache device") && !said.contains("older"), "{said}");
     spec.start().stop();
@@ -299,16 +299,7 @@ fn one_cache_device_under_two_names_is_refused_at_once() {
     let spec = spec(&scratch).start().stop();
     let link = scratch.path("link");
     std::os::unix::fs::symlink(&spec.cache, &link).unwrap();
-    let other = scratch.sparse("other", 16 * MIB);
-    let mut text = format!("control = \"{}\"\n", spec.control().display());
-    for (cache, name, origin) in [(&spec.cache, VOLUME, &spec.origin), (&link, "w", &other)] {
-        let volume = format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"{}\"\n", origin.display());
-        let nbd = format!("nbd = [\"unix:{}\"]\n", scratch.path(name).display());
-        text += &format!("[[cache]]\ndevice = \"{}\"\n{volume}{nbd}", cache.display());
-    }
-    let file = scratch.path("twice.toml");
-    fs::write(&file, text).unwrap();
-    let arguments = ["serve".into(), "--config".into(), file.into()];
+    let arguments = with_another(&scratch, &spec, &link);
     let said = unchanged("twice", &[&spec.cache], || refused("twice", &arguments));
     for part in ["is named twice", spec.cache.to_str().unwrap(), link.to_str().unwrap()] {
         assert!(said.contains(part) && !said.contains("another process"), "{said}");

@@ -69,6 +69,15 @@ fn a_server_that_comes_back_with_another_disk_of_the_same_size_is_not_used() {
     daemon.stop();
 }
 
+/// A server is followed by one with an older state of its disk, and that, once it was refused, by one with the disk.
+fn older_is_refused(scratch: &Scratch, daemon: &Daemon, server: Server, older: &Path, disk: &Path) -> Server {
+    drop(server);
+    let server = Server::start(scratch, older, &[], &[]);
+    wait_for(daemon, TOLD);
+    drop(server);
+    Server::start(scratch, disk, &[], &[])
+}
+
 #[test]
 fn a_server_that_lost_what_it_had_flushed_is_not_used() {
     need_kickcache!();
@@ -82,11 +91,7 @@ fn a_server_that_lost_what_it_had_flushed_is_not_used() {
     let mut client = daemon.connect();
     (0..64).for_each(|block| client.write(block * MIB / 4, &[9; 4_096]));
     daemon.drain();
-    drop(server);
-    let server = Server::start(&scratch, &older, &[], &[]);
-    wait_for(&daemon, TOLD);
-    drop(server);
-    let _server = Server::start(&scratch, &disk, &[], &[]);
+    let _server = older_is_refused(&scratch, &daemon, server, &older, &disk);
     assert!(client.read(50 * MIB, BLOCK) == bytes_at(&disk, 50 * MIB, 4_096));
     daemon.stop();
 }
@@ -99,9 +104,7 @@ fn a_server_that_lost_what_was_written_a_moment_ago_is_not_used() {
     let scratch = Scratch::new();
     let disk = scratch.random("disk", SIZE, 1);
     let server = Server::start(&scratch, &disk, &[], &[]);
-    let mut around = Spec::new(&scratch, &server.uri(), "write-around", "64M");
-    around.extra = spec(&scratch, &server, &[]).extra;
-    let daemon = around.start();
+    let daemon = Spec::new(&scratch, &server.uri(), "write-around", "64M").start();
     let mut client = daemon.connect();
     (0..256).for_each(|part| drop(client.read((part * 128) << 10, 64 << 10)));
     let older = scratch.path("older");
@@ -111,11 +114,7 @@ fn a_server_that_lost_what_was_written_a_moment_ago_is_not_used() {
         assert!(client.read(block * MIB, BLOCK) == [9; 4_096]);
     }
     client.flush();
-    drop(server);
-    let server = Server::start(&scratch, &older, &[], &[]);
-    wait_for(&daemon, TOLD);
-    drop(server);
-    let _server = Server::start(&scratch, &disk, &[], &[]);
+    let _server = older_is_refused(&scratch, &daemon, server, &older, &disk);
     assert!(client.read(3 * MIB, BLOCK) == [9; 4_096]);
     daemon.stop();
 }

@@ -40,7 +40,7 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn left_behind(&self) -> Option<ServeError> {
         let left = self.left_on_device();
         if left.is_empty() {
-            return self.lost_at_end();
+            return self.lost_at_end().or_else(|| self.cut_short_at_end());
         }
         let told = |left: &Left| {
             let count = counted(left.blocks.len() as u64, "block");
@@ -61,7 +61,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn lost_at_end(&self) -> Option<ServeError> {
         let lost = self.core.engine.damaged_blocks().len() as u64;
         if lost == 0 {
-            return self.cut_short_at_end();
+            return None;
         }
         let what = format!(
             "the server has stopped; {} {} lost, which {} cannot give, and everything else that was acknowledged is on it or the \

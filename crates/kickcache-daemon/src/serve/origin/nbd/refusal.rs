@@ -6,7 +6,7 @@ use std::time::Duration;
 use kickcache_nbd::client::ClientError;
 
 use super::patience::PATIENCE_MAX;
-use super::session::cause;
+use super::unusable::cause;
 
 /// A sentence: what happened, and what to do.
 pub(super) fn refusal(error: &ClientError, patience: Duration) -> String {

@@ -27,7 +27,7 @@ use super::links::{Links, Part};
 use super::outage::{Outage, Pace};
 use super::outage_log::OutageLog;
 use super::outcome::Outcome;
-use super::unusable::Unusable;
+use super::unusable::{Unusable, cause};
 use crate::driver::queued_device::DeviceExtent;
 use crate::plan::nbd_uri::NbdUri;
 
@@ -383,14 +383,6 @@ fn note(parts: &mut HashMap<u64, Part>, next_cookie: &mut u64, part: Part) -> u6
     *next_cookie += 1;
     parts.insert(*next_cookie, part);
     *next_cookie
-}
-
-/// What happened, without the words that every error of a client begins with.
-pub(super) fn cause(error: &ClientError) -> String {
-    match error {
-        ClientError::Io(error) => error.to_string(),
-        other => other.to_string(),
-    }
 }
 
 fn system_errno(errno: NbdErrno) -> i32 {

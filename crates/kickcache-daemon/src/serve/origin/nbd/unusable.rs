@@ -22,8 +22,16 @@ impl Unusable {
 impl From<&ClientError> for Unusable {
     fn from(error: &ClientError) -> Unusable {
         match error {
-            ClientError::Io(error) => Unusable::Away(error.to_string()),
-            other => Unusable::Wrong(other.to_string()),
+            ClientError::Io(_) => Unusable::Away(cause(error)),
+            _ => Unusable::Wrong(cause(error)),
         }
+    }
+}
+
+/// What happened, without the words that every error of a client begins with.
+pub(super) fn cause(error: &ClientError) -> String {
+    match error {
+        ClientError::Io(error) => error.to_string(),
+        other => other.to_string(),
     }
 }

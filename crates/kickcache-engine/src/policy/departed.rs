@@ -1,0 +1,134 @@
+//! What left a cache, the real one or a miniature, and what follows from that: where it starts when it comes back, and how
+//! much probation shall hold.
+
+use crate::policy::ghost::Ghost;
+use crate::queue::Queue;
+
+/// Blocks that left probation and are remembered, in tenths of the capacity.
+const NOTED_TENTHS: usize = 8;
+/// Blocks by which one ghost hit moves probation's target.
+const STEP: u64 = 2;
+
+/// What ghost memory knows of a block that is not cached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Known {
+    /// Where it starts.
+    pub(crate) queue: Queue,
+    /// When it was noted.
+    pub(crate) noted: Noted,
+}
+
+/// When ghost memory noted a block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Noted {
+    /// So short a while ago that what came in then is still in probation.
+    JustNow,
+    /// Not long ago.
+    Lately,
+    /// It is nearly forgotten.
+    LongAgo,
+}
+
+/// Ghost memory of both queues, and probation's target. Blocks are told by a hash.
+#[derive(Debug)]
+pub(crate) struct Departed {
+    capacity: u64,
+    /// Blocks that probation shall hold.
+    target: u64,
+    /// Left probation a while ago, or was turned away.
+    probation: Ghost,
+    /// Left probation just now.
+    probation_recently: Ghost,
+    /// Left main just now.
+    main_recently: Ghost,
+}
+
+impl Departed {
+    /// Of a cache of this many blocks.
+    pub(crate) fn new(capacity: u64) -> Departed {
+        Departed {
+            capacity,
+            target: capacity / 10,
+            probation: Ghost::new(capacity * NOTED_TENTHS as u64 / 10),
+            probation_recently: Ghost::new(capacity / 10),
+            main_recently: Ghost::new(capacity / 10),
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        [&self.probation, &self.probation_recently, &self.main_recently].map(Ghost::memory_bytes).iter().sum()
+    }
+
+    /// Blocks that probation shall hold.
+    pub(crate) const fn target(&self) -> u64 {
+        self.target
+    }
+
+    /// A block that is not cached was asked for: in which queue does it start, if it is known? What left main had its
+    /// time there, and begins again in probation.
+    pub(crate) fn place(&mut self, hash: u64) -> Option<Known> {
+        if self.probation_recently.take(hash).is_some() {
+            self.target = (self.target + STEP).min(self.capacity * 95 / 100);
+            return Some(Known { queue: Queue::Main, noted: Noted::Lately });
+        }
+        if self.main_recently.take(hash).is_some() {
+            self.target = self.target.saturating_sub(STEP).max(self.capacity / 100).max(1);
+            return Some(Known { queue: Queue::Probation, noted: Noted::Lately });
+        }
+        let noted = match self.probation.take(hash)? {
+            age if age * NOTED_TENTHS < Ghost::AGE_MAX => Noted::JustNow,
+            age if age * 2 < Ghost::AGE_MAX => Noted::Lately,
+            _ => Noted::LongAgo,
+        };
+        Some(Known { queue: Queue::Main, noted })
+    }
+
+    /// An unknown block was asked for and turned away; its next turn will be its second.
+    pub(crate) fn remember(&mut self, hash: u64) {
+        self.probation.insert(hash);
+    }
+
+    /// A clean block was forgotten.
+    pub(crate) fn on_left(&mut self, hash: u64, queue: Queue) {
+        match queue {
+            Queue::Probation => {
+                self.probation_recently.insert(hash);
+                self.probation.insert(hash);
+            }
+            Queue::Main => self.main_recently.insert(hash),
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.target = self.capacity / 10;
+        self.probation.clear();
+        self.probation_recently.clear();
+        self.main_recently.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn target_follows_the_ghosts_within_bounds() {
+        let mut departed = Departed::new(1_000);
+        let hash = 0x1234_5678_9abc_def0;
+        for _ in 0..1_000 {
+            departed.on_left(hash, Queue::Probation);
+            assert_eq!(departed.place(hash).unwrap().queue, Queue::Main);
+        }
+        assert_eq!(departed.target(), 950);
+        for _ in 0..1_000 {
+            departed.on_left(hash, Queue::Main);
+            assert_eq!(departed.place(hash).unwrap().queue, Queue::Probation);
+            departed.probation.take(hash);
+        }
+        assert_eq!(departed.target(), 10);
+        departed.on_left(hash, Queue::Main);
+        departed.clear();
+        assert_eq!((departed.target(), departed.place(hash)), (100, None));
+    }
+}
