@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::nbd::{
-    CommandKind, Decoded, ExportInfo, NbdErrno, PAYLOAD_MAX, ReplyHead, Session, StatusExtent, Taken,
+    Access, CommandKind, Decoded, ExportInfo, NbdErrno, PAYLOAD_MAX, ReplyHead, Session, StatusExtent, Taken,
+    TlsPolicy,
 };
 
 /// Longest stream that is looked at: more teaches nothing and is slow byte by byte.
@@ -15,6 +16,28 @@ const OUTPUT_BASE: usize = 1024;
 /// Feeds a client's stream from the first byte of the handshake on.
 pub(super) fn handshake(bytes: &[u8]) {
     compare(|| Session::new(exports()), bytes);
+    secured(bytes);
+}
+
+/// The same through TLS, which is taken for granted: what was said in the clear must not matter, and bytes behind STARTTLS end it.
+fn secured(bytes: &[u8]) {
+    for policy in [TlsPolicy::On, TlsPolicy::Require] {
+        let mut session = Session::with_tls(exports(), policy);
+        let mut output = Vec::new();
+        let clear = [&3_u32.to_be_bytes()[..], b"IHAVEOPT", &5_u32.to_be_bytes(), &[0; 4]].concat();
+        let asked = session.decode(&clear);
+        assert_eq!(asked, Taken { consumed: clear.len(), meaning: Decoded::StartTls });
+        session.take_output(&mut output);
+        session.secure(&[Access::Denied]);
+        let rest = bytes.get(4..).unwrap_or_default();
+        let outcome = run(session, &rest[..rest.len().min(STREAM_MAX)], 1);
+        assert!(outcome.events.iter().all(|event| *event != Decoded::StartTls), "TLS within TLS");
+        let named = outcome.events.iter().all(|event| match event {
+            Decoded::Command(command) => command.export == 1,
+            _ => true,
+        });
+        assert!(named, "a command for an export that was denied");
+    }
 }
 
 /// Feeds a client's stream from the first request on; the first byte chooses what the handshake agreed on.
@@ -63,6 +86,7 @@ fn run(mut session: Session, stream: &[u8], piece: usize) -> Outcome {
                 Decoded::Close(_) => return outcome,
                 Decoded::SkipPayload(length) => start += usize::try_from(length).unwrap(),
                 Decoded::Command(command) => start += check(&session, &command),
+                Decoded::StartTls => return outcome,
                 Decoded::NeedMore => unreachable!(),
             }
             end = end.max(start).min(stream.len());

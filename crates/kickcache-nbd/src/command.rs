@@ -14,6 +14,9 @@ pub enum Decoded {
     /// The command was refused (the reply is queued) and this many bytes of its data follow in the stream: the
     /// caller throws them away and does not feed them to the session.
     SkipPayload(u64),
+    /// The client has asked for TLS and may have it: behind the queued output, the last in the clear, the stream goes through
+    /// TLS both ways. The session understands nothing until it is told so ([`super::Session::secure`]).
+    StartTls,
     /// The connection must be closed once the commands in flight are answered and the queued output is sent.
     Close(CloseReason),
 }
@@ -127,6 +130,15 @@ pub enum CloseReason {
     /// EXPORT_NAME is forbidden once extended headers were agreed on.
     #[error("the client sent EXPORT_NAME after it had asked for extended headers")]
     ExportNameAfterExtendedHeaders,
+    /// EXPORT_NAME in the clear on a server that requires TLS, which has no other answer.
+    #[error("the client sent EXPORT_NAME without TLS, which this server requires")]
+    ExportNameWithoutTls,
+    /// EXPORT_NAME for an export that is not for this client.
+    #[error("the client asked by EXPORT_NAME for an export that is not for it")]
+    DeniedExport,
+    /// Bytes came in the clear where TLS begins.
+    #[error("the client sent bytes behind STARTTLS before it had the answer")]
+    BytesBehindStartTls,
     /// The bytes are no request.
     #[error("the client sent {0:#010x} where a request starts: the stream is out of step")]
     RequestMagic(u32),

@@ -1,6 +1,7 @@
 //! The handshake: from the greeting to the choice of an export.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use super::command::CloseReason;
 use super::export::ExportInfo;
 use super::option::{ContextQuery, InfoQuery, Refusal, check_empty, parse_name};
 use super::reply::HeaderForm;
+use super::tls::{Access, TlsPolicy};
 use super::transmission::Transmission;
 use super::wire::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, BLOCK_SIZE_PREFERRED, CONTEXT_ALLOCATION, CONTEXT_ALLOCATION_ID,
@@ -23,6 +25,15 @@ enum HandshakePhase {
     ClientFlags,
     OptionHeader,
     OptionData(PartialOption),
+    /// TLS, of which the owner of the stream has to take care.
+    StartTls,
+}
+
+/// Whether the stream is read and written through TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Channel {
+    Clear,
+    Secured,
 }
 
 /// An option whose data is still to come, or part of it.
@@ -39,6 +50,7 @@ pub(super) enum Progress {
     NeedMore,
     Continue,
     Enter(Transmission),
+    StartTls,
     Close(CloseReason),
 }
 
@@ -46,6 +58,12 @@ pub(super) enum Progress {
 #[derive(Debug)]
 pub(super) struct Handshake {
     exports: Arc<[ExportInfo]>,
+    policy: TlsPolicy,
+    channel: Channel,
+    /// For each export; those that are not named are allowed.
+    access: Vec<Access>,
+    /// The export that was asked for last of those denied.
+    denied: Cell<Option<usize>>,
     stage: HandshakePhase,
     fixed_newstyle: bool,
     no_zeroes: bool,
@@ -60,15 +78,20 @@ pub(super) struct Handshake {
 struct Found<'a> {
     index: usize,
     export: &'a ExportInfo,
+    access: Access,
 }
 
 impl Handshake {
-    pub(super) fn new(exports: Arc<[ExportInfo]>, output: &mut Vec<u8>) -> Handshake {
+    pub(super) fn new(exports: Arc<[ExportInfo]>, policy: TlsPolicy, output: &mut Vec<u8>) -> Handshake {
         output.put_u64(MAGIC_SERVER);
         output.put_u64(MAGIC_OPTION);
         output.put_u16(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
         Handshake {
             exports,
+            policy,
+            channel: Channel::Clear,
+            access: Vec::new(),
+            denied: Cell::new(None),
             stage: HandshakePhase::ClientFlags,
             fixed_newstyle: false,
             no_zeroes: false,
@@ -78,12 +101,31 @@ impl Handshake {
         }
     }
 
+    /// The stream goes through TLS from here on: what was agreed on in the clear may come from somebody else.
+    pub(super) fn secure(&mut self, access: &[Access]) {
+        assert!(matches!(self.stage, HandshakePhase::StartTls), "only a client that asked for TLS has it");
+        self.stage = HandshakePhase::OptionHeader;
+        self.channel = Channel::Secured;
+        self.access = access.to_vec();
+        self.form = HeaderForm::Simple;
+        self.context = None;
+    }
+
+    /// The export that was asked for last of those denied.
+    pub(super) fn take_denied(&self) -> Option<usize> {
+        self.denied.take()
+    }
+
     /// Takes one step, and says how it goes on.
     pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> Taken<Progress> {
         match mem::replace(&mut self.stage, HandshakePhase::OptionHeader) {
             HandshakePhase::ClientFlags => self.decode_client_flags(input),
             HandshakePhase::OptionHeader => self.decode_option_header(input),
             HandshakePhase::OptionData(partial) => self.decode_option_data(partial, input, output),
+            HandshakePhase::StartTls => {
+                self.stage = HandshakePhase::StartTls;
+                Taken::new(0, Progress::StartTls)
+            }
         }
     }
 
@@ -137,13 +179,17 @@ impl Handshake {
         output: &mut Vec<u8>,
     ) -> Taken<Progress> {
         let missing = partial.length.saturating_sub(partial.gathered.len());
-        let Some((data, _)) = input.split_at_checked(missing) else {
+        let Some((data, behind)) = input.split_at_checked(missing) else {
             partial.gathered.extend_from_slice(input);
             self.stage = HandshakePhase::OptionData(partial);
             return Taken::new(input.len(), Progress::NeedMore);
         };
         if output.len() > OUTPUT_MAX {
             return Taken::new(missing, Progress::Close(CloseReason::OutputFlood));
+        }
+        // Somebody on the way may have put them there, and they would count as said through TLS.
+        if partial.option == opt::STARTTLS && self.can_start_tls() && !behind.is_empty() {
+            return Taken::new(missing, Progress::Close(CloseReason::BytesBehindStartTls));
         }
         if partial.gathered.is_empty() {
             return Taken::new(missing, self.handle_option(partial.option, data, output));
@@ -155,6 +201,10 @@ impl Handshake {
     fn handle_option(&mut self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Progress {
         if option == opt::EXPORT_NAME {
             return self.on_export_name(data, output);
+        }
+        if self.needs_tls() && option != opt::STARTTLS && option != opt::ABORT {
+            put_option_reply(output, option, rep::ERR_TLS_REQD, &[b"this server wants TLS first"]);
+            return Progress::Continue;
         }
         match self.on_option(option, data, output) {
             Ok(progress) => progress,
@@ -176,8 +226,8 @@ impl Handshake {
             opt::EXTENDED_HEADERS => self.on_extended_headers(data)?,
             opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => self.on_meta_context(option, data, output)?,
             opt::STARTTLS => {
-                check_empty(data)?;
-                return Err(Refusal::new(rep::ERR_POLICY, "TLS is not set up on this server"));
+                self.on_start_tls(data)?;
+                progress = Progress::StartTls;
             }
             _ => return Err(Refusal::new(rep::ERR_UNSUP, "the server does not know this option")),
         }
@@ -185,13 +235,40 @@ impl Handshake {
         Ok(progress)
     }
 
+    fn on_start_tls(&mut self, data: &[u8]) -> Result<(), Refusal> {
+        check_empty(data)?;
+        if self.policy == TlsPolicy::Off {
+            return Err(Refusal::new(rep::ERR_POLICY, "TLS is not set up on this server"));
+        }
+        if !self.can_start_tls() {
+            return Err(Refusal::new(rep::ERR_INVALID, "TLS is in use already"));
+        }
+        self.stage = HandshakePhase::StartTls;
+        Ok(())
+    }
+
+    fn can_start_tls(&self) -> bool {
+        self.policy != TlsPolicy::Off && self.channel == Channel::Clear
+    }
+
+    fn needs_tls(&self) -> bool {
+        self.policy == TlsPolicy::Require && self.channel == Channel::Clear
+    }
+
     fn on_export_name(&mut self, data: &[u8], output: &mut Vec<u8>) -> Progress {
+        if self.needs_tls() {
+            return Progress::Close(CloseReason::ExportNameWithoutTls);
+        }
         if self.form == HeaderForm::Extended {
             return Progress::Close(CloseReason::ExportNameAfterExtendedHeaders);
         }
         let Some(found) = parse_name(data).ok().and_then(|name| self.find(name)) else {
             return Progress::Close(CloseReason::UnknownExport);
         };
+        if found.access == Access::Denied {
+            self.denied.set(Some(found.index));
+            return Progress::Close(CloseReason::DeniedExport);
+        }
         output.put_u64(found.export.size);
         output.put_u16(self.export_flags(found.export));
         if !self.no_zeroes {
@@ -202,7 +279,7 @@ impl Handshake {
 
     fn on_list(&self, data: &[u8], output: &mut Vec<u8>) -> Result<(), Refusal> {
         check_empty(data)?;
-        for export in self.exports.iter() {
+        for Found { export, .. } in self.found().filter(|found| found.access == Access::Allowed) {
             let length = length_u32(export.name.len()).to_be_bytes();
             let parts = [&length, export.name.as_bytes(), bounded(&export.description)];
             put_option_reply(output, opt::LIST, rep::SERVER, &parts);
@@ -269,13 +346,26 @@ impl Handshake {
 
     /// The export of that name; the empty name means the first export.
     fn find(&self, name: &str) -> Option<Found<'_>> {
-        let mut exports = self.exports.iter().enumerate().map(|(index, export)| Found { index, export });
+        let mut exports = self.found();
         let named = exports.clone().find(|found| found.export.name == name);
         named.or_else(|| if name.is_empty() { exports.next() } else { None })
     }
 
     fn find_or_refuse(&self, name: &str) -> Result<Found<'_>, Refusal> {
-        self.find(name).ok_or(Refusal::new(rep::ERR_UNKNOWN, "the server has no export of this name"))
+        let found = self.find(name);
+        let found = found.ok_or(Refusal::new(rep::ERR_UNKNOWN, "the server has no export of this name"))?;
+        if found.access == Access::Denied {
+            self.denied.set(Some(found.index));
+            return Err(Refusal::new(rep::ERR_POLICY, "the export is not for the name in your certificate"));
+        }
+        Ok(found)
+    }
+
+    fn found(&self) -> impl Iterator<Item = Found<'_>> + Clone {
+        self.exports.iter().enumerate().map(|(index, export)| {
+            let access = self.access.get(index).copied().unwrap_or(Access::Allowed);
+            Found { index, export, access }
+        })
     }
 
     fn export_flags(&self, export: &ExportInfo) -> u16 {
@@ -298,7 +388,7 @@ impl Handshake {
         flags
     }
 
-    fn transmission(&self, Found { index, export }: Found<'_>) -> Transmission {
+    fn transmission(&self, Found { index, export, .. }: Found<'_>) -> Transmission {
         Transmission {
             form: self.form,
             export: index,

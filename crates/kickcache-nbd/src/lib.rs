@@ -4,6 +4,7 @@
 //! * [`session`]: a connection; bytes go in, [`Command`]s and replies come out. The owner has the socket, buffers, deadlines
 //!   and limits on what is in flight.
 //! * `handshake`, `option`, `export`: the negotiation; `transmission`, `command`, `reply`: requests and their replies.
+//! * `tls`: whether clients may or must speak TLS, and which exports are for them; TLS itself is the owner's.
 //! * `taken`: what a step takes from a stream; `wire`: the numbers of the protocol, and big-endian integers.
 //! * [`client`]: a blocking client, for remote origins, tools and tests.
 //!
@@ -19,6 +20,7 @@ mod option;
 mod reply;
 pub mod session;
 mod taken;
+mod tls;
 mod transmission;
 mod wire;
 
@@ -27,6 +29,7 @@ pub use export::ExportInfo;
 pub use reply::{NbdErrno, ReplyHead, StatusExtent};
 pub use session::Session;
 pub use taken::Taken;
+pub use tls::{Access, TlsPolicy};
 pub use wire::PAYLOAD_MAX;
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! - N-1: a command reaches the caller only when everything that can be checked without I/O was checked.
 //! - N-2: every request that was not handed out is answered in the queued output, or ends the connection.
 //! - N-3: a valid command and its reply cost no allocation.
+//! - N-4: nothing that was said in the clear counts once TLS is in use.
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use super::reply::{
     Answers, NbdErrno, ReplyHead, ReplyTo, StatusExtent, put_block_status, put_done, put_error,
     put_read_header,
 };
+use super::tls::{Access, TlsPolicy};
 use super::transmission::Transmission;
 use super::wire::STRING_MAX;
 use crate::taken::Taken;
@@ -30,21 +32,31 @@ enum Phase {
 pub struct Session {
     phase: Phase,
     output: Vec<u8>,
+    /// The export that was denied last.
+    denied: Option<usize>,
 }
 
 impl Session {
-    /// Starts a connection: the greeting is queued as output.
+    /// Starts a connection in the clear: the greeting is queued as output.
     ///
     /// # Panics
     /// If a name is longer than 4096 bytes.
     pub fn new(exports: Arc<[ExportInfo]>) -> Session {
+        Session::with_tls(exports, TlsPolicy::Off)
+    }
+
+    /// The same where clients may or must ask for TLS.
+    ///
+    /// # Panics
+    /// As [`Session::new`].
+    pub fn with_tls(exports: Arc<[ExportInfo]>, policy: TlsPolicy) -> Session {
         assert!(
             exports.iter().all(|export| export.name.len() <= STRING_MAX),
             "checked with the configuration"
         );
         let mut output = Vec::new();
-        let phase = Phase::Handshake(Handshake::new(exports, &mut output));
-        Session { phase, output }
+        let phase = Phase::Handshake(Handshake::new(exports, policy, &mut output));
+        Session { phase, output, denied: None }
     }
 
     /// Looks at unread bytes of the stream, and says what they mean. The work of a call is bounded by the length of the input; output may have been queued.
@@ -58,6 +70,22 @@ impl Session {
                 return Taken { consumed, meaning };
             }
         }
+    }
+
+    /// TLS is in use, by a client that may use the exports as told, in their order; those that are not named are allowed.
+    ///
+    /// # Panics
+    /// If the session did not ask for it ([`Decoded::StartTls`]).
+    pub fn secure(&mut self, access: &[Access]) {
+        match &mut self.phase {
+            Phase::Handshake(handshake) => handshake.secure(access),
+            Phase::Transmission(_) | Phase::Closed(..) => panic!("TLS begins within the handshake"),
+        }
+    }
+
+    /// The index of the export that was asked for and denied since the last call, for the log.
+    pub fn take_denied(&mut self) -> Option<usize> {
+        self.denied.take()
     }
 
     /// Moves the queued output to the end of `into`.
@@ -119,6 +147,7 @@ impl Session {
             Phase::Transmission(transmission) => transmission.decode(input, &mut self.output),
             Phase::Handshake(handshake) => {
                 let Taken { consumed, meaning } = handshake.decode(input, &mut self.output);
+                self.denied = handshake.take_denied().or(self.denied);
                 Taken::new(consumed, self.on_progress(&meaning))
             }
             Phase::Closed(reason, _) => Taken::new(0, Some(Decoded::Close(*reason))),
@@ -137,6 +166,7 @@ impl Session {
                 self.phase = Phase::Transmission(transmission);
                 None
             }
+            Progress::StartTls => Some(Decoded::StartTls),
             Progress::Close(reason) => Some(Decoded::Close(reason)),
         }
     }

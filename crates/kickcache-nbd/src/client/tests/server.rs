@@ -129,6 +129,7 @@ impl Connection<'_> {
                 }
                 Decoded::Command(command) => self.on_command(command)?,
                 Decoded::SkipPayload(length) => _ = self.take(length)?,
+                Decoded::StartTls => unreachable!("it has no TLS"),
                 Decoded::Close(_) => return self.answer(),
             }
         }

@@ -1,7 +1,7 @@
 use super::*;
 
 /// The replies to options: option, type, data.
-fn replies(mut output: &[u8]) -> Vec<(u32, u32, Vec<u8>)> {
+pub(super) fn replies(mut output: &[u8]) -> Vec<(u32, u32, Vec<u8>)> {
     let mut replies = Vec::new();
     while !output.is_empty() {
         let mut reader = Reader::new(output);
@@ -14,7 +14,7 @@ fn replies(mut output: &[u8]) -> Vec<(u32, u32, Vec<u8>)> {
     replies
 }
 
-fn newstyle() -> Stream {
+pub(super) fn newstyle() -> Stream {
     Stream::flags(3)
 }
 

@@ -7,6 +7,7 @@ use crate::wire::*;
 
 mod corpus;
 mod handshake;
+mod tls;
 mod transmission;
 
 const SIZE: u64 = 1 << 30;
@@ -117,6 +118,7 @@ fn feed(session: &mut Session, stream: &[u8], piece: usize) -> Outcome {
                 Decoded::Command(Command { kind: CommandKind::Write { .. }, length, .. }) => {
                     skip = usize::try_from(length).unwrap();
                 }
+                Decoded::StartTls => return outcome,
                 Decoded::Command(_) | Decoded::NeedMore => {}
             }
         }

@@ -116,6 +116,7 @@ impl Connection {
                 Decoded::NeedMore => return Ok(None),
                 Decoded::Command(command) => return Ok(Some(command)),
                 Decoded::SkipPayload(length) => drop(self.payload(input, length)?),
+                Decoded::StartTls => bail!("it has no TLS"),
                 Decoded::Close(reason) => bail!("{reason}"),
             }
         }

@@ -166,6 +166,7 @@ impl Connection {
                 self.stage = ConnectionPhase::Skip(count);
                 None
             }
+            Decoded::StartTls => unreachable!("the session was made without TLS"),
             Decoded::Close(reason) => {
                 tracing::debug!(event = "client_gone", "a connection ends: {reason}");
                 self.stage = ConnectionPhase::Closed;

@@ -1,0 +1,22 @@
+//! What a server has to do with TLS.
+
+/// Whether a server's clients may or must speak TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TlsPolicy {
+    /// There is no TLS.
+    #[default]
+    Off,
+    /// As a client likes it.
+    On,
+    /// Without TLS a client learns nothing.
+    Require,
+}
+
+/// Whether a client may use an export.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It may.
+    Allowed,
+    /// It may not, and the export is not in the list that it gets.
+    Denied,
+}
