@@ -1,4 +1,5 @@
-//! Signals of a process that serves: which stop it cleanly, and which it takes note of and ignores.
+//! Signals of a process that serves: which stop it cleanly, which have it read its configuration again, and which it
+//! takes note of and ignores.
 //!
 //! SIGPIPE is ignored from the start of the program on, by Rust's runtime: a write to a closed pipe is an error.
 
@@ -17,7 +18,17 @@ pub struct CaughtSignals(Handle);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Meaning {
     Stop,
+    Reload,
     Nothing,
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// A clean stop, perhaps once more.
+    Stop,
+    /// To serve what the configuration file says by now.
+    Reload,
 }
 
 /// Those that would end the process at once, and mean nothing here, are listed too. The signals of faults are not.
@@ -25,8 +36,8 @@ const SIGNALS: [(i32, &str, Meaning); 14] = [
     (SIGTERM, "SIGTERM", Meaning::Stop),
     (SIGINT, "SIGINT", Meaning::Stop),
     (SIGQUIT, "SIGQUIT", Meaning::Stop),
-    // A terminal that was closed is no reason to take disks away, and there is nothing to read again yet.
-    (SIGHUP, "SIGHUP", Meaning::Nothing),
+    // A terminal that was closed is no reason to take disks away.
+    (SIGHUP, "SIGHUP", Meaning::Reload),
     (SIGUSR1, "SIGUSR1", Meaning::Nothing),
     (SIGUSR2, "SIGUSR2", Meaning::Nothing),
     (SIGALRM, "SIGALRM", Meaning::Nothing),
@@ -58,11 +69,11 @@ fn look_up(number: i32) -> Known {
     }
 }
 
-/// Catches signals on a thread of its own; `stop` is called, perhaps more than once, when one comes that asks for a stop.
+/// Catches signals on a thread of its own; `obey` is told what they ask for, and must return soon.
 ///
 /// # Errors
 /// What the system says if they cannot be caught.
-pub fn catch(stop: impl Fn() + Send + 'static) -> io::Result<CaughtSignals> {
+pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> {
     let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
     let mut signals = Signals::new(SIGNALS.map(|(number, ..)| number).into_iter().chain(real_time))?;
     let handle = signals.handle();
@@ -72,14 +83,20 @@ pub fn catch(stop: impl Fn() + Send + 'static) -> io::Result<CaughtSignals> {
             match meaning {
                 Meaning::Stop => {
                     tracing::info!(event = "signal_stop", "{name} came: the daemon is to stop");
-                    stop();
+                    obey(Wish::Stop);
                 }
-                Meaning::Nothing => tracing::info!(event = "signal_ignored", "{name} came and is ignored"),
+                Meaning::Reload => obey(Wish::Reload),
+                Meaning::Nothing => tell_ignored(&name),
             }
         }
     };
     thread::Builder::new().name("signals".into()).spawn(follow)?;
     Ok(CaughtSignals(handle))
+}
+
+/// Takes note of a signal that changes nothing.
+pub fn tell_ignored(name: &str) {
+    tracing::info!(event = "signal_ignored", "{name} came and is ignored");
 }
 
 impl Drop for CaughtSignals {

@@ -71,6 +71,17 @@ pub enum AdmissionWord {
     SecondTouch,
 }
 
+impl AdmissionWord {
+    /// The word itself.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            AdmissionWord::Pressure => "pressure",
+            AdmissionWord::Always => "always",
+            AdmissionWord::SecondTouch => "second-touch",
+        }
+    }
+}
+
 impl From<AdmissionWord> for Admission {
     fn from(word: AdmissionWord) -> Admission {
         match word {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::config::Mode;
+use crate::config::{Mode, VolumeSettings};
 use crate::device::{Completion, Device, Submission};
 use crate::engine::{Engine, Phase};
 use crate::format::durable_blocks::DurableBlocks;
@@ -10,7 +10,7 @@ use crate::request::{Reply, Request};
 use crate::samples::Sample;
 use crate::stats::{CacheHealth, Record, Status};
 use crate::time::{Duration, Instant};
-use crate::units::{BlockIndex, BlockKey, VolumeId};
+use crate::units::{BlockIndex, BlockKey, Location, VolumeId};
 
 /// The boundary of an engine, as [`Engine`] has it; each method is that of the same name there. What has a default is what
 /// something without a cache answers.
@@ -42,12 +42,38 @@ pub trait CacheEngine {
     }
     /// See [`Engine::set_mode`].
     fn set_mode(&mut self, _now: Instant, _volume: VolumeId, _mode: Mode) {}
+    /// See [`Engine::change_settings`].
+    fn change_settings(&mut self, _now: Instant, _wanted: &VolumeSettings) {}
     /// See [`Engine::drain`].
     fn drain(&mut self, _now: Instant, _volume: VolumeId) {}
     /// See [`Engine::origin_restarted`].
     fn origin_restarted(&mut self, _now: Instant, _volume: VolumeId) {}
     /// See [`Engine::grow_volume`].
     fn grow_volume(&mut self, _volume: VolumeId, _size: u64) {}
+    /// See [`Engine::add_volume`].
+    fn add_volume(&mut self, _now: Instant, _settings: &VolumeSettings, _size: u64) {}
+    /// See [`Engine::is_idle`].
+    fn is_idle(&self, _volume: VolumeId) -> bool {
+        true
+    }
+    /// See [`Engine::flush_soon`].
+    fn flush_soon(&mut self, _now: Instant, _volume: VolumeId) {}
+    /// See [`Engine::cached_blocks`].
+    fn cached_blocks(&self, _volume: VolumeId) -> u64 {
+        0
+    }
+    /// See [`Engine::forget_some`].
+    fn forget_some(&mut self, _now: Instant, _volume: VolumeId, from: Location) -> Location {
+        from
+    }
+    /// See [`Engine::seal_forgotten`].
+    fn seal_forgotten(&mut self, _now: Instant, _volume: VolumeId) {}
+    /// See [`Engine::is_forgotten`].
+    fn is_forgotten(&self, _volume: VolumeId) -> bool {
+        true
+    }
+    /// See [`Engine::remove_volume`].
+    fn remove_volume(&mut self, _volume: VolumeId) {}
     /// See [`Engine::pause_caching`].
     fn pause_caching(&mut self, _volume: VolumeId, _until: Instant) {}
     /// See [`Engine::status`].
@@ -144,6 +170,10 @@ impl CacheEngine for Engine {
         Engine::set_mode(self, now, volume, mode);
     }
 
+    fn change_settings(&mut self, now: Instant, wanted: &VolumeSettings) {
+        Engine::change_settings(self, now, wanted);
+    }
+
     fn drain(&mut self, now: Instant, volume: VolumeId) {
         Engine::drain(self, now, volume);
     }
@@ -158,6 +188,38 @@ impl CacheEngine for Engine {
 
     fn grow_volume(&mut self, volume: VolumeId, size: u64) {
         Engine::grow_volume(self, volume, size);
+    }
+
+    fn add_volume(&mut self, now: Instant, settings: &VolumeSettings, size: u64) {
+        Engine::add_volume(self, now, settings, size);
+    }
+
+    fn is_idle(&self, volume: VolumeId) -> bool {
+        Engine::is_idle(self, volume)
+    }
+
+    fn flush_soon(&mut self, now: Instant, volume: VolumeId) {
+        Engine::flush_soon(self, now, volume);
+    }
+
+    fn cached_blocks(&self, volume: VolumeId) -> u64 {
+        Engine::cached_blocks(self, volume)
+    }
+
+    fn forget_some(&mut self, now: Instant, volume: VolumeId, from: Location) -> Location {
+        Engine::forget_some(self, now, volume, from)
+    }
+
+    fn seal_forgotten(&mut self, now: Instant, volume: VolumeId) {
+        Engine::seal_forgotten(self, now, volume);
+    }
+
+    fn is_forgotten(&self, volume: VolumeId) -> bool {
+        Engine::is_forgotten(self, volume)
+    }
+
+    fn remove_volume(&mut self, volume: VolumeId) {
+        Engine::remove_volume(self, volume);
     }
 
     fn status(&self) -> Status {

@@ -52,8 +52,14 @@ impl State {
     /// What a drain waited for is durable, or cannot be made so.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
         if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
-            self.volumes.get_mut(volume).draining = false;
+            // One that is gone waits for nothing.
+            self.volumes.find_mut(volume).into_iter().for_each(|found| found.draining = false);
         }
+    }
+
+    /// That a volume has no blocks is durable, or cannot be made so on a device that is out of service.
+    pub(crate) fn end_forgetting(&mut self, volume: VolumeId) {
+        self.volumes.find_mut(volume).into_iter().for_each(|found| found.is_forgotten = true);
     }
 
     /// An origin was flushed: if no other is for a while, the records that say what is clean do not wait for more of them.

@@ -271,6 +271,7 @@ impl Engine {
                 state.agenda.extend(state.volumes.ids().map(Task::Writeback));
             }
             DurableWaiter::Drained(volume) => state.end_drain(volume),
+            DurableWaiter::Forgotten(volume) => state.end_forgetting(volume),
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
@@ -301,6 +302,7 @@ impl Engine {
             DurableWaiter::Checkpoint => checkpoint::on_not_durable(state),
             DurableWaiter::Writeback => writeback::on_not_durable(state),
             DurableWaiter::Drained(volume) => state.end_drain(volume),
+            DurableWaiter::Forgotten(volume) => state.end_forgetting(volume),
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
@@ -402,6 +404,21 @@ impl Engine {
         }
     }
 
+    /// Changes what may change of a volume while it is served: all but what its origin is. A mode changes as by
+    /// [`Engine::set_mode`].
+    ///
+    /// # Panics
+    /// For settings that [`Engine::open`] refuses.
+    pub fn change_settings(&mut self, now: Instant, wanted: &VolumeSettings) {
+        assert_eq!(settings_fault(wanted), None, "the settings were checked");
+        self.set_mode(now, wanted.volume, wanted.mode);
+        let found = self.state.volumes.get_mut(wanted.volume);
+        found.window.set_max(wanted.fill_window_max);
+        found.settings = VolumeSettings { origin: found.settings.origin, ..*wanted };
+        self.state.agenda.push_back(Task::Writeback(wanted.volume));
+        self.run_agenda();
+    }
+
     /// Until then nothing that is read of a volume is promoted; what is cached is served, and writes go on as its mode says. A time
     /// that is over ends a pause.
     pub fn pause_caching(&mut self, volume: VolumeId, until: Instant) {
@@ -464,14 +481,18 @@ fn check_settings(superblock: &Superblock, settings: &VolumeSettings) -> Result<
         let what = "the cache device has no volume of this number".to_string();
         return Err(Error::Volume { name: format!("number {}", id.get()), what });
     };
-    let refuse = |what: &str| Err(Error::Volume { name: record.name.clone(), what: what.to_string() });
+    match settings_fault(settings) {
+        None => Ok(record.origin_size),
+        Some(what) => Err(Error::Volume { name: record.name.clone(), what: what.to_string() }),
+    }
+}
+
+/// What is impossible about the settings of a volume.
+fn settings_fault(settings: &VolumeSettings) -> Option<&'static str> {
     let window = settings.fill_window_max;
     if !window.is_power_of_two() || !(FILL_WINDOW_MIN..=FILL_WINDOW_MAX).contains(&window) {
-        return refuse("the largest fill window must be a power of two from 4 KiB to 1 MiB");
+        return Some("the largest fill window must be a power of two from 4 KiB to 1 MiB");
     }
     let marks = [settings.dirty_low, settings.dirty_high, settings.dirty_limit, 1024];
-    if !marks.is_sorted() {
-        return refuse("the dirty marks must rise from low to high to limit, at most 1024");
-    }
-    Ok(record.origin_size)
+    (!marks.is_sorted()).then_some("the dirty marks must rise from low to high to limit, at most 1024")
 }

@@ -41,6 +41,7 @@ mod ids;
 mod inflight;
 mod journal;
 mod log;
+pub mod membership;
 mod meter;
 mod order;
 pub mod pass_through;

@@ -38,6 +38,8 @@ pub(crate) enum DurableWaiter {
     Nobody,
     /// A drain: the origin has everything, and the records that say so were on the way.
     Drained(VolumeId),
+    /// A volume that goes: that it has no blocks was on the way.
+    Forgotten(VolumeId),
     /// The end of the engine.
     Stop,
     /// Writeback: what is in the log became durable.

@@ -41,14 +41,18 @@ impl Pool {
 
     /// A pool of `count` pages for these volumes, all free but the zero page.
     pub(crate) fn new(count: u32, volumes: VolumeSet) -> Pool {
-        let shared = u64::from(count) - u64::from(count) / RECLAIM_PART;
         Pool {
             free: (1..count).rev().map(PageIndex::new).collect(),
             count,
             owners: vec![NOBODY; count as usize],
             used: [0; VOLUME_COUNT_MAX],
-            quota: Quota::new(shared, volumes),
+            quota: quota(count, volumes),
         }
+    }
+
+    /// Other volumes share it from here on.
+    pub(crate) fn set_volumes(&mut self, volumes: VolumeSet) {
+        self.quota = quota(self.count, volumes);
     }
 
     /// Takes `count` pages for reclaim, or none at all.
@@ -174,6 +178,12 @@ fn follows(piece: &Piece, memory: Memory) -> bool {
         }
         (Memory::Request { .. } | Memory::Pool { .. }, _) => false,
     }
+}
+
+/// What volumes share of a pool of `count` pages.
+fn quota(count: u32, volumes: VolumeSet) -> Quota {
+    let count = u64::from(count);
+    Quota::new(count - count / RECLAIM_PART, volumes)
 }
 
 #[cfg(test)]

@@ -191,7 +191,7 @@ impl Scene {
         self.engine.state.cache.find(key).expect("the block is cached")
     }
 
-    fn run(&mut self) -> Vec<String> {
+    pub(crate) fn run(&mut self) -> Vec<String> {
         let mut seen = Vec::new();
         while let Some(Submission { id, operation }) = self.engine.poll_submission() {
             let line = show(&operation);

@@ -41,6 +41,8 @@ pub(crate) struct Volume {
     pub(crate) foreground_total: u64,
     /// All dirty data shall be written back now.
     pub(crate) draining: bool,
+    /// It is durable that it has no blocks: it may go.
+    pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
     /// Writeback rests until then, after an error of the origin.
@@ -95,6 +97,7 @@ impl Volume {
             dirty_since: now,
             foreground_total: 0,
             draining: false,
+            is_forgotten: false,
             writeback_wanted: false,
             backoff_until: now,
             paused_until: now,

@@ -24,9 +24,17 @@ impl Volumes {
 
     /// From here on a volume is served.
     pub(crate) fn add(&mut self, volume: Volume) {
+        self.known.insert(volume.id);
         self.served.insert(volume.id);
         let at = usize::from(volume.id.get());
         self.table[at] = Some(Box::new(volume));
+    }
+
+    /// The cache device has this volume no longer.
+    pub(crate) fn remove(&mut self, volume: VolumeId) {
+        self.known.remove(volume);
+        self.served.remove(volume);
+        self.table[usize::from(volume.get())] = None;
     }
 
     /// All of the cache device, served or not.

@@ -1,13 +1,14 @@
-//! The other end of the control socket: `status`, `mode`, `drain`, `record` and `stop`.
+//! The other end of the control socket: what commands ask a daemon for.
 
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::control::ReloadExtent;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
-use crate::control::wire::{REPLY_LINE_MAX, Reply, Request, Resized, read_line, write_line};
+use crate::control::wire::{REPLY_LINE_MAX, Reloaded, Reply, Request, Resized, read_line, write_line};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::shell_command::ShellCommand;
 use crate::words::ModeWord;
@@ -41,6 +42,9 @@ pub enum ClientError {
     /// It refused.
     #[error("{0}")]
     Refused(String),
+    /// What it was told, or its configuration file, is wrong in itself.
+    #[error("{0}")]
+    Wrong(String),
     /// It speaks another language.
     #[error("the daemon at {} gave an answer that does not fit; is it another version of kickcache?", .0.display())]
     Answer(PathBuf),
@@ -63,13 +67,9 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn status(&self) -> Result<Report, ClientError> {
-        match self.ask(&Request::Status {})? {
-            Reply::Status(report) => Ok(*report),
-            Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done | Reply::Resized(_) | Reply::Recording(_) | Reply::Ended { .. } => {
-                Err(ClientError::Answer(self.path.clone()))
-            }
-        }
+        let reply = self.ask(&Request::Status {})?;
+        let Reply::Status(report) = reply else { return Err(self.refusal(reply)) };
+        Ok(*report)
     }
 
     /// Changes the mode of a volume.
@@ -101,13 +101,9 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn resize(&self, volume: &str) -> Result<Resized, ClientError> {
-        match self.ask(&Request::Resize { volume: volume.into() })? {
-            Reply::Resized(resized) => Ok(resized),
-            Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done | Reply::Status(_) | Reply::Recording(_) | Reply::Ended { .. } => {
-                Err(ClientError::Answer(self.path.clone()))
-            }
-        }
+        let reply = self.ask(&Request::Resize { volume: volume.into() })?;
+        let Reply::Resized(resized) = reply else { return Err(self.refusal(reply)) };
+        Ok(resized)
     }
 
     /// Records what a volume is asked for, until what this gives is dropped.
@@ -117,15 +113,23 @@ impl Client {
     pub fn record(&self, volume: &str) -> Result<RecordingClient, ClientError> {
         let stream = self.connect()?;
         let mut reader = BufReader::new(&stream);
-        let reply = exchange(&stream, &mut reader, &Request::Record { volume: volume.into() });
+        let reply =
+            exchange(&stream, &mut reader, Some(ANSWER_MAX), &Request::Record { volume: volume.into() });
         let came = reader.buffer().to_vec();
-        match reply.map_err(|error| self.exchange_error(error))? {
-            Reply::Recording(title) => Ok(RecordingClient::new(stream, title, came)),
-            Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Done | Reply::Status(_) | Reply::Resized(_) | Reply::Ended { .. } => {
-                Err(ClientError::Answer(self.path.clone()))
-            }
-        }
+        let reply = reply.map_err(|error| self.exchange_error(error))?;
+        let Reply::Recording(title) = reply else { return Err(self.refusal(reply)) };
+        Ok(RecordingClient::new(stream, title, came))
+    }
+
+    /// Has the daemon serve what its configuration file says by now, however long that takes.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ClientError> {
+        let reply =
+            self.ask_within(None, &Request::Reload { dry_run: extent == ReloadExtent::DifferenceOnly })?;
+        let Reply::Reloaded(reloaded) = reply else { return Err(self.refusal(reply)) };
+        Ok(reloaded)
     }
 
     /// Begins a clean stop.
@@ -152,18 +156,33 @@ impl Client {
     }
 
     fn tell(&self, request: &Request) -> Result<(), ClientError> {
-        match self.ask(request)? {
-            Reply::Done => Ok(()),
-            Reply::Error { message } => Err(ClientError::Refused(message)),
-            Reply::Status(_) | Reply::Resized(_) | Reply::Recording(_) | Reply::Ended { .. } => {
-                Err(ClientError::Answer(self.path.clone()))
-            }
+        let reply = self.ask(request)?;
+        let Reply::Done = reply else { return Err(self.refusal(reply)) };
+        Ok(())
+    }
+
+    /// Why a reply is not the one that was asked for.
+    fn refusal(&self, reply: Reply) -> ClientError {
+        match reply {
+            Reply::Error { message } => ClientError::Refused(message),
+            Reply::Wrong { message } => ClientError::Wrong(message),
+            Reply::Done
+            | Reply::Reloaded(_)
+            | Reply::Recording(_)
+            | Reply::Ended { .. }
+            | Reply::Resized(_)
+            | Reply::Status(_) => ClientError::Answer(self.path.clone()),
         }
     }
 
     fn ask(&self, request: &Request) -> Result<Reply, ClientError> {
+        self.ask_within(Some(ANSWER_MAX), request)
+    }
+
+    fn ask_within(&self, answer_max: Option<Duration>, request: &Request) -> Result<Reply, ClientError> {
         let stream = self.connect()?;
-        exchange(&stream, &mut BufReader::new(&stream), request).map_err(|error| self.exchange_error(error))
+        let reply = exchange(&stream, &mut BufReader::new(&stream), answer_max, request);
+        reply.map_err(|error| self.exchange_error(error))
     }
 
     fn connect(&self) -> Result<UnixStream, ClientError> {
@@ -222,8 +241,13 @@ impl AwaitedEnd {
     }
 }
 
-fn exchange(stream: &UnixStream, reader: &mut impl BufRead, request: &Request) -> io::Result<Reply> {
-    stream.set_read_timeout(Some(ANSWER_MAX))?;
+fn exchange(
+    stream: &UnixStream,
+    reader: &mut impl BufRead,
+    answer_max: Option<Duration>,
+    request: &Request,
+) -> io::Result<Reply> {
+    stream.set_read_timeout(answer_max)?;
     stream.set_write_timeout(Some(ANSWER_MAX))?;
     let mut writer = stream;
     write_line(&mut writer, request)?;

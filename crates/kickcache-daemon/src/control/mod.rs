@@ -18,7 +18,7 @@ mod workers;
 use std::time::Duration;
 
 use crate::control::report::Report;
-use crate::control::wire::{RecordingTitle, Resized};
+use crate::control::wire::{RecordingTitle, Reloaded, Resized};
 use crate::recording::ring::Recording;
 use crate::words::ModeWord;
 
@@ -32,7 +32,7 @@ pub struct TitledRecording {
 
 /// What the control socket speaks for: a running daemon.
 ///
-/// Every call must return soon: a drain is begun, not waited for.
+/// Every call but [`ControlTarget::reload`] must return soon: a drain is begun, not waited for.
 pub trait ControlTarget: Send + Sync + 'static {
     /// State and counters of everything that is served.
     ///
@@ -70,11 +70,27 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// No such volume, too many recordings, or the daemon is stopping.
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError>;
 
+    /// Serves what the configuration file says by now, or tells what that would change. May take as long as dirty blocks take to be
+    /// written back.
+    ///
+    /// # Errors
+    /// Something cannot change, and nothing was changed; the file is wrong; or the daemon is stopping.
+    fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ControlError>;
+
     /// Begins a clean stop.
     ///
     /// # Errors
     /// [`ControlError::Stopped`].
     fn stop(&self) -> Result<(), ControlError>;
+}
+
+/// How far a reload goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReloadExtent {
+    /// What is different is done.
+    All,
+    /// It is told.
+    DifferenceOnly,
 }
 
 /// Why a daemon does not do what it was told.
@@ -91,6 +107,9 @@ pub enum ControlError {
     /// The daemon is on its way out.
     #[error("the daemon is stopping")]
     Stopped,
+    /// What it was told, or its configuration file, is wrong in itself.
+    #[error("{0}")]
+    Wrong(String),
     /// Everything else, in a sentence.
     #[error("{0}")]
     Refused(String),

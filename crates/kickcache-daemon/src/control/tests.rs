@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use super::client::{Client, ClientError};
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
-use super::wire::{RecordingTitle, Resized};
-use super::{ControlError, ControlTarget, TitledRecording};
+use super::wire::{RecordingTitle, Reloaded, Resized};
+use super::{ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::plan::frontends::ServedAt;
 use crate::recording::parcel::More;
 use crate::recording::ring::{Ends, Recorder, ring};
@@ -74,6 +74,13 @@ impl ControlTarget for Daemon {
         self.recorders.lock().unwrap().push(recorder);
         let title = RecordingTitle { volume: volume.into(), volume_bytes: 1 << 40, started_nanos: 7 };
         Ok(TitledRecording { title, recording })
+    }
+
+    fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ControlError> {
+        match extent {
+            ReloadExtent::All => Ok(Reloaded { notes: vec!["done".into()], ..Reloaded::default() }),
+            ReloadExtent::DifferenceOnly => Err(ControlError::Wrong("line 7".into())),
+        }
     }
 
     fn stop(&self) -> Result<(), ControlError> {
@@ -193,6 +200,17 @@ fn an_unknown_volume_is_refused_with_the_names_that_there_are() {
     let _server = server.unwrap();
     let error = Client::new(&room.path).drain("vm2").unwrap_err();
     assert_eq!(error.to_string(), "there is no volume `vm2` here; there is vm1");
+}
+
+#[test]
+fn a_file_that_is_wrong_is_told_from_a_change_that_is_refused() {
+    let room = room();
+    let (_daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let client = Client::new(&room.path);
+    assert_eq!(client.reload(ReloadExtent::All).unwrap().notes, ["done"]);
+    let wrong = client.reload(ReloadExtent::DifferenceOnly).unwrap_err();
+    assert!(matches!(&wrong, ClientError::Wrong(what) if what == "line 7"), "{wrong}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::control::report::Report;
+use crate::plan::plan_change::PlanChange;
 use crate::words::ModeWord;
 
 /// Longest request line in bytes.
@@ -48,6 +49,12 @@ pub enum Request {
         /// The volume's name.
         volume: String,
     },
+    /// Serve what the configuration file says by now.
+    Reload {
+        /// Only say what is different.
+        #[serde(default)]
+        dry_run: bool,
+    },
     /// Stop cleanly.
     Stop {},
     /// Say how the daemon ended, when it does.
@@ -65,6 +72,13 @@ pub enum Reply {
         /// A sentence.
         message: String,
     },
+    /// What was asked for cannot be: an argument or the configuration file is wrong.
+    Wrong {
+        /// A sentence.
+        message: String,
+    },
+    /// What is different in the configuration file, done or not.
+    Reloaded(Reloaded),
     /// A recording begins; parcels follow.
     Recording(RecordingTitle),
     /// The daemon has ended.
@@ -87,6 +101,16 @@ pub struct RecordingTitle {
     pub volume_bytes: u64,
     /// When the recording began, in nanoseconds since the beginning of 1970, UTC.
     pub started_nanos: u64,
+}
+
+/// What is different in a configuration file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// The differences.
+    pub changes: Vec<PlanChange>,
+    /// What is not as the file says, and stays so.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What came of a look at the size of an origin.

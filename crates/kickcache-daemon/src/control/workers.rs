@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::control::connections::ControlRequest;
 use crate::control::wire::{Reply, Request};
-use crate::control::{ControlError, ControlTarget, TitledRecording};
+use crate::control::{ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::jobs::Jobs;
 use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
@@ -98,7 +98,12 @@ impl Shared {
 }
 
 fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
-    let error = |error: ControlError| Reply::Error { message: error.to_string() };
+    let error = |error: ControlError| match error {
+        ControlError::Wrong(message) => Reply::Wrong { message },
+        ControlError::NoVolume { .. } | ControlError::Stopped | ControlError::Refused(_) => {
+            Reply::Error { message: error.to_string() }
+        }
+    };
     let result = match request {
         Request::Status {} => target.status().map(|report| Reply::Status(Box::new(report))),
         Request::Mode { volume, mode } => target.set_mode(volume, *mode).map(|()| Reply::Done),
@@ -113,6 +118,10 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             }
             Err(error) => Err(error),
         },
+        Request::Reload { dry_run } => {
+            let extent = if *dry_run { ReloadExtent::DifferenceOnly } else { ReloadExtent::All };
+            target.reload(extent).map(Reply::Reloaded)
+        }
         Request::Stop {} => target.stop().map(|()| Reply::Done),
         Request::AwaitEnd {} => unreachable!("its connection waits, and no thread for it"),
     };

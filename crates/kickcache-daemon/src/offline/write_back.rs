@@ -15,7 +15,7 @@ use crate::offline::error::OfflineError;
 use crate::serve::config::ServerConfig;
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle};
-use crate::signals;
+use crate::signals::{self, Wish};
 
 /// How often the server is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -44,9 +44,12 @@ pub(super) fn write_back(
     let handle = Server::start(config)?;
     let (stopped, interrupted) = (handle.clone(), Arc::new(AtomicBool::new(false)));
     let noted = Arc::clone(&interrupted);
-    let caught = signals::catch(move || {
-        noted.store(true, Ordering::Release);
-        stopped.stop();
+    let caught = signals::catch(move |wish| match wish {
+        Wish::Stop => {
+            noted.store(true, Ordering::Release);
+            stopped.stop();
+        }
+        Wish::Reload => signals::tell_ignored("SIGHUP"),
     });
     let _signals = caught.map_err(ServeError::system("catch signals"))?;
     let ended = watch(&handle, record, dirty, &interrupted, progress);

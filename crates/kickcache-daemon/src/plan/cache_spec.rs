@@ -41,6 +41,11 @@ impl CacheSpec {
             unserved: Vec::new(),
         }
     }
+
+    /// The names of its volumes.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.volumes.iter().map(|volume| volume.name.as_str())
+    }
 }
 
 /// A volume that was configured and is not served.

@@ -27,6 +27,15 @@ impl Cutoff {
     }
 }
 
+impl std::fmt::Display for Cutoff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Cutoff::Off => f.write_str("off"),
+            Cutoff::Above(size) => write!(f, "{size}"),
+        }
+    }
+}
+
 impl std::str::FromStr for Cutoff {
     type Err = String;
 

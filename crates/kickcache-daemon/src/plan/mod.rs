@@ -5,6 +5,7 @@ pub mod cache_spec;
 mod check;
 pub mod cutoff;
 pub mod default_paths;
+pub mod difference;
 pub mod dirty_limit;
 pub mod frontends;
 pub mod log_plan;
@@ -13,6 +14,8 @@ pub mod nbd_uri;
 pub mod origin_claims;
 pub mod origin_source;
 pub mod origin_timeout;
+pub mod plan_change;
+mod setting;
 mod volume_keys;
 pub mod volume_spec;
 
@@ -20,7 +23,8 @@ use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::log_plan::LogPlan;
 use crate::plan::metrics_address::MetricsAddress;
-use std::path::PathBuf;
+use crate::whole_path::whole_path;
+use std::path::{Path, PathBuf};
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, FILL_WINDOW_MIN};
 use kickcache_units::Size;
@@ -44,6 +48,13 @@ pub struct ServePlan {
     pub exposure: Exposure,
     /// The cache devices.
     pub caches: Vec<CacheSpec>,
+}
+
+impl ServePlan {
+    /// The cache device of a path.
+    pub fn cache(&self, device: &Path) -> Option<&CacheSpec> {
+        self.caches.iter().find(|cache| whole_path(&cache.device) == whole_path(device))
+    }
 }
 
 /// Who may reach a TCP address.

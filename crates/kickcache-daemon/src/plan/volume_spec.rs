@@ -107,6 +107,16 @@ impl VolumeSpec {
         self.frontends.or_default(&self.name)
     }
 
+    /// From here on it has the mode and the policies of another one.
+    pub fn take_settings(&mut self, wanted: &VolumeSpec) {
+        self.mode = wanted.mode;
+        self.admission = wanted.admission;
+        self.sequential_cutoff = wanted.sequential_cutoff;
+        self.fill_window_max = wanted.fill_window_max;
+        self.dirty_limit = wanted.dirty_limit;
+        self.idle_after = wanted.idle_after;
+    }
+
     /// Mode and policies, as the engine takes them; the id in it is overwritten.
     pub fn settings(&self) -> VolumeSettings {
         let idle_nanos = u64::try_from(self.idle_after.as_nanos()).unwrap_or(u64::MAX);

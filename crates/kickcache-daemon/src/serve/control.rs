@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::SystemTime;
 
 use kickcache_curve::curve::HitRatioCurve;
-use kickcache_engine::config::Mode;
+use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::stats::{CacheHealth, Status};
 use kickcache_engine::time::{Duration, Instant};
@@ -26,6 +26,8 @@ pub(crate) enum Control {
     Sample(Sender<ServerSample>),
     Beat(Sender<Beat>),
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
+    /// Other modes and policies for some volumes, all of them or none.
+    ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
     /// Keep nothing that is read of a volume for this long.
     PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
@@ -36,6 +38,15 @@ pub(crate) enum Control {
     Stop,
     /// Stop, and wait no longer for what the log has named.
     Insist,
+}
+
+/// Modes and policies of a volume.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NamedSettings {
+    /// Its name.
+    pub volume: String,
+    /// What shall hold; the id in it is overwritten.
+    pub settings: VolumeSettings,
 }
 
 /// What is recorded, and since when.

@@ -11,8 +11,8 @@ use crate::recording::ring::{Ends, Recording, ring};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
-    Activities, Beat, Errors, FaultCount, Growth, Recorded, Resized, ServerSample, ServerStatus, Trouble,
-    VolumeInfo,
+    Activities, Beat, Errors, FaultCount, Growth, NamedSettings, Recorded, Resized, ServerSample,
+    ServerStatus, Trouble, VolumeInfo,
 };
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
@@ -150,6 +150,18 @@ impl ServerHandle {
             notes.expect_dirty(volume)?;
         }
         self.ask(|answer| Control::SetMode(volume.into(), mode, answer))?
+    }
+
+    /// Changes modes and policies of volumes, all of them or none.
+    ///
+    /// # Errors
+    /// As [`ServerHandle::set_mode`].
+    pub fn change_settings(&self, wanted: Vec<NamedSettings>) -> Result<(), ServeError> {
+        if let Some(notes) = &self.shared.notes {
+            let writes_back = |wanted: &&NamedSettings| wanted.settings.mode == Mode::WriteBack;
+            wanted.iter().filter(writes_back).try_for_each(|wanted| notes.expect_dirty(&wanted.volume))?;
+        }
+        self.ask(|answer| Control::ChangeSettings(wanted, answer))?
     }
 
     /// Keeps nothing that is read of a volume for a while; no time ends that.

@@ -64,7 +64,8 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
 
 /// Starts as many writebacks as the pace allows.
 pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
-    if state.is_ending && !state.waiters.want_room() {
+    let is_gone = state.volumes.find(volume).is_none();
+    if is_gone || state.is_ending && !state.waiters.want_room() {
         return;
     }
     loop {

@@ -81,6 +81,12 @@ impl FillWindow {
         self.bytes
     }
 
+    /// Another upper bound; what was learned stays as far as it fits.
+    pub(crate) fn set_max(&mut self, max: u64) {
+        self.max = max;
+        self.bytes = self.bytes.min(max);
+    }
+
     /// A prefetched block was hit.
     pub(crate) fn on_useful(&mut self) {
         self.useful += 1;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use anyhow::Context;
 use kickcache_daemon::control::report::{CacheReport, Report, UnservedReport};
 use kickcache_daemon::control::server::{ControlServer, DaemonEnd};
-use kickcache_daemon::control::{ControlError, ControlTarget, TitledRecording, wire};
+use kickcache_daemon::control::{ControlError, ControlTarget, ReloadExtent, TitledRecording, wire};
 use kickcache_daemon::driver::inherited::inherited_sockets;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
@@ -24,17 +24,19 @@ use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{Growth, RecordingBegun};
 use kickcache_daemon::serve::stop_wish::StopWish;
-use kickcache_daemon::signals;
+use kickcache_daemon::signals::{self, Wish};
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_daemon::words::ModeWord;
 use kickcache_units::counted;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::{cache_report, sample_report};
+use crate::cli::changes::{Changes, control_error};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::options::state_place;
+use crate::cli::plan_source::PlanSource;
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::start::{Served, Started, start_servers};
@@ -44,9 +46,9 @@ use crate::cli::unserved::tell_again;
 const START_MAX: Duration = Duration::from_secs(8);
 
 /// Serves a plan until it is stopped.
-pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(plan: ServePlan, source: PlanSource, out: &mut dyn Write) -> anyhow::Result<()> {
     let log = start_log(plan.log).context("cannot start a thread for the log")?;
-    let served = serve(plan, out, &log);
+    let served = serve(plan, source, out, &log);
     if let Err(error) = &served
         && !log.is_text()
     {
@@ -57,15 +59,15 @@ pub(crate) fn run(plan: ServePlan, out: &mut dyn Write) -> anyhow::Result<()> {
     served
 }
 
-fn serve(mut plan: ServePlan, out: &mut dyn Write, log: &Outlet) -> anyhow::Result<()> {
+fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Outlet) -> anyhow::Result<()> {
     let activated = ActivationSockets::take(inherited_sockets(), &mut plan)?;
     let before = MissingFolders::of(&plan);
     make_runtime_dir(&plan)?;
-    let daemon = Arc::new(Daemon::new(plan.io_engine, state_directory(&plan)));
+    let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
     // They are ignored from the end of the servers on: what is left then takes no time.
-    let _signals = signals::catch(move || told.handle_signal()).context("cannot catch signals")?;
+    let _signals = signals::catch(move |wish| told.handle_signal(wish)).context("cannot catch signals")?;
     // Listens before the volumes do: whoever can reach a volume can reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
     let started = start_metrics(&plan, &daemon)
@@ -204,6 +206,7 @@ struct Daemon {
     began: Instant,
     io_engine: IoEngine,
     state: Option<PathBuf>,
+    changes: Changes,
     /// Whether a signal or a command asked for a stop.
     is_stopping: AtomicBool,
     /// Ends a start that waits for a server.
@@ -221,11 +224,12 @@ enum StartPhase {
 }
 
 impl Daemon {
-    fn new(io_engine: IoEngine, state: Option<PathBuf>) -> Daemon {
+    fn new(changes: Changes) -> Daemon {
         Daemon {
             began: Instant::now(),
-            io_engine,
-            state,
+            io_engine: changes.plan().io_engine,
+            state: state_directory(changes.plan()),
+            changes,
             is_stopping: AtomicBool::new(false),
             stop_wish: StopWish::default(),
             stage: Mutex::new(StartPhase::Starting),
@@ -268,8 +272,26 @@ impl Daemon {
         Err(error)
     }
 
+    fn handle_signal(self: &Arc<Self>, wish: Wish) {
+        match wish {
+            Wish::Stop => self.handle_stop_signal(),
+            Wish::Reload if self.changes.has_file() => self.reload_aside(),
+            Wish::Reload => signals::tell_ignored("SIGHUP"),
+        }
+    }
+
+    /// Nobody waits for it; the log says what came of it.
+    fn reload_aside(self: &Arc<Self>) {
+        tracing::info!(event = "signal_reload", "SIGHUP came: the configuration file is read again");
+        let daemon = Arc::clone(self);
+        let reload = move || drop(daemon.reload(ReloadExtent::All));
+        if let Err(error) = std::thread::Builder::new().name("reload".into()).spawn(reload) {
+            tracing::error!(event = "reload_refused", "the configuration file cannot be read again: {error}");
+        }
+    }
+
     /// A signal asks for a stop; one that was begun before, it insists on.
-    fn handle_signal(&self) {
+    fn handle_stop_signal(&self) {
         if !self.is_stopping.swap(true, Ordering::AcqRel) {
             return self.begin_stop();
         }
@@ -330,7 +352,12 @@ impl ControlTarget for Daemon {
     }
 
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
-        self.server_of(volume)?.handle.set_mode(volume, mode.into()).map_err(control_error)
+        let _turn = self.changes.turn();
+        self.server_of(volume)?.handle.set_mode(volume, mode.into()).map_err(control_error)?;
+        if let StartPhase::Serving(started) = &mut *self.lock() {
+            started.volume_mut(volume).into_iter().for_each(|found| found.mode = mode);
+        }
+        Ok(())
     }
 
     fn drain(&self, volume: &str) -> Result<(), ControlError> {
@@ -356,6 +383,15 @@ impl ControlTarget for Daemon {
             started_nanos: u64::try_from(started).unwrap_or_default(),
         };
         Ok(TitledRecording { title, recording })
+    }
+
+    fn reload(&self, extent: ReloadExtent) -> Result<wire::Reloaded, ControlError> {
+        let turn = self.changes.turn();
+        let mut started = self.served()?;
+        let reloaded = turn.reload(&mut started, extent);
+        // Also what was changed before something failed.
+        *self.lock() = StartPhase::Serving(started);
+        reloaded
     }
 
     fn stop(&self) -> Result<(), ControlError> {
@@ -394,27 +430,25 @@ fn starting() -> ControlError {
     ControlError::Refused("the daemon is still starting; ask again later".into())
 }
 
-fn control_error(error: ServeError) -> ControlError {
-    match error {
-        ServeError::Stopped => ControlError::Stopped,
-        error => ControlError::Refused(error.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn changes() -> Changes {
+        let text = "[[cache]]\ndevice = \"/dev/fast\"\n[[cache.volume]]\nname = \"a\"\norigin = \"/dev/a\"\n";
+        Changes::new(PlanSource::FLAGS, kickcache_daemon::config::parse(Path::new("t.toml"), text).unwrap())
+    }
+
     #[test]
     fn a_daemon_told_to_stop_while_it_starts_remembers() {
-        let daemon = Daemon::new(IoEngine::Auto, None);
+        let daemon = Daemon::new(changes());
         daemon.stop().unwrap();
         assert!(matches!(*daemon.lock(), StartPhase::Unwanted));
     }
 
     #[test]
     fn an_unknown_volume_is_refused() {
-        let daemon = Daemon::new(IoEngine::Auto, None);
+        let daemon = Daemon::new(changes());
         daemon.started(Started { servers: Vec::new(), unserved: Vec::new() });
         assert!(matches!(daemon.drain("x"), Err(ControlError::NoVolume { .. })));
     }

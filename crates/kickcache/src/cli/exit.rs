@@ -141,7 +141,7 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         let exit = match error {
             ClientError::NoDaemon(_) => Exit::NoDaemon,
-            ClientError::Path(_) => Exit::Usage,
+            ClientError::Path(_) | ClientError::Wrong(_) => Exit::Usage,
             ClientError::NotAllowed(_)
             | ClientError::Io { .. }
             | ClientError::Refused(_)

@@ -4,6 +4,7 @@ mod advise;
 mod bench;
 mod bench_table;
 mod cache_report;
+mod changes;
 mod check;
 mod completions;
 mod daemon;
@@ -28,10 +29,12 @@ mod out_of_service;
 mod outdated;
 mod output;
 mod pause_caching;
+mod plan_source;
 mod prediction;
 mod record;
 mod refusal;
 mod rehearsal;
+mod reload;
 mod report;
 mod resize;
 mod serve;
@@ -96,6 +99,7 @@ enum Command {
     Mode(mode::ModeArgs),
     PauseCaching(pause_caching::PauseCachingArgs),
     Drain(drain::DrainArgs),
+    Reload(reload::ReloadArgs),
     Resize(resize::ResizeArgs),
     Record(record::RecordArgs),
     Stop(stop::StopArgs),
@@ -125,6 +129,7 @@ impl Command {
             Command::Mode(args) => args.run(out),
             Command::PauseCaching(args) => args.run(out),
             Command::Drain(args) => args.run(out),
+            Command::Reload(args) => args.run(out),
             Command::Resize(args) => args.run(out),
             Command::Record(args) => args.run(out),
             Command::Stop(args) => args.run(out),

@@ -27,6 +27,7 @@ use kickcache_units::Size;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
+use crate::cli::plan_source::PlanSource;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +55,8 @@ When something is missing, moved, older or damaged: docs/recovery.md.
 Signals:
   SIGTERM, SIGINT, SIGQUIT, SIGXCPU  stop cleanly, as `kickcache stop`. If a device does not answer,
      the log names it after 10 s; a signal after that ends the daemon without waiting for it
-  SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR, SIGXFSZ and the
+  SIGHUP  read the configuration file again, as `kickcache reload`; without one as the next
+  SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR, SIGXFSZ and the
      real-time signals  written to the log, no effect
   SIGPIPE  ignored";
 
@@ -198,11 +200,30 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(self: Box<Self>, out: &mut dyn Write) -> Result<(), Failure> {
         if self.print_capabilities {
             return Ok(writeln!(out, "{CAPABILITIES}")?);
         }
-        Ok(super::daemon::run(self.plan()?, out)?)
+        let plan = self.plan()?;
+        let source = match &self.config {
+            Some(_) => PlanSource::file(move || self.plan_again()),
+            None => PlanSource::FLAGS,
+        };
+        Ok(super::daemon::run(plan, source, out)?)
+    }
+
+    /// The checked plan of the configuration file as it is now. What was said about origins and cache devices was for the start,
+    /// but that one cannot be flushed.
+    fn plan_again(&self) -> Result<ServePlan, Failure> {
+        let Some(config) = &self.config else { return self.plan() };
+        let mut plan = kickcache_daemon::config::read(config)?;
+        self.override_file(&mut plan);
+        for volume in plan.caches.iter_mut().flat_map(|cache| &mut cache.volumes) {
+            let is_said = |name: &String| name.is_empty() || *name == volume.name;
+            volume.claims.flushless |= self.origin_no_flush.iter().any(is_said);
+        }
+        plan.check()?;
+        Ok(plan)
     }
 
     /// The checked plan of these arguments.

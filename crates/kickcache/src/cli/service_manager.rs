@@ -36,6 +36,20 @@ pub(super) fn tell_stop() {
     tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
 }
 
+/// Says that the configuration is read again.
+pub(super) fn tell_reload() {
+    let told = [NotifyState::Reloading, NotifyState::Status("reading the configuration again")];
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[told[0].clone(), now, told[1].clone()]),
+        Err(_) => tell(&told),
+    }
+}
+
+/// Says that all is served as it is now.
+pub(super) fn tell_reloaded() {
+    tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
+}
+
 /// It is told how things are while this lives.
 pub(super) struct ServiceManager {
     ending: Option<Sender<()>>,

@@ -40,6 +40,16 @@ pub(super) struct Started {
     pub(super) unserved: Vec<Unserved>,
 }
 
+impl Started {
+    /// A volume by its name.
+    pub(super) fn volume_mut(&mut self, name: &str) -> Option<&mut VolumeSpec> {
+        self.servers
+            .iter_mut()
+            .flat_map(|served| &mut served.cache.volumes)
+            .find(|volume| volume.name == name)
+    }
+}
+
 impl Served {
     /// Waits for its end.
     ///

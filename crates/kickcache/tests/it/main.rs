@@ -54,6 +54,7 @@ mod out_of_service;
 mod pair;
 mod power_cuts;
 mod record;
+mod reload;
 mod remote_evil;
 mod remote_extents;
 mod remote_origin;

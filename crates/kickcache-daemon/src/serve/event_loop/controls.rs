@@ -5,6 +5,7 @@ use std::sync::mpsc::TryRecvError;
 use std::time::SystemTime;
 
 use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
@@ -13,7 +14,7 @@ use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
 use crate::latency::Latencies;
 use crate::recording::ring::Recorder;
-use crate::serve::control::{Activities, Beat, Control, Recorded, ServerSample, ServerStatus};
+use crate::serve::control::{Activities, Beat, Control, NamedSettings, Recorded, ServerSample, ServerStatus};
 use crate::serve::core::{LoopPhase, Volume};
 use crate::serve::error::ServeError;
 use crate::serve::recorders::RECORDING_COUNT_MAX;
@@ -70,6 +71,9 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
                 drop(answer.send(done));
             }
+            Control::ChangeSettings(wanted, answer) => {
+                drop(answer.send(self.change_settings(now, &wanted)));
+            }
             Control::PauseCaching(name, span, answer) => {
                 let until = now.plus(span);
                 let done = self.volume_id(&name).map(|id| self.core.engine.pause_caching(id, until));
@@ -94,6 +98,15 @@ impl<E: CacheEngine> EventLoop<E> {
                 drop(answer.send(done));
             }
         }
+    }
+
+    fn change_settings(&mut self, now: Instant, wanted: &[NamedSettings]) -> Result<(), ServeError> {
+        let ids =
+            wanted.iter().map(|wanted| self.volume_id(&wanted.volume)).collect::<Result<Vec<_>, _>>()?;
+        for (volume, NamedSettings { settings, .. }) in ids.into_iter().zip(wanted) {
+            self.core.engine.change_settings(now, &VolumeSettings { volume, ..*settings });
+        }
+        Ok(())
     }
 
     fn begin_recording(

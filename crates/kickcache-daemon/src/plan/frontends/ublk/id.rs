@@ -17,6 +17,15 @@ pub enum UblkId {
     Number(u32),
 }
 
+impl fmt::Display for UblkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UblkId::Any => f.write_str(ANY),
+            UblkId::Number(number) => write!(f, "{number}"),
+        }
+    }
+}
+
 /// The word for [`UblkId::Any`].
 pub(super) const ANY: &str = "any";
 

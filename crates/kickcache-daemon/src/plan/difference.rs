@@ -1,0 +1,274 @@
+//! What is different between what a daemon serves and what its configuration file says.
+
+use crate::plan::ServePlan;
+use crate::plan::cache_spec::CacheSpec;
+use crate::plan::plan_change::PlanChange;
+use crate::plan::setting::Setting;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::whole_path::whole_path;
+
+/// Something is different that cannot change while a daemon runs.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Unchangeable {
+    /// A key of the whole daemon.
+    #[error(
+        "`{key}` is {before} here and {after} in the file, and stays while the daemon runs; change it back, or stop the daemon \
+         and start it again"
+    )]
+    Daemon {
+        /// The key.
+        key: &'static str,
+        /// What holds.
+        before: String,
+        /// What the file says.
+        after: String,
+    },
+    /// A cache device comes or goes.
+    #[error(
+        "the cache device {device} is {what}; cache devices stay while the daemon runs: change it back, or stop the daemon and \
+         start it again"
+    )]
+    CacheDevice {
+        /// Its path.
+        device: String,
+        /// In which way it is different.
+        what: &'static str,
+    },
+    /// The size of a cache device.
+    #[error(
+        "`size` of the cache device {device} is {before} here and {after} in the file, and stays while the daemon runs; change it \
+         back"
+    )]
+    CacheSize {
+        /// Its path.
+        device: String,
+        /// What holds.
+        before: String,
+        /// What the file says.
+        after: String,
+    },
+    /// A volume has another cache device.
+    #[error(
+        "volume {volume} is behind {before} here and behind {after} in the file; remove it (`kickcache remove {volume}`) before \
+         it is added there"
+    )]
+    Moved {
+        /// The volume.
+        volume: String,
+        /// Where it is.
+        before: String,
+        /// Where the file has it.
+        after: String,
+    },
+    /// A key of a volume.
+    #[error(
+        "volume {volume}: `{key}` is {before} here and {after} in the file, and stays while the volume is served; change it back, \
+         or remove the volume (`kickcache remove {volume}`) before it is added with that"
+    )]
+    Volume {
+        /// The volume.
+        volume: String,
+        /// The key.
+        key: &'static str,
+        /// What holds.
+        before: String,
+        /// What the file says.
+        after: String,
+    },
+}
+
+/// What must change for what is served to be what is wanted, in the order of the file; what goes comes first.
+///
+/// # Errors
+/// The first thing that cannot change.
+pub fn difference(served: &ServePlan, wanted: &ServePlan) -> Result<Vec<PlanChange>, Unchangeable> {
+    check_daemon(served, wanted)?;
+    let gone = |cache: &&CacheSpec| wanted.cache(&cache.device).is_none();
+    if let Some(gone) = served.caches.iter().find(gone) {
+        return Err(cache_device(gone, "served here and not in the file"));
+    }
+    let (mut removed, mut others) = (Vec::new(), Vec::new());
+    for cache in &wanted.caches {
+        let Some(known) = served.cache(&cache.device) else {
+            return Err(cache_device(cache, "in the file and not served here"));
+        };
+        check_size(known, cache)?;
+        removed.extend(gone_from(known, wanted));
+        for volume in &cache.volumes {
+            match known.volumes.iter().find(|known| known.name == volume.name) {
+                Some(known) => others.extend(volume_difference(known, volume)?),
+                None => others.push(added(served, cache, volume)?),
+            }
+        }
+    }
+    Ok(removed.into_iter().chain(others).collect())
+}
+
+fn cache_device(cache: &CacheSpec, what: &'static str) -> Unchangeable {
+    Unchangeable::CacheDevice { device: cache.device.display().to_string(), what }
+}
+
+fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeable> {
+    let keys = |plan: &ServePlan| {
+        let or_none = |value: Option<String>| value.unwrap_or_else(|| "not set".into());
+        vec![
+            Setting::new("control", &whole_path(&plan.control).display()),
+            Setting::new("metrics", &or_none(plan.metrics.as_ref().map(ToString::to_string))),
+            Setting::new("state", &or_none(plan.state.as_ref().map(|state| state.display().to_string()))),
+            Setting::new("log-format", &format!("{:?}", plan.log.format).to_lowercase()),
+            Setting::new("log-level", &format!("{:?}", plan.log.level).to_lowercase()),
+            Setting::new("io-engine", &plan.io_engine.as_str()),
+            Setting::new("insecure-tcp", &(plan.exposure == super::Exposure::InsecureTcp)),
+        ]
+    };
+    let different = keys(served).into_iter().zip(keys(wanted)).find(|(served, wanted)| served != wanted);
+    match different {
+        Some((Setting { key, value: before }, Setting { value: after, .. })) => {
+            Err(Unchangeable::Daemon { key, before, after })
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_size(served: &CacheSpec, wanted: &CacheSpec) -> Result<(), Unchangeable> {
+    if served.size == wanted.size {
+        return Ok(());
+    }
+    let show = |cache: &CacheSpec| cache.size.map_or_else(|| "not set".into(), |size| size.to_string());
+    let device = wanted.device.display().to_string();
+    Err(Unchangeable::CacheSize { device, before: show(served), after: show(wanted) })
+}
+
+/// The volumes of a cache device that are nowhere in the file.
+fn gone_from<'a>(cache: &'a CacheSpec, wanted: &'a ServePlan) -> impl Iterator<Item = PlanChange> + 'a {
+    let is_wanted = |name: &str| wanted.caches.iter().any(|cache| cache.names().any(|known| known == name));
+    let gone = cache.names().filter(move |name| !is_wanted(name));
+    let device = cache.device.display().to_string();
+    gone.map(move |name| PlanChange::VolumeRemoved { volume: name.into(), cache: device.clone() })
+}
+
+fn added(served: &ServePlan, cache: &CacheSpec, volume: &VolumeSpec) -> Result<PlanChange, Unchangeable> {
+    let after = cache.device.display().to_string();
+    let elsewhere = served.caches.iter().find(|other| other.names().any(|name| name == volume.name));
+    match elsewhere {
+        Some(other) => {
+            let before = other.device.display().to_string();
+            Err(Unchangeable::Moved { volume: volume.name.clone(), before, after })
+        }
+        None => Ok(PlanChange::VolumeAdded {
+            volume: volume.name.clone(),
+            origin: volume.origin.to_string(),
+            cache: after,
+        }),
+    }
+}
+
+fn volume_difference(served: &VolumeSpec, wanted: &VolumeSpec) -> Result<Vec<PlanChange>, Unchangeable> {
+    let volume = &wanted.name;
+    let mut fixed = served.fixed().into_iter().zip(wanted.fixed());
+    if let Some((Setting { key, value: before }, Setting { value: after, .. })) =
+        fixed.find(|(served, wanted)| served != wanted)
+    {
+        return Err(Unchangeable::Volume { volume: volume.clone(), key, before, after });
+    }
+    let settings = served.changeable().into_iter().zip(wanted.changeable());
+    let settings = settings.filter(|(served, wanted)| served != wanted).map(|(served, wanted)| {
+        let (key, before, after) = (wanted.key.into(), served.value, wanted.value);
+        PlanChange::Setting { volume: volume.clone(), key, before, after }
+    });
+    let (old, new) = (served.places(), wanted.places());
+    let removed = old.iter().filter(|place| !new.contains(place)).cloned();
+    let removed = removed.map(|place| PlanChange::PlaceRemoved { volume: volume.clone(), place });
+    let added = new.iter().filter(|place| !old.contains(place)).cloned();
+    let added = added.map(|place| PlanChange::PlaceAdded { volume: volume.clone(), place });
+    Ok(settings.chain(removed).chain(added).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const FILE: &str = "[[cache]]\ndevice = \"/dev/fast\"\n\
+                        [[cache.volume]]\nname = \"a\"\norigin = \"/dev/a\"\n\
+                        [[cache.volume]]\nname = \"b\"\norigin = \"/dev/b\"\nnbd = [\"unix:/run/b.sock\"]\n";
+
+    fn plan(text: &str) -> ServePlan {
+        crate::config::parse(Path::new("t.toml"), text).unwrap()
+    }
+
+    fn changes(wanted: &str) -> Vec<String> {
+        let changes = difference(&plan(FILE), &plan(wanted)).unwrap();
+        changes.iter().map(ToString::to_string).collect()
+    }
+
+    fn refused(wanted: &str) -> String {
+        difference(&plan(FILE), &plan(wanted)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_same_file_is_no_difference_however_its_keys_stand() {
+        assert_eq!(changes(FILE), [""; 0]);
+        assert_eq!(changes(&FILE.replace("name = \"a\"\n", "mode = \"wt\"\nname = \"a\"\n")), [""; 0]);
+    }
+
+    #[test]
+    fn settings_places_and_volumes_are_told_with_what_was_and_what_comes() {
+        let wanted = FILE.replace("name = \"a\"\n", "name = \"c\"\n").replace("/dev/a", "/dev/c");
+        let wanted = wanted.replace(
+            "nbd = [\"unix:/run/b.sock\"]",
+            "mode = \"write-back\"\ndirty-limit = \"50%\"\nsequential-cutoff = \"off\"\nadmission = \"always\"\n\
+             fill-window-max = \"64K\"\nnbd = [\"tcp:127.0.0.1:10809\"]\nvhost-user = \"/run/b.vhost\"",
+        );
+        let expected = [
+            "a: removed from /dev/fast",
+            "c: added, /dev/c behind /dev/fast",
+            "b: mode write-through -> write-back",
+            "b: admission pressure -> always",
+            "b: sequential-cutoff 4 MiB -> off",
+            "b: fill-window-max 1 MiB -> 64 KiB",
+            "b: dirty-limit 70% -> 50%",
+            "b: nbd unix:/run/b.sock removed",
+            "b: nbd tcp:127.0.0.1:10809 added",
+            "b: vhost-user /run/b.vhost added",
+        ];
+        assert_eq!(changes(&wanted), expected);
+    }
+
+    #[test]
+    fn what_stays_is_refused_with_what_it_is_here_and_there() {
+        let with = |from: &str, to: &str| refused(&FILE.replace(from, to));
+        let origin = with("/dev/b\"", "/dev/x\"");
+        assert!(origin.contains("volume b: `origin` is /dev/b here and /dev/x in the file"), "{origin}");
+        let access = with("name = \"b\"", "name = \"b\"\nread-only = true");
+        assert!(access.contains("`read-only` is false here and true in the file"), "{access}");
+        let ublk = with("name = \"b\"", "name = \"b\"\nublk = true");
+        assert!(ublk.contains("`ublk` is not set here and any in the file"), "{ublk}");
+        let size = with("device = \"/dev/fast\"", "device = \"/dev/fast\"\nsize = \"20G\"");
+        assert!(size.contains("`size` of the cache device /dev/fast is not set here and 20 GiB"), "{size}");
+        let cache = with("/dev/fast", "/dev/faster");
+        assert!(cache.contains("the cache device /dev/fast is served here and not in the file"), "{cache}");
+        let level = with("[[cache]]", "log-level = \"warn\"\n[[cache]]");
+        assert!(level.contains("`log-level` is info here and warn in the file"), "{level}");
+    }
+
+    #[test]
+    fn a_volume_does_not_move_to_another_cache_device() {
+        let two = FILE.to_owned() + "[[cache]]\ndevice = \"/dev/two\"\n";
+        let served = plan(&(two.clone() + "[[cache.volume]]\nname = \"c\"\norigin = \"/dev/c\"\n"));
+        let moved = two + "[[cache.volume]]\nname = \"a\"\norigin = \"/dev/a\"\n";
+        let moved =
+            moved.replacen("name = \"a\"\norigin = \"/dev/a\"", "name = \"d\"\norigin = \"/dev/d\"", 1);
+        let refused = difference(&served, &plan(&moved)).unwrap_err().to_string();
+        assert!(refused.contains("volume a is behind /dev/fast here and behind /dev/two"), "{refused}");
+    }
+
+    #[test]
+    fn changes_read_back_from_the_wire() {
+        let change = PlanChange::PlaceAdded { volume: "a".into(), place: "nbd unix:/x".into() };
+        let text = serde_json::to_string(&change).unwrap();
+        assert_eq!(text, r#"{"change":"place-added","volume":"a","place":"nbd unix:/x"}"#);
+        assert_eq!(serde_json::from_str::<PlanChange>(&text).unwrap(), change);
+    }
+}

@@ -1,0 +1,68 @@
+//! One thing that is different in a changed configuration.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that is different.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "kebab-case")]
+pub enum PlanChange {
+    /// A volume comes.
+    VolumeAdded {
+        /// Its name.
+        volume: String,
+        /// Its origin.
+        origin: String,
+        /// The cache device.
+        cache: String,
+    },
+    /// A volume goes.
+    VolumeRemoved {
+        /// Its name.
+        volume: String,
+        /// The cache device.
+        cache: String,
+    },
+    /// A key of a volume has another value.
+    Setting {
+        /// The volume.
+        volume: String,
+        /// The key.
+        key: String,
+        /// What holds.
+        before: String,
+        /// What shall hold.
+        after: String,
+    },
+    /// Clients find a volume at one more place.
+    PlaceAdded {
+        /// The volume.
+        volume: String,
+        /// The front end and its address.
+        place: String,
+    },
+    /// Clients do not find a volume there any more.
+    PlaceRemoved {
+        /// The volume.
+        volume: String,
+        /// The front end and its address.
+        place: String,
+    },
+}
+
+impl fmt::Display for PlanChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanChange::VolumeAdded { volume, origin, cache } => {
+                write!(f, "{volume}: added, {origin} behind {cache}")
+            }
+            PlanChange::VolumeRemoved { volume, cache } => write!(f, "{volume}: removed from {cache}"),
+            PlanChange::Setting { volume, key, before, after } => {
+                write!(f, "{volume}: {key} {before} -> {after}")
+            }
+            PlanChange::PlaceAdded { volume, place } => write!(f, "{volume}: {place} added"),
+            PlanChange::PlaceRemoved { volume, place } => write!(f, "{volume}: {place} removed"),
+        }
+    }
+}

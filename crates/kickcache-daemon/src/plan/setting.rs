@@ -1,0 +1,54 @@
+//! The keys of a volume with their values, as two plans are compared by.
+
+use crate::driver::device::AccessMode;
+use crate::plan::volume_spec::VolumeSpec;
+
+/// A key of the configuration file, and what it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Setting {
+    pub(super) key: &'static str,
+    pub(super) value: String,
+}
+
+impl Setting {
+    pub(super) fn new(key: &'static str, value: &impl ToString) -> Setting {
+        Setting { key, value: value.to_string() }
+    }
+}
+
+impl VolumeSpec {
+    /// What may change while it is served.
+    pub(super) fn changeable(&self) -> Vec<Setting> {
+        vec![
+            Setting::new("mode", &self.mode.as_str()),
+            Setting::new("admission", &self.admission.as_str()),
+            Setting::new("sequential-cutoff", &self.sequential_cutoff),
+            Setting::new("fill-window-max", &self.fill_window_max),
+            Setting::new("dirty-limit", &self.dirty_limit),
+        ]
+    }
+
+    /// What stays while it is served.
+    pub(super) fn fixed(&self) -> Vec<Setting> {
+        let or_default = |value: Option<String>| value.unwrap_or_else(|| "not set".into());
+        let ublk = self.frontends.ublk;
+        vec![
+            Setting::new("origin", &self.origin),
+            Setting::new("origin-timeout", &self.origin_timeout),
+            Setting::new("read-only", &(self.access == AccessMode::ReadOnly)),
+            Setting::new("origin-no-flush", &self.claims.flushless),
+            Setting::new("guest-block", &self.frontends.guest_block_bytes()),
+            Setting::new("ublk", &or_default(ublk.id.map(|id| id.to_string()))),
+            Setting::new("ublk-queues", &or_default(ublk.queues.map(|queues| queues.get().to_string()))),
+            Setting::new("ublk-depth", &or_default(ublk.depth.map(|depth| depth.get().to_string()))),
+        ]
+    }
+
+    /// Where clients find it, of what may change while it is served.
+    pub(super) fn places(&self) -> Vec<String> {
+        let served_by = self.served_by();
+        let nbd = served_by.nbd.addresses().iter().map(|address| format!("nbd {address}"));
+        let guest = served_by.vhost_user.path.iter().map(|path| format!("vhost-user {}", path.display()));
+        nbd.chain(guest).collect()
+    }
+}

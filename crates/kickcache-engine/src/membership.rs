@@ -1,0 +1,172 @@
+//! Volumes that come and go while the others are served.
+//!
+//! A volume goes in steps: when nothing of it is in flight ([`Engine::is_idle`]) its blocks are forgotten
+//! ([`Engine::forget_some`]), and that is made durable ([`Engine::seal_forgotten`], [`Engine::is_forgotten`]): only then its number may
+//! be another volume's ([`Engine::remove_volume`]).
+
+use crate::cache::slots::SlotState;
+use crate::config::VolumeSettings;
+use crate::engine::Engine;
+use crate::format::journal::Fact;
+use crate::order::DurableWaiter;
+use crate::policy::offload::Offload;
+use crate::task::Task;
+use crate::time::Instant;
+use crate::units::{Location, VolumeId};
+use crate::volume::Volume;
+
+/// Slots that one step looks at, and blocks that it forgets at most: well below a millisecond.
+const SLOTS_MAX: u32 = 1 << 17;
+const BLOCKS_MAX: u32 = 1 << 10;
+
+impl Engine {
+    /// From here on a volume is served that has `size` bytes. What the cache device holds of it counts: whoever adds it has made
+    /// sure of its origin.
+    ///
+    /// # Panics
+    /// If it is served already, or the settings are impossible.
+    pub fn add_volume(&mut self, now: Instant, settings: &VolumeSettings, size: u64) {
+        assert!(self.state.volumes.find(settings.volume).is_none(), "a volume is served once");
+        self.state.now = now;
+        self.is_stirred = true;
+        let offload = Offload::new(self.state.settings.origin_offload);
+        self.state.volumes.add(Volume::new(*settings, size, offload, now));
+        self.state.pool.set_volumes(self.state.volumes.known());
+    }
+
+    /// Whether nothing of a volume is in flight and its origin has flushed all that it was given. What it has on the cache device
+    /// may be dirty all the same.
+    pub fn is_idle(&self, volume: VolumeId) -> bool {
+        let state = &self.state;
+        let found = state.volumes.get(volume);
+        let is_quiet = state.requests.count_for(volume) == 0 && found.queue.is_empty();
+        is_quiet && state.writebacks.count_for(volume) == 0 && !found.flush.is_unsettled()
+    }
+
+    /// Has the origin of a volume flushed soon, so that it is idle.
+    pub fn flush_soon(&mut self, now: Instant, volume: VolumeId) {
+        self.state.now = now;
+        self.is_stirred = true;
+        self.state.volumes.get_mut(volume).flush.want();
+    }
+
+    /// Forgets blocks of a volume that is idle, **dirty ones too**, a step at a time from a place of the cache device on; gives
+    /// the place where the next step begins, which is the first one again when the device is through. Done when
+    /// [`Engine::cached_blocks`] is 0.
+    pub fn forget_some(&mut self, now: Instant, volume: VolumeId, from: Location) -> Location {
+        self.state.now = now;
+        self.is_stirred = true;
+        let slots = self.state.cache.slots().count();
+        let end = slots.min(from.get().saturating_add(SLOTS_MAX));
+        let mut forgotten = 0;
+        for place in from.get()..end {
+            let slots = self.state.cache.slots();
+            let location = Location::new(place);
+            if slots.state(location) == SlotState::Dead || slots.key(location).volume() != volume {
+                continue;
+            }
+            if forgotten == BLOCKS_MAX || self.state.device.is_journal_full() {
+                self.state.agenda.push_back(Task::Reclaim);
+                self.state.agenda.extend(self.state.device.is_journal_full().then_some(Task::Checkpoint));
+                return location;
+            }
+            forgotten += 1;
+            self.state.forget(self.state.cache.slots().key(location));
+        }
+        Location::new(if end == slots { 0 } else { end })
+    }
+
+    /// Makes it durable that a volume has no blocks; see [`Engine::is_forgotten`].
+    ///
+    /// # Panics
+    /// If it has some.
+    pub fn seal_forgotten(&mut self, now: Instant, volume: VolumeId) {
+        assert_eq!(self.cached_blocks(volume), 0, "all blocks were forgotten");
+        self.state.now = now;
+        self.is_stirred = true;
+        self.state.device.record(Fact::Dropped(volume));
+        self.state.device.note_gone();
+        self.state.agenda.push_back(Task::Barrier(DurableWaiter::Forgotten(volume)));
+    }
+
+    /// Whether it is durable that a volume has no blocks, or never will be, as the cache device is out of service.
+    pub fn is_forgotten(&self, volume: VolumeId) -> bool {
+        self.state.volumes.get(volume).is_forgotten
+    }
+
+    /// From here on a volume is neither served nor known.
+    ///
+    /// # Panics
+    /// If something of it is left.
+    pub fn remove_volume(&mut self, volume: VolumeId) {
+        assert!(self.is_idle(volume) && self.is_forgotten(volume), "nothing of the volume is left");
+        assert_eq!(self.cached_blocks(volume), 0, "nothing of the volume is left");
+        self.state.volumes.remove(volume);
+        self.state.pool.set_volumes(self.state.volumes.known());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::scene::Scene;
+    use crate::units::BLOCK_SIZE;
+
+    const VOLUME: VolumeId = VolumeId::new(0);
+    const OTHER: VolumeId = VolumeId::new(1);
+
+    /// Lets the volume go, dirty or not.
+    fn let_go(scene: &mut Scene) {
+        scene.engine.flush_soon(scene.now, VOLUME);
+        scene.run();
+        assert!(scene.engine.is_idle(VOLUME));
+        let mut from = Location::new(0);
+        while scene.engine.cached_blocks(VOLUME) > 0 {
+            from = scene.engine.forget_some(scene.now, VOLUME, from);
+            scene.run();
+        }
+        scene.engine.seal_forgotten(scene.now, VOLUME);
+        scene.run();
+        assert!(scene.engine.is_forgotten(VOLUME));
+        scene.engine.remove_volume(VOLUME);
+    }
+
+    #[test]
+    fn a_volume_that_was_let_go_and_comes_again_has_nothing_cached() {
+        for mode in [Mode::WriteBack, Mode::WriteThrough] {
+            let mut scene = Scene::new(mode);
+            scene.write(0, 64 * BLOCK_SIZE).0.unwrap();
+            scene.read(1 << 20, 1 << 20).0.unwrap();
+            assert!(scene.engine.cached_blocks(VOLUME) >= 64);
+            let_go(&mut scene);
+            assert!(scene.engine.status().volumes.is_empty());
+            scene.pass(crate::time::Duration::from_millis(5_000));
+            scene.engine.add_volume(scene.now, &VolumeSettings::new(VOLUME), 1 << 30);
+            let (result, seen) = scene.read(0, BLOCK_SIZE);
+            result.unwrap();
+            assert!(seen.iter().any(|line| line.contains("origin")), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn the_others_have_their_room_again() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let share = |scene: &Scene| scene.engine.state.volumes.known().bits().count_ones();
+        scene.engine.add_volume(scene.now, &VolumeSettings::new(OTHER), 1 << 30);
+        assert_eq!(share(&scene), 2);
+        let_go(&mut scene);
+        assert_eq!(share(&scene), 1);
+        assert_eq!(scene.engine.status().volumes.len(), 1);
+    }
+
+    #[test]
+    fn what_the_origin_has_not_flushed_keeps_a_volume_from_being_idle() {
+        let mut scene = Scene::new(Mode::WriteAround);
+        scene.write(0, BLOCK_SIZE).0.unwrap();
+        assert!(!scene.engine.is_idle(VOLUME), "a power cut would lose it");
+        scene.engine.flush_soon(scene.now, VOLUME);
+        scene.run();
+        assert!(scene.engine.is_idle(VOLUME));
+    }
+}

@@ -1,0 +1,208 @@
+//! A configuration file that changed, read again by the daemon that serves it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::Output;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::daemon::{Daemon, KICKCACHE, Spec, guarded};
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, tools};
+
+/// A daemon with a configuration file that changes.
+pub(crate) struct Reloadable {
+    pub(crate) scratch: Scratch,
+    pub(crate) spec: Spec,
+}
+
+impl Reloadable {
+    /// A file with these volumes, each with the lines of its own.
+    pub(crate) fn new(volumes: &[(&str, &str)]) -> Reloadable {
+        let scratch = Scratch::new();
+        let spec = Spec::new(&scratch, &scratch.path("one"), "write-back", "16M");
+        let reloadable = Reloadable { scratch, spec };
+        reloadable.write(volumes);
+        reloadable
+    }
+
+    /// The file has these volumes from now on.
+    pub(crate) fn write(&self, volumes: &[(&str, &str)]) {
+        let mut text = format!(
+            "control = \"{}\"\n[[cache]]\ndevice = \"{}\"\nsize = \"16M\"\n",
+            self.spec.control().display(),
+            self.spec.cache.display()
+        );
+        for (name, lines) in volumes {
+            let origin = self.scratch.path(name);
+            if !origin.exists() {
+                self.scratch.sparse(name, 24 * MIB);
+            }
+            text += &format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"{}\"\n", origin.display());
+            text += &format!("nbd = [\"unix:{}\"]\n{lines}\n", self.socket(name).display());
+        }
+        self.write_text(&text);
+    }
+
+    pub(crate) fn write_text(&self, text: &str) {
+        fs::write(self.scratch.path("config.toml"), text).unwrap();
+    }
+
+    pub(crate) fn socket(&self, name: &str) -> PathBuf {
+        self.scratch.path(&format!("{name}.sock"))
+    }
+
+    fn command(&self) -> std::process::Command {
+        let arguments: Vec<OsString> =
+            vec!["serve".into(), "--config".into(), self.scratch.path("config.toml").into()];
+        guarded(KICKCACHE, arguments)
+    }
+
+    /// Starts the daemon and waits for these volumes.
+    pub(crate) fn start(&self, names: &[&str]) -> Daemon {
+        let sockets: Vec<PathBuf> = names.iter().map(|name| self.socket(name)).collect();
+        Daemon::start(self.command(), self.spec.clone(), &sockets)
+    }
+
+    pub(crate) fn connect(&self, name: &str) -> Client {
+        Client::connect(&self.socket(name), name).unwrap()
+    }
+
+    /// A command that talks to the daemon, however it ends.
+    pub(crate) fn try_control(&self, arguments: &[&str]) -> Output {
+        let control = self.spec.control();
+        tools::output(KICKCACHE, [arguments, &["--control", control.to_str().unwrap()]].concat())
+    }
+
+    /// A command that must end with this code; gives what it said.
+    pub(crate) fn refusal(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.try_control(arguments);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+/// What `status` says of a volume.
+pub(crate) fn volume_of(daemon: &Daemon, name: &str) -> Option<Value> {
+    let status = daemon.status();
+    let caches = status["caches"].as_array().unwrap();
+    let mut volumes = caches.iter().flat_map(|cache| cache["volumes"].as_array().unwrap());
+    volumes.find(|volume| volume["name"] == name).cloned()
+}
+
+fn mode_of(daemon: &Daemon, name: &str) -> String {
+    volume_of(daemon, name).unwrap()["mode"].as_str().unwrap().to_owned()
+}
+
+/// Waits for a line of the log.
+pub(crate) fn wait_for_log(daemon: &Daemon, wanted: &str) {
+    let began = Instant::now();
+    while !daemon.log().contains(wanted) {
+        assert!(began.elapsed() < Duration::from_secs(20), "nothing of `{wanted}`: {}", daemon.log());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_reload_prints_what_is_different_and_does_it() {
+    need_kickcache!();
+    let plain = [("one", ""), ("two", "")];
+    let reloadable = Reloadable::new(&plain);
+    let daemon = reloadable.start(&["one", "two"]);
+    let mut client = reloadable.connect("one");
+    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    reloadable.write(&[("one", "mode = \"write-back\"\ndirty-limit = \"50%\""), ("two", "")]);
+    let expected = "one: mode write-through -> write-back\none: dirty-limit 70% -> 50%\n";
+    assert_eq!(daemon.control(&["reload", "--dry-run"]), expected);
+    assert_eq!(mode_of(&daemon, "one"), "write-through");
+    let told: Value = serde_json::from_str(&daemon.control(&["reload", "--json"])).unwrap();
+    assert_eq!(told["changes"][0]["change"], "setting");
+    assert_eq!(told["changes"][0]["after"], "write-back");
+    assert_eq!(
+        (mode_of(&daemon, "one"), mode_of(&daemon, "two")),
+        ("write-back".into(), "write-through".into())
+    );
+    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    // What a command changed is different from the file.
+    daemon.control(&["mode", "one", "bypass"]);
+    assert_eq!(daemon.control(&["reload"]), "one: mode bypass -> write-back\n");
+    client.write(0, &[7; 4096]);
+    assert!(volume_of(&daemon, "one").unwrap()["dirty_bytes"].as_u64().unwrap() > 0, "it writes back");
+    daemon.kill();
+    let daemon = reloadable.start(&["one", "two"]);
+    assert_eq!(reloadable.connect("one").read(0, 4096), vec![7; 4096]);
+    daemon.stop();
+}
+
+#[test]
+fn a_reload_that_is_refused_changes_nothing_and_says_why_by_its_code() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", ""), ("two", "")]);
+    let daemon = reloadable.start(&["one", "two"]);
+    reloadable.write(&[("one", "mode = \"write-back\""), ("two", "read-only = true")]);
+    for command in [&["reload"][..], &["reload", "--dry-run"]] {
+        let said = reloadable.refusal(command, 1);
+        assert!(said.contains("volume two: `read-only` is false here and true in the file"), "{said}");
+    }
+    assert_eq!(mode_of(&daemon, "one"), "write-through");
+    reloadable.write(&[("one", "mode = \"write-back\""), ("two", "mode = \"write-forth\"")]);
+    let said = reloadable.refusal(&["reload"], 2);
+    assert!(said.contains("config.toml, line ") && said.contains("write-forth"), "{said}");
+    reloadable.write_text("[[cache]]\ndevice = \"/dev/fast\"\n");
+    assert!(reloadable.refusal(&["reload"], 2).contains("has no volume"));
+    fs::remove_file(reloadable.scratch.path("config.toml")).unwrap();
+    assert!(reloadable.refusal(&["reload"], 1).contains("cannot read the configuration file"));
+    assert_eq!(mode_of(&daemon, "one"), "write-through");
+    daemon.stop();
+    assert!(reloadable.refusal(&["reload"], 3).contains("no kickcache daemon answers"));
+}
+
+#[test]
+fn a_daemon_that_has_no_file_says_so() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M").start();
+    let control = daemon.spec.control();
+    let output = tools::output(KICKCACHE, ["reload", "--control", control.to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains("was started with flags"), "{said}");
+    daemon.stop();
+}
+
+#[test]
+fn sighup_reloads_and_systemd_hears_of_it() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", "")]);
+    let path = reloadable.scratch.path("notify");
+    let told = UnixDatagram::bind(&path).unwrap();
+    told.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut command = reloadable.command();
+    command.env("NOTIFY_SOCKET", &path);
+    let daemon = Daemon::start(command, reloadable.spec.clone(), &[reloadable.socket("one")]);
+    let hear = |wanted: &str| {
+        let (mut heard, mut bytes) = (String::new(), [0; 4096]);
+        while !heard.contains(wanted) {
+            let length = told.recv(&mut bytes).unwrap_or_else(|error| panic!("{error} after {heard}"));
+            heard += std::str::from_utf8(&bytes[..length]).unwrap();
+        }
+        heard
+    };
+    hear("READY=1");
+    reloadable.write(&[("one", "mode = \"write-around\"")]);
+    daemon.signal(Signal::HUP);
+    assert!(hear("RELOADING=1").contains("RELOADING=1\nMONOTONIC_USEC="));
+    hear("READY=1");
+    wait_for_log(&daemon, "one: mode write-through -> write-around");
+    assert_eq!(mode_of(&daemon, "one"), "write-around");
+    reloadable.write(&[("one", "origin-no-flush = true")]);
+    daemon.signal(Signal::HUP);
+    wait_for_log(&daemon, "nothing is changed: volume one: `origin-no-flush` is false here and true");
+    assert_eq!(mode_of(&daemon, "one"), "write-around");
+    daemon.stop();
+}
