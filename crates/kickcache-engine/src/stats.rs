@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::config::Mode;
+use crate::config::{Mode, VolumeSettings};
 use crate::time::Instant;
 use crate::units::{BlockKey, VolumeId};
 
@@ -99,6 +99,8 @@ pub struct VolumeStatus {
     pub volume: VolumeId,
     /// Its mode.
     pub mode: Mode,
+    /// Its settings, the mode among them.
+    pub settings: VolumeSettings,
     /// Bytes of the origin.
     pub size: u64,
     /// Blocks in the cache.

@@ -42,6 +42,7 @@ impl Engine {
         VolumeStatus {
             volume,
             mode: found.settings.mode,
+            settings: found.settings,
             size: found.size,
             cached_blocks: blocks.cached,
             dirty_blocks: blocks.dirty,

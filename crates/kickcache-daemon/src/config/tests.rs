@@ -26,6 +26,9 @@ mode = "write-back"
 admission = "second-touch"
 sequential-cutoff = "off"
 fill-window-max = "64K"
+dirty-low = "5%"
+dirty-high = "20%"
+idle-after = "3s"
 read-only = true
 nbd = ["unix:/run/kickcache/vm1.sock", "tcp:0.0.0.0:10809"]
 [[cache.volume]]
@@ -50,6 +53,7 @@ fn every_key_is_read() {
     assert_eq!((vm1.mode, vm1.admission), (ModeWord::WriteBack, AdmissionWord::SecondTouch));
     assert_eq!((vm1.sequential_cutoff, vm1.access), (Cutoff::Off, AccessMode::ReadOnly));
     assert_eq!(vm1.fill_window_max.bytes(), 64 << 10);
+    assert_eq!((vm1.dirty_marks().low(), vm1.dirty_marks().high(), vm1.idle_after.as_secs()), (51, 204, 3));
     assert_eq!(vm1.served_by().nbd.addresses().len(), 2);
 }
 
@@ -141,6 +145,11 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "fill-window-max = '2M'"),
         with("", "guest-block = '1k'"),
         with("", "origin-timeout = '0s'"),
+        with("", "dirty-low = '0%'"),
+        with("", "dirty-limit = 70"),
+        with("", "dirty-low = '60%'"),
+        with("", "idle-after = '1ms'"),
+        with("", "idle-after = 5"),
         with("", "ublk = 64"),
         with("", "ublk = 'yes'"),
         with("", "ublk = true\nublk-queues = 17"),
@@ -204,7 +213,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: `mode` stands here for the second time; keep one of the two lines
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-limit`, `read-only`, `origin-no-flush`, `nbd`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `read-only`, `origin-no-flush`, `nbd`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
@@ -212,6 +221,11 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: volume `v`: a fill window of 2097152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a guest's block of 1024 bytes is not possible; write 512 or 4096
         k.toml, line 7: `0s` is no time to wait; write 1s to 24h, such as 30s, 2m or 1h
+        k.toml, line 7: `0%` is no mark for dirty blocks; write 1% to 90% of the cache device
+        k.toml, line 7: `dirty-limit` cannot be the integer `70`; write it as in dirty-limit = "70%"
+        k.toml: volume `v`: dirty-low is 60%, dirty-high 50% and dirty-limit 70%; low must be below high, and high at most the limit
+        k.toml, line 7: `1ms` is no idle time; write 10ms to 24h, such as 500ms, 5s or 2m
+        k.toml, line 7: `idle-after` cannot be the integer `5`; write it as in idle-after = "500ms"
         k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 8: 17 queues are not possible; write 1 to 16

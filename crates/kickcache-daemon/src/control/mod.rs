@@ -8,6 +8,7 @@ mod connections;
 pub mod error_count;
 mod feed;
 pub mod last_error;
+pub mod limits_report;
 pub mod lru_curve;
 pub mod recording_client;
 pub mod report;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::activity::Activity;
 use crate::control::error_count::ErrorCount;
 use crate::control::last_error::LastError;
+use crate::control::limits_report::LimitsReport;
 use crate::control::lru_curve::LruCurve;
 use crate::extents::{Extent, extents};
 use crate::latency::Latencies;
@@ -159,6 +160,9 @@ pub struct VolumeReport {
     pub served_at: ServedAt,
     /// Its mode.
     pub mode: ModeWord,
+    /// What it is limited to.
+    #[serde(default)]
+    pub limits: LimitsReport,
     /// Bytes of the volume.
     pub size_bytes: u64,
     /// Bytes in the cache.
@@ -331,6 +335,7 @@ impl VolumeReport {
             origin_away_why: facts.trouble.away_why,
             served_at: facts.served_at,
             mode: status.mode.into(),
+            limits: LimitsReport::new(&status.settings),
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,
             dirty_bytes: status.dirty_blocks * BLOCK_SIZE,

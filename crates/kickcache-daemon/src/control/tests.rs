@@ -105,6 +105,7 @@ fn report() -> Report {
             ublk_removed: None,
         },
         mode: ModeWord::WriteBack,
+        limits: Default::default(),
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,
         dirty_bytes: 1 << 20,

@@ -122,7 +122,7 @@ pub enum PlanError {
         /// What is wrong with it.
         what: String,
     },
-    /// A fill window or a guest's block that cannot be.
+    /// A fill window, marks or a guest's block that cannot be.
     #[error("volume `{name}`: {what}")]
     VolumeSize {
         /// The volume.
@@ -335,7 +335,8 @@ fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
     if !volume.served_by().is_reachable() {
         return Err(PlanError::NoAddress(name));
     }
-    let fits = check_fill_window(volume.fill_window_max).and_then(|()| volume.frontends.check());
+    let fits = check_fill_window(volume.fill_window_max).and_then(|()| volume.dirty_marks().check());
+    let fits = fits.and_then(|()| volume.frontends.check());
     fits.map_err(|what| PlanError::VolumeSize { name, what })
 }
 

@@ -218,7 +218,7 @@ mod tests {
         let wanted = FILE.replace("name = \"a\"\n", "name = \"c\"\n").replace("/dev/a", "/dev/c");
         let wanted = wanted.replace(
             "nbd = [\"unix:/run/b.sock\"]",
-            "mode = \"write-back\"\ndirty-limit = \"50%\"\nsequential-cutoff = \"off\"\nadmission = \"always\"\n\
+            "mode = \"write-back\"\ndirty-limit = \"50%\"\ndirty-low = \"9%\"\nidle-after = \"3s\"\nsequential-cutoff = \"off\"\nadmission = \"always\"\n\
              fill-window-max = \"64K\"\nnbd = [\"tcp:127.0.0.1:10809\"]\nvhost-user = \"/run/b.vhost\"",
         );
         let expected = [
@@ -228,7 +228,9 @@ mod tests {
             "b: admission pressure -> always",
             "b: sequential-cutoff 4 MiB -> off",
             "b: fill-window-max 1 MiB -> 64 KiB",
+            "b: dirty-low not set -> 9%",
             "b: dirty-limit 70% -> 50%",
+            "b: idle-after 500ms -> 3s",
             "b: nbd unix:/run/b.sock removed",
             "b: nbd tcp:127.0.0.1:10809 added",
             "b: vhost-user /run/b.vhost added",

@@ -6,7 +6,7 @@ mod check;
 pub mod cutoff;
 pub mod default_paths;
 pub mod difference;
-pub mod dirty_limit;
+pub mod dirty_marks;
 pub mod frontends;
 pub mod log_plan;
 pub mod metrics_address;
@@ -16,6 +16,7 @@ pub mod origin_source;
 pub mod origin_timeout;
 pub mod plan_change;
 mod setting;
+pub mod span;
 mod volume_keys;
 pub mod volume_spec;
 

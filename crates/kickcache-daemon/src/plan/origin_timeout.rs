@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::plan::span::parse_span;
+
 /// How long requests wait for a remote origin that is away before they fail; counted from the moment that it was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginTimeout(Duration);
@@ -26,18 +28,10 @@ impl FromStr for OriginTimeout {
     type Err = String;
 
     fn from_str(text: &str) -> Result<OriginTimeout, String> {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = match &text[digits.len()..] {
-            "" | "s" => 1,
-            "m" | "min" => 60,
-            "h" => 3600,
-            _ => 0,
-        };
-        let seconds = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
-        match seconds {
-            Some(seconds @ 1..=86_400) => Ok(OriginTimeout(Duration::from_secs(seconds))),
-            _ => Err(format!("`{text}` is no time to wait; write 1s to 24h, such as 30s, 2m or 1h")),
-        }
+        let possible = Duration::from_secs(1)..=Duration::from_secs(86_400);
+        let span = parse_span(text).filter(|span| possible.contains(span));
+        let sentence = || format!("`{text}` is no time to wait; write 1s to 24h, such as 30s, 2m or 1h");
+        span.map(OriginTimeout).ok_or_else(sentence)
     }
 }
 

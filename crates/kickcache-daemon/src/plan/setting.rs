@@ -1,6 +1,7 @@
 //! The keys of a volume with their values, as two plans are compared by.
 
 use crate::driver::device::AccessMode;
+use crate::plan::span::show_span;
 use crate::plan::volume_spec::VolumeSpec;
 
 /// A key of the configuration file, and what it says.
@@ -14,6 +15,10 @@ impl Setting {
     pub(super) fn new(key: &'static str, value: &impl ToString) -> Setting {
         Setting { key, value: value.to_string() }
     }
+
+    fn optional(key: &'static str, value: Option<&impl ToString>) -> Setting {
+        Setting { key, value: value.map_or_else(|| "not set".into(), ToString::to_string) }
+    }
 }
 
 impl VolumeSpec {
@@ -24,7 +29,10 @@ impl VolumeSpec {
             Setting::new("admission", &self.admission.as_str()),
             Setting::new("sequential-cutoff", &self.sequential_cutoff),
             Setting::new("fill-window-max", &self.fill_window_max),
+            Setting::optional("dirty-low", self.dirty_low.as_ref()),
+            Setting::optional("dirty-high", self.dirty_high.as_ref()),
             Setting::new("dirty-limit", &self.dirty_limit),
+            Setting::new("idle-after", &show_span(self.idle_after)),
         ]
     }
 

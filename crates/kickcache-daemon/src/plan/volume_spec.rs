@@ -11,11 +11,12 @@ use serde::de::{Deserializer, Error as _};
 
 use crate::driver::device::AccessMode;
 use crate::plan::cutoff::Cutoff;
-use crate::plan::dirty_limit::DirtyLimit;
+use crate::plan::dirty_marks::{DirtyMark, DirtyMarks};
 use crate::plan::frontends::FrontendSpecs;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
+use crate::plan::span::parse_idle_time;
 use crate::plan::volume_keys::VolumeTable;
 use crate::words::{AdmissionWord, ModeWord};
 
@@ -53,11 +54,17 @@ pub struct VolumeSpec {
     /// Upper bound of the fill window.
     #[serde(default = "fill_window_max")]
     pub fill_window_max: Size,
-    /// How much of the log its dirty blocks may fill.
+    /// How much of the log its dirty blocks fill before they are written back beside requests of clients.
     #[serde(default)]
-    pub dirty_limit: DirtyLimit,
+    pub dirty_low: Option<DirtyMark>,
+    /// How much of the log they fill before that goes at full speed.
+    #[serde(default)]
+    pub dirty_high: Option<DirtyMark>,
+    /// How much of the log they may fill.
+    #[serde(default = "dirty_limit")]
+    pub dirty_limit: DirtyMark,
     /// Without requests of clients for this long, dirty blocks are written back at full speed.
-    #[serde(skip, default = "idle_after")]
+    #[serde(default = "default_idle_time", deserialize_with = "idle_time")]
     pub idle_after: Duration,
     /// Whether clients may write; if not, the origin is opened read-only.
     #[serde(default, rename = "read-only", deserialize_with = "access")]
@@ -93,8 +100,10 @@ impl VolumeSpec {
             admission: AdmissionWord::default(),
             sequential_cutoff: Cutoff::default(),
             fill_window_max: fill_window_max(),
-            dirty_limit: DirtyLimit::default(),
-            idle_after: idle_after(),
+            dirty_low: None,
+            dirty_high: None,
+            dirty_limit: dirty_limit(),
+            idle_after: default_idle_time(),
             access: AccessMode::default(),
             claims: OriginClaims::default(),
             dirty_loss: DirtyLoss::default(),
@@ -113,8 +122,15 @@ impl VolumeSpec {
         self.admission = wanted.admission;
         self.sequential_cutoff = wanted.sequential_cutoff;
         self.fill_window_max = wanted.fill_window_max;
+        self.dirty_low = wanted.dirty_low;
+        self.dirty_high = wanted.dirty_high;
         self.dirty_limit = wanted.dirty_limit;
         self.idle_after = wanted.idle_after;
+    }
+
+    /// From where on its dirty blocks are written back.
+    pub const fn dirty_marks(&self) -> DirtyMarks {
+        DirtyMarks { low: self.dirty_low, high: self.dirty_high, limit: self.dirty_limit }
     }
 
     /// Mode and policies, as the engine takes them; the id in it is overwritten.
@@ -126,9 +142,9 @@ impl VolumeSpec {
             admission: self.admission.into(),
             sequential_cutoff: self.sequential_cutoff.bytes(),
             fill_window_max: self.fill_window_max.bytes(),
-            dirty_low: self.dirty_limit.low(),
-            dirty_high: self.dirty_limit.high(),
-            dirty_limit: self.dirty_limit.limit(),
+            dirty_low: self.dirty_marks().low(),
+            dirty_high: self.dirty_marks().high(),
+            dirty_limit: self.dirty_marks().limit(),
             idle_after: kickcache_engine::time::Duration::from_nanos(idle_nanos),
             ..VolumeSettings::new(VolumeId::new(0))
         }
@@ -139,8 +155,16 @@ fn fill_window_max() -> Size {
     Size::from_bytes(FILL_WINDOW_MAX)
 }
 
-fn idle_after() -> Duration {
+const fn dirty_limit() -> DirtyMark {
+    DirtyMark::LIMIT
+}
+
+fn default_idle_time() -> Duration {
     Duration::from_nanos(VolumeSettings::new(VolumeId::new(0)).idle_after.as_nanos())
+}
+
+fn idle_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    parse_idle_time(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 fn origin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OriginSource, D::Error> {

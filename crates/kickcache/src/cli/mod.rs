@@ -19,6 +19,7 @@ mod format;
 mod inspect;
 mod judge;
 mod leave;
+mod limit_flags;
 mod log;
 mod man;
 mod missing_origin;

@@ -10,7 +10,6 @@ use kickcache_daemon::driver::device::AccessMode;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use kickcache_daemon::plan::cutoff::Cutoff;
-use kickcache_daemon::plan::dirty_limit::DirtyLimit;
 use kickcache_daemon::plan::frontends::FrontendSpecs;
 use kickcache_daemon::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 use kickcache_daemon::plan::metrics_address::MetricsAddress;
@@ -26,6 +25,7 @@ use kickcache_daemon::words::{AdmissionWord, ModeWord};
 use kickcache_units::Size;
 
 use crate::cli::exit::Failure;
+use crate::cli::limit_flags::LimitFlags;
 use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
 use crate::cli::plan_source::PlanSource;
 
@@ -76,11 +76,10 @@ fn volume_flags() -> Vec<Id> {
         "read_only",
         "sequential_cutoff",
         "fill_window_max",
-        "dirty_limit",
         "admission",
     ];
-    let frontends = FrontendSpecs::augment_args(clap::Command::new("volume"));
-    own.into_iter().map(Id::from).chain(frontends.get_arguments().map(|flag| flag.get_id().clone())).collect()
+    let others = LimitFlags::augment_args(FrontendSpecs::augment_args(clap::Command::new("volume")));
+    own.into_iter().map(Id::from).chain(others.get_arguments().map(|flag| flag.get_id().clone())).collect()
 }
 
 /// Serve volumes: an origin with a cache device in front of it, as a disk
@@ -120,9 +119,8 @@ pub(crate) struct ServeArgs {
     /// Largest fill window, the amount that a miss reads: a power of two from 4K to 1M [default: 1M]
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_fill_window, allow_hyphen_values = true)]
     fill_window_max: Option<Size>,
-    /// Dirty part of the cache device above which writes go through to the origin: 1% to 90% [default: 70%]
-    #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
-    dirty_limit: Option<DirtyLimit>,
+    #[command(flatten)]
+    limits: LimitFlags,
     /// Admission: which misses are cached [default: pressure]
     #[arg(long, value_enum, requires = "cache")]
     admission: Option<AdmissionWord>,
@@ -263,11 +261,11 @@ impl ServeArgs {
             admission: self.admission.unwrap_or(default.admission),
             sequential_cutoff: self.sequential_cutoff.unwrap_or(default.sequential_cutoff),
             fill_window_max: self.fill_window_max.unwrap_or(default.fill_window_max),
-            dirty_limit: self.dirty_limit.unwrap_or(default.dirty_limit),
             access: if self.read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite },
             frontends: self.frontends.clone(),
             ..default
         };
+        let volume = self.limits.limit(volume);
         Ok(ServePlan {
             control: self.control.path(),
             metrics: None,

@@ -39,6 +39,7 @@ mod hanging_devices;
 mod history;
 mod judge;
 mod ledger;
+mod limits;
 mod log;
 mod lost_segment;
 mod metrics;

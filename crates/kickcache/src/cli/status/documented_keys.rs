@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kickcache_daemon::control::activity::Activity;
 use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
+use kickcache_daemon::control::limits_report::LimitsReport;
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
 use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
@@ -90,6 +91,7 @@ fn volume() -> VolumeReport {
             ublk_removed: Some("/dev/ublkb1".into()),
         },
         mode: ModeWord::WriteBack,
+        limits: LimitsReport::default(),
         size_bytes: 1,
         cached_bytes: 1,
         dirty_bytes: 1,

@@ -32,6 +32,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         origin_away_why: None,
         served_at: ServedAt::default(),
         mode,
+        limits: Default::default(),
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,
         dirty_bytes: 300 << 10,

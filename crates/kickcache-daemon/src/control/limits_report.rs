@@ -1,0 +1,47 @@
+//! What a volume is limited to, as `status` tells it.
+
+use kickcache_engine::config::VolumeSettings;
+use serde::{Deserialize, Serialize};
+
+/// The limits of a volume.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LimitsReport {
+    /// Part of what it may have of the log, from 0 to 1, from which on dirty blocks are written back beside requests.
+    pub dirty_low: f64,
+    /// The part from which on that goes at full speed.
+    pub dirty_high: f64,
+    /// The part from which on writes go through to the origin.
+    pub dirty_limit: f64,
+    /// Seconds without requests after which all that is dirty is written back.
+    pub idle_after_seconds: f64,
+}
+
+impl LimitsReport {
+    pub(super) fn new(settings: &VolumeSettings) -> LimitsReport {
+        LimitsReport {
+            dirty_low: part(settings.dirty_low),
+            dirty_high: part(settings.dirty_high),
+            dirty_limit: part(settings.dirty_limit),
+            idle_after_seconds: settings.idle_after.as_nanos() as f64 / 1e9,
+        }
+    }
+}
+
+/// A part of 1024, to the thousandth: what a percent lost when it became one comes back.
+fn part(of_1024: u16) -> f64 {
+    (f64::from(of_1024) * 1000.0 / 1024.0).ceil() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::units::VolumeId;
+
+    use super::*;
+
+    #[test]
+    fn marks_are_told_as_they_were_written() {
+        let LimitsReport { dirty_low, dirty_high, dirty_limit, idle_after_seconds } =
+            LimitsReport::new(&VolumeSettings::new(VolumeId::new(0)));
+        assert_eq!([dirty_low, dirty_high, dirty_limit, idle_after_seconds], [0.3, 0.5, 0.7, 0.5]);
+    }
+}

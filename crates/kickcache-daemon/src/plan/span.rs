@@ -1,0 +1,50 @@
+//! Spans of time as people write them.
+
+use std::time::Duration;
+
+/// Reads a number with `ms`, `s`, `m`, `min` or `h` behind it; a number alone is one of seconds.
+pub(super) fn parse_span(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let count: u64 = digits.parse().ok()?;
+    let millis = match &text[digits.len()..] {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    count.checked_mul(millis).map(Duration::from_millis)
+}
+
+/// A span as it is read.
+pub(super) fn show_span(span: Duration) -> String {
+    let millis = span.as_millis();
+    if millis.is_multiple_of(1_000) { format!("{}s", millis / 1_000) } else { format!("{millis}ms") }
+}
+
+/// Reads how long a volume must be idle before its dirty blocks are written back at full speed.
+///
+/// # Errors
+/// If it is not 10ms to 24h.
+pub fn parse_idle_time(text: &str) -> Result<Duration, String> {
+    let possible = Duration::from_millis(10)..=Duration::from_secs(86_400);
+    let span = parse_span(text).filter(|span| possible.contains(span));
+    span.ok_or_else(|| format!("`{text}` is no idle time; write 10ms to 24h, such as 500ms, 5s or 2m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_times_are_read_as_people_write_them() {
+        let millis = |text| parse_idle_time(text).map(|span| span.as_millis());
+        let texts = ["10ms", "2", "2s", "3m", "3min", "24h"];
+        assert_eq!(texts.map(millis), [10, 2_000, 2_000, 180_000, 180_000, 86_400_000].map(Ok));
+        assert_eq!(["500ms", "2m"].map(|text| show_span(parse_span(text).unwrap())), ["500ms", "120s"]);
+        for text in ["", "0", "9ms", "-1s", "25h", "1d", "1.5s", "ms", "1 s", "99999999999999999999"] {
+            let sentence = format!("`{text}` is no idle time; write 10ms to 24h, such as 500ms, 5s or 2m");
+            assert_eq!(millis(text), Err(sentence));
+        }
+    }
+}

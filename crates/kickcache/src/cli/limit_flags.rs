@@ -1,0 +1,37 @@
+//! The flags that limit a volume.
+
+use std::time::Duration;
+
+use kickcache_daemon::plan::dirty_marks::DirtyMark;
+use kickcache_daemon::plan::span::parse_idle_time;
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
+
+/// Limits of a volume; what was not said is as by default.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct LimitFlags {
+    /// Dirty part of the cache device above which writes go through to the origin: 1% to 90% [default: 70%]
+    #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
+    dirty_limit: Option<DirtyMark>,
+    /// Dirty part from which on writeback goes at full speed [default: 5/7 of the limit]
+    #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
+    dirty_high: Option<DirtyMark>,
+    /// Dirty part from which on writeback goes on beside requests [default: 3/5 of the high mark]
+    #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
+    dirty_low: Option<DirtyMark>,
+    /// Without requests for this long, all that is dirty is written back: 10ms to 24h [default: 500ms]
+    #[arg(long, value_name = "TIME", requires = "cache", value_parser = parse_idle_time, allow_hyphen_values = true)]
+    idle_after: Option<Duration>,
+}
+
+impl LimitFlags {
+    /// The volume, limited.
+    pub(crate) fn limit(&self, volume: VolumeSpec) -> VolumeSpec {
+        VolumeSpec {
+            dirty_limit: self.dirty_limit.unwrap_or(volume.dirty_limit),
+            dirty_high: self.dirty_high,
+            dirty_low: self.dirty_low,
+            idle_after: self.idle_after.unwrap_or(volume.idle_after),
+            ..volume
+        }
+    }
+}
