@@ -160,6 +160,16 @@ pub enum OriginOffload {
     Never,
 }
 
+/// What is done with a segment of the cache device that was emptied, before it is written again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FreedSegments {
+    /// Nothing.
+    #[default]
+    Kept,
+    /// It is discarded, so that the device has less to carry along.
+    Discarded,
+}
+
 /// Settings of an engine that stay as they are while it lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
@@ -175,6 +185,8 @@ pub struct EngineSettings {
     pub service: Service,
     /// Whether the origin may serve what is cached.
     pub origin_offload: OriginOffload,
+    /// Whether emptied segments are discarded.
+    pub freed_segments: FreedSegments,
 }
 
 impl Default for EngineSettings {
@@ -186,6 +198,7 @@ impl Default for EngineSettings {
             rotted_log: RottedLog::Refused,
             service: Service::In,
             origin_offload: OriginOffload::default(),
+            freed_segments: FreedSegments::default(),
         }
     }
 }

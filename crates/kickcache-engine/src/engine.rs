@@ -187,6 +187,7 @@ impl Engine {
             Purpose::Batch { batch } => land::on_batch(state, batch, done),
             Purpose::Journal { block, sequences } => land::on_journal(state, block, &sequences, done),
             Purpose::Summary { segment } => land::on_summary(state, segment, done),
+            Purpose::SegmentDiscard { segment } => reclaim::open::on_discarded(state, segment, done),
             Purpose::CacheFlush => land::on_cache_flush(state, done),
             Purpose::OriginFlush { volume } => flush::on_origin_flush(state, volume, done),
             Purpose::WritebackRead { writeback, run } => writeback::on_read(state, writeback, run, result),
@@ -262,9 +263,9 @@ impl Engine {
             DurableWaiter::Flush(slot) => state.end_pending(slot),
             DurableWaiter::Around(slot) => self.go_past_cache(slot, Ok(())),
             DurableWaiter::Emptied { segments, failed_batches } => {
-                reclaim::on_emptied(state, segments, failed_batches);
+                reclaim::open::on_emptied(state, segments, failed_batches);
             }
-            DurableWaiter::Opening(segments) => reclaim::on_opened(state, &segments),
+            DurableWaiter::Opening(segments) => reclaim::open::on_opened(state, &segments),
             DurableWaiter::Checkpoint => checkpoint::on_durable(state),
             DurableWaiter::Writeback => {
                 state.writebacks.wait_for_flush = false;
@@ -297,7 +298,7 @@ impl Engine {
             // Without a record the origin's part of it could be undone by a restart (M-1).
             DurableWaiter::Around(slot) => state.wait_marked(slot),
             DurableWaiter::Emptied { segments, .. } | DurableWaiter::Opening(segments) => {
-                reclaim::on_not_opened(state, &segments);
+                reclaim::open::on_not_opened(state, &segments);
             }
             DurableWaiter::Checkpoint => checkpoint::on_not_durable(state),
             DurableWaiter::Writeback => writeback::on_not_durable(state),

@@ -50,6 +50,13 @@ impl State {
         used(volume) * limit / self.log_allowance(volume, &used)
     }
 
+    /// The same without headers, which go when reclaim carries the few blocks on that are left between them: how much there
+    /// is to write back.
+    pub(crate) fn dirty_data_share(&self, volume: VolumeId) -> u64 {
+        let limit = u64::from(self.volumes.get(volume).settings.dirty_limit);
+        self.cache.volume(volume).not_clean() * limit / self.log_allowance(volume, self.cache.log_use())
+    }
+
     /// Whether writes through the log that wait for the origin have filled what little more they may.
     pub(crate) fn is_log_overdrawn(&self, volume: VolumeId) -> bool {
         let capacity = self.cache.geometry().capacity_blocks();

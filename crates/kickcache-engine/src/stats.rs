@@ -78,6 +78,8 @@ pub struct CacheCounters {
     pub flushes: u64,
     /// Blocks that reclaim copied to a head of the log.
     pub reinserted_blocks: u64,
+    /// Bytes that the cache device was told it need not keep.
+    pub discarded_bytes: u64,
     /// Clean blocks that reclaim forgot.
     pub demoted_blocks: u64,
     /// Segments emptied for reuse.

@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
+use rustix::net::UCred;
+use rustix::net::sockopt::socket_peercred;
 
 use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
 
@@ -25,6 +27,8 @@ pub(super) struct Connections {
 pub(super) struct Connection {
     number: u64,
     stream: UnixStream,
+    /// Who connected, if the kernel says so.
+    peer: Option<UCred>,
     stage: ExchangePhase,
     active: Instant,
     input: Vec<u8>,
@@ -58,6 +62,7 @@ enum Then {
 pub(super) struct ControlRequest {
     pub(super) number: u64,
     pub(super) request: Request,
+    pub(super) peer: Option<UCred>,
 }
 
 /// What is waited for of a connection.
@@ -77,6 +82,7 @@ impl Connections {
         self.number += 1;
         self.open.push(Connection {
             number: self.number,
+            peer: socket_peercred(&stream).ok(),
             stream,
             stage: ExchangePhase::Reading,
             active: now,
@@ -215,7 +221,7 @@ impl Connection {
             }
             Ok(Some(request)) => {
                 self.stage = ExchangePhase::Waiting;
-                Some(ControlRequest { number: self.number, request })
+                Some(ControlRequest { number: self.number, request, peer: self.peer })
             }
             Ok(None) => {
                 self.stage = ExchangePhase::Closed;

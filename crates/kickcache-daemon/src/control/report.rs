@@ -430,7 +430,7 @@ counters! {
 counters! {
     /// Counters of a cache device since the daemon opened it.
     CacheCounters {
-        reads, read_bytes, writes, write_bytes, batches, flushes, reinserted_blocks, demoted_blocks,
+        reads, read_bytes, writes, write_bytes, batches, flushes, reinserted_blocks, discarded_bytes, demoted_blocks,
         reclaimed_segments, kept_segments, checkpoints, journal_records, errors,
     }
 }

@@ -4,6 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::net::UCred;
+
 use crate::control::connections::ControlRequest;
 use crate::control::wire::{Reply, Request};
 use crate::control::{ControlError, ControlTarget, ReloadExtent, TitledRecording};
@@ -87,6 +89,7 @@ impl Drop for Workers {
 impl Shared {
     fn work(&self) {
         while let Some(job) = self.jobs.next() {
+            tell(&job);
             let answer = answer(&*self.target, &job.request);
             self.answers
                 .lock()
@@ -95,6 +98,19 @@ impl Shared {
             self.wakeup.ring();
         }
     }
+}
+
+/// Writes to the log who asks for what, unless it only looks.
+fn tell(job: &ControlRequest) {
+    if matches!(job.request, Request::Status {} | Request::AwaitEnd {}) {
+        return;
+    }
+    let who = match job.peer {
+        Some(UCred { pid, uid, .. }) => format!("user {} in process {pid}", uid.as_raw()),
+        None => "somebody".into(),
+    };
+    let request = serde_json::to_string(&job.request).unwrap_or_default();
+    tracing::info!(event = "control_request", "{who} asks at the control socket: {request}");
 }
 
 fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {

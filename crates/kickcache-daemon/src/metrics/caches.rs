@@ -123,6 +123,11 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
         values: Values::Counter(|cache| cache.counters.reinserted_blocks * BLOCK_SIZE),
     },
     Family {
+        name: "kickcache_cache_discarded_bytes",
+        help: "Bytes that were discarded on the cache device.",
+        values: Values::Counter(|cache| cache.counters.discarded_bytes),
+    },
+    Family {
         name: "kickcache_cache_demoted_bytes",
         help: "Clean blocks that reclaim dropped.",
         values: Values::Counter(|cache| cache.counters.demoted_blocks * BLOCK_SIZE),

@@ -1,5 +1,7 @@
 //! The little of HTTP/1.1 that a scrape needs: requests without a body, whole responses.
 
+use std::net::IpAddr;
+
 use crate::metrics::exposition::Format;
 use crate::metrics::live::document::Curves;
 
@@ -11,6 +13,7 @@ const HEADER_COUNT_MAX: usize = 64;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) asked: Asked,
+    pub(super) host: Host,
     /// What follows the head of the response.
     pub(super) body: Body,
     /// The format that it prefers.
@@ -35,6 +38,16 @@ pub(super) enum Asked {
     Unknown,
     /// Something that is not done here.
     NotAllowed,
+}
+
+/// What a client calls this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Host {
+    /// By an address, or `localhost`.
+    Own,
+    /// Otherwise. Of other names anybody can say that they are this machine, so that a browser lets the pages of a
+    /// stranger read what is here (DNS rebinding).
+    Foreign,
 }
 
 /// Whether a response has its body.
@@ -67,6 +80,7 @@ pub(super) enum Parsed {
 pub(super) enum Status {
     Good,
     BadRequest,
+    Forbidden,
     NotFound,
     NotAllowed,
     TooLarge,
@@ -78,6 +92,7 @@ impl Status {
         match self {
             Status::Good => "200 OK",
             Status::BadRequest => "400 Bad Request",
+            Status::Forbidden => "403 Forbidden",
             Status::NotFound => "404 Not Found",
             Status::NotAllowed => "405 Method Not Allowed",
             Status::TooLarge => "431 Request Header Fields Too Large",
@@ -125,10 +140,22 @@ fn request(found: &httparse::Request<'_, '_>) -> Request {
     let is_kept = if found.version == Some(1) { !says("close") } else { says("keep-alive") };
     Request {
         asked,
+        host: if values(found, "host").all(is_own) { Host::Own } else { Host::Foreign },
         body: if method == "HEAD" { Body::LeftOut } else { Body::Sent },
         format: preferred(values(found, "accept")),
         after: if is_kept { After::GoOn } else { After::Close },
     }
+}
+
+fn is_own(host: &[u8]) -> bool {
+    let Ok(host) = str::from_utf8(host) else { return false };
+    let host = host.trim();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
+        Some(_) | None => host,
+    };
+    let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    inner.is_empty() || inner.eq_ignore_ascii_case("localhost") || inner.parse::<IpAddr>().is_ok()
 }
 
 /// What is not understood is as if it were not there.
@@ -218,15 +245,37 @@ mod tests {
 
     #[test]
     fn requests_are_read_however_they_are_cut() {
-        let text = "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n";
+        let text = "GET /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
         for end in 0..text.len() {
             assert_eq!(parsed(&text[..end]), Parsed::Partial, "{end}");
         }
         let (asked, body) = (Asked::Metrics, Body::Sent);
-        assert_eq!(complete(text), Request { asked, body, format: Format::Prometheus, after: After::GoOn });
+        let (host, format, after) = (Host::Own, Format::Prometheus, After::GoOn);
+        assert_eq!(complete(text), Request { asked, host, body, format, after });
         assert_eq!(complete("HEAD / HTTP/1.0\r\n\r\n").body, Body::LeftOut);
         assert_eq!(complete("GET /x HTTP/1.1\r\n\r\n").asked, Asked::Unknown);
         assert_eq!(complete("DELETE /metrics HTTP/1.1\r\n\r\n").asked, Asked::NotAllowed);
+    }
+
+    #[test]
+    fn names_that_anybody_can_have_point_here_are_told_from_others() {
+        let found = |host: &str| complete(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).host;
+        for ours in
+            ["localhost", "LOCALHOST:9469", "127.0.0.1", "127.0.0.1:9469", "[::1]:9469", "[::1]", "::1", ""]
+        {
+            assert_eq!(found(ours), Host::Own, "{ours}");
+        }
+        for other in [
+            "evil.example",
+            "evil.example:9469",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "\u{fc}",
+        ] {
+            assert_eq!(found(other), Host::Foreign, "{other}");
+        }
+        let twice = "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
+        assert_eq!(complete(twice).host, Host::Foreign);
     }
 
     #[test]

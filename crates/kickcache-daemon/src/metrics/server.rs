@@ -12,7 +12,7 @@ use crate::control::ControlError;
 use crate::control::lru_curve::LruCurve;
 use crate::metrics::connections::Connections;
 use crate::metrics::exposition::exposition;
-use crate::metrics::http::{Asked, Request, Response, Status};
+use crate::metrics::http::{Asked, Host, Request, Response, Status};
 use crate::metrics::live::view::LiveView;
 use crate::metrics::live::{PAGE, PAGE_POLICY};
 use crate::metrics::scrape::{MetricsTarget, Scrape};
@@ -61,7 +61,12 @@ impl MetricsServer {
             wakeup: Arc::clone(&wakeup),
             ending: Arc::clone(&ending),
             connections: Connections::default(),
-            answers: Answers { target, curves: BTreeMap::new(), live: LiveView::new(Instant::now()) },
+            answers: Answers {
+                exposure,
+                target,
+                curves: BTreeMap::new(),
+                live: LiveView::new(Instant::now()),
+            },
             pause: None,
         };
         let thread = std::thread::Builder::new().name("metrics".into()).spawn(move || responder.run());
@@ -148,6 +153,7 @@ impl Responder {
 
 /// What is answered.
 struct Answers {
+    exposure: Exposure,
     target: Arc<dyn MetricsTarget>,
     /// The last curve of each volume: a scrape brings one of each cache device.
     curves: BTreeMap<String, LruCurve>,
@@ -169,6 +175,11 @@ impl Answers {
             Response { status, content_type, policy, text, body, after }.bytes()
         };
         let plain = |status, text: &str| typed(status, "text/plain; charset=utf-8", None, text);
+        if request.host == Host::Foreign && self.exposure == Exposure::LocalOnly {
+            let text =
+                "This machine is known here by its addresses and as localhost; ask for one of those.\n";
+            return plain(Status::Forbidden, text);
+        }
         match request.asked {
             Asked::Page => typed(Status::Good, "text/html; charset=utf-8", Some(PAGE_POLICY), PAGE),
             Asked::History { since, curves } => {

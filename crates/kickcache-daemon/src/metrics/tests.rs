@@ -144,8 +144,9 @@ fn begins(response: &(String, String), status: &str) -> bool {
 fn a_connection_answers_one_request_after_the_other() {
     let server = serve("tcp:127.0.0.1:0", &Arc::default());
     let mut stream = connect(&server);
-    let mut ask =
-        |request: &str| response(&mut stream, &format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n")).unwrap();
+    let mut ask = |request: &str| {
+        response(&mut stream, &format!("{request} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")).unwrap()
+    };
     let metrics = ask("GET /metrics");
     assert!(begins(&metrics, "200") && metrics.1.contains("\nkickcache_uptime_seconds 60"), "{metrics:?}");
     assert!(
@@ -226,6 +227,23 @@ fn a_unix_socket_is_its_owners_and_goes_with_the_server() {
     assert!(begins(&response(&mut stream, "GET /metrics HTTP/1.0\r\n\r\n").unwrap(), "200"));
     drop(server);
     assert!(!path.exists());
+}
+
+#[test]
+fn a_name_that_a_stranger_had_point_here_is_answered_only_where_strangers_may_read() {
+    let address = MetricsAddress::parse("tcp:127.0.0.1:0".as_ref()).unwrap();
+    for (exposure, status) in [(Exposure::LocalOnly, "403"), (Exposure::InsecureTcp, "200")] {
+        let server = MetricsServer::start(&address, exposure, Arc::new(Toy::default())).unwrap();
+        let mut stream = connect(&server);
+        for path in ["/", "/metrics", "/history.json"] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+            assert!(begins(&response(&mut stream, &request).unwrap(), status), "{path}: {status}");
+        }
+        assert!(begins(
+            &response(&mut stream, "GET / HTTP/1.1\r\nHost: localhost:1\r\n\r\n").unwrap(),
+            "200"
+        ));
+    }
 }
 
 #[test]

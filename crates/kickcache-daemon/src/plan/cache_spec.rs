@@ -15,6 +15,9 @@ pub struct CacheSpec {
     pub device: PathBuf,
     /// Size of a file that does not exist yet or is empty.
     pub size: Option<Size>,
+    /// Segments that hold nothing any more are discarded on it.
+    #[serde(default)]
+    pub discard: bool,
     /// Whether it is used.
     #[serde(skip)]
     pub service: CacheService,
@@ -35,6 +38,7 @@ impl CacheSpec {
         CacheSpec {
             device: device.into(),
             size: None,
+            discard: false,
             service: CacheService::default(),
             replacement: Replacement::default(),
             volumes,

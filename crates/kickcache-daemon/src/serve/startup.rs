@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, FreedSegments, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::stats::{CacheHealth, Record};
@@ -63,7 +63,8 @@ pub(crate) fn start(
             (Service::Out, OutOfService::Told(Record::ByOrder))
         }
     };
-    let engine_settings = EngineSettings { service: in_service, ..config.engine };
+    let freed_segments = if config.cache.discard { FreedSegments::Discarded } else { FreedSegments::Kept };
+    let engine_settings = EngineSettings { service: in_service, freed_segments, ..config.engine };
     let clock = Clock::start();
     let mut engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;

@@ -33,6 +33,8 @@ pub(crate) struct Reclaim {
     pub(crate) rest_until: Option<Instant>,
     /// Since when clients have waited for room.
     pub(crate) starved_since: Option<Instant>,
+    /// The cache device refused to discard.
+    pub(crate) cannot_discard: bool,
     /// No segment below this one is free.
     pub(crate) first_free: u32,
     /// Reclaim goes on until the upper mark is reached.

@@ -84,6 +84,8 @@ pub(crate) enum Purpose {
     Journal { block: u64, sequences: Vec<Sequence> },
     /// A summary.
     Summary { segment: SegmentIndex },
+    /// A discard of a segment that holds nothing.
+    SegmentDiscard { segment: SegmentIndex },
     /// A flush of the cache device.
     CacheFlush,
     /// A flush of an origin.

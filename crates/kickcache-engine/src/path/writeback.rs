@@ -50,7 +50,7 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
     let settings = &found.settings;
     let view = View {
         now: state.now,
-        dirty_share: state.dirty_share(volume),
+        dirty_share: state.dirty_data_share(volume),
         low: u64::from(settings.dirty_low),
         high: u64::from(settings.dirty_high),
         foreground_reads: found.queue.foreground_reads(),

@@ -12,6 +12,7 @@ mod flags;
 mod headers;
 mod lengths;
 mod module_graph;
+mod named_tests;
 mod names;
 mod paths;
 mod source;

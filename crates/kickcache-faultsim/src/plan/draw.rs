@@ -1,7 +1,7 @@
 //! Draws the plan of a seed.
 
 use kickcache_engine::config::{
-    Admission, EngineSettings, OriginKind, OriginOffload, RottedLog, Service, VolumeSettings,
+    Admission, EngineSettings, FreedSegments, OriginKind, OriginOffload, RottedLog, Service, VolumeSettings,
 };
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
@@ -78,6 +78,9 @@ impl Plan {
         if random.clone().below(8) == 0 {
             plan.settings.origin_offload = OriginOffload::Forced;
         }
+        if random.clone().below(5) == 2 {
+            plan.settings.freed_segments = FreedSegments::Discarded;
+        }
         plan
     }
 }
@@ -111,6 +114,7 @@ fn draw_settings(random: &mut Random) -> EngineSettings {
         rotted_log: RottedLog::Refused,
         service: Service::In,
         origin_offload: OriginOffload::Proven,
+        freed_segments: FreedSegments::Kept,
     }
 }
 

@@ -135,20 +135,20 @@ impl Faults {
 
     /// How a submission fails, if it does.
     pub fn draw_failure(&self, operation: &DeviceOperation, random: &mut Random) -> Option<DeviceError> {
-        let (rates, is_cache) = match operation {
+        let rates = match operation {
             DeviceOperation::Read { device: Device::Origin(_), .. }
             | DeviceOperation::Write { device: Device::Origin(_), .. }
             | DeviceOperation::WriteZeroes { device: Device::Origin(_), .. }
             | DeviceOperation::Discard { device: Device::Origin(_), .. }
-            | DeviceOperation::Flush { device: Device::Origin(_) } => (&self.origin, false),
-            _ => (&self.cache, true),
+            | DeviceOperation::Flush { device: Device::Origin(_) } => &self.origin,
+            _ => &self.cache,
         };
         let (permyriad, writes) = match operation {
             DeviceOperation::Read { .. } | DeviceOperation::ReadMetadata { .. } => (rates.read, false),
             DeviceOperation::Write { .. }
             | DeviceOperation::WriteMetadata { .. }
             | DeviceOperation::WriteZeroes { .. } => (rates.write, true),
-            DeviceOperation::Discard { .. } => (if is_cache { 0 } else { rates.write }, false),
+            DeviceOperation::Discard { .. } => (rates.write, false),
             DeviceOperation::Flush { .. } => (rates.flush, false),
             DeviceOperation::NoteOutOfService { .. } => (self.note, false),
             DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => (0, false),

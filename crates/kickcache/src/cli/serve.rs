@@ -73,6 +73,7 @@ fn volume_flags() -> Vec<Id> {
         "name",
         "mode",
         "size",
+        "discard",
         "read_only",
         "sequential_cutoff",
         "fill_window_max",
@@ -110,6 +111,12 @@ pub(crate) struct ServeArgs {
     /// Size of a new cache file: a multiple of 4096 from 8M to 15T
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
+    /// Discard what the cache device need not keep (TRIM), before it is written anew
+    ///
+    /// For SSDs that slow down or wear when full, and are not slow to discard. Of a cache file, room is given back to its
+    /// file system, where others may take it.
+    #[arg(long, requires = "cache")]
+    discard: bool,
     /// Read-only volume: refuse writes
     #[arg(long, requires = "cache")]
     read_only: bool,
@@ -273,7 +280,11 @@ impl ServeArgs {
             state: None,
             io_engine: IoEngine::default(),
             exposure: Exposure::default(),
-            caches: vec![CacheSpec { size: self.size, ..CacheSpec::new(cache, vec![volume]) }],
+            caches: vec![CacheSpec {
+                size: self.size,
+                discard: self.discard,
+                ..CacheSpec::new(cache, vec![volume])
+            }],
         })
     }
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::time::Instant;
 
 use crate::daemon::{Daemon, Spec};
-use crate::need_tools;
 use crate::scratch::{MIB, Scratch, flip_byte};
 use crate::tools;
+use crate::{need_kickcache, need_tools};
 
 const JOBS: u64 = 4;
 
@@ -84,6 +84,23 @@ fn fio_verifies_write_through_with_a_tiny_cache() {
 #[test]
 fn fio_verifies_write_around_with_a_tiny_cache() {
     verify("write-around", "8M", 16);
+}
+
+#[test]
+fn fio_verifies_write_back_with_a_tiny_cache_whose_segments_are_discarded() {
+    need_tools!("fio");
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", JOBS * 16 * MIB);
+    let mut spec = Spec::new(&scratch, &origin, "write-back", "8M");
+    spec.extra = vec!["--discard".into()];
+    let daemon = spec.start();
+    check(&fio(&daemon, 16, &[]));
+    let discarded = daemon.status()["caches"][0]["counters"]["discarded_bytes"].as_u64().unwrap();
+    assert!(discarded > 32 * MIB, "{discarded} bytes");
+    let daemon = daemon.kill().start();
+    check(&fio(&daemon, 16, &["--verify_only"]));
+    daemon.stop();
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! * I-4: a segment is opened again only when nothing refers to it, and when everything that superseded its blocks,
 //!   or says that they are *gone*, is durable.
 
+pub(crate) mod open;
 mod victim;
 
 use alloc::vec::Vec;
@@ -13,11 +14,10 @@ use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::RESERVED_SEGMENTS;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
-use crate::format::journal::Fact;
 use crate::inflight::jobs::Emptying;
 use crate::inflight::purpose::Purpose;
 use crate::log::Entry;
-use crate::order::DurableWaiter;
+use crate::path::reclaim::open::open_emptied;
 use crate::path::reclaim::victim::STARVED_MAX;
 use crate::policy::admission::Newcomer;
 use crate::policy::retention::{Judgement, Reason};
@@ -27,7 +27,7 @@ use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
-use crate::units::{Generation, Location, PageIndex, SegmentIndex};
+use crate::units::{Location, PageIndex, SegmentIndex};
 
 /// Segments that are kept ready at least: some for clients, beside those that are reclaim's own.
 const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
@@ -423,75 +423,6 @@ pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     let retry_at = state.unreadable.retry_at(state.now).filter(|_| is_wanted);
     earlier(earlier(state.reclaim.rest_until, retry_at), force_at)
         .filter(|_| !state.device.is_out_of_service())
-}
-
-/// Waits until what took the place of the blocks of empty segments is durable: were the record of an opening to survive
-/// a power cut that their copies do not, nothing would be left. The records wait for room in the journal: crashes in a
-/// row, each after a few openings, would fill it before a checkpoint ends.
-fn open_emptied(state: &mut State) {
-    let has_more = state.device.log.ready_count() > RESERVED_SEGMENTS + 1;
-    if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && has_more {
-        return;
-    }
-    if !state.device.journal.has_room() {
-        state.agenda.push_back(Task::Checkpoint);
-        return;
-    }
-    let segments = core::mem::take(&mut state.reclaim.emptied);
-    state.reclaim.opening += segments.len();
-    segments.iter().for_each(|segment| state.cache.check_empty(*segment));
-    if mutant!(OpenedBeforeCopiesAreDurable) {
-        return on_emptied(state, segments, state.device.failed_batches());
-    }
-    await_copies(state, segments);
-}
-
-fn await_copies(state: &mut State, segments: Vec<SegmentIndex>) {
-    let failed_batches = state.device.failed_batches();
-    state.agenda.push_back(Task::Barrier(DurableWaiter::Emptied { segments, failed_batches }));
-}
-
-/// Puts the opening of empty segments on record. A batch that failed meanwhile may have held a copy, which is on its way
-/// once more.
-pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_batches: u32) {
-    if state.device.failed_batches() != failed_batches {
-        await_copies(state, segments);
-        return;
-    }
-    for segment in &segments {
-        state.cache.set_segment_state(*segment, SegmentState::Opening);
-        let found = state.cache.segment_mut(*segment);
-        found.generation = Generation::new(found.generation.get() + 1);
-        let generation = found.generation;
-        state.device.record(Fact::Opened(*segment, generation));
-    }
-    if mutant!(ReuseBeforeOpenedIsDurable) {
-        state.agenda.push_back(Task::Durable(DurableWaiter::Opening(segments)));
-        return;
-    }
-    state.agenda.push_back(Task::Barrier(DurableWaiter::Opening(segments)));
-}
-
-/// The openings are durable: heads may take the segments.
-pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
-    state.reclaim.opening -= segments.len();
-    for segment in segments {
-        state.cache.set_segment_state(*segment, SegmentState::Ready);
-        let generation = state.cache.segments().get(*segment).generation;
-        state.device.log.add_ready(*segment, generation);
-    }
-    if !mutant!(SpaceWaitersForgotten) {
-        state.agenda.push_back(Task::Append);
-    }
-    state.agenda.push_back(Task::Reclaim);
-}
-
-/// The openings will not become durable.
-pub(crate) fn on_not_opened(state: &mut State, segments: &[SegmentIndex]) {
-    state.reclaim.opening -= segments.len();
-    for segment in segments {
-        state.cache.set_segment_state(*segment, SegmentState::Retired);
-    }
 }
 
 #[cfg(test)]

@@ -289,21 +289,23 @@ fn carry_room(state: &State) -> u32 {
     (room / 2).saturating_sub(state.reclaim.emptying.iter().map(not_clean).sum())
 }
 
-/// Whether the blocks of the segment that are not clean can be carried on, and there is room for them: they are hot, or
-/// their origin takes nothing for now.
+/// Whether the blocks of the segment that are not clean can be carried on, and there is room for them: they are hot or few,
+/// or their origin takes nothing for now.
 fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
     if found.not_clean == 0 || found.not_clean > carry_room(state) {
         return found.not_clean == 0;
     }
     let taking = state.taking();
+    let is_cheap = state.retention.is_mostly_dead(found.live, state.cache.geometry().batch_blocks());
     let must_stay = |location: Location| {
         let slots = state.cache.slots();
-        let is_stuck = || !taking.contains(slots.key(location).volume());
+        let volume = slots.key(location).volume();
+        let is_early = || is_cheap && !has_much_to_write_back(state, volume);
         is_out_of_reach(state, location)
             || slots.state(location).is_not_clean()
-                && !is_stuck()
-                && !is_worth_a_copy(state, found.queue, location)
+                && taking.contains(volume)
+                && !(is_unclaimed(state, location) && (is_early() || is_hot(state, found.queue, location)))
     };
     !state.cache.live_in(segment).any(must_stay)
 }
@@ -317,12 +319,23 @@ fn is_out_of_reach(state: &State, location: Location) -> bool {
     slots.is_damaged(location) || slots.state(location).is_not_clean() && !may_be_tried()
 }
 
-/// Whether a block that is not clean is worth a copy as it is.
-fn is_worth_a_copy(state: &State, queue: Queue, location: Location) -> bool {
+/// Whether a block is dirty, and no sweep takes it to the origin before long.
+fn is_unclaimed(state: &State, location: Location) -> bool {
     let slots = state.cache.slots();
-    let judgement = state.retention.judge(Reason::Turn, queue, slots.hits(location));
-    let is_hot = judgement != Judgement::Demote;
-    slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location) && is_hot
+    slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location)
+}
+
+fn is_hot(state: &State, queue: Queue, location: Location) -> bool {
+    state.retention.judge(Reason::Turn, queue, state.cache.slots().hits(location)) != Judgement::Demote
+}
+
+/// Whether writeback of the volume goes on beside requests. Below that mark a block that is to be written back may be
+/// written again before: a copy of it costs less than a request to the origin.
+fn has_much_to_write_back(state: &State, volume: VolumeId) -> bool {
+    state
+        .volumes
+        .find(volume)
+        .is_none_or(|found| state.dirty_data_share(volume) > u64::from(found.settings.dirty_low))
 }
 
 #[cfg(test)]
@@ -360,6 +373,7 @@ mod tests {
     fn a_segment_with_what_the_origin_lacks_waits_for_writeback_which_is_hurried() {
         let mut scene = written();
         let state = &mut scene.engine.state;
+        state.volumes.get_mut(VolumeId::new(0)).settings.dirty_low = 0;
         let holds_dirty = |segment: &Segment| segment.state == SegmentState::Sealed && segment.not_clean > 0;
         assert!(state.cache.segments().iter().any(|(_, segment)| holds_dirty(segment)));
         while let Some(victim) = state.choose_victim() {
@@ -368,5 +382,24 @@ mod tests {
             state.cache.unlink(victim.segment, SegmentState::Reclaiming);
         }
         assert!(state.volumes.get(VolumeId::new(0)).writeback_wanted);
+    }
+
+    #[test]
+    fn a_few_blocks_that_the_origin_lacks_are_carried_on_while_there_is_little_to_write_back() {
+        let mut scene = written();
+        // Most of what was written first is written again.
+        (0..6).for_each(|piece| scene.write((piece << 18) + 4096, (1 << 18) - 4096).0.unwrap());
+        let state = &mut scene.engine.state;
+        let blocks = state.cache.geometry().batch_blocks();
+        let dirty = loop {
+            let victim = state.choose_victim().expect("a segment with few dirty blocks");
+            let found = state.cache.segments().get(victim.segment);
+            if found.not_clean > 0 {
+                break found;
+            }
+            state.cache.unlink(victim.segment, SegmentState::Reclaiming);
+        };
+        assert!(dirty.live < blocks, "{dirty:?}");
+        assert!(!state.volumes.get(VolumeId::new(0)).writeback_wanted);
     }
 }

@@ -253,8 +253,8 @@ impl AdviseArgs {
         if large.is_empty() {
             let largest = self.size.iter().map(bytes).max().unwrap_or(0);
             return Err(Failure::usage(format!(
-                "the load touches {}, and the largest cache that --size asks for has {}; {least} is the least for a cache, \
-                 so give larger sizes (--size {}M)",
+                "the load touches {}, and the largest of the sizes has {}; {least} is the least for a cache, so give \
+                 larger ones (--size {}M)",
                 show_bytes(footprint * BLOCK_SIZE),
                 show_bytes(largest),
                 DEVICE_SIZE_MIN >> 20

@@ -110,7 +110,20 @@ fn read(path: &Path) -> Result<Stored, Failure> {
     if stored.runs.is_empty() {
         return Err(wrong(format!("it has no runs; {expected}")));
     }
+    check_lengths(&stored.runs).map_err(wrong)?;
     Ok(stored)
+}
+
+/// Refuses runs with operations in no time, of which no rate can be told.
+fn check_lengths(runs: &[RunResult]) -> Result<(), String> {
+    let is_wrong = |run: &&RunResult| run.nanos == 0 && run.count() > 0;
+    runs.iter().find(is_wrong).map_or(Ok(()), |run| {
+        Err(format!(
+            "the run {:?} has {} operations in 0 ns (`nanos`); measure it again",
+            run.name,
+            run.count()
+        ))
+    })
 }
 
 /// Refuses what a later program wrote: it may mean something else by the same words.

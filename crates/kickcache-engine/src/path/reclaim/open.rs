@@ -1,0 +1,149 @@
+//! Empty segments are opened again: put on record, discarded if they are to be, and given to the heads of the log.
+
+use alloc::vec::Vec;
+
+use crate::cache::segments::SegmentState;
+use crate::config::{FreedSegments, RESERVED_SEGMENTS};
+use crate::device::{Device, DeviceError, DeviceOperation};
+use crate::format::journal::Fact;
+use crate::inflight::purpose::Purpose;
+use crate::order::DurableWaiter;
+use crate::state::State;
+use crate::task::Task;
+use crate::units::{ByteExtent, Generation, SegmentIndex};
+
+/// Waits until what took the place of the blocks of empty segments is durable: were the record of an opening to survive
+/// a power cut that their copies do not, nothing would be left. The records wait for room in the journal: crashes in a
+/// row, each after a few openings, would fill it before a checkpoint ends.
+pub(super) fn open_emptied(state: &mut State) {
+    let has_more = state.device.log.ready_count() > RESERVED_SEGMENTS + 1;
+    if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && has_more {
+        return;
+    }
+    if !state.device.journal.has_room() {
+        state.agenda.push_back(Task::Checkpoint);
+        return;
+    }
+    let segments = core::mem::take(&mut state.reclaim.emptied);
+    state.reclaim.opening += segments.len();
+    segments.iter().for_each(|segment| state.cache.check_empty(*segment));
+    if mutant!(OpenedBeforeCopiesAreDurable) {
+        return on_emptied(state, segments, state.device.failed_batches());
+    }
+    await_copies(state, segments);
+}
+
+fn await_copies(state: &mut State, segments: Vec<SegmentIndex>) {
+    let failed_batches = state.device.failed_batches();
+    state.agenda.push_back(Task::Barrier(DurableWaiter::Emptied { segments, failed_batches }));
+}
+
+/// Puts the opening of empty segments on record. A batch that failed meanwhile may have held a copy, which is on its way
+/// once more.
+pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_batches: u32) {
+    if state.device.failed_batches() != failed_batches {
+        await_copies(state, segments);
+        return;
+    }
+    for segment in &segments {
+        state.cache.set_segment_state(*segment, SegmentState::Opening);
+        let found = state.cache.segment_mut(*segment);
+        found.generation = Generation::new(found.generation.get() + 1);
+        let generation = found.generation;
+        state.device.record(Fact::Opened(*segment, generation));
+    }
+    if mutant!(ReuseBeforeOpenedIsDurable) {
+        state.agenda.push_back(Task::Durable(DurableWaiter::Opening(segments)));
+        return;
+    }
+    state.agenda.push_back(Task::Barrier(DurableWaiter::Opening(segments)));
+}
+
+/// The openings are durable: heads may take the segments, once they are discarded if they are to be.
+pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
+    let is_wanted = state.settings.freed_segments == FreedSegments::Discarded;
+    if !is_wanted || state.reclaim.cannot_discard || state.device.is_out_of_service() {
+        return make_ready(state, segments);
+    }
+    for segment in segments {
+        let geometry = state.cache.geometry();
+        let start = geometry.byte_offset(geometry.first_location(*segment));
+        let extent = ByteExtent { start, length: geometry.segment_size };
+        let operation = DeviceOperation::Discard { device: Device::Cache, extent };
+        state.device.counters.discarded_bytes += extent.length;
+        state.submit(Purpose::SegmentDiscard { segment: *segment }, operation);
+    }
+}
+
+/// A segment was discarded. If it could not be, it is as good as before, and no other one is tried.
+pub(crate) fn on_discarded(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
+    if result.is_err() {
+        let length = state.cache.geometry().segment_size;
+        state.device.counters.discarded_bytes -= length;
+        state.reclaim.cannot_discard = true;
+    }
+    make_ready(state, &[segment]);
+}
+
+fn make_ready(state: &mut State, segments: &[SegmentIndex]) {
+    state.reclaim.opening -= segments.len();
+    for segment in segments {
+        state.cache.set_segment_state(*segment, SegmentState::Ready);
+        let generation = state.cache.segments().get(*segment).generation;
+        state.device.log.add_ready(*segment, generation);
+    }
+    if !mutant!(SpaceWaitersForgotten) {
+        state.agenda.push_back(Task::Append);
+    }
+    state.agenda.push_back(Task::Reclaim);
+}
+
+/// The openings will not become durable.
+pub(crate) fn on_not_opened(state: &mut State, segments: &[SegmentIndex]) {
+    state.reclaim.opening -= segments.len();
+    for segment in segments {
+        state.cache.set_segment_state(*segment, SegmentState::Retired);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use crate::config::{FreedSegments, Mode};
+    use crate::device::DeviceError;
+    use crate::scene::Scene;
+
+    /// What is asked of the devices by 25 MiB of writes to a cache of 16 MiB that shall discard.
+    fn written(scene: &mut Scene) -> Vec<String> {
+        scene.engine.state.settings.freed_segments = FreedSegments::Discarded;
+        (0..100).flat_map(|piece| scene.write(piece << 19, 1 << 18).1).collect()
+    }
+
+    #[test]
+    fn segments_are_discarded_once_their_opening_is_durable() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        let seen = written(&mut scene);
+        let is_discard = |line: &String| line.starts_with("cache discard");
+        let segment = scene.engine.state.cache.geometry().segment_size;
+        let discards = seen.iter().filter(|line| is_discard(line)).count() as u64;
+        assert!(discards > 4, "{seen:?}");
+        assert_eq!(scene.engine.status().counters.discarded_bytes, discards * segment);
+        for (at, _) in seen.iter().enumerate().filter(|(_, line)| is_discard(line)) {
+            let before = seen[..at].iter().rev().find(|line| !is_discard(line) && line.starts_with("cache"));
+            assert_eq!(before.map(String::as_str), Some("cache flush"), "{at}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_cannot_discard_is_asked_no_more_and_used_all_the_same() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.fail("cache discard", DeviceError::Unsupported);
+        let seen = written(&mut scene);
+        let discards = seen.iter().filter(|line| line.starts_with("cache discard")).count();
+        assert!((1..=4 + 16).contains(&discards), "{discards}");
+        assert_eq!(scene.engine.status().counters.discarded_bytes, 0);
+        assert!(scene.is_cached(99 << 19));
+    }
+}
