@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use kickcache_engine::time::{Instant, earlier};
+use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_random::Random;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,8 @@ use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRe
 
 /// Bytes that a transfer moves before another one has its turn.
 const TURN_BYTES: u64 = 64 << 10;
+/// Set in the token of what is written.
+const WRITTEN: u64 = 1 << 63;
 /// Steps of the table of log-normal factors, in each of two directions.
 const FACTOR_STEPS: u32 = 64;
 
@@ -45,6 +48,12 @@ pub struct SsdParameters {
     /// The same for the time of a write; as that, if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_crowding: Option<f64>,
+    /// What each KiB behind the first four of an access, up to 64, adds to that.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub wide_crowding: f64,
+    /// How much of that reads and writes are to each other: 1 as much as to their own kind, 0 nothing.
+    #[serde(skip_serializing_if = "is_one")]
+    pub mixing: f64,
     /// Probability in 1/1000 of a stall.
     pub stall_permille: u64,
     /// Mean of a stall.
@@ -55,6 +64,16 @@ pub struct SsdParameters {
     pub pause_max: f64,
     /// Time of a flush.
     pub flush: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(figure: &f64) -> bool {
+    figure.total_cmp(&0.0).is_eq()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_one(figure: &f64) -> bool {
+    figure.total_cmp(&1.0).is_eq()
 }
 
 impl Default for SsdParameters {
@@ -79,6 +98,8 @@ impl SsdParameters {
             ("sigma", self.sigma, UpTo(5.0)),
             ("crowding", self.crowding, NotNegative),
             ("write_crowding", self.write_crowding.unwrap_or(self.crowding), NotNegative),
+            ("wide_crowding", self.wide_crowding, NotNegative),
+            ("mixing", self.mixing, UpTo(1.0)),
             ("stall_permille", bytes(self.stall_permille), UpTo(1_000.0)),
             ("stall_mean", self.stall_mean, NotNegative),
             ("pause_every", self.pause_every, NotNegative),
@@ -100,6 +121,8 @@ impl SsdParameters {
             sigma: 0.22,
             crowding: 0.0,
             write_crowding: None,
+            wide_crowding: 0.0,
+            mixing: 1.0,
             stall_permille: 0,
             stall_mean: 0.0,
             pause_every: 0.0,
@@ -132,9 +155,14 @@ pub struct Ssd {
     dies_free: Vec<Instant>,
     rests: BinaryHeap<Reverse<Rest>>,
     rest_count: u64,
-    in_flight: u32,
+    reads_in_flight: u32,
+    writes_in_flight: u32,
     pauses: Pauses,
     endings: Endings,
+}
+
+fn is_written(operation: ModelOperation) -> bool {
+    matches!(operation, ModelOperation::Write | ModelOperation::WriteDurable)
 }
 
 fn factors(sigma: f64) -> Vec<f64> {
@@ -157,7 +185,8 @@ impl Ssd {
             dies_free: vec![Instant::ZERO; parameters.dies.max(1)],
             rests: BinaryHeap::new(),
             rest_count: 0,
-            in_flight: 0,
+            reads_in_flight: 0,
+            writes_in_flight: 0,
             pauses: Pauses::new(parameters.pause_every, parameters.pause_max, seed),
             endings: Endings::default(),
         }
@@ -178,13 +207,17 @@ impl Ssd {
         bytes(length.min(TURN_BYTES)) / bandwidth
     }
 
-    /// What each other operation in flight adds to one.
-    fn crowding(&self, operation: ModelOperation) -> f64 {
-        let SsdParameters { crowding, write_crowding, .. } = self.parameters;
-        match operation {
-            ModelOperation::Read | ModelOperation::Flush => crowding,
-            ModelOperation::Write | ModelOperation::WriteDurable => write_crowding.unwrap_or(crowding),
-        }
+    /// What the other operations in flight add to one of this length.
+    fn crowd(&self, operation: ModelOperation, length: u64) -> f64 {
+        let SsdParameters { crowding, write_crowding, wide_crowding, mixing, .. } = self.parameters;
+        let (reads, writes) = (f64::from(self.reads_in_flight), f64::from(self.writes_in_flight));
+        let (each, others) = if is_written(operation) {
+            (write_crowding.unwrap_or(crowding), writes + mixing * reads)
+        } else {
+            (crowding, reads + mixing * writes)
+        };
+        let wide = bytes(length.min(TURN_BYTES).saturating_sub(BLOCK_SIZE)) / 1024.0;
+        (each + wide_crowding * wide) * others
     }
 
     fn take_turn(&mut self, now: Instant, time: f64) -> Instant {
@@ -239,7 +272,7 @@ impl DeviceModel for Ssd {
         let length = if operation == ModelOperation::Flush { 0 } else { request.length };
         let passed = self.take_turn(now, self.parameters.command + self.turn_time(operation, length));
         let flush = self.parameters.flush;
-        let crowd = self.crowding(operation) * f64::from(self.in_flight);
+        let crowd = self.crowd(operation, length);
         let tail = if operation == ModelOperation::Flush {
             flush
         } else {
@@ -253,8 +286,14 @@ impl DeviceModel for Ssd {
         } + self.stall();
         let length = length.saturating_sub(TURN_BYTES);
         let tail = span(tail).as_nanos();
-        self.in_flight += 1;
-        self.pass_on(passed, Rest { at: now, order: 0, token: request.token, operation, length, tail });
+        let token = if is_written(operation) {
+            self.writes_in_flight += 1;
+            request.token | WRITTEN
+        } else {
+            self.reads_in_flight += 1;
+            request.token
+        };
+        self.pass_on(passed, Rest { at: now, order: 0, token, operation, length, tail });
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -267,8 +306,12 @@ impl DeviceModel for Ssd {
             self.advance(now);
         }
         let token = self.endings.pop(now)?;
-        self.in_flight -= 1;
-        Some(token)
+        if token & WRITTEN == 0 {
+            self.reads_in_flight -= 1;
+        } else {
+            self.writes_in_flight -= 1;
+        }
+        Some(token & !WRITTEN)
     }
 }
 
@@ -313,6 +356,33 @@ mod tests {
         assert!((95.0..100.0).contains(&median(1)), "{}", median(1));
         assert!((176.0..186.0).contains(&median(8)), "{}", median(8));
         assert!((455.0..480.0).contains(&median(32)), "{}", median(32));
+    }
+
+    #[test]
+    fn wide_accesses_are_crowded_more_and_writes_crowd_reads_as_much_as_mixing_says() {
+        let quick = SsdParameters { command: 0.1, bandwidth: 1e5, dies: 4_096, ..SsdParameters::articles() };
+        let crowded = SsdParameters { crowding: 12.0, wide_crowding: 1.0, ..quick };
+        let time = |parameters: SsdParameters, length: u64, others: ModelOperation| {
+            let mut ssd = Ssd::new(SsdParameters { sigma: 0.0, ..parameters }, 1);
+            let request = |operation, length, token| ModelRequest { operation, offset: 0, length, token };
+            (0..4).for_each(|token| ssd.submit(Instant::ZERO, request(others, 4096, token)));
+            ssd.submit(Instant::ZERO, request(ModelOperation::Read, length, 9));
+            loop {
+                let now = ssd.next_event().unwrap();
+                if std::iter::from_fn(|| ssd.poll(now)).any(|token| token == 9) {
+                    return crate::device_model::micros_of(now.since(Instant::ZERO));
+                }
+            }
+        };
+        let alone = time(quick, 4_096, ModelOperation::Read);
+        let near = |found: f64, wanted: f64| {
+            assert!((found - alone - wanted).abs() < 2.0, "{found} {alone} {wanted}")
+        };
+        near(time(crowded, 4_096, ModelOperation::Read), 48.0);
+        near(time(crowded, 16_384, ModelOperation::Read), 96.0);
+        near(time(crowded, 1 << 16, ModelOperation::Read), 288.0);
+        near(time(crowded, 4_096, ModelOperation::Write), 48.0);
+        near(time(SsdParameters { mixing: 0.25, ..crowded }, 4_096, ModelOperation::Write), 12.0);
     }
 
     #[test]

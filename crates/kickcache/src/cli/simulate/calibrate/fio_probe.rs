@@ -69,8 +69,7 @@ impl FioProbe<'_> {
 fn measured(report: &str) -> Option<Measured> {
     let run = report::read(report, &[String::new()], Duration::from_secs(1)).ok()?;
     let job = run.jobs.first()?;
-    let accesses = if job.reads.count > 0 { &job.reads } else { &job.writes };
-    Measured::of(accesses, run.took.as_secs_f64())
+    Measured::of(job, run.took.as_secs_f64())
 }
 
 /// Mean time of a submission, in microseconds.

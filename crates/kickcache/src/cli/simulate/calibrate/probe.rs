@@ -1,6 +1,6 @@
 //! The runs of fio that describe a device, and what they gave.
 
-use kickcache_model::result::Direction;
+use kickcache_model::result::JobResult;
 
 /// An access is late if it takes this many times as long as half of them.
 pub(super) const LATE: f64 = 5.0;
@@ -24,7 +24,7 @@ const fn read(name: &'static str, pattern: &'static str, block: &'static str, de
     Probe { name, pattern, block, depth, flushes: false }
 }
 
-/// Reads at random, by their depth, and in order.
+/// Reads at random, by their depth, and in order; longer ones at random.
 pub(super) const READS: [Probe; READ_COUNT] = [
     read("4 KiB at random, one in flight", "randread", "4k", 1),
     read("4 KiB at random, 4 in flight", "randread", "4k", 4),
@@ -32,12 +32,13 @@ pub(super) const READS: [Probe; READ_COUNT] = [
     read("4 KiB at random, 32 in flight", "randread", "4k", 32),
     read("1 MiB in order, one in flight", "read", "1m", 1),
     read("1 MiB in order, 4 in flight", "read", "1m", 4),
+    read("16 KiB at random, 4 in flight", "randread", "16k", 4),
 ];
 
 /// How many probes read.
-pub(super) const READ_COUNT: usize = 6;
+pub(super) const READ_COUNT: usize = 7;
 
-/// Writes at random, the last of them with flushes, and in order.
+/// Writes at random, the last of them with flushes, and in order; both reads and writes.
 pub(super) const WRITES: [Probe; WRITE_COUNT] = [
     read("4 KiB written at random, one in flight", "randwrite", "4k", 1),
     read("4 KiB written at random, 8 in flight", "randwrite", "4k", 8),
@@ -46,10 +47,11 @@ pub(super) const WRITES: [Probe; WRITE_COUNT] = [
         ..read("4 KiB written at random and flushed, one in flight", "randwrite", "4k", 1)
     },
     read("1 MiB written in order, 4 in flight", "write", "1m", 4),
+    read("4 KiB, half of them written, at random, 16 in flight", "randrw", "4k", 16),
 ];
 
 /// How many probes write.
-pub(super) const WRITE_COUNT: usize = 4;
+pub(super) const WRITE_COUNT: usize = 5;
 
 /// What one run gave. Times are in microseconds, from submission to completion.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,20 +70,20 @@ pub(super) struct Measured {
 impl Measured {
     /// What the accesses of a run of this length gave; nothing if there were none.
     #[expect(clippy::cast_precision_loss, reason = "latencies and counts are far below 2^53")]
-    pub(super) fn of(accesses: &Direction, seconds: f64) -> Option<Measured> {
-        let count = accesses.count as f64;
+    pub(super) fn of(job: &JobResult, seconds: f64) -> Option<Measured> {
+        let count = job.count() as f64;
         if count <= 0.0 || seconds <= 0.0 {
             return None;
         }
         let micros = |nanos: u64| nanos as f64 / 1_000.0;
-        let latencies = &accesses.latencies;
+        let latencies = job.latencies();
         let p50 = micros(latencies.p50());
         let late = latencies.counts().map(|(nanos, count)| (micros(nanos), count as f64));
         let late = late.filter(|late| late.0 > p50 * LATE);
         let (sum, late) = late.fold((0.0, 0.0), |sum, late| (sum.0 + late.0 * late.1, sum.1 + late.1));
         Some(Measured {
             iops: count / seconds,
-            bytes_per_second: accesses.bytes as f64 / seconds,
+            bytes_per_second: job.bytes() as f64 / seconds,
             p10: micros(latencies.quantile(0.1)),
             p50,
             p90: micros(latencies.p90()),

@@ -7,7 +7,7 @@ use kickcache_model::cache_model::bare::Bare;
 use kickcache_model::device_model::device_file::{DeviceFile, DeviceKind};
 use kickcache_model::replay::bench::{Course, run};
 use kickcache_model::replay::devices::Devices;
-use kickcache_model::result::Direction;
+use kickcache_model::result::JobResult;
 use kickcache_model::workload::fio::FioWorkload;
 
 use crate::cli::simulate::calibrate::probe::{Measured, Probe, READS, Runs, WRITE_COUNT, WRITES};
@@ -57,15 +57,14 @@ impl Bench {
         let cost = cost(self.access_cost);
         let course = Course { start: Instant::ZERO, length, cost, ..Course::default() };
         let result = run(course, &mut load, &mut Bare::default(), &mut Devices::bare(device), &mut |_| ());
-        let job = &result.jobs[0];
-        let accesses = if job.reads.count > 0 { &job.reads } else { &job.writes };
-        Measured::of(accesses, span.as_secs_f64()).unwrap_or_else(|| nothing(span))
+        Measured::of(&result.jobs[0], span.as_secs_f64()).unwrap_or_else(|| nothing(span))
     }
 }
 
 /// A model on which nothing ended took at least so long.
 fn nothing(span: Span) -> Measured {
-    let one = Direction { count: 1, bytes: 1, ..Direction::default() };
+    let mut one = JobResult::new("", 1);
+    (one.reads.count, one.reads.bytes) = (1, 1);
     let mut least = Measured::of(&one, span.as_secs_f64()).expect("there is one");
     (least.p10, least.p50, least.p90, least.p99) = (1e9, 1e9, 1e9, 1e9);
     least

@@ -11,6 +11,8 @@ use crate::cli::simulate::calibrate::simulated::Bench;
 
 /// If the longest pause is not this many times as long as a usual read, there are no pauses but a tail.
 const PAUSE_LEAST: f64 = 1.5 * LATE;
+/// Where the search begins for what a KiB adds to crowding, in microseconds.
+const WIDE_CROWDING: f64 = 0.1;
 /// Fewer late accesses than this part of all are no pauses.
 const LATE_LEAST: f64 = 1e-4;
 
@@ -19,15 +21,24 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let start = guess(measured);
     let unpaused = without_pauses(measured, &start);
     let start = SsdParameters { pause_every: 0.0, ..start };
-    let model = |figures: &[f64; 5]| {
-        let [read_median, sigma, command, crowding, bandwidth] = *figures;
-        SsdParameters { read_median, sigma: sigma.min(2.0), command, crowding, bandwidth, ..start }
+    let model = |figures: &[f64; 6]| {
+        let [read_median, sigma, command, crowding, bandwidth, wide_crowding] = *figures;
+        SsdParameters {
+            read_median,
+            sigma: sigma.min(2.0),
+            command,
+            crowding,
+            bandwidth,
+            wide_crowding,
+            ..start
+        }
     };
-    let figures =
-        least([start.read_median, start.sigma, start.command, start.crowding, start.bandwidth], |figures| {
-            let kind = DeviceKind::Ssd(model(figures));
-            model_distance(bench, &kind, READS.into_iter().zip(&unpaused.reads))
-        });
+    let begin =
+        [start.read_median, start.sigma, start.command, start.crowding, start.bandwidth, WIDE_CROWDING];
+    let figures = least(begin, |figures| {
+        let kind = DeviceKind::Ssd(model(figures));
+        model_distance(bench, &kind, READS.into_iter().zip(&unpaused.reads))
+    });
     let ssd = model(&figures);
     let ssd = unpaused.writes.map_or(ssd, |writes| with_writes(ssd, &writes, bench));
     DeviceKind::Ssd(rounded(SsdParameters { pause_every: guess(measured).pause_every, ..ssd }))
@@ -109,7 +120,7 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
 
 /// Writes, and what a flush takes beside its write.
 fn with_writes(ssd: SsdParameters, writes: &[Measured; WRITE_COUNT], bench: &Bench) -> SsdParameters {
-    let [single, several, flushed, long] = writes;
+    let [single, several, flushed, long, mixed] = writes;
     let model = |[write_median, crowding, bandwidth]: &[f64; 3]| SsdParameters {
         write_median: *write_median,
         write_crowding: Some(*crowding),
@@ -123,11 +134,17 @@ fn with_writes(ssd: SsdParameters, writes: &[Measured; WRITE_COUNT], bench: &Ben
     ];
     let figures = least(begin, |figures| {
         let kind = DeviceKind::Ssd(model(figures));
-        let unflushed = WRITES.into_iter().zip(writes).filter(|(probe, _)| !probe.flushes);
-        model_distance(bench, &kind, unflushed)
+        let unmixed = WRITES.into_iter().zip(writes).take(WRITE_COUNT - 1);
+        model_distance(bench, &kind, unmixed.filter(|(probe, _)| !probe.flushes))
+    });
+    let written = model(&figures);
+    let with_mixing = |mixing: f64| SsdParameters { mixing: mixing.min(1.0), ..written };
+    let [mixing] = least([0.5], |[mixing]| {
+        let kind = DeviceKind::Ssd(with_mixing(*mixing));
+        model_distance(bench, &kind, std::iter::once((WRITES[WRITE_COUNT - 1], mixed)))
     });
     let flush = (1e6 / flushed.iops - 1e6 / single.iops).max(0.0);
-    SsdParameters { flush, ..model(&figures) }
+    SsdParameters { flush, ..with_mixing(mixing) }
 }
 
 fn rounded(ssd: SsdParameters) -> SsdParameters {
@@ -140,6 +157,8 @@ fn rounded(ssd: SsdParameters) -> SsdParameters {
         crowding: three_digits(ssd.crowding),
         write_bandwidth: ssd.write_bandwidth.map(three_digits),
         write_crowding: ssd.write_crowding.map(three_digits),
+        wide_crowding: three_digits(ssd.wide_crowding),
+        mixing: three_digits(ssd.mixing),
         pause_every: three_digits(ssd.pause_every),
         pause_max: three_digits(ssd.pause_max),
         flush: three_digits(ssd.flush),

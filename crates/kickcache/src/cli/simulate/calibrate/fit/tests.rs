@@ -55,6 +55,8 @@ fn flash_that_slows_down_from_the_first_is_found_again() {
         write_median: 48.0,
         write_crowding: Some(4.0),
         write_bandwidth: Some(700.0),
+        wide_crowding: 1.0,
+        mixing: 0.2,
         flush: 200.0,
         ..SsdParameters::articles()
     };
@@ -67,6 +69,8 @@ fn flash_that_slows_down_from_the_first_is_found_again() {
     assert_near("write_median", found.write_median, 48.0, 8.0);
     assert_near("write_crowding", found.write_crowding.unwrap(), 4.0, 15.0);
     assert_near("write_bandwidth", found.write_bandwidth.unwrap(), 700.0, 5.0);
+    assert_near("wide_crowding", found.wide_crowding, 1.0, 15.0);
+    assert_near("mixing", found.mixing, 0.2, 30.0);
     assert_near("flush", found.flush, 200.0, 10.0);
     assert!(found.pause_every <= 0.0, "it makes no pauses: {found:?}");
     assert_same(&DeviceKind::Ssd(found), &DeviceKind::Ssd(truth), &bench);
