@@ -376,7 +376,7 @@ mod tests {
         };
         let alone = time(quick, 4_096, ModelOperation::Read);
         let near = |found: f64, wanted: f64| {
-            assert!((found - alone - wanted).abs() < 2.0, "{found} {alone} {wanted}")
+            assert!((found - alone - wanted).abs() < 2.0, "{found} {alone} {wanted}");
         };
         near(time(crowded, 4_096, ModelOperation::Read), 48.0);
         near(time(crowded, 16_384, ModelOperation::Read), 96.0);
