@@ -52,6 +52,14 @@ pub trait CacheEngine {
     fn grow_volume(&mut self, _volume: VolumeId, _size: u64) {}
     /// See [`Engine::add_volume`].
     fn add_volume(&mut self, _now: Instant, _settings: &VolumeSettings, _size: u64) {}
+    /// See [`Engine::not_clean_blocks`].
+    fn not_clean_blocks(&self, _volume: VolumeId) -> u64 {
+        0
+    }
+    /// See [`Engine::has_ended`].
+    fn has_ended(&self, _volume: VolumeId) -> bool {
+        true
+    }
     /// See [`Engine::is_idle`].
     fn is_idle(&self, _volume: VolumeId) -> bool {
         true
@@ -192,6 +200,14 @@ impl CacheEngine for Engine {
 
     fn add_volume(&mut self, now: Instant, settings: &VolumeSettings, size: u64) {
         Engine::add_volume(self, now, settings, size);
+    }
+
+    fn not_clean_blocks(&self, volume: VolumeId) -> u64 {
+        Engine::not_clean_blocks(self, volume)
+    }
+
+    fn has_ended(&self, volume: VolumeId) -> bool {
+        Engine::has_ended(self, volume)
     }
 
     fn is_idle(&self, volume: VolumeId) -> bool {

@@ -34,13 +34,23 @@ impl Engine {
         self.state.pool.set_volumes(self.state.volumes.known());
     }
 
-    /// Whether nothing of a volume is in flight and its origin has flushed all that it was given. What it has on the cache device
-    /// may be dirty all the same.
-    pub fn is_idle(&self, volume: VolumeId) -> bool {
+    /// Blocks of a volume that its origin may lack, or has not flushed; also if the volume is not served.
+    pub fn not_clean_blocks(&self, volume: VolumeId) -> u64 {
+        self.state.cache.volume(volume).not_clean()
+    }
+
+    /// Whether nothing of a volume is in flight.
+    pub fn has_ended(&self, volume: VolumeId) -> bool {
         let state = &self.state;
         let found = state.volumes.get(volume);
         let is_quiet = state.requests.count_for(volume) == 0 && found.queue.is_empty();
-        is_quiet && state.writebacks.count_for(volume) == 0 && !found.flush.is_unsettled()
+        is_quiet && state.writebacks.count_for(volume) == 0 && !found.flush.is_in_flight()
+    }
+
+    /// Whether nothing of a volume is in flight and its origin has flushed all that it was given. What it has on the cache device
+    /// may be dirty all the same.
+    pub fn is_idle(&self, volume: VolumeId) -> bool {
+        self.has_ended(volume) && !self.state.volumes.get(volume).flush.is_unsettled()
     }
 
     /// Has the origin of a volume flushed soon, so that it is idle.
@@ -99,7 +109,7 @@ impl Engine {
     /// # Panics
     /// If something of it is left.
     pub fn remove_volume(&mut self, volume: VolumeId) {
-        assert!(self.is_idle(volume) && self.is_forgotten(volume), "nothing of the volume is left");
+        assert!(self.has_ended(volume) && self.is_forgotten(volume), "nothing of the volume is left");
         assert_eq!(self.cached_blocks(volume), 0, "nothing of the volume is left");
         self.state.volumes.remove(volume);
         self.state.pool.set_volumes(self.state.volumes.known());

@@ -203,7 +203,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 1: missing field `device`
         k.toml, line 1: invalid type: map, expected [[cache]] with the key `device` above it, for [[cache.volume]] or the keys of a cache device
         k.toml: the cache device /c has no volume; add a [[cache.volume]] with its name and origin
-        k.toml, line 3: unknown field `sizes`, expected one of `device`, `size`, `volume`
+        k.toml, line 3: unknown field `sizes`, expected one of `device`, `size`, `discard`, `volume`
         k.toml: a cache file of 0 bytes is not possible: it needs 8 MiB to 15 TiB
         k.toml, line 3: `-1` is negative; a size is a number of bytes, such as 512M or 10G
         k.toml, line 3: invalid type: floating point `1.5`, expected a size such as "10G", or a number of bytes

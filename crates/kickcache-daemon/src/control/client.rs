@@ -8,8 +8,11 @@ use std::time::Duration;
 use crate::control::ReloadExtent;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
-use crate::control::wire::{REPLY_LINE_MAX, Reloaded, Reply, Request, Resized, read_line, write_line};
+use crate::control::wire::{
+    REPLY_LINE_MAX, Reloaded, Removed, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
+};
 use crate::plan::address::{AddressError, check_socket_path};
+use crate::plan::removal::{Clients, DirtyFate};
 use crate::shell_command::ShellCommand;
 use crate::words::ModeWord;
 
@@ -121,6 +124,31 @@ impl Client {
         Ok(RecordingClient::new(stream, title, came))
     }
 
+    /// Has the daemon serve one more volume, however long its origin takes to answer.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn add(&self, volume: VolumeToAdd) -> Result<(), ClientError> {
+        let reply = self.ask_within(None, &Request::Add(volume))?;
+        let Reply::Done = reply else { return Err(self.refusal(reply)) };
+        Ok(())
+    }
+
+    /// Has the daemon serve a volume no longer, however long its dirty blocks take to be written back.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn remove(&self, volume: &str, clients: Clients, dirty: DirtyFate) -> Result<Removed, ClientError> {
+        let request = Request::Remove {
+            volume: volume.into(),
+            disconnect: clients == Clients::Disconnected,
+            abandon_dirty: dirty == DirtyFate::Abandoned,
+        };
+        let reply = self.ask_within(None, &request)?;
+        let Reply::Removed(removed) = reply else { return Err(self.refusal(reply)) };
+        Ok(removed)
+    }
+
     /// Has the daemon serve what its configuration file says by now, however long that takes.
     ///
     /// # Errors
@@ -167,6 +195,7 @@ impl Client {
             Reply::Error { message } => ClientError::Refused(message),
             Reply::Wrong { message } => ClientError::Wrong(message),
             Reply::Done
+            | Reply::Removed(_)
             | Reply::Reloaded(_)
             | Reply::Recording(_)
             | Reply::Ended { .. }

@@ -19,7 +19,8 @@ mod workers;
 use std::time::Duration;
 
 use crate::control::report::Report;
-use crate::control::wire::{RecordingTitle, Reloaded, Resized};
+use crate::control::wire::{RecordingTitle, Reloaded, Removed, Resized, VolumeToAdd};
+use crate::plan::removal::{Clients, DirtyFate};
 use crate::recording::ring::Recording;
 use crate::words::ModeWord;
 
@@ -33,7 +34,7 @@ pub struct TitledRecording {
 
 /// What the control socket speaks for: a running daemon.
 ///
-/// Every call but [`ControlTarget::reload`] must return soon: a drain is begun, not waited for.
+/// Every call but those that say so must return soon: a drain is begun, not waited for.
 pub trait ControlTarget: Send + Sync + 'static {
     /// State and counters of everything that is served.
     ///
@@ -70,6 +71,18 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// # Errors
     /// No such volume, too many recordings, or the daemon is stopping.
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError>;
+
+    /// Serves one more volume. May take as long as its origin takes to answer.
+    ///
+    /// # Errors
+    /// It cannot be served, and nothing was changed.
+    fn add(&self, volume: &VolumeToAdd) -> Result<(), ControlError>;
+
+    /// Serves a volume no longer. May take as long as dirty blocks take to be written back.
+    ///
+    /// # Errors
+    /// It stays.
+    fn remove(&self, volume: &str, clients: Clients, dirty: DirtyFate) -> Result<Removed, ControlError>;
 
     /// Serves what the configuration file says by now, or tells what that would change. May take as long as dirty blocks take to be
     /// written back.

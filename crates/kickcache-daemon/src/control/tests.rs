@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use super::client::{Client, ClientError};
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
-use super::wire::{RecordingTitle, Reloaded, Resized};
+use super::wire::{RecordingTitle, Reloaded, Removed, Resized, VolumeToAdd};
 use super::{ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::plan::frontends::ServedAt;
+use crate::plan::removal::{Clients, DirtyFate};
 use crate::recording::parcel::More;
 use crate::recording::ring::{Ends, Recorder, ring};
 use crate::words::ModeWord;
@@ -74,6 +75,17 @@ impl ControlTarget for Daemon {
         self.recorders.lock().unwrap().push(recorder);
         let title = RecordingTitle { volume: volume.into(), volume_bytes: 1 << 40, started_nanos: 7 };
         Ok(TitledRecording { title, recording })
+    }
+
+    fn add(&self, volume: &VolumeToAdd) -> Result<(), ControlError> {
+        self.note(format!("add {} {}", volume.volume["name"], volume.cache.display()));
+        Ok(())
+    }
+
+    fn remove(&self, volume: &str, clients: Clients, dirty: DirtyFate) -> Result<Removed, ControlError> {
+        Daemon::find(volume)?;
+        self.note(format!("remove {volume} {clients:?} {dirty:?}"));
+        Ok(Removed { lost_bytes: 4096 })
     }
 
     fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ControlError> {
@@ -189,8 +201,27 @@ fn every_command_goes_there_and_back() {
     client.pause_caching("vm1", Duration::from_secs(60)).unwrap();
     client.drain("vm1").unwrap();
     assert_eq!(client.resize("vm1").unwrap().size_bytes, 2 << 30);
+    client
+        .add(VolumeToAdd {
+            cache: "/dev/fast".into(),
+            volume: serde_json::json!({"name": "vm2"}),
+            origin_moved: false,
+            origin_grown: false,
+            force_origin: false,
+        })
+        .unwrap();
+    let removed = client.remove("vm1", Clients::Disconnected, DirtyFate::Abandoned).unwrap();
+    assert_eq!(removed.lost_bytes, 4096);
     client.stop().unwrap();
-    let told = ["mode vm1 write-around", "pause vm1 60", "drain vm1", "resize vm1", "stop"];
+    let told = [
+        "mode vm1 write-around",
+        "pause vm1 60",
+        "drain vm1",
+        "resize vm1",
+        "add \"vm2\" /dev/fast",
+        "remove vm1 Disconnected Abandoned",
+        "stop",
+    ];
     assert_eq!(*daemon.told.lock().unwrap(), told);
 }
 

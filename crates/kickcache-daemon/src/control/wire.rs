@@ -1,6 +1,7 @@
 //! Requests and replies as lines of JSON.
 
 use std::io::{self, BufRead, Read, Write};
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use crate::plan::plan_change::PlanChange;
 use crate::words::ModeWord;
 
 /// Longest request line in bytes.
-pub const REQUEST_LINE_MAX: u64 = 4 << 10;
+pub const REQUEST_LINE_MAX: u64 = 32 << 10;
 /// Longest reply line in bytes.
 pub const REPLY_LINE_MAX: u64 = 4 << 20;
 
@@ -49,6 +50,19 @@ pub enum Request {
         /// The volume's name.
         volume: String,
     },
+    /// Serve one more volume.
+    Add(VolumeToAdd),
+    /// Serve a volume no longer.
+    Remove {
+        /// The volume's name.
+        volume: String,
+        /// Whether clients are disconnected.
+        #[serde(default)]
+        disconnect: bool,
+        /// Whether its dirty blocks may be lost.
+        #[serde(default)]
+        abandon_dirty: bool,
+    },
     /// Serve what the configuration file says by now.
     Reload {
         /// Only say what is different.
@@ -77,6 +91,8 @@ pub enum Reply {
         /// A sentence.
         message: String,
     },
+    /// A volume is gone.
+    Removed(Removed),
     /// What is different in the configuration file, done or not.
     Reloaded(Reloaded),
     /// A recording begins; parcels follow.
@@ -101,6 +117,31 @@ pub struct RecordingTitle {
     pub volume_bytes: u64,
     /// When the recording began, in nanoseconds since the beginning of 1970, UTC.
     pub started_nanos: u64,
+}
+
+/// A volume that is to be served beside the others.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VolumeToAdd {
+    /// The cache device.
+    pub cache: PathBuf,
+    /// What a configuration file would say of it, with absolute paths.
+    pub volume: serde_json::Value,
+    /// The same data under another path.
+    #[serde(default)]
+    pub origin_moved: bool,
+    /// It was extended while nobody served it.
+    #[serde(default)]
+    pub origin_grown: bool,
+    /// It may be a cache device itself.
+    #[serde(default)]
+    pub force_origin: bool,
+}
+
+/// A volume that is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Removed {
+    /// Blocks that its origin lacks.
+    pub lost_bytes: u64,
 }
 
 /// What is different in a configuration file.

@@ -81,6 +81,12 @@ pub(crate) trait Backend {
     /// Makes devices known, so that the kernel need not look them up each time.
     fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target>;
 
+    /// Makes one more device known.
+    fn register_late(&mut self, fd: RawFd, way: Way) -> Target;
+
+    /// Forgets a device of which nothing is in flight, before it is closed.
+    fn unregister(&mut self, target: Target);
+
     /// Starts an I/O; its event comes from [`Backend::wait`].
     fn start(&mut self, token: u32, io: Io);
 

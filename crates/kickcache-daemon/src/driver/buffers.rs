@@ -5,6 +5,7 @@
 
 use std::io;
 
+use kickcache_engine::config::VOLUME_COUNT_MAX;
 use kickcache_engine::device::{Memory, Piece};
 use kickcache_engine::request::RequestId;
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent};
@@ -27,6 +28,11 @@ pub struct Buffers {
 /// Of the bound of all requests, the part that one of several volumes may have: what waits for an origin that does not answer
 /// must not take all memory.
 const OWNED_PART: usize = 2;
+
+/// The part of one volume, of the bound of all requests.
+const fn owned_max(bytes_max: usize, volumes: usize) -> usize {
+    if volumes > 1 { bytes_max / OWNED_PART } else { bytes_max }
+}
 
 /// Whether a request may pass the bound of all requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,9 +73,14 @@ impl Buffers {
             pool,
             bytes: 0,
             bytes_max,
-            owned: vec![0; volumes],
-            owned_max: if volumes > 1 { bytes_max / OWNED_PART } else { bytes_max },
+            owned: vec![0; VOLUME_COUNT_MAX.max(volumes)],
+            owned_max: owned_max(bytes_max, volumes),
         })
+    }
+
+    /// This many volumes share the bound from here on.
+    pub(crate) fn set_volumes(&mut self, volumes: usize) {
+        self.owned_max = owned_max(self.bytes_max, volumes);
     }
 
     /// A request with memory for the bytes of an extent of a volume, given by its number, or `None` if that would pass the

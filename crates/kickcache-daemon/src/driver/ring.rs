@@ -161,6 +161,18 @@ impl Backend for Ring {
         devices.iter().enumerate().map(target).collect()
     }
 
+    fn register_late(&mut self, fd: RawFd, way: Way) -> Target {
+        // The table of registered files is as large as it was made.
+        Target { fd, fixed: None, way }
+    }
+
+    fn unregister(&mut self, target: Target) {
+        if let Some(index) = target.fixed {
+            // Else the ring would keep the file open. Where that is refused it does, until it ends.
+            let _ = self.ring.submitter().register_files_update(index, &[-1]);
+        }
+    }
+
     fn start(&mut self, token: u32, io: Io) {
         match entry(&io) {
             Some(entry) => self.push_io(entry, token),

@@ -86,6 +86,12 @@ impl Backend for Threads {
         devices.iter().map(|&(fd, way)| Target { fd, fixed: None, way }).collect()
     }
 
+    fn register_late(&mut self, fd: RawFd, way: Way) -> Target {
+        Target { fd, fixed: None, way }
+    }
+
+    fn unregister(&mut self, _target: Target) {}
+
     fn start(&mut self, token: u32, io: Io) {
         self.workers.push(token, io);
     }

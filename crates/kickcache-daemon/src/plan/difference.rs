@@ -34,14 +34,16 @@ pub enum Unchangeable {
         /// In which way it is different.
         what: &'static str,
     },
-    /// The size of a cache device.
+    /// A key of a cache device.
     #[error(
-        "`size` of the cache device {device} is {before} here and {after} in the file, and stays while the daemon runs; change it \
-         back"
+        "`{key}` of the cache device {device} is {before} here and {after} in the file, and stays while the daemon runs; change it \
+         back, or stop the daemon and start it again"
     )]
-    CacheSize {
+    CacheKey {
         /// Its path.
         device: String,
+        /// The key.
+        key: &'static str,
         /// What holds.
         before: String,
         /// What the file says.
@@ -92,7 +94,7 @@ pub fn difference(served: &ServePlan, wanted: &ServePlan) -> Result<Vec<PlanChan
         let Some(known) = served.cache(&cache.device) else {
             return Err(cache_device(cache, "in the file and not served here"));
         };
-        check_size(known, cache)?;
+        check_cache(known, cache)?;
         removed.extend(gone_from(known, wanted));
         for volume in &cache.volumes {
             match known.volumes.iter().find(|known| known.name == volume.name) {
@@ -130,13 +132,19 @@ fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeab
     }
 }
 
-fn check_size(served: &CacheSpec, wanted: &CacheSpec) -> Result<(), Unchangeable> {
-    if served.size == wanted.size {
-        return Ok(());
-    }
-    let show = |cache: &CacheSpec| cache.size.map_or_else(|| "not set".into(), |size| size.to_string());
+fn check_cache(served: &CacheSpec, wanted: &CacheSpec) -> Result<(), Unchangeable> {
+    let keys = |cache: &CacheSpec| {
+        let size = cache.size.map_or_else(|| "not set".into(), |size| size.to_string());
+        [Setting::new("size", &size), Setting::new("discard", &cache.discard)]
+    };
+    let different = keys(served).into_iter().zip(keys(wanted)).find(|(served, wanted)| served != wanted);
     let device = wanted.device.display().to_string();
-    Err(Unchangeable::CacheSize { device, before: show(served), after: show(wanted) })
+    match different {
+        Some((Setting { key, value: before }, Setting { value: after, .. })) => {
+            Err(Unchangeable::CacheKey { device, key, before, after })
+        }
+        None => Ok(()),
+    }
 }
 
 /// The volumes of a cache device that are nowhere in the file.

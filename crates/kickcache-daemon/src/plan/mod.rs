@@ -15,6 +15,7 @@ pub mod origin_claims;
 pub mod origin_source;
 pub mod origin_timeout;
 pub mod plan_change;
+pub mod removal;
 mod setting;
 pub mod span;
 mod volume_keys;

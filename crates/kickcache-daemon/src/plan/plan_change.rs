@@ -51,6 +51,19 @@ pub enum PlanChange {
     },
 }
 
+impl PlanChange {
+    /// The volume that it is about.
+    pub fn volume(&self) -> &str {
+        match self {
+            PlanChange::VolumeAdded { volume, .. }
+            | PlanChange::VolumeRemoved { volume, .. }
+            | PlanChange::Setting { volume, .. }
+            | PlanChange::PlaceAdded { volume, .. }
+            | PlanChange::PlaceRemoved { volume, .. } => volume,
+        }
+    }
+}
+
 impl fmt::Display for PlanChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

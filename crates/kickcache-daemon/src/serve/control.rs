@@ -9,7 +9,6 @@ use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::stats::{CacheHealth, Status};
 use kickcache_engine::time::{Duration, Instant};
-use kickcache_engine::units::VolumeId;
 
 use crate::driver::fault::{Cause, Fault};
 use crate::driver::io_engine::IoEngine;
@@ -18,7 +17,9 @@ use crate::latency::Latencies;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::recording::ring::Recorder;
 use crate::serve::error::ServeError;
+use crate::serve::membership::MembershipOrder;
 use crate::serve::times::Activity;
+pub use crate::serve::volume_info::VolumeInfo;
 
 /// A command to the event loop; the answer goes back through the sender in it.
 pub(crate) enum Control {
@@ -33,6 +34,8 @@ pub(crate) enum Control {
     PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
     Resize(String, Sender<Result<Resized, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
+    /// A volume comes or goes.
+    Membership(MembershipOrder),
     /// Recordings have ended at their other end.
     EndRecordings,
     Stop,
@@ -175,19 +178,4 @@ pub struct FaultCount {
     pub cause: Cause,
     /// How often.
     pub count: u64,
-}
-
-/// What is fixed about a volume.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct VolumeInfo {
-    /// Its name.
-    pub name: String,
-    /// Its id in the engine's status.
-    pub id: VolumeId,
-    /// Bytes.
-    pub size: u64,
-    /// What the cache device recognises the origin by.
-    pub origin: String,
-    /// Whether clients may only read.
-    pub read_only: bool,
 }

@@ -7,18 +7,15 @@ use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
 
 use crate::driver::checksum::checksum;
 use crate::driver::clock::Clock;
-use crate::driver::device::ZeroSpeed;
 use crate::driver::executor::Driver;
 use crate::serve::complaints::Complaints;
 use crate::serve::config::Limits;
-use crate::serve::control::VolumeInfo;
 use crate::serve::curves::Curves;
 use crate::serve::frontend::kinds::Pending;
 use crate::serve::recorders::Recorders;
 use crate::serve::requests::{InFlight, Requests};
+use crate::serve::served_volumes::{ServedVolumes, Volume};
 use crate::serve::times::{Class, Times};
-use crate::serve::volume_identity::VolumeIdentity;
-use crate::state::OriginLock;
 
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -30,7 +27,7 @@ pub(crate) struct Core<E> {
     pub(crate) now: Instant,
     pub(crate) engine: E,
     pub(crate) driver: Driver,
-    pub(crate) volumes: Vec<Volume>,
+    pub(crate) volumes: ServedVolumes,
     pub(crate) limits: Limits,
     pub(crate) requests: Requests,
     pub(crate) stage: LoopPhase,
@@ -42,15 +39,6 @@ pub(crate) struct Core<E> {
     pub(crate) accept_again: Option<Instant>,
     /// Of the payload that goes to the engine next.
     checksums: Vec<Checksum>,
-}
-
-/// A volume that is served.
-pub(crate) struct Volume {
-    pub(crate) info: VolumeInfo,
-    pub(crate) identity: VolumeIdentity,
-    pub(crate) zeroes: ZeroSpeed,
-    /// Held as long as it is served.
-    pub(crate) _locks: Vec<OriginLock>,
 }
 
 /// How far the end is.
@@ -88,7 +76,7 @@ impl<E: CacheEngine> Core<E> {
             clock,
             engine,
             driver,
-            volumes,
+            volumes: ServedVolumes::new(volumes),
             limits,
             requests: Requests::default(),
             stage: LoopPhase::Serving,

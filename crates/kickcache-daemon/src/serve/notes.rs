@@ -2,7 +2,7 @@
 //! blocks which the origin lacks, and whether it is out of service.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kickcache_engine::config::Mode;
@@ -31,7 +31,14 @@ pub(crate) struct Notes {
     /// What was noted of the cache device before.
     cache_before: Option<CacheRecord>,
     volumes: Mutex<Vec<Noted>>,
+    /// Whether the start before this one was noted here.
+    is_last: bool,
+    /// All volumes of the cache device, for who notes that it is out of service.
+    names: Names,
 }
+
+/// The names of volumes by their numbers; they come and go.
+type Names = Arc<Mutex<Vec<(VolumeId, String)>>>;
 
 /// What is noted of a volume.
 struct Noted {
@@ -202,36 +209,88 @@ impl Notes {
             );
         }
         let is_last = cache_before.as_ref().is_some_and(|before| before.starts + 1 == cache.starts);
+        let names = superblock.volumes.iter().map(|record| (record.id, record.name.clone())).collect();
+        let names = Arc::new(Mutex::new(names));
+        let notes = Notes { store, cache, cache_before, volumes: Mutex::default(), is_last, names };
+        let noted = volumes.iter().map(|(id, volume)| notes.noted(*id, volume)).collect();
+        *notes.lock() = noted;
+        notes.keep_all().map_err(|error| unnoted(place, path, &error))?;
+        Ok(notes)
+    }
+
+    /// What is to be noted of a volume that is about to be served.
+    fn noted(&self, id: VolumeId, volume: &Candidate<'_>) -> Noted {
+        let known = self.store.as_ref().and_then(|store| store.as_ref().ok());
+        let before = known.and_then(|store| store.origin(volume.identity).ok()?);
+        let Notes { cache, is_last, .. } = self;
         // What is complete as of a start that failed has no note of that start.
         let just_before =
             CompleteCache { cache_uuid: cache.uuid.clone(), starts: cache.starts.saturating_sub(1) };
-        let note = |(id, volume): &(VolumeId, Candidate<'_>)| {
-            let before = known.and_then(|store| store.origin(volume.identity).ok()?);
-            let is_own = |record: &&OriginRecord| {
-                record.cache_uuid == cache.uuid && (is_last || record.complete.contains(&just_before))
-            };
-            let own = before.as_ref().filter(is_own);
-            let was_dirty = match (own, volume.holdings) {
-                (Some(record), _) => record.may_be_dirty,
-                (None, Holdings::Earlier) => true,
-                (None, Holdings::Nothing) => false,
-            };
-            let may_be_dirty = was_dirty || volume.writes_back();
-            let completeness = if may_be_dirty { Completeness::MayBeDirty } else { Completeness::Complete };
-            Noted {
-                id: *id,
-                name: volume.name.into(),
-                identity: volume.identity.into(),
-                completeness,
-                is_noted_dirty: may_be_dirty,
-                file: FileIdentity::of_origin(volume.identity),
-                before,
-            }
+        let is_own = |record: &&OriginRecord| {
+            record.cache_uuid == cache.uuid && (*is_last || record.complete.contains(&just_before))
         };
-        let volumes_noted = Mutex::new(volumes.iter().map(note).collect());
-        let notes = Notes { store, cache, cache_before, volumes: volumes_noted };
-        notes.keep_all().map_err(|error| unnoted(place, path, &error))?;
-        Ok(notes)
+        let own = before.as_ref().filter(is_own);
+        let was_dirty = match (own, volume.holdings) {
+            (Some(record), _) => record.may_be_dirty,
+            (None, Holdings::Earlier) => true,
+            (None, Holdings::Nothing) => false,
+        };
+        let may_be_dirty = was_dirty || volume.writes_back();
+        let completeness = if may_be_dirty { Completeness::MayBeDirty } else { Completeness::Complete };
+        Noted {
+            id,
+            name: volume.name.into(),
+            identity: volume.identity.into(),
+            completeness,
+            is_noted_dirty: may_be_dirty,
+            file: FileIdentity::of_origin(volume.identity),
+            before,
+        }
+    }
+
+    /// Notes a volume that comes while others are served, durably, before it is.
+    pub(crate) fn join(&self, id: VolumeId, volume: &Candidate<'_>) -> Result<(), ServeError> {
+        let noted = self.noted(id, volume);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|(known, _)| *known != id);
+        names.push((id, noted.name.clone()));
+        drop(names);
+        if let Some(Ok(store)) = &self.store {
+            self.keep(store, &noted).map_err(|error| untrusted(volume.name, &error))?;
+        }
+        self.lock().push(noted);
+        Ok(())
+    }
+
+    /// It does not come after all: what was noted before is noted again.
+    pub(crate) fn undo_join(&self, id: VolumeId) {
+        let noted = self.take(id);
+        let (Some(noted), Some(Ok(store))) = (noted, &self.store) else { return };
+        let restored = match &noted.before {
+            Some(before) => store.keep_origin(before),
+            None => store.forget_origin(&noted.identity),
+        };
+        if let Err(error) = restored {
+            tracing::warn!(event = "record_failed", "{error}");
+        }
+    }
+
+    /// A volume is gone from the cache device, and its origin has everything: as after a detach. That it was served with this
+    /// device stays: what another one holds of it is old.
+    ///
+    /// # Errors
+    /// A sentence; the note calls it dirty perhaps.
+    pub(crate) fn part(&self, id: VolumeId) -> Result<(), StateError> {
+        let noted = self.take(id);
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, _)| *known != id);
+        let (Some(noted), Some(Ok(store))) = (noted, &self.store) else { return Ok(()) };
+        self.keep(store, &Noted { completeness: Completeness::Complete, ..noted })
+    }
+
+    fn take(&self, id: VolumeId) -> Option<Noted> {
+        let mut volumes = self.lock();
+        let index = volumes.iter().position(|volume| volume.id == id)?;
+        Some(volumes.remove(index))
     }
 
     /// Keeps the number of the start, and then what it is about. What was kept is undone if that fails midway.
@@ -297,12 +356,12 @@ impl Notes {
     }
 
     /// Who notes that the cache device is out of service.
-    pub(crate) fn keeper(&self, superblock: &Superblock) -> Option<KeepNote> {
+    pub(crate) fn keeper(&self) -> Option<KeepNote> {
         let Some(Ok(store)) = &self.store else { return None };
         let (store, cache) = (store.clone(), self.cache.clone());
-        let names: Vec<(VolumeId, String)> =
-            superblock.volumes.iter().map(|record| (record.id, record.name.clone())).collect();
+        let names = Arc::clone(&self.names);
         Some(Box::new(move |incomplete: VolumeSet| {
+            let names = names.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let named = names.iter().filter(|(id, _)| incomplete.contains(*id)).map(|(_, name)| name.clone());
             let kept = keep_out_of_service(&store, &cache, named.collect());
             if let Err(error) = &kept {

@@ -14,7 +14,7 @@ use tracing::subscriber::NoSubscriber;
 use crate::driver::device::{AccessMode, BlockFile, ZeroSpeed, check_different, check_distinct};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
-use crate::plan::cache_spec::{CacheService, CacheSpec};
+use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::found::Found;
@@ -118,7 +118,9 @@ impl Looked {
             let candidates: Vec<_> = volumes.iter().map(|volume| candidate(volume, &superblock)).collect();
             notes::check(state, chosen, &candidates)?;
             if let Some(device) = found.ours() {
-                volumes.iter().try_for_each(|volume| check_current(device, volume, state))?;
+                volumes.iter().try_for_each(|volume| {
+                    check_current(&device.superblock, device.file.path(), volume, state)
+                })?;
             }
         }
         Ok(Looked { found, volumes })
@@ -245,7 +247,7 @@ fn noted_uuid(device: &Path, name: &str, state: &StatePlace) -> Option<String> {
 }
 
 /// What is noted of a volume.
-fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candidate<'a> {
+pub(crate) fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candidate<'a> {
     Candidate {
         name: &volume.name,
         identity: &volume.identity,
@@ -278,15 +280,19 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
 }
 
 /// Refuses a volume whose blocks on the cache device are old, because its origin was served past it.
-fn check_current(device: &CacheDevice, volume: &OpenVolume, state: &StatePlace) -> Result<(), ServeError> {
+fn check_current(
+    superblock: &Superblock,
+    path: &Path,
+    volume: &OpenVolume,
+    state: &StatePlace,
+) -> Result<(), ServeError> {
     let name = &volume.name;
-    let Some(known) = device.superblock.volume(name) else { return Ok(()) };
-    let uuid = uuid_text(device.superblock.uuid);
+    let Some(known) = superblock.volume(name) else { return Ok(()) };
+    let uuid = uuid_text(superblock.uuid);
     let identities = [volume.identity.as_str(), known.origin_identity.as_str()];
     let sameness = Sameness::of(volume.claims);
     let since = identities.iter().find_map(|identity| served_since(state, &uuid, identity, sameness));
     let Some(since) = since else { return Ok(()) };
-    let path = device.file.path();
     let detach = ShellCommand::new("detach").path(path).word(name).state(state);
     let what = format!(
         "{since} since {} had it, and what that holds of it may be stale; {}drop it ({detach})",
@@ -397,15 +403,42 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
     }
 }
 
+/// Opens the origin of a volume that comes while others are served, and keeps others from serving it.
+pub(crate) fn open_held(
+    spec: &VolumeSpec,
+    state: &StatePlace,
+    wish: &StopWish,
+) -> Result<OpenVolume, ServeError> {
+    let mut locks: Vec<OriginLock> = hold(spec, state)?.into_iter().collect();
+    let opened = open_volume(spec, wish)?;
+    for name in opened.origin.other_names() {
+        locks.extend(hold_too(spec, name, state)?);
+    }
+    Ok(OpenVolume { locks, ..opened })
+}
+
+/// Finds what can be wrong with a volume that comes while others are served, behind a cache device that is in service.
+pub(crate) fn check_late(
+    volume: &mut OpenVolume,
+    spec: &VolumeSpec,
+    superblock: &Superblock,
+    path: &Path,
+    state: &StatePlace,
+) -> Result<(), ServeError> {
+    check_no_cache(volume, knows(superblock, volume))?;
+    let known = superblock.volume(&volume.name).map(|record| record.origin_identity.clone());
+    volume.known_as.cache = Some(uuid_text(superblock.uuid));
+    volume.known_as.origins.extend(known.filter(|origin| *origin != volume.identity));
+    check_left_behind(volume, spec, state)?;
+    let chosen = Chosen { path, uuid: Some(superblock.uuid), replacement: Replacement::Refuse };
+    notes::check(state, chosen, &[candidate(volume, superblock)])?;
+    check_current(superblock, path, volume, state)
+}
+
 fn open_volumes(config: &ServerConfig, cache: Option<&BlockFile>) -> Result<Vec<OpenVolume>, ServeError> {
     let mut volumes: Vec<OpenVolume> = Vec::new();
     for volume in &config.cache.volumes {
-        let mut locks: Vec<OriginLock> = hold(volume, &config.state)?.into_iter().collect();
-        let opened = open_volume(volume, &config.stop_wish)?;
-        for name in opened.origin.other_names() {
-            locks.extend(hold_too(volume, name, &config.state)?);
-        }
-        let opened = OpenVolume { locks, ..opened };
+        let opened = open_held(volume, &config.state, &config.stop_wish)?;
         if let Some(origin) = opened.origin.local() {
             if let Some(cache) = cache {
                 check_different(cache, origin)?;
@@ -435,7 +468,7 @@ fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeEr
     })
 }
 
-fn facts<'a>(volume: &'a OpenVolume, state: &'a StatePlace) -> OriginFacts<'a> {
+pub(crate) fn facts<'a>(volume: &'a OpenVolume, state: &'a StatePlace) -> OriginFacts<'a> {
     let OpenVolume { name, size, identity, claims, .. } = volume;
     OriginFacts { name, size: *size, identity, claims: *claims, state }
 }

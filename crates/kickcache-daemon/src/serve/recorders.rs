@@ -36,6 +36,11 @@ impl Recorders {
         self.0.retain(|entry| entry.recorder.is_wanted());
     }
 
+    /// Ends those of a volume that goes.
+    pub(crate) fn end(&mut self, volume: VolumeId) {
+        self.0.retain(|entry| entry.volume != volume);
+    }
+
     /// Notes a request, if its volume is recorded.
     #[inline]
     pub(crate) fn note(&mut self, now: Instant, volume: VolumeId, operation: Operation, extent: ByteExtent) {

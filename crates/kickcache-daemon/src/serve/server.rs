@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use kickcache_engine::config::Mode;
 
+use crate::plan::removal::{Clients, DirtyFate};
+use crate::plan::volume_spec::VolumeSpec;
 use crate::recording::ring::{Ends, Recording, ring};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
@@ -16,7 +18,13 @@ pub use crate::serve::control::{
 };
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
+pub use crate::serve::joining::ReadyVolume;
+use crate::serve::joining::{self, Surroundings};
+use crate::serve::membership::{LeaveOrder, MembershipOrder};
 use crate::serve::notes::Notes;
+pub use crate::serve::parting::PartedVolume;
+use crate::serve::parting::{self, AskLoop};
+pub use crate::serve::places_change::ReadyPlaces;
 use crate::serve::startup;
 pub use crate::serve::times::{Activity, Took};
 use crate::wakeup::Wakeup;
@@ -38,6 +46,12 @@ impl Server {
         let (sender, control) = mpsc::channel();
         let (tell, told) = mpsc::channel();
         let rung = Arc::clone(&wakeup);
+        let surroundings = Surroundings {
+            cache: config.cache.device.clone(),
+            state: config.state.clone(),
+            exposure: config.exposure,
+            stop_wish: config.stop_wish.clone(),
+        };
         let thread = thread::Builder::new()
             .name("kickcache".into())
             .spawn(move || run(config, control, rung, &tell))
@@ -45,7 +59,7 @@ impl Server {
         match told.recv() {
             Ok(notes) => {
                 let link = Mutex::new(Link { sender, thread: Some(thread) });
-                Ok(ServerHandle { shared: Arc::new(Shared { link, wakeup, notes }) })
+                Ok(ServerHandle { shared: Arc::new(Shared { link, wakeup, notes, surroundings }) })
             }
             Err(_) => {
                 Err(thread.join().unwrap_or(Err(ServeError::Stopped)).err().unwrap_or(ServeError::Stopped))
@@ -81,6 +95,7 @@ struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
     notes: Option<Arc<Notes>>,
+    surroundings: Surroundings,
 }
 
 #[derive(Debug)]
@@ -172,6 +187,56 @@ impl ServerHandle {
         self.ask(|answer| Control::PauseCaching(volume.into(), engine_span(span), answer))?
     }
 
+    /// Opens a volume that is to be served beside the others, and finds what can be wrong with it. Waits as long as a start does.
+    ///
+    /// # Errors
+    /// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
+    pub fn prepare_volume(&self, spec: &VolumeSpec) -> Result<ReadyVolume, ServeError> {
+        joining::prepare(self, spec, &self.shared.surroundings)
+    }
+
+    /// Has a volume served that is ready.
+    ///
+    /// # Errors
+    /// It is not served, and nothing is left of it.
+    pub fn join_volume(&self, ready: ReadyVolume) -> Result<(), ServeError> {
+        joining::join(self, ready, &self.shared.surroundings, self.shared.notes.as_ref())
+    }
+
+    /// Lets go of a volume, of which nothing is left on the cache device then. Waits 5 s at most for its clients and its origin.
+    ///
+    /// # Errors
+    /// It stays as it is: it has clients or dirty blocks, or is the last one.
+    pub fn part_volume(
+        &self,
+        volume: &str,
+        clients: Clients,
+        dirty: DirtyFate,
+    ) -> Result<PartedVolume, ServeError> {
+        let order = LeaveOrder { name: volume.into(), clients, dirty };
+        parting::part(self, order, self.shared.notes.as_ref())
+    }
+
+    /// Opens the places of a volume that it has not had before; see [`ServerHandle::change_places`].
+    ///
+    /// # Errors
+    /// A place cannot be.
+    pub fn prepare_places(
+        &self,
+        before: &VolumeSpec,
+        wanted: &VolumeSpec,
+    ) -> Result<ReadyPlaces, ServeError> {
+        ReadyPlaces::prepare(self, before, wanted, &self.shared.surroundings)
+    }
+
+    /// Serves a volume at other places.
+    ///
+    /// # Errors
+    /// It is served where it was.
+    pub fn change_places(&self, ready: ReadyPlaces) -> Result<(), ServeError> {
+        AskLoop::ask(self, |answer| MembershipOrder::ChangePlaces(Box::new(ready.into_order()), answer))?
+    }
+
     /// Begins to write all dirty data of a volume back; done when its status says 0 dirty and 0 unflushed blocks.
     ///
     /// # Errors
@@ -246,6 +311,12 @@ impl ServerHandle {
         link.sender.send(control).map_err(|_| ServeError::Stopped)?;
         self.shared.wakeup.ring();
         Ok(())
+    }
+}
+
+impl AskLoop for ServerHandle {
+    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> MembershipOrder) -> Result<T, ServeError> {
+        ServerHandle::ask(self, |answer| Control::Membership(order(answer)))
     }
 }
 

@@ -18,8 +18,8 @@ use crate::driver::executor::{Driver, DriverSettings, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheService;
 use crate::serve::config::{Limits, ServerConfig};
-use crate::serve::control::{Control, VolumeInfo};
-use crate::serve::core::{Core, Volume};
+use crate::serve::control::Control;
+use crate::serve::core::Core;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
@@ -30,8 +30,10 @@ use crate::serve::origin::SAMPLES_MAX;
 use crate::serve::out_of_service::OutOfService;
 use crate::serve::prepare::{self, OpenVolume, Prepared};
 use crate::serve::resizes::Resizes;
+use crate::serve::served_volumes::Volume;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::troubles::Troubles;
+use crate::serve::volume_info::VolumeInfo;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 use crate::wakeup::Wakeup;
 
@@ -54,7 +56,7 @@ pub(crate) fn start(
     let Served { volumes: infos, mut media } = describe(volumes);
     media.push(NamedMedium { device: Device::Cache, medium: cache });
     let mut driver = open_driver(config.io_engine, config.limits, config.engine, media)?;
-    if let Some(keeper) = notes.as_ref().and_then(|notes| notes.keeper(&superblock)) {
+    if let Some(keeper) = notes.as_ref().and_then(|notes| notes.keeper()) {
         driver.keep_notes(keeper);
     }
     let (in_service, out_of_service) = match service {
@@ -84,6 +86,8 @@ pub(crate) fn start(
         wakeup,
         troubles: Troubles::new(),
         notes,
+        leaving: None,
+        is_leased: false,
         stop_wait: StopWait::default(),
         curve_turn: 0,
         commands: DaemonCommands { state: config.state, control: config.control },
@@ -180,7 +184,7 @@ impl EventLoop<Engine> {
     /// is used as it is, and so is one behind a cache device that counts no longer.
     fn compare_origins(&mut self, service: CacheService, changed: &[VolumeId]) -> Result<(), ServeError> {
         let EventLoop { core, .. } = self;
-        for Volume { info, .. } in &core.volumes {
+        for Volume { info, .. } in core.volumes.iter() {
             let is_known = service == CacheService::InService && !changed.contains(&info.id);
             let count = if is_known { SAMPLES_MAX } else { 0 };
             let samples = core.engine.clean_samples(info.id, count);
@@ -188,7 +192,7 @@ impl EventLoop<Engine> {
         }
         // All were asked: those that do not answer do not add up.
         let mut refused = Vec::new();
-        for Volume { info, .. } in &core.volumes {
+        for Volume { info, .. } in core.volumes.iter() {
             if let Err(what) = core.driver.end_compare(Device::Origin(info.id)) {
                 refused.push(RefusedVolume { name: info.name.clone(), what });
             }

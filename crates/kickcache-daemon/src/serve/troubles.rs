@@ -82,6 +82,13 @@ impl Troubles {
         self.limit.allows(now, &kind)
     }
 
+    /// A device goes, and another one may come in its place.
+    pub(crate) fn forget(&mut self, device: Device) {
+        self.tallies.retain(|(known, _)| *known != device);
+        self.counts.retain(|kind, _| kind.device != device);
+        self.silent.retain(|(known, _)| *known != device);
+    }
+
     /// Errors of a kind that were only counted, and are to be told.
     pub(crate) fn poll_held(&mut self, now: Instant) -> Option<HeldBack<FaultKind>> {
         self.limit.poll_held(now)

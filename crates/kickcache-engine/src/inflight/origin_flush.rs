@@ -87,6 +87,11 @@ impl OriginFlush {
         self.written || self.in_flight.is_some() || !self.gathering.is_empty()
     }
 
+    /// Whether a flush is in flight.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
     /// Whether a client was told of a write that stands at the origin alone, or was to stand there, and that no flush has made
     /// durable. Blocks that were written back are not among these: until a flush ended well, the log has them.
     pub(crate) fn owes_clients(&self) -> bool {

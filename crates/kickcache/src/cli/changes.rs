@@ -2,19 +2,23 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kickcache_daemon::control::wire::Reloaded;
+use kickcache_daemon::control::wire::{Reloaded, Removed, VolumeToAdd};
 use kickcache_daemon::control::{ControlError, ReloadExtent};
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::difference::difference;
 use kickcache_daemon::plan::plan_change::PlanChange;
+use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::NamedSettings;
+use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
+use kickcache_daemon::whole_path::whole_path;
 use kickcache_units::counted;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::plan_source::PlanSource;
+use crate::cli::removal;
+use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::service_manager;
 use crate::cli::start::{Served, Started};
 
@@ -81,18 +85,98 @@ impl Turn<'_> {
     fn reload_quietly(&self, started: &mut Started, extent: ReloadExtent) -> Result<Reloaded, ControlError> {
         let mut wanted = self.changes.source.read().map_err(|failure| refusal(&failure))?;
         let served = self.served(started);
-        let notes = leave_unserved(&mut wanted, &served, &self.changes.plan);
+        let mut notes = leave_unserved(&mut wanted, &served, &self.changes.plan);
         keep_activation(&mut wanted, &served);
+        notes.extend(keep_added(&mut wanted, started));
         let changes =
             difference(&served, &wanted).map_err(|error| ControlError::Refused(error.to_string()))?;
-        check_possible(&changes)?;
-        let reloaded = Reloaded { changes, notes };
-        if extent == ReloadExtent::All {
-            for served in &mut started.servers {
-                change_settings(served, &wanted).map_err(control_error)?;
-            }
+        let mut reloaded = Reloaded { changes, notes };
+        if extent == ReloadExtent::All && !reloaded.changes.is_empty() {
+            self.apply(started, &wanted, &mut reloaded)?;
         }
         Ok(reloaded)
+    }
+
+    /// Opens and checks all that is new before the first thing is changed.
+    fn apply(
+        &self,
+        started: &mut Started,
+        wanted: &ServePlan,
+        reloaded: &mut Reloaded,
+    ) -> Result<(), ControlError> {
+        make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
+        let gone = removed(&reloaded.changes);
+        for (served, name) in started.behind(&gone) {
+            removal::check(served, name, Clients::Respected)?;
+        }
+        let ready = prepare(started, wanted, reloaded)?;
+        for (served, name) in started.behind(&gone) {
+            removal::drain(served, name)?;
+        }
+        for name in &gone {
+            let served = started.server_mut(name).ok_or(ControlError::Stopped)?;
+            removal::remove(served, name, Clients::Respected, DirtyFate::WrittenBack)?;
+        }
+        join(started, ready)?;
+        started
+            .servers
+            .iter_mut()
+            .try_for_each(|served| change_settings(served, wanted))
+            .map_err(control_error)
+    }
+
+    /// Serves one more volume.
+    ///
+    /// # Errors
+    /// It cannot be served, and nothing was changed.
+    pub(super) fn add(&self, started: &mut Started, wanted: &VolumeToAdd) -> Result<(), ControlError> {
+        let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
+        let mut spec: VolumeSpec =
+            serde_json::from_value(wanted.volume.clone()).map_err(|error| wrong(&error))?;
+        spec.claims.moved = wanted.origin_moved;
+        spec.claims.grown = wanted.origin_grown;
+        spec.claims.forced = wanted.force_origin;
+        let mut plan = self.served(started);
+        let known: Vec<String> = plan.caches.iter().map(|cache| cache.device.display().to_string()).collect();
+        let meant = whole_path(&wanted.cache);
+        let index = plan.caches.iter().position(|cache| whole_path(&cache.device) == meant);
+        let index = index.ok_or_else(|| {
+            let (cache, known) = (wanted.cache.display(), known.join(", "));
+            ControlError::Refused(format!("the cache device {cache} is not served here; there is {known}"))
+        })?;
+        plan.caches[index].volumes.push(spec.clone());
+        plan.check().map_err(|error| wrong(&error))?;
+        make_runtime_dir(&plan).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
+        let served = &mut started.servers[index];
+        let ready = served.handle.prepare_volume(&spec).map_err(control_error)?;
+        served.handle.join_volume(ready).map_err(control_error)?;
+        started.take_in(index, spec.clone());
+        started.added.insert(spec.name);
+        Ok(())
+    }
+
+    /// Serves a volume no longer.
+    ///
+    /// # Errors
+    /// It stays.
+    pub(super) fn remove(
+        &self,
+        started: &mut Started,
+        volume: &str,
+        clients: Clients,
+        dirty: DirtyFate,
+    ) -> Result<Removed, ControlError> {
+        let served = started.server_mut(volume).ok_or(ControlError::Stopped)?;
+        if served.cache.volumes.len() == 1 {
+            return Err(ControlError::Refused(format!(
+                "volume {volume}: it is the only volume of {}, which is served as long as its daemon runs; stop that instead \
+                 (kickcache stop)",
+                served.cache.device.display()
+            )));
+        }
+        let removed = removal::remove(served, volume, clients, dirty)?;
+        started.added.remove(volume);
+        Ok(removed)
     }
 
     /// The plan of what is served by now.
@@ -127,18 +211,103 @@ fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     }
 }
 
-/// Refuses what only a start does.
-fn check_possible(changes: &[PlanChange]) -> Result<(), ControlError> {
-    let is_setting = |change: &&PlanChange| matches!(change, PlanChange::Setting { .. });
-    match changes.iter().find(|change| !is_setting(change)) {
-        Some(change) => {
-            let what = format!(
-                "{change}: this needs a restart; change it back, or stop the daemon and start it again"
-            );
-            Err(ControlError::Refused(what))
+/// Volumes that a command added stay, although no file knows them.
+fn keep_added(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
+    let mut notes = Vec::new();
+    for served in &started.servers {
+        let Some(cache) = wanted.caches.iter_mut().find(|cache| is_same(cache, &served.cache)) else {
+            continue;
+        };
+        let is_added = |volume: &&VolumeSpec| started.added.contains(&volume.name);
+        for volume in served.cache.volumes.iter().filter(is_added) {
+            if cache.names().all(|name| name != volume.name) {
+                notes.push(format!("{}: added by a command, not in the file; it stays", volume.name));
+                cache.volumes.push(volume.clone());
+            }
         }
-        None => Ok(()),
     }
+    notes
+}
+
+fn is_same(cache: &CacheSpec, other: &CacheSpec) -> bool {
+    whole_path(&cache.device) == whole_path(&other.device)
+}
+
+fn removed(changes: &[PlanChange]) -> Vec<String> {
+    let name = |change: &PlanChange| match change {
+        PlanChange::VolumeRemoved { volume, .. } => Some(volume.clone()),
+        PlanChange::VolumeAdded { .. }
+        | PlanChange::Setting { .. }
+        | PlanChange::PlaceAdded { .. }
+        | PlanChange::PlaceRemoved { .. } => None,
+    };
+    changes.iter().filter_map(name).collect()
+}
+
+/// What is open for a server and not used yet.
+struct Ready {
+    /// Of the server.
+    index: usize,
+    volumes: Vec<(VolumeSpec, ReadyVolume)>,
+    places: Vec<(VolumeSpec, ReadyPlaces)>,
+}
+
+/// Opens volumes and places that are new.
+fn prepare(
+    started: &Started,
+    wanted: &ServePlan,
+    reloaded: &mut Reloaded,
+) -> Result<Vec<Ready>, ControlError> {
+    let mut all = Vec::new();
+    for (index, served) in started.servers.iter().enumerate() {
+        let Some(cache) = wanted.cache(&served.cache.device) else { continue };
+        let mut ready = Ready { index, volumes: Vec::new(), places: Vec::new() };
+        for volume in &cache.volumes {
+            let known = served.cache.volumes.iter().find(|known| known.name == volume.name);
+            match known {
+                Some(known) if !has_same_places(known, volume) => {
+                    let places = served.handle.prepare_places(known, volume).map_err(control_error)?;
+                    ready.places.push((volume.clone(), places));
+                }
+                Some(_) => {}
+                None => match served.handle.prepare_volume(volume) {
+                    Ok(open) => ready.volumes.push((volume.clone(), open)),
+                    Err(error) if started.is_unserved(&volume.name) => {
+                        let name = &volume.name;
+                        reloaded.changes.retain(|change| change.volume() != name);
+                        reloaded.notes.push(format!("{name}: it is still not served: {error}"));
+                    }
+                    Err(error) => return Err(control_error(error)),
+                },
+            }
+        }
+        all.push(ready);
+    }
+    Ok(all)
+}
+
+fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
+    let (known, wanted) = (known.served_by(), wanted.served_by());
+    known.nbd == wanted.nbd && known.vhost_user == wanted.vhost_user
+}
+
+/// Serves what is ready.
+fn join(started: &mut Started, ready: Vec<Ready>) -> Result<(), ControlError> {
+    for Ready { index, volumes, places } in ready {
+        for (spec, open) in volumes {
+            started.servers[index].handle.join_volume(open).map_err(control_error)?;
+            started.take_in(index, spec);
+        }
+        for (wanted, open) in places {
+            let served = &mut started.servers[index];
+            served.handle.change_places(open).map_err(control_error)?;
+            let volumes = served.cache.volumes.iter_mut();
+            volumes.filter(|volume| volume.name == wanted.name).for_each(|volume| {
+                volume.frontends = wanted.frontends.clone();
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Modes and policies of the volumes of a server, all at once.

@@ -1,7 +1,6 @@
 //! Runs what a plan says: one server a cache device, and the control socket in front of them.
 
 use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,7 +18,7 @@ use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::default_paths::runtime_dir;
-use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{Growth, RecordingBegun};
@@ -37,6 +36,7 @@ use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::options::state_place;
 use crate::cli::plan_source::PlanSource;
+use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::start::{Served, Started, start_servers};
@@ -72,7 +72,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let control = ControlServer::start(&plan.control, daemon.clone())?;
     let started = start_metrics(&plan, &daemon)
         .and_then(|metrics| Ok((metrics, start_servers(plan, activated, &daemon.stop_wish)?)));
-    let (metrics, Started { servers, unserved }) = match started {
+    let (metrics, started) = match started {
         Ok(started) => started,
         Err(error) => {
             drop(control);
@@ -80,6 +80,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
             return daemon.judge_failed_start(error);
         }
     };
+    let Started { servers, unserved, .. } = started.clone();
     // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
     match std::env::var_os("LISTEN_FDS") {
         Some(_) if log.is_text() => greet(&mut log.make_writer(), control.path(), metrics.as_ref(), &servers),
@@ -93,7 +94,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
         env!("CARGO_PKG_VERSION"),
         counted(volumes as u64, "volume")
     );
-    daemon.started(Started { servers: servers.clone(), unserved: unserved.clone() });
+    daemon.started(started.clone());
     let service_manager = ServiceManager::tell_ready(daemon).context("cannot start a thread for systemd")?;
     let ends: Vec<anyhow::Result<()>> = servers.iter().map(Served::wait).collect();
     drop(service_manager);
@@ -147,22 +148,6 @@ impl MissingFolders {
             let _ = std::fs::remove_dir(folder);
         }
     }
-}
-
-/// Makes the folder for the sockets that got no path from the user.
-fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
-    let dir = runtime_dir();
-    let is_there = |path: &Path| path.parent() == Some(&dir);
-    let mut volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);
-    let needs = |volume: &VolumeSpec| volume.served_by().unix_sockets().into_iter().any(is_there);
-    let metrics = plan.metrics.as_ref().and_then(|metrics| metrics.socket().unix_path());
-    if !volumes.any(needs) && !metrics.is_some_and(is_there) {
-        return Ok(());
-    }
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-    made.with_context(|| {
-        format!("cannot make the folder {} for sockets; name a place with --nbd", dir.display())
-    })
 }
 
 /// Says where everything is. A reader that went away is no reason to stop.
@@ -252,12 +237,13 @@ impl Daemon {
 
     fn begin_stop(&self) {
         service_manager::tell_stop();
+        // Ends a change that waits for a server, too.
+        self.stop_wish.raise();
         let mut stage = self.lock();
         match &*stage {
             StartPhase::Serving(started) => started.servers.iter().for_each(|served| served.handle.stop()),
             StartPhase::Starting | StartPhase::Unwanted => {
                 *stage = StartPhase::Unwanted;
-                self.stop_wish.raise();
             }
         }
     }
@@ -325,7 +311,7 @@ impl Daemon {
     }
 
     fn server_of(&self, volume: &str) -> Result<Served, ControlError> {
-        let Started { servers, unserved } = self.served()?;
+        let Started { servers, unserved, .. } = self.served()?;
         let serves = |served: &Served| served.cache.volumes.iter().any(|plan| plan.name == volume);
         if let Some(found) = servers.iter().find(|served| serves(served)) {
             return Ok(found.clone());
@@ -383,6 +369,28 @@ impl ControlTarget for Daemon {
             started_nanos: u64::try_from(started).unwrap_or_default(),
         };
         Ok(TitledRecording { title, recording })
+    }
+
+    fn add(&self, volume: &wire::VolumeToAdd) -> Result<(), ControlError> {
+        let turn = self.changes.turn();
+        let mut started = self.served()?;
+        turn.add(&mut started, volume)?;
+        *self.lock() = StartPhase::Serving(started);
+        Ok(())
+    }
+
+    fn remove(
+        &self,
+        volume: &str,
+        clients: Clients,
+        dirty: DirtyFate,
+    ) -> Result<wire::Removed, ControlError> {
+        let turn = self.changes.turn();
+        self.server_of(volume)?;
+        let mut started = self.served()?;
+        let removed = turn.remove(&mut started, volume, clients, dirty)?;
+        *self.lock() = StartPhase::Serving(started);
+        Ok(removed)
     }
 
     fn reload(&self, extent: ReloadExtent) -> Result<wire::Reloaded, ControlError> {
@@ -449,7 +457,7 @@ mod tests {
     #[test]
     fn an_unknown_volume_is_refused() {
         let daemon = Daemon::new(changes());
-        daemon.started(Started { servers: Vec::new(), unserved: Vec::new() });
+        daemon.started(Started { servers: Vec::new(), unserved: Vec::new(), added: Default::default() });
         assert!(matches!(daemon.drain("x"), Err(ControlError::NoVolume { .. })));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kickcache_daemon::plan::dirty_marks::DirtyMark;
 use kickcache_daemon::plan::span::parse_idle_time;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use serde_json::{Map, Value};
 
 /// Limits of a volume; what was not said is as by default.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,6 +25,19 @@ pub(crate) struct LimitFlags {
 }
 
 impl LimitFlags {
+    /// What a configuration file would say of them.
+    pub(crate) fn keys(&self) -> Map<String, Value> {
+        let mark = |mark: Option<DirtyMark>| mark.map(|mark| Value::from(mark.to_string()));
+        let idle_after = self.idle_after.map(|span| Value::from(format!("{}ms", span.as_millis())));
+        let keys = [
+            ("dirty-limit", mark(self.dirty_limit)),
+            ("dirty-high", mark(self.dirty_high)),
+            ("dirty-low", mark(self.dirty_low)),
+            ("idle-after", idle_after),
+        ];
+        keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    }
+
     /// The volume, limited.
     pub(crate) fn limit(&self, volume: VolumeSpec) -> VolumeSpec {
         VolumeSpec {

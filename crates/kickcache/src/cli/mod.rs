@@ -1,5 +1,6 @@
 //! The command line: one file a command. Standard output is written here and nowhere else.
 
+mod add;
 mod advise;
 mod bench;
 mod bench_table;
@@ -36,8 +37,11 @@ mod record;
 mod refusal;
 mod rehearsal;
 mod reload;
+mod removal;
+mod remove;
 mod report;
 mod resize;
+mod runtime_dir;
 mod serve;
 mod service_manager;
 mod simulate;
@@ -101,6 +105,8 @@ enum Command {
     PauseCaching(pause_caching::PauseCachingArgs),
     Drain(drain::DrainArgs),
     Reload(reload::ReloadArgs),
+    Add(Box<add::AddArgs>),
+    Remove(remove::RemoveArgs),
     Resize(resize::ResizeArgs),
     Record(record::RecordArgs),
     Stop(stop::StopArgs),
@@ -131,6 +137,8 @@ impl Command {
             Command::PauseCaching(args) => args.run(out),
             Command::Drain(args) => args.run(out),
             Command::Reload(args) => args.run(out),
+            Command::Add(args) => args.run(out),
+            Command::Remove(args) => args.run(out),
             Command::Resize(args) => args.run(out),
             Command::Record(args) => args.run(out),
             Command::Stop(args) => args.run(out),

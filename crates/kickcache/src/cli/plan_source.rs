@@ -31,8 +31,8 @@ impl PlanSource {
         match &self.0 {
             Some(read) => read(),
             None => Err(anyhow::anyhow!(
-                "the daemon was started with flags, and has no configuration file to read again; `kickcache mode` changes the mode \
-                 of a volume"
+                "the daemon was started with flags, and has no configuration file to read again; `kickcache add`, \
+                 `remove` and `mode` change what it serves"
             )
             .into()),
         }

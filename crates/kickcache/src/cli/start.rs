@@ -1,6 +1,6 @@
 //! A plan becomes servers, one a cache device; what cannot be served is left, and its neighbours are served.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -38,9 +38,35 @@ pub(super) struct Started {
     pub(super) servers: Vec<Served>,
     /// Volumes of the plan that are not served.
     pub(super) unserved: Vec<Unserved>,
+    /// Volumes that a command added.
+    pub(super) added: BTreeSet<String>,
 }
 
 impl Started {
+    /// The server of a volume.
+    pub(super) fn server_mut(&mut self, name: &str) -> Option<&mut Served> {
+        self.servers.iter_mut().find(|served| served.cache.names().any(|known| known == name))
+    }
+
+    /// Volumes, each with its server.
+    pub(super) fn behind<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = (&'a Served, &'a str)> {
+        let serves = |served: &&Served, name: &str| served.cache.names().any(|known| known == name);
+        names.iter().filter_map(move |name| {
+            Some((self.servers.iter().find(|served| serves(served, name))?, name.as_str()))
+        })
+    }
+
+    /// Whether a volume of the plan could not be served.
+    pub(super) fn is_unserved(&self, name: &str) -> bool {
+        self.unserved.iter().any(|unserved| unserved.name == name)
+    }
+
+    /// A volume is served by the server of an index.
+    pub(super) fn take_in(&mut self, index: usize, spec: VolumeSpec) {
+        self.unserved.retain(|unserved| unserved.name != spec.name);
+        self.servers[index].cache.volumes.push(spec);
+    }
+
     /// A volume by its name.
     pub(super) fn volume_mut(&mut self, name: &str) -> Option<&mut VolumeSpec> {
         self.servers
@@ -99,7 +125,7 @@ pub(super) fn start_servers(
     unserved.extend(tell_unserved(&mut plan)?);
     let servers = start_all(&mut plan.caches, activated, &common, &refusals)?;
     unserved.extend(tell_unserved(&mut plan)?);
-    Ok(Started { servers, unserved })
+    Ok(Started { servers, unserved, added: BTreeSet::new() })
 }
 
 /// Starts the servers of all cache devices side by side: logs that are long and origins that do not answer do not add up.

@@ -42,6 +42,7 @@ mod ledger;
 mod limits;
 mod log;
 mod lost_segment;
+mod membership;
 mod metrics;
 mod missing_cache;
 mod mounted_kills;

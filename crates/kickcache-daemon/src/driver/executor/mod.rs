@@ -2,6 +2,7 @@
 //!
 //! Over 500 lines because every kind of submission begins, goes on and ends here, on one table of operations.
 
+mod membership;
 mod notes;
 mod noting;
 mod questions;
@@ -20,6 +21,7 @@ use kickcache_engine::request::{Durability, Unmap};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex, VolumeId};
 
+pub use self::membership::Parted;
 use self::notes::{NOTARY_KEY, Notes};
 use crate::driver::backend::{Backend, DeviceCommand, Doorbells, Event, Interest, NoDoorbells, Target, Way};
 use crate::driver::buffers::Buffers;

@@ -59,6 +59,13 @@ pub(super) fn watch(backend: &mut dyn Backend, slot: usize, device: &dyn QueuedD
     }
 }
 
+/// Ends the watch of a device that goes.
+pub(super) fn unwatch(backend: &mut dyn Backend, slot: usize, device: &dyn QueuedDevice) {
+    if let Some(wakeup) = device.wakeup() {
+        backend.unwatch(wakeup, KEY_MAX - u64::try_from(slot).expect("u64 has at least as many bits"));
+    }
+}
+
 /// The place of the device whose watch has this key, if it is one of these.
 pub(super) fn slot_of(key: u64) -> Option<usize> {
     let slot = KEY_MAX.checked_sub(key).filter(|slot| *slot < DEVICE_COUNT_MAX)?;

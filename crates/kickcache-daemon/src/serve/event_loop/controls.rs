@@ -15,9 +15,10 @@ use crate::driver::Interest;
 use crate::latency::Latencies;
 use crate::recording::ring::Recorder;
 use crate::serve::control::{Activities, Beat, Control, NamedSettings, Recorded, ServerSample, ServerStatus};
-use crate::serve::core::{LoopPhase, Volume};
+use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::recorders::RECORDING_COUNT_MAX;
+use crate::serve::served_volumes::Volume;
 use crate::words::ModeWord;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -89,6 +90,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 self.core.recorders.sweep();
                 tracing::info!(event = "recording_ended", "a recording has ended");
             }
+            Control::Membership(order) => self.take_membership_order(now, order),
             Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
@@ -153,7 +155,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// What a scrape of metrics takes, which comes often: requests wait meanwhile.
     fn sample(&mut self) -> ServerSample {
         let begun = self.core.clock.now();
-        let count = self.core.volumes.len();
+        let count = self.core.volumes.count();
         let turn = self.curve_turn % count.max(1);
         self.curve_turn = turn + 1;
         let curve = |(index, volume): (usize, &Volume)| {
@@ -173,7 +175,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn beat(&self, now: Instant) -> Beat {
         let engine = self.core.engine.status();
         Beat {
-            volumes: self.core.volumes.len(),
+            volumes: self.core.volumes.count(),
             dirty_bytes: engine.volumes.iter().map(|volume| volume.dirty_blocks * BLOCK_SIZE).sum(),
             health: engine.health,
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
@@ -183,7 +185,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// The state but for what takes long.
     fn state(&self, now: Instant) -> ServerStatus {
         let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
-        let indices = 0..self.core.volumes.len();
+        let indices = || self.core.volumes.indices();
         ServerStatus {
             now,
             io_engine: self.core.driver.io_engine(),
@@ -197,8 +199,8 @@ impl<E: CacheEngine> EventLoop<E> {
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
             connections: self.frontends.connection_count(),
-            sessions: indices.clone().map(|index| self.frontends.sessions(index)).collect(),
-            served_at: indices.map(|index| self.frontends.served_at(index)).collect(),
+            sessions: indices().map(|index| self.frontends.sessions(index)).collect(),
+            served_at: indices().map(|index| self.frontends.served_at(index)).collect(),
         }
     }
 }

@@ -5,8 +5,8 @@ use kickcache_engine::config::Mode;
 
 use super::EventLoop;
 use crate::extents::{Extent, extents};
-use crate::serve::core::Volume;
 use crate::serve::note_queue::Note;
+use crate::serve::served_volumes::Volume;
 use crate::state::{Completeness, NewestBlocks};
 
 /// Whether clients may write from now on.

@@ -27,7 +27,8 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Goes towards the end; `true` when it is reached.
     pub(super) fn advance_stage(&mut self, now: Instant) -> bool {
-        let is_done = self.core.requests.is_empty() && self.frontends.is_idle() && !self.resizes.is_storing();
+        let is_stored = !self.resizes.is_storing() && !self.is_leased && self.leaving.is_none();
+        let is_done = self.core.requests.is_empty() && self.frontends.is_idle() && is_stored;
         if self.core.stage == LoopPhase::Finishing && is_done {
             self.core.engine.stop(now);
             self.core.stage = LoopPhase::Stopping;
@@ -47,7 +48,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         self.frontends.close(&mut self.core);
         let volumes = &self.core.volumes;
-        self.core.complaints.tell_all_held_back(now, |volume| &volumes[volume].info.name);
+        self.core.complaints.tell_all_held_back(now, |volume| volumes.name(volume));
         self.tell_end();
         true
     }
@@ -130,7 +131,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 None => format!("{name} ({owes} in flight)"),
             });
         }
-        if self.resizes.is_storing() || self.journal_note.is_storing() {
+        if self.resizes.is_storing() || self.journal_note.is_storing() || self.is_leased {
             awaited.push(format!("the superblock of {}, which is being written", self.cache.display()));
         }
         if !self.note_queue.is_empty() {

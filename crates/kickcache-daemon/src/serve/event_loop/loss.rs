@@ -10,9 +10,9 @@ use super::EventLoop;
 use kickcache_units::{are, counted};
 
 use crate::extents::{EXTENTS_LOGGED, extents, show_extents};
-use crate::serve::core::Volume;
 use crate::serve::error::ServeError;
 use crate::serve::out_of_service::OutOfService;
+use crate::serve::served_volumes::Volume;
 use crate::shell_command::ShellCommand;
 
 /// What a volume has on a cache device out of service that its origin lacks, or has not flushed.
@@ -88,7 +88,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn tell_loss(&self) {
         let device = self.cache.display();
         let mut dirty = Vec::new();
-        for volume in &self.core.volumes {
+        for volume in self.core.volumes.iter() {
             let blocks = self.core.engine.unwritten_blocks(volume.info.id);
             if !blocks.is_empty() {
                 dirty.push((volume.info.name.as_str(), blocks));
@@ -147,7 +147,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return;
         }
         let device = self.cache.display();
-        for volume in &self.core.volumes {
+        for volume in self.core.volumes.iter() {
             let is_new =
                 |key: &&BlockKey| key.volume() == volume.info.id && self.damaged.binary_search(key).is_err();
             let blocks: Vec<BlockIndex> = damaged.iter().filter(is_new).map(|key| key.block()).collect();

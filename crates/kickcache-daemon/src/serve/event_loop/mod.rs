@@ -6,6 +6,7 @@ mod controls;
 pub(crate) mod dirty_notes;
 mod ending;
 mod loss;
+mod membership;
 mod resize;
 mod troubles;
 
@@ -29,6 +30,7 @@ use crate::serve::frontend::Frontends;
 use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::WatchKey;
 use crate::serve::journal_note::JournalNote;
+use crate::serve::leaving::Leaving;
 use crate::serve::note_queue::NoteQueue;
 use crate::serve::notes::Notes;
 use crate::serve::origin::SAMPLES_MAX;
@@ -63,6 +65,10 @@ pub(crate) struct EventLoop<E> {
     pub(crate) note_queue: NoteQueue,
     pub(crate) resizes: Resizes,
     pub(crate) journal_note: JournalNote,
+    /// A volume on its way out.
+    pub(crate) leaving: Option<Leaving>,
+    /// Somebody else writes the superblock.
+    pub(crate) is_leased: bool,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
     /// The volume whose curve the next sample has.
@@ -84,6 +90,7 @@ impl<E: CacheEngine> EventLoop<E> {
             self.frontends.take_extents(&mut self.core);
             self.tell_out_of_service();
             self.tell_troubles(now);
+            self.advance_leaving(now);
             if self.frontends.send(&mut self.core)? == After::GoOn {
                 continue;
             }
@@ -187,7 +194,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         self.frontends.handle_timeout(&mut self.core);
         let volumes = &self.core.volumes;
-        self.core.complaints.tell_held_back(now, |volume| &volumes[volume].info.name);
+        self.core.complaints.tell_held_back(now, |volume| volumes.name(volume));
         self.tell_late_resizes(now);
         if let Some(awaited) = self.poll_wait(now) {
             tracing::warn!(
@@ -205,6 +212,8 @@ impl<E: CacheEngine> EventLoop<E> {
         let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
         let late = self.resizes.poll_timeout();
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
+        let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
+        let late = earlier(late, leaving);
         let others = [goodbye, self.frontends.poll_timeout(), self.core.accept_again, log, trouble, late];
         self.core.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }
@@ -212,7 +221,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Begins to note how long requests take, and what caches of other sizes would hit.
     pub(crate) fn begin_times(&mut self) {
         let now = self.core.clock.now();
-        for volume in &self.core.volumes {
+        for volume in self.core.volumes.iter() {
             self.core.times.add(now, volume.info.id);
             self.core.curves.add(volume.info.id);
         }

@@ -90,7 +90,8 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
             }
         }
-        while let Some(Grown { volume: id, size }) = self.resizes.next_to_store() {
+        while let Some(Grown { volume: id, size }) = self.resizes.next_to_store().filter(|_| !self.is_leased)
+        {
             if let Err(error) = self.store_size(id, size) {
                 self.resizes.end(id, Err(error));
             }
@@ -136,7 +137,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn tell_size(&mut self, name: &str, size: u64) {
-        let Some(index) = self.core.volumes.iter().position(|volume| volume.info.name == name) else {
+        let Some(index) = self.core.volumes.index_of(name) else {
             return;
         };
         self.core.volumes[index].info.size = size;

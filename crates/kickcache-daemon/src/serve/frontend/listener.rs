@@ -38,6 +38,14 @@ pub(crate) struct VolumePlace {
 }
 
 impl Place {
+    /// The address, unless it was handed over.
+    pub(crate) fn address(&self) -> Option<&NbdAddress> {
+        match self {
+            Place::Address(address) => Some(address),
+            Place::Inherited(_) => None,
+        }
+    }
+
     /// Whether one listener does for both. Two that let the system choose a port have one each.
     pub(crate) fn is_same(&self, other: &Place) -> bool {
         match (self, other) {

@@ -21,6 +21,7 @@ pub(crate) mod after;
 pub(crate) mod kinds;
 pub(crate) mod listener;
 pub(crate) mod nbd;
+pub(crate) mod open_places;
 pub(crate) mod ublk;
 pub(crate) mod vhost_user;
 
@@ -41,6 +42,7 @@ use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
+use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::frontend::ublk::place::UblkPlace;
 use crate::serve::frontend::ublk::waiting::Starting;
 use crate::serve::frontend::ublk::{Ublk, own_device, waiting};
@@ -205,6 +207,61 @@ impl Frontends {
     /// Ends what took too long.
     pub(crate) fn handle_timeout<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.end_late_handshakes(core);
+    }
+
+    /// Opens what else is needed for places.
+    ///
+    /// # Errors
+    /// [`ServeError::Address`].
+    pub(crate) fn ready(&self, mut places: OpenPlaces, exposure: Exposure) -> Result<OpenPlaces, ServeError> {
+        places.open_rest(|address| self.nbd.listens_on(address), exposure)?;
+        Ok(places)
+    }
+
+    /// Serves the volume of an index at more places, which are ready.
+    pub(crate) fn join<E>(&mut self, core: &mut Core<E>, volume: usize, places: OpenPlaces) {
+        let OpenPlaces { nbd, guest } = places;
+        nbd.into_iter().for_each(|open| self.nbd.join(core, volume, open));
+        guest.into_iter().for_each(|guest| self.vhost_user.join(core, volume, guest));
+    }
+
+    /// Does not serve the volume of an index any more, neither here nor there.
+    pub(crate) fn part<E>(&mut self, core: &mut Core<E>, volume: usize) {
+        self.nbd.part(core, volume, None);
+        self.vhost_user.part(core, volume);
+    }
+
+    /// Does not serve the volume of an index on an NBD address any more; connections go on.
+    pub(crate) fn part_from<E>(&mut self, core: &mut Core<E>, volume: usize, address: &NbdAddress) {
+        self.nbd.part(core, volume, Some(address));
+    }
+
+    /// Does not serve the volume of an index to virtual machines any more; none is connected.
+    pub(crate) fn part_from_guests<E>(&mut self, core: &mut Core<E>, volume: usize) {
+        self.vhost_user.part(core, volume);
+    }
+
+    /// Takes nothing more for the volume of an index: its clients are ended when they have their replies.
+    pub(crate) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
+        self.nbd.hide(core, volume);
+        self.vhost_user.hide(core, volume);
+    }
+
+    /// Serves it again.
+    pub(crate) fn show<E>(&mut self, core: &mut Core<E>, volume: usize) {
+        self.nbd.show(core);
+        self.vhost_user.show(core, volume);
+    }
+
+    /// Ends the clients of the volume of an index that have their replies; gives whether none is left.
+    pub(crate) fn end_quiet<E>(&mut self, core: &mut Core<E>, volume: usize) -> bool {
+        self.nbd.end_quiet(core, volume);
+        self.nbd.session_count(volume) == 0 && self.vhost_user.has_ended(volume)
+    }
+
+    /// Addresses that volumes may share.
+    pub(crate) fn addresses(&self) -> Vec<NbdAddress> {
+        self.nbd.addresses()
     }
 
     /// The volume has another size; `volume` is its index.

@@ -8,9 +8,12 @@ mod local;
 mod nbd;
 
 pub(crate) use self::hold::{hold, hold_too};
+use kickcache_engine::samples::Sample;
+
 use self::nbd::NbdOrigin;
 use crate::driver::device::{BlockFile, ZeroSpeed};
 use crate::driver::executor::Medium;
+use crate::driver::queued_device::QueuedDevice;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_source::outside::OutsideOrigin;
 use crate::plan::volume_spec::VolumeSpec;
@@ -98,6 +101,20 @@ impl Origin {
             Origin::Nbd(origin) => Ok(origin.looks_like_cache()),
             Origin::Outside(_) => Ok(false),
         }
+    }
+
+    /// Compares a remote one with samples of what it must hold, before it is used. May wait for it.
+    ///
+    /// # Errors
+    /// A sentence, if it holds something else, or does not answer.
+    pub(crate) fn compare(&mut self, samples: &[Sample]) -> Result<(), String> {
+        let device: &mut dyn QueuedDevice = match self {
+            Origin::Local(_) => return Ok(()),
+            Origin::Nbd(origin) => origin.as_mut(),
+            Origin::Outside(origin) => origin.as_mut(),
+        };
+        device.begin_compare(samples);
+        device.end_compare()
     }
 
     /// The device that the driver sends requests to.

@@ -24,13 +24,14 @@ use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
 use crate::serve::config::Limits;
-use crate::serve::control::VolumeInfo;
-use crate::serve::core::Volume;
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::journal_note::JournalNote;
+use crate::serve::served_volumes::ServedVolumes;
+use crate::serve::served_volumes::Volume;
 use crate::serve::volume_identity::VolumeIdentity;
+use crate::serve::volume_info::VolumeInfo;
 
 pub(super) struct Toy {
     pub(super) control: Sender<Control>,
@@ -78,15 +79,16 @@ fn toy_loop(
     let settings =
         DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
     let identity = VolumeIdentity::of_origin("toy", &info.origin);
-    let volumes = vec![Volume { info, identity, zeroes, _locks: Vec::new() }];
+    let volumes =
+        || vec![Volume { info: info.clone(), identity: identity.clone(), zeroes, _locks: Vec::new() }];
     let nbd = Nbd::open(
         vec![VolumePlace { place: Place::Address(NbdAddress::Unix(socket.into())), volume: 0 }],
-        &volumes,
+        &ServedVolumes::new(volumes()),
         Exposure::LocalOnly,
     )
     .unwrap();
     let driver = Driver::open(settings).unwrap();
-    let core = Core::new(Clock::start(), PassThrough::new(), driver, volumes, limits);
+    let core = Core::new(Clock::start(), PassThrough::new(), driver, volumes(), limits);
     EventLoop {
         core,
         frontends: Frontends { nbd, ..Frontends::default() },
@@ -101,6 +103,8 @@ fn toy_loop(
         wakeup,
         troubles: Troubles::new(),
         notes: None,
+        leaving: None,
+        is_leased: false,
         stop_wait: StopWait::default(),
         curve_turn: 0,
         commands: DaemonCommands::default(),

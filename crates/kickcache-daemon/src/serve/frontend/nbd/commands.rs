@@ -53,7 +53,7 @@ impl Nbd {
     fn admit<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16, command: Command) -> bool {
         let Some(connection) = self.clients.at(index) else { return true };
         let volume = connection.volumes[command.export];
-        if !core.is_serving() {
+        if !core.is_serving() || connection.is_leaving {
             connection.refuse(command, NbdErrno::Shutdown);
             return true;
         }

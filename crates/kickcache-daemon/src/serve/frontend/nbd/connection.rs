@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) touched: bool,
     /// Whether it waits for memory or for its own replies to leave.
     pub(crate) stalled: bool,
+    /// Its volume goes: commands are refused, and it ends when it has its replies.
+    pub(crate) is_leaving: bool,
 }
 
 /// What the next bytes of the stream are.
@@ -89,6 +91,7 @@ impl Connection {
             watching_output: false,
             touched: false,
             stalled: false,
+            is_leaving: false,
         }
     }
 

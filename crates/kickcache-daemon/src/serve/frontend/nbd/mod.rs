@@ -8,6 +8,7 @@ mod commands;
 mod connection;
 mod input;
 pub(crate) mod key;
+pub(super) mod membership;
 mod outbox;
 pub(crate) mod request;
 mod served_listener;
@@ -24,7 +25,7 @@ use tracing::Level;
 use crate::driver::Interest;
 use crate::plan::Exposure;
 use crate::serve::complaints::Complaint;
-use crate::serve::core::{Core, Volume, engine_span};
+use crate::serve::core::{Core, engine_span};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::WatchKey;
@@ -37,6 +38,7 @@ use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::outbox::Sent;
 use crate::serve::frontend::nbd::served_listener::{ServedListener, open_listeners};
 use crate::serve::frontend::nbd::status_questions::{Question, StatusQuestions};
+use crate::serve::served_volumes::ServedVolumes;
 
 /// Receives of one connection before the others get their turn.
 const RECEIVES_MAX: usize = 4;
@@ -52,7 +54,8 @@ const LATE_HANDSHAKE: Complaint =
 /// The NBD front end.
 #[derive(Default)]
 pub(crate) struct Nbd {
-    listeners: Vec<ServedListener>,
+    /// Where one is gone, nothing is: the places are in the keys of watches.
+    listeners: Vec<Option<ServedListener>>,
     clients: Clients,
     questions: StatusQuestions,
 }
@@ -61,16 +64,17 @@ impl Nbd {
     /// Listens.
     pub(crate) fn open(
         addresses: Vec<VolumePlace>,
-        volumes: &[Volume],
+        volumes: &ServedVolumes,
         exposure: Exposure,
     ) -> Result<Nbd, ServeError> {
-        let listeners = open_listeners(addresses, volumes, exposure)?;
+        let opened = open_listeners(addresses, volumes, exposure)?;
+        let listeners = opened.into_iter().map(Some).collect();
         Ok(Nbd { listeners, ..Nbd::default() })
     }
 
     /// Where it serves the volume of an index, in the order of the configuration.
     pub(super) fn addresses_of(&self, volume: usize) -> impl Iterator<Item = &str> {
-        let served = self.listeners.iter().filter(move |served| served.volumes.contains(&volume));
+        let served = self.listeners.iter().flatten().filter(move |served| served.serves(volume));
         served.map(|served| served.listener.address.as_str())
     }
 
@@ -90,7 +94,7 @@ impl Nbd {
     }
 
     fn watch_listener<E>(&mut self, core: &mut Core<E>, index: usize) {
-        let served = &mut self.listeners[index];
+        let Some(Some(served)) = self.listeners.get_mut(index) else { return };
         if !std::mem::replace(&mut served.watched, true) {
             core.driver.watch(served.listener.as_fd(), listener_key(index), Interest::Readable);
         }
@@ -105,7 +109,7 @@ impl Nbd {
 
     fn accept<E: CacheEngine>(&mut self, core: &mut Core<E>, index: usize) {
         for _ in 0..ACCEPTS_MAX {
-            let Some(served) = self.listeners.get_mut(index) else { return };
+            let Some(Some(served)) = self.listeners.get_mut(index) else { return };
             served.watched = false;
             match served.listener.accept() {
                 Ok(None) => break,
@@ -257,14 +261,15 @@ impl Nbd {
 
     /// Clients that connect from now on are told of volumes as they are now.
     pub(super) fn resize<E>(&mut self, core: &Core<E>) {
-        self.listeners.iter_mut().for_each(|served| served.offer(&core.volumes));
+        self.listeners.iter_mut().flatten().for_each(|served| served.offer(&core.volumes));
     }
 
     pub(super) fn stop_listening<E: CacheEngine>(&mut self, core: &mut Core<E>) {
-        for (index, served) in self.listeners.iter().enumerate() {
-            core.driver.unwatch(served.listener.as_fd(), listener_key(index));
+        for (index, served) in self.listeners.drain(..).enumerate() {
+            served
+                .iter()
+                .for_each(|served| core.driver.unwatch(served.listener.as_fd(), listener_key(index)));
         }
-        self.listeners.clear();
         for question in self.questions.take_all() {
             self.end_question(&question, &[data(question.command.length)]);
         }

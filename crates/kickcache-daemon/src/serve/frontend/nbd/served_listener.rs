@@ -5,15 +5,22 @@ use std::sync::Arc;
 use kickcache_nbd::ExportInfo;
 
 use crate::plan::Exposure;
-use crate::serve::control::VolumeInfo;
-use crate::serve::core::Volume;
+use crate::plan::address::NbdAddress;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::listener::{Listener, VolumePlace};
+use crate::serve::served_volumes::ServedVolumes;
+use crate::serve::volume_info::VolumeInfo;
 
 /// A listener and what it offers.
 pub(crate) struct ServedListener {
     pub(crate) listener: Listener,
+    /// The address that was asked for, unless it was handed over.
+    pub(crate) address: Option<NbdAddress>,
+    /// The volumes that are served there.
+    members: Vec<usize>,
+    /// One of them that is not offered for now.
+    hidden: Option<usize>,
     pub(crate) exports: Arc<[ExportInfo]>,
     /// Index into the volumes for each export.
     pub(crate) volumes: Arc<[usize]>,
@@ -22,28 +29,76 @@ pub(crate) struct ServedListener {
 
 impl ServedListener {
     fn open(
-        address: Place,
-        members: &[usize],
-        volumes: &[Volume],
+        place: Place,
+        members: Vec<usize>,
+        volumes: &ServedVolumes,
         exposure: Exposure,
     ) -> Result<ServedListener, ServeError> {
-        let listener = Listener::open(address, exposure)?;
-        let exports = exports(members, volumes);
-        let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+        let address = place.address().cloned();
+        let listener = Listener::open(place, exposure)?;
+        Ok(ServedListener::of(listener, address, members, volumes))
+    }
+
+    /// A socket that is open.
+    pub(super) fn of(
+        listener: Listener,
+        address: Option<NbdAddress>,
+        members: Vec<usize>,
+        volumes: &ServedVolumes,
+    ) -> ServedListener {
+        let names: Vec<&str> = members.iter().map(|&index| volumes.name(index)).collect();
         tracing::info!(event = "listening", "NBD is served on {} for {}", listener.address, names.join(", "));
-        Ok(ServedListener { listener, exports, volumes: members.into(), watched: false })
+        let (exports, offered) = (Arc::default(), Arc::default());
+        let mut served = ServedListener {
+            listener,
+            address,
+            members,
+            hidden: None,
+            exports,
+            volumes: offered,
+            watched: false,
+        };
+        served.offer(volumes);
+        served
+    }
+
+    /// Whether a volume is served there.
+    pub(super) fn serves(&self, volume: usize) -> bool {
+        self.members.contains(&volume)
     }
 
     /// What clients are told from now on, of volumes that changed.
-    pub(crate) fn offer(&mut self, volumes: &[Volume]) {
-        self.exports = exports(&self.volumes, volumes);
+    pub(crate) fn offer(&mut self, volumes: &ServedVolumes) {
+        let offered = self.members.iter().filter(|index| self.hidden != Some(**index));
+        self.volumes = offered.copied().collect();
+        self.exports = self.volumes.iter().map(|&index| export(&volumes[index].info)).collect();
+    }
+
+    /// Offers all but one of its volumes, or all again.
+    pub(super) fn hide(&mut self, hidden: Option<usize>, volumes: &ServedVolumes) {
+        self.hidden = hidden;
+        self.offer(volumes);
+    }
+
+    /// One more volume is served there.
+    pub(super) fn join(&mut self, volume: usize, volumes: &ServedVolumes) {
+        self.members.push(volume);
+        self.offer(volumes);
+    }
+
+    /// A volume is not served there any more; gives whether others are.
+    pub(super) fn part(&mut self, volume: usize, volumes: &ServedVolumes) -> bool {
+        self.members.retain(|member| *member != volume);
+        self.hidden = self.hidden.filter(|hidden| *hidden != volume);
+        self.offer(volumes);
+        !self.members.is_empty()
     }
 }
 
 /// One listener for each address; an address that several volumes name serves them all.
 pub(crate) fn open_listeners(
     addresses: Vec<VolumePlace>,
-    volumes: &[Volume],
+    volumes: &ServedVolumes,
     exposure: Exposure,
 ) -> Result<Vec<ServedListener>, ServeError> {
     let mut grouped: Vec<(Place, Vec<usize>)> = Vec::new();
@@ -55,12 +110,8 @@ pub(crate) fn open_listeners(
     }
     let opened = grouped
         .into_iter()
-        .map(|(address, members)| ServedListener::open(address, &members, volumes, exposure));
+        .map(|(address, members)| ServedListener::open(address, members, volumes, exposure));
     opened.collect()
-}
-
-fn exports(members: &[usize], volumes: &[Volume]) -> Arc<[ExportInfo]> {
-    members.iter().map(|&index| export(&volumes[index].info)).collect()
 }
 
 /// What clients are told of a volume.

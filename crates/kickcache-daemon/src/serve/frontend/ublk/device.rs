@@ -15,7 +15,7 @@ use super::queue::Queue;
 use super::state::{DeviceState, is_stuck_unused, stuck};
 use crate::driver::memory::Allocator;
 use crate::plan::frontends::ublk::id::UblkId;
-use crate::serve::core::Volume;
+use crate::serve::served_volumes::Volume;
 use crate::serve::volume_identity::VolumeIdentity;
 
 /// Why a device has its file and its queues.
@@ -369,7 +369,7 @@ mod tests {
     use super::super::fake_kernel::{FakeKernel, LIVE, NOBODY, QUIESCED};
     use super::*;
     use crate::driver::device::ZeroSpeed;
-    use crate::serve::control::VolumeInfo;
+    use crate::serve::volume_info::VolumeInfo;
 
     const PLACE: UblkPlace = UblkPlace { volume: 0, id: UblkId::Any, queues: 2, depth: 8, block_bytes: 512 };
 

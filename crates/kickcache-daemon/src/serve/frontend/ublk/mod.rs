@@ -52,9 +52,10 @@ use self::request::{UblkMemory, UblkRequest};
 use crate::driver::buffers::Bound;
 use crate::driver::io_engine::IoEngine;
 use crate::serve::complaints::NO_MEMORY;
-use crate::serve::core::{Asked, Core, Volume};
+use crate::serve::core::{Asked, Core};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::kinds::{Pending, WatchKey};
+use crate::serve::served_volumes::Volume;
 
 /// The ublk front end.
 #[derive(Default)]

@@ -4,6 +4,7 @@
 //! requests, and when a virtual machine gets its turn.
 
 pub(crate) mod key;
+pub(super) mod membership;
 pub(crate) mod port;
 pub(crate) mod request;
 mod rings;
@@ -12,10 +13,10 @@ mod session;
 use kickcache_vhost_user::Disk;
 
 use crate::plan::volume_spec::VolumeSpec;
-use crate::serve::core::Volume;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::{Listener, Place};
 use crate::serve::frontend::vhost_user::port::Port;
+use crate::serve::served_volumes::ServedVolumes;
 
 /// The vhost-user front end.
 #[derive(Default)]
@@ -50,7 +51,7 @@ impl VhostUser {
     }
 
     /// Listens.
-    pub(crate) fn open(places: Vec<GuestPlace>, volumes: &[Volume]) -> Result<VhostUser, ServeError> {
+    pub(crate) fn open(places: Vec<GuestPlace>, volumes: &ServedVolumes) -> Result<VhostUser, ServeError> {
         let opened = places.into_iter().map(|place| {
             let info = &volumes[place.volume].info;
             let disk = Disk {

@@ -20,6 +20,8 @@ pub(crate) struct Port {
     pub(crate) waiting: Option<Packet>,
     /// A request that waits for memory.
     pub(crate) held: Option<GuestRequest>,
+    /// Nobody may connect for now.
+    pub(crate) is_hidden: bool,
     /// Whether the listener is watched.
     pub(crate) listening: bool,
     /// Bytes of memory that requests in flight take.
@@ -40,6 +42,7 @@ impl Port {
             kicks: Vec::new(),
             waiting: None,
             held: None,
+            is_hidden: false,
             listening: false,
             bytes: 0,
             turn: 0,

@@ -42,9 +42,10 @@ impl VhostUser {
 
     /// Waits for a front end, unless there is one, or requests of the last one are still in flight: written late,
     /// they would undo what the next one writes. Nor while connections cannot be accepted.
-    fn listen<E>(&mut self, core: &mut Core<E>, index: usize) {
+    pub(super) fn listen<E>(&mut self, core: &mut Core<E>, index: usize) {
         let port = &mut self.ports[index];
         if port.listening
+            || port.is_hidden
             || port.socket.is_some()
             || port.device.outstanding() > 0
             || core.accept_again.is_some()
@@ -86,13 +87,13 @@ impl VhostUser {
     fn accept<E: CacheEngine>(&mut self, core: &mut Core<E>, index: usize) {
         let port = &mut self.ports[index];
         port.listening = false;
-        let Some(listener) = &port.listener else { return };
+        let Some(listener) = port.listener.as_ref().filter(|_| !port.is_hidden) else { return };
         match listener.accept() {
             Ok(Some(socket)) => {
                 if listener.is_connection() {
                     port.listener = None;
                 }
-                let name = &core.volumes[port.volume].info.name;
+                let name = core.volumes.name(port.volume);
                 let line = format_args!("a virtual machine connected to {name}");
                 core.complaints.say(core.now, CONNECTED.about(port.volume), line);
                 port.socket = Some(Socket::new(socket));
@@ -172,10 +173,10 @@ impl VhostUser {
         core.driver.watch(kick, key, Interest::Signalled);
     }
 
-    fn disconnect<E>(&mut self, core: &mut Core<E>, index: usize, error: Option<&ProtocolError>) {
+    pub(super) fn disconnect<E>(&mut self, core: &mut Core<E>, index: usize, error: Option<&ProtocolError>) {
         let port = &mut self.ports[index];
         let Some(socket) = port.socket.take() else { return };
-        let name = &core.volumes[port.volume].info.name;
+        let name = core.volumes.name(port.volume);
         match error {
             Some(error) => {
                 let line = format_args!("the virtual machine of {name} is disconnected: {error}");
@@ -227,7 +228,7 @@ impl VhostUser {
     fn tell_notices<E>(&mut self, core: &mut Core<E>, index: usize) {
         let port = &mut self.ports[index];
         let volume = port.volume;
-        let name = &core.volumes[volume].info.name;
+        let name = core.volumes.name(volume);
         for notice in port.device.take_notices() {
             match notice {
                 Notice::QueueStopped(queue, fault) => {
@@ -255,7 +256,7 @@ fn memory_lost() -> ProtocolError {
     ProtocolError::Memory { what: "the memory of the virtual machine", why }
 }
 
-fn key(port: usize, part: Part, generation: u32) -> u64 {
+pub(super) fn key(port: usize, part: Part, generation: u32) -> u64 {
     let port = u16::try_from(port).expect("few volumes");
     WatchKey::VhostUser(PortKey { port, part, generation }).bits()
 }

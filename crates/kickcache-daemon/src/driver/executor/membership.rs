@@ -1,0 +1,57 @@
+//! Devices that come and go while the others are used.
+
+use std::sync::Arc;
+
+use kickcache_engine::device::Device;
+
+use crate::driver::executor::{Driver, Medium, NamedMedium, OpenMedium, queued, slot, way};
+
+/// A device that is gone from the driver, and is closed when this is dropped: that may take its time.
+pub struct Parted {
+    _medium: Option<OpenMedium>,
+}
+
+impl Driver {
+    /// A device comes.
+    ///
+    /// # Panics
+    /// If it is there already.
+    pub fn add(&mut self, named: NamedMedium) {
+        let slot = slot(named.device);
+        if self.media.len() <= slot {
+            self.media.resize_with(slot + 1, || None);
+        }
+        assert!(self.media[slot].is_none(), "a device comes once");
+        self.media[slot] = Some(match named.medium {
+            Medium::File(file) => {
+                let target = self.backend.register_late(file.fd(), way(&file));
+                OpenMedium::File(Arc::new(file), target)
+            }
+            Medium::Queued(device) => {
+                self.queued.push(slot);
+                self.unwatched.push(slot);
+                OpenMedium::Queued(device)
+            }
+        });
+        self.buffers.set_volumes(self.volume_count());
+    }
+
+    /// A device goes; nothing is in flight on it.
+    pub fn remove(&mut self, device: Device) -> Parted {
+        let slot = slot(device);
+        let medium = self.media.get_mut(slot).and_then(Option::take);
+        match &medium {
+            Some(OpenMedium::File(_, target)) => self.backend.unregister(*target),
+            Some(OpenMedium::Queued(device)) => queued::unwatch(self.backend.as_mut(), slot, device.as_ref()),
+            None => {}
+        }
+        self.queued.retain(|queued| *queued != slot);
+        self.unwatched.retain(|unwatched| *unwatched != slot);
+        self.buffers.set_volumes(self.volume_count());
+        Parted { _medium: medium }
+    }
+
+    fn volume_count(&self) -> usize {
+        self.media.iter().skip(1).flatten().count()
+    }
+}

@@ -1,0 +1,274 @@
+//! Volumes that come and go while the others are served: short steps, one a turn.
+
+use std::sync::Arc;
+
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::device::Device;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::stats::CacheHealth;
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::{Location, VolumeId};
+use kickcache_units::{are, counted};
+
+use super::EventLoop;
+use crate::driver::device::BlockFile;
+use crate::plan::removal::{Clients, DirtyFate};
+use crate::serve::core::LoopPhase;
+use crate::serve::error::ServeError;
+use crate::serve::leaving::{Answer, Leaving, LeavingStep};
+use crate::serve::membership::{
+    GoneVolume, GuestsPlace, Held, Joining, Lease, LeaveOrder, Left, Members, MembershipOrder, PlaceOrder,
+};
+use crate::serve::origin::SAMPLES_MAX;
+
+impl<E: CacheEngine> EventLoop<E> {
+    /// An asker that is gone needs no answer.
+    pub(super) fn take_membership_order(&mut self, now: Instant, order: MembershipOrder) {
+        match order {
+            MembershipOrder::Members(answer) => drop(answer.send(self.members())),
+            MembershipOrder::Held(id, answer) => {
+                let samples = self.core.engine.clean_samples(id, SAMPLES_MAX);
+                drop(answer.send(Held { not_clean: self.core.engine.not_clean_blocks(id), samples }));
+            }
+            MembershipOrder::Lease(answer) => {
+                let lease = self.lease();
+                self.is_leased |= lease.is_ok();
+                drop(answer.send(lease));
+            }
+            MembershipOrder::EndLease(superblock, answer) => {
+                self.end_lease(superblock.map(|superblock| *superblock));
+                let _ = answer.send(());
+            }
+            MembershipOrder::Join(joining, answer) => drop(answer.send(self.join(now, *joining))),
+            MembershipOrder::Leave(order, answer) => {
+                if let Err(error) = self.begin_leave(now, &order, &answer) {
+                    drop(answer.send(Err(error)));
+                }
+            }
+            MembershipOrder::EndLeave(superblock, answer) => {
+                let gone = self.end_leave();
+                self.end_lease(superblock.map(|superblock| *superblock));
+                gone.into_iter().for_each(|gone| drop(answer.send(gone)));
+            }
+            MembershipOrder::ChangePlaces(order, answer) => {
+                drop(answer.send(self.change_places(*order)));
+            }
+        }
+    }
+
+    /// Refuses what needs a cache device in service, and a superblock that nobody else writes.
+    fn cache_to_change(&self) -> Result<Arc<BlockFile>, ServeError> {
+        let refuse = |what: &str| ServeError::Cache { path: self.cache.clone(), what: what.into() };
+        if self.core.stage != LoopPhase::Serving {
+            return Err(refuse("its server is stopping"));
+        }
+        let is_good = self.notes.is_some() && self.core.engine.health() == CacheHealth::Good;
+        let cache = self.core.driver.shared_file(Device::Cache).filter(|_| is_good);
+        cache.ok_or_else(|| {
+            refuse("it is left out or out of service, and its volumes stay as they are until the daemon is stopped")
+        })
+    }
+
+    fn members(&self) -> Result<Members, ServeError> {
+        let cache = self.cache_to_change()?;
+        let origins = self.core.volumes.iter().map(|volume| Device::Origin(volume.info.id));
+        Ok(Members {
+            superblock: self.superblock.clone(),
+            cache,
+            origins: origins.filter_map(|device| self.core.driver.shared_file(device)).collect(),
+            addresses: self.frontends.addresses(),
+        })
+    }
+
+    fn lease(&self) -> Result<Lease, ServeError> {
+        let cache = self.cache_to_change()?;
+        if self.is_leased || self.leaving.is_some() || self.resizes.is_storing() {
+            let what = "its superblock is being written for another change; ask again".into();
+            return Err(ServeError::Cache { path: self.cache.clone(), what });
+        }
+        Ok(Lease { superblock: self.superblock.clone(), cache })
+    }
+
+    fn end_lease(&mut self, superblock: Option<Superblock>) {
+        self.superblock = superblock.unwrap_or_else(|| self.superblock.clone());
+        self.is_leased = false;
+        // A size may have waited for it.
+        self.take_resizes();
+    }
+
+    fn join(&mut self, now: Instant, joining: Joining) -> Result<(), ServeError> {
+        let Joining { superblock, volume, settings, medium, places, exposure } = joining;
+        let begun = self.core.clock.now();
+        self.end_lease(Some(superblock));
+        self.cache_to_change()?;
+        let (id, size) = (settings.volume, volume.info.size);
+        let places = self.frontends.ready(places, exposure)?;
+        let index = self.core.volumes.insert(volume);
+        self.frontends.join(&mut self.core, index, places);
+        self.core.engine.add_volume(now, &settings, size);
+        self.core.driver.add(Joining::named(medium, &settings));
+        self.core.times.add(now, id);
+        self.core.curves.add(id);
+        self.tell_turn("added", index, begun);
+        Ok(())
+    }
+
+    /// How long the loop did nothing else.
+    fn tell_turn(&self, what: &str, index: usize, begun: Instant) {
+        let micros = self.core.clock.now().since(begun).as_nanos() / 1_000;
+        let name = self.core.volumes.name(index);
+        tracing::debug!(event = "membership_turn", volume = name, "{name} {what} in {micros} us of the loop");
+    }
+
+    fn begin_leave(&mut self, now: Instant, order: &LeaveOrder, answer: &Answer) -> Result<(), ServeError> {
+        let LeaveOrder { name, clients, dirty } = order;
+        self.lease()?;
+        let id = self.volume_id(name)?;
+        let refuse = |what: String| ServeError::Volume { name: name.clone(), what };
+        if self.resizes.has(id) {
+            return Err(refuse("its size is being taken over; ask again later".into()));
+        }
+        let Some(index) = self.core.volumes.index_of(name) else { return Ok(()) };
+        if self.core.volumes.count() == 1 {
+            return Err(refuse(format!(
+                "it is the only volume of {}, which is served as long as its daemon runs; stop that instead (kickcache stop)",
+                self.cache.display()
+            )));
+        }
+        let sessions = self.frontends.sessions(index);
+        if sessions.ublk > 0 {
+            let what = "it is a block device of this host (ublk), which is removed when the daemon stops: stop that, and take the \
+                        volume out of its configuration";
+            return Err(refuse(what.into()));
+        }
+        let connected = sessions.nbd + sessions.vhost_user;
+        if connected > 0 && *clients == Clients::Respected {
+            let what = format!(
+                "{} {} connected; disconnect that, or say --disconnect",
+                counted(connected, "client"),
+                are(connected)
+            );
+            return Err(refuse(what));
+        }
+        self.frontends.hide(&mut self.core, index);
+        self.leaving = Some(Leaving::begin(now, id, index, *dirty, answer.clone()));
+        Ok(())
+    }
+
+    /// Goes on with a volume that leaves.
+    pub(super) fn advance_leaving(&mut self, now: Instant) {
+        let Some(Leaving { id, index, dirty, step, .. }) = self.leaving else { return };
+        match step {
+            LeavingStep::Quieting => self.go_quiet(now, id, index, dirty),
+            LeavingStep::Forgetting(from) => self.forget(now, id, from),
+            LeavingStep::Sealing if self.core.engine.is_forgotten(id) => self.answer_left(id),
+            LeavingStep::Sealing | LeavingStep::Recording => {}
+        }
+    }
+
+    fn go_quiet(&mut self, now: Instant, id: VolumeId, index: usize, dirty: DirtyFate) {
+        let have_ended = self.frontends.end_quiet(&mut self.core, index);
+        let not_clean = self.core.engine.not_clean_blocks(id);
+        let is_clean = not_clean == 0 || dirty == DirtyFate::Abandoned;
+        let is_idle = match dirty {
+            DirtyFate::WrittenBack => self.core.engine.is_idle(id),
+            DirtyFate::Abandoned => self.core.engine.has_ended(id),
+        };
+        let Some(leaving) = &mut self.leaving else { return };
+        if self.core.stage != LoopPhase::Serving {
+            return self.stay("its server is stopping");
+        }
+        if have_ended && is_clean && is_idle {
+            leaving.lost_blocks = not_clean;
+            leaving.step = LeavingStep::Forgetting(Location::new(0));
+            return;
+        }
+        if leaving.is_late(now) {
+            let what = match (have_ended, is_clean) {
+                (false, _) => "requests of its clients do not end".into(),
+                (true, false) => format!(
+                    "{} {} not written back yet; drain it, or say --abandon-dirty",
+                    counted(not_clean, "dirty block"),
+                    are(not_clean)
+                ),
+                (true, true) => "its origin does not end what it was given, or a flush".into(),
+            };
+            return self.stay(&what);
+        }
+        if dirty == DirtyFate::WrittenBack {
+            self.core.engine.drain(now, id);
+        }
+        self.core.engine.flush_soon(now, id);
+        self.pump(now);
+    }
+
+    fn forget(&mut self, now: Instant, id: VolumeId, from: Location) {
+        let begun = self.core.clock.now();
+        let mut step = LeavingStep::Forgetting(self.core.engine.forget_some(now, id, from));
+        if self.core.engine.cached_blocks(id) == 0 {
+            self.core.engine.seal_forgotten(now, id);
+            step = LeavingStep::Sealing;
+        }
+        self.pump(now);
+        let Some(leaving) = &mut self.leaving else { return };
+        leaving.step = step;
+        let index = leaving.index;
+        self.tell_turn("forgotten in part", index, begun);
+    }
+
+    /// It stays after all, and nothing of it has changed.
+    fn stay(&mut self, why: &str) {
+        let Some(Leaving { index, answer, .. }) = self.leaving.take() else { return };
+        self.frontends.show(&mut self.core, index);
+        let name = self.core.volumes.name(index).to_owned();
+        let error = ServeError::Volume { name, what: format!("it stays: {why}") };
+        if let Some(answer) = answer {
+            drop(answer.send(Err(error)));
+        }
+    }
+
+    fn answer_left(&mut self, id: VolumeId) {
+        let Some(cache) = self.core.driver.shared_file(Device::Cache) else { return };
+        let lease = Lease { superblock: self.superblock.clone(), cache };
+        let Some(leaving) = &mut self.leaving else { return };
+        leaving.step = LeavingStep::Recording;
+        self.is_leased = true;
+        let left = Left { id, lost_blocks: leaving.lost_blocks, lease };
+        if let Some(answer) = leaving.answer.take() {
+            drop(answer.send(Ok(left)));
+        }
+    }
+
+    /// Nothing is left of it.
+    fn end_leave(&mut self) -> Option<GoneVolume> {
+        let begun = self.core.clock.now();
+        let Leaving { id, index, .. } = self.leaving.take()?;
+        self.frontends.part(&mut self.core, index);
+        self.core.engine.remove_volume(id);
+        let device = self.core.driver.remove(Device::Origin(id));
+        self.core.recorders.end(id);
+        self.damaged.retain(|key| key.volume() != id);
+        self.troubles.forget(Device::Origin(id));
+        self.tell_turn("removed", index, begun);
+        let volume = self.core.volumes.remove(index);
+        Some(GoneVolume { _volume: volume, _device: device })
+    }
+
+    fn change_places(&mut self, order: PlaceOrder) -> Result<(), ServeError> {
+        let PlaceOrder { name, added, removed, guests, exposure } = order;
+        self.volume_id(&name)?;
+        let Some(index) = self.core.volumes.index_of(&name) else { return Ok(()) };
+        let goes = guests == GuestsPlace::Goes;
+        if goes && self.frontends.sessions(index).vhost_user > 0 {
+            let what = "a virtual machine is connected to the socket that is to go; stop that first".into();
+            return Err(ServeError::Volume { name, what });
+        }
+        let added = self.frontends.ready(added, exposure)?;
+        removed.iter().for_each(|address| self.frontends.part_from(&mut self.core, index, address));
+        if goes {
+            self.frontends.part_from_guests(&mut self.core, index);
+        }
+        self.frontends.join(&mut self.core, index, added);
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Where a volume is to be served, with sockets that are open: they are opened before the loop is asked, as that may wait.
+
+use crate::plan::Exposure;
+use crate::plan::address::NbdAddress;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::error::ServeError;
+use crate::serve::frontend::listener::{self, Listener, Place};
+use crate::serve::frontend::nbd::membership::OpenAddress;
+use crate::serve::frontend::vhost_user::membership::OpenGuest;
+
+/// Where a volume is to be served.
+#[derive(Default)]
+pub(crate) struct OpenPlaces {
+    pub(super) nbd: Vec<OpenAddress>,
+    pub(super) guest: Option<OpenGuest>,
+}
+
+impl OpenPlaces {
+    /// Opens the places of `spec` that `before` does not have; `shared` are addresses that others listen on already, and
+    /// volumes may share.
+    ///
+    /// # Errors
+    /// [`ServeError::Address`].
+    pub(crate) fn open(
+        spec: &VolumeSpec,
+        before: Option<&VolumeSpec>,
+        shared: &[NbdAddress],
+        exposure: Exposure,
+    ) -> Result<OpenPlaces, ServeError> {
+        let (wanted, known) = (spec.served_by(), before.map(VolumeSpec::served_by).unwrap_or_default());
+        let mut places = OpenPlaces::default();
+        let is_new = |address: &&NbdAddress| !known.nbd.addresses().contains(address);
+        for address in wanted.nbd.addresses().iter().filter(is_new) {
+            listener::check(address, exposure)?;
+            let open = || Listener::open(Place::Address(address.clone()), exposure);
+            let is_shared = !address.is_any_port() && shared.contains(address);
+            let listener = if is_shared { None } else { Some(open()?) };
+            places.nbd.push(OpenAddress { address: address.clone(), listener });
+        }
+        if let Some(path) = wanted.vhost_user.path.filter(|path| known.vhost_user.path.as_ref() != Some(path))
+        {
+            listener::check_path(&path)?;
+            let listener = Listener::open_for_guest(Place::Address(NbdAddress::Unix(path)))?;
+            places.guest = Some(OpenGuest { listener, block_size: spec.frontends.guest_block_bytes() });
+        }
+        Ok(places)
+    }
+
+    /// Opens what was to be shared and is not there any more; `is_there` knows.
+    ///
+    /// # Errors
+    /// [`ServeError::Address`].
+    pub(super) fn open_rest(
+        &mut self,
+        is_there: impl Fn(&NbdAddress) -> bool,
+        exposure: Exposure,
+    ) -> Result<(), ServeError> {
+        let is_lost = |open: &&mut OpenAddress| open.listener.is_none() && !is_there(&open.address);
+        for open in self.nbd.iter_mut().filter(is_lost) {
+            open.listener = Some(Listener::open(Place::Address(open.address.clone()), exposure)?);
+        }
+        Ok(())
+    }
+}

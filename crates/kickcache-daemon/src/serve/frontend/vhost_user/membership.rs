@@ -1,0 +1,104 @@
+//! Volumes that come and go.
+
+use std::os::fd::AsFd;
+
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_vhost_user::Disk;
+
+use crate::serve::core::Core;
+use crate::serve::frontend::listener::Listener;
+use crate::serve::frontend::vhost_user::VhostUser;
+use crate::serve::frontend::vhost_user::key::Part;
+use crate::serve::frontend::vhost_user::port::Port;
+use crate::serve::frontend::vhost_user::session::key;
+
+/// No volume has this index: the port is free for another one.
+const NOBODY: usize = usize::MAX;
+
+/// A socket for a virtual machine, open, and what the machine is told.
+pub(crate) struct OpenGuest {
+    pub(crate) listener: Listener,
+    /// Bytes of a logical block.
+    pub(crate) block_size: u32,
+}
+
+impl VhostUser {
+    /// Serves the volume of an index there.
+    pub(in crate::serve::frontend) fn join<E>(
+        &mut self,
+        core: &mut Core<E>,
+        volume: usize,
+        guest: OpenGuest,
+    ) {
+        let info = &core.volumes[volume].info;
+        let disk = Disk {
+            name: info.name.clone(),
+            size: info.size,
+            read_only: info.read_only,
+            block_size: guest.block_size,
+        };
+        let OpenGuest { listener, .. } = guest;
+        tracing::info!(event = "listening", "vhost-user is served on {} for {}", listener.address, info.name);
+        let mut port = Port::new(listener, disk, volume);
+        let index = match self.ports.iter().position(|port| port.volume == NOBODY) {
+            Some(free) => {
+                // Late events of the one before are known as such.
+                port.generation = self.ports[free].next_generation();
+                self.ports[free] = port;
+                free
+            }
+            None => {
+                self.ports.push(port);
+                self.ports.len() - 1
+            }
+        };
+        self.listen(core, index);
+    }
+
+    /// Takes nothing more from the virtual machine of the volume of an index, and no other one.
+    pub(in crate::serve::frontend) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
+        for index in self.indices_of(volume) {
+            self.ports[index].is_hidden = true;
+            self.stop_listening_at(core, index);
+            self.disconnect(core, index, None);
+        }
+    }
+
+    /// Lets one connect again.
+    pub(in crate::serve::frontend) fn show<E>(&mut self, core: &mut Core<E>, volume: usize) {
+        for index in self.indices_of(volume) {
+            self.ports[index].is_hidden = false;
+            self.listen(core, index);
+        }
+    }
+
+    /// Whether nothing is in flight for the volume of an index.
+    pub(in crate::serve::frontend) fn has_ended(&self, volume: usize) -> bool {
+        let mut ports = self.ports.iter().filter(|port| port.volume == volume);
+        ports.all(|port| port.device.outstanding() == 0 && port.held.is_none() && port.socket.is_none())
+    }
+
+    /// The volume of an index is not served any more.
+    pub(in crate::serve::frontend) fn part<E>(&mut self, core: &mut Core<E>, volume: usize) {
+        for index in self.indices_of(volume) {
+            self.stop_listening_at(core, index);
+            let port = &mut self.ports[index];
+            if let Some(listener) = port.listener.take() {
+                let address = &listener.address;
+                tracing::info!(event = "not_listening", "vhost-user is not served on {address} any more");
+            }
+            port.volume = NOBODY;
+        }
+    }
+
+    fn stop_listening_at<E>(&mut self, core: &mut Core<E>, index: usize) {
+        let port = &mut self.ports[index];
+        if let (true, Some(listener)) = (std::mem::take(&mut port.listening), &port.listener) {
+            core.driver.unwatch(listener.as_fd(), key(index, Part::Listener, 0));
+        }
+    }
+
+    fn indices_of(&self, volume: usize) -> Vec<usize> {
+        (0..self.ports.len()).filter(|index| self.ports[*index].volume == volume).collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! A volume comes while its server serves others: the part that is not the loop's, and may wait.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::device::Device;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_units::counted;
+
+use crate::driver::device::{AccessMode, BlockFile, check_different};
+use crate::driver::executor::{Medium, NamedMedium};
+use crate::plan::Exposure;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::cache_device::{attach, store_superblock};
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::frontend::open_places::OpenPlaces;
+use crate::serve::membership::{Held, Joining, Lease, Members, MembershipOrder};
+use crate::serve::notes::Notes;
+use crate::serve::parting::AskLoop;
+use crate::serve::prepare::{OpenVolume, candidate, check_late, facts, open_held};
+use crate::serve::served_volumes::Volume;
+use crate::serve::stop_wish::StopWish;
+use crate::serve::volume_info::VolumeInfo;
+use crate::state::uuid_text;
+
+/// What a volume that comes has in common with those that are served.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    /// The cache device.
+    pub(crate) cache: PathBuf,
+    pub(crate) state: StatePlace,
+    pub(crate) exposure: Exposure,
+    pub(crate) stop_wish: StopWish,
+}
+
+/// A volume that was looked at and can be served; nothing was changed for it but that its sockets are open.
+pub struct ReadyVolume {
+    volume: OpenVolume,
+    places: OpenPlaces,
+}
+
+/// Opens a volume and finds what can be wrong with it, as a start would.
+pub(crate) fn prepare(
+    asked: &impl AskLoop,
+    spec: &VolumeSpec,
+    surroundings: &Surroundings,
+) -> Result<ReadyVolume, ServeError> {
+    let Surroundings { cache: path, state, exposure, stop_wish } = surroundings;
+    let members: Members = asked.ask(MembershipOrder::Members)??;
+    refuse_ublk(spec)?;
+    let mut volume = open_held(spec, state, stop_wish)?;
+    if let Some(origin) = volume.origin.local() {
+        check_different(&members.cache, origin)?;
+        members.origins.iter().try_for_each(|other| check_different(other, origin))?;
+    }
+    check_late(&mut volume, spec, &members.superblock, path, state)?;
+    compare(asked, &mut volume, &members, state)?;
+    let places = OpenPlaces::open(spec, None, &members.addresses, *exposure)?;
+    Ok(ReadyVolume { volume, places })
+}
+
+/// The kernel's driver is asked when a daemon starts.
+fn refuse_ublk(spec: &VolumeSpec) -> Result<(), ServeError> {
+    if spec.served_by().ublk.id.is_none() {
+        return Ok(());
+    }
+    let what = "it is to be a block device of this host (ublk), which is made when the daemon starts; leave that out, or stop \
+                the daemon and start it again";
+    Err(ServeError::Volume { name: spec.name.clone(), what: what.into() })
+}
+
+/// What the cache device holds of it from earlier must be of this origin, and may not be dirty behind one that takes no writes.
+fn compare(
+    asked: &impl AskLoop,
+    volume: &mut OpenVolume,
+    members: &Members,
+    state: &StatePlace,
+) -> Result<(), ServeError> {
+    let refuse = |what: String| ServeError::Volume { name: volume.name.clone(), what };
+    let mut superblock = members.superblock.clone();
+    let is_known = superblock.volume(&volume.name).is_some();
+    let id = attach(&mut superblock, members.cache.path(), facts(volume, state))?;
+    let held = match is_known {
+        true => asked.ask(|answer| MembershipOrder::Held(id, answer))?,
+        false => Held { not_clean: 0, samples: Vec::new() },
+    };
+    if volume.access == AccessMode::ReadOnly && held.not_clean > 0 {
+        return Err(refuse(format!(
+            "the cache holds {} of it that its origin lacks; serve it writable and drain it before serving it read-only",
+            counted(held.not_clean, "dirty block")
+        )));
+    }
+    volume.origin.compare(&held.samples).map_err(refuse)
+}
+
+/// Has a volume served that is ready: its name first, durably, then what is noted of it, then by the loop.
+pub(crate) fn join(
+    asked: &impl AskLoop,
+    ready: ReadyVolume,
+    surroundings: &Surroundings,
+    notes: Option<&Arc<Notes>>,
+) -> Result<(), ServeError> {
+    let ReadyVolume { mut volume, places } = ready;
+    let Lease { superblock: held, cache } = asked.ask(MembershipOrder::Lease)??;
+    let mut superblock = held.clone();
+    let name = volume.name.clone();
+    let recorded = record(&mut superblock, &mut volume, &cache, surroundings);
+    let recorded = recorded.and_then(|()| {
+        let noted =
+            notes.map_or(Ok(()), |notes| notes.join(volume.settings.volume, &candidate(&volume, &held)));
+        // Its name does no harm where nothing is cached of it, and goes all the same.
+        noted.inspect_err(|_| drop(store_superblock(&cache, &mut held.clone())))
+    });
+    if let Err(error) = recorded {
+        asked.ask(|answer| MembershipOrder::EndLease(None, answer))?;
+        return Err(error);
+    }
+    let id = volume.settings.volume;
+    let joining = describe(volume, superblock, places, surroundings.exposure);
+    let joined = asked.ask(|answer| MembershipOrder::Join(Box::new(joining), answer)).and_then(|done| done);
+    if joined.is_err() {
+        notes.into_iter().for_each(|notes| notes.undo_join(id));
+    }
+    joined?;
+    tracing::info!(event = "volume_added", volume = name, "{name} is served");
+    Ok(())
+}
+
+/// The superblock knows the volume.
+fn record(
+    superblock: &mut Superblock,
+    volume: &mut OpenVolume,
+    cache: &BlockFile,
+    Surroundings { state, .. }: &Surroundings,
+) -> Result<(), ServeError> {
+    let path: &Path = cache.path();
+    let before = superblock.clone();
+    volume.settings.volume = attach(superblock, path, facts(volume, state))?;
+    volume.known_as.cache = Some(uuid_text(superblock.uuid));
+    if before == *superblock {
+        return Ok(());
+    }
+    store_superblock(cache, superblock)
+}
+
+fn describe(volume: OpenVolume, superblock: Superblock, places: OpenPlaces, exposure: Exposure) -> Joining {
+    let settings: VolumeSettings = volume.settings;
+    let info = VolumeInfo {
+        name: volume.name,
+        id: settings.volume,
+        size: volume.size,
+        origin: volume.identity,
+        read_only: volume.access == AccessMode::ReadOnly,
+    };
+    let served = Volume { info, identity: volume.known_as, zeroes: volume.zeroes, _locks: volume.locks };
+    let medium: Medium = volume.origin.into_medium();
+    Joining { superblock, volume: served, settings, medium, places, exposure }
+}
+
+impl Joining {
+    /// The device of its origin, as the driver takes it.
+    pub(crate) fn named(medium: Medium, settings: &VolumeSettings) -> NamedMedium {
+        NamedMedium { device: Device::Origin(settings.volume), medium }
+    }
+}

@@ -1,0 +1,53 @@
+//! A volume goes while its server serves others: the part that is not the loop's.
+
+use std::sync::Arc;
+
+use crate::serve::cache_device::store_superblock;
+use crate::serve::error::ServeError;
+use crate::serve::membership::{LeaveOrder, Left, MembershipOrder};
+use crate::serve::notes::Notes;
+
+/// A volume that is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartedVolume {
+    /// Blocks that its origin lacks, as they were to be abandoned.
+    pub lost_blocks: u64,
+}
+
+/// How the loop is asked.
+pub(crate) trait AskLoop {
+    /// Gives an order, and waits for what comes of it.
+    fn ask<T>(
+        &self,
+        order: impl FnOnce(std::sync::mpsc::Sender<T>) -> MembershipOrder,
+    ) -> Result<T, ServeError>;
+}
+
+/// Lets go of a volume: its blocks first, durably, then its name, then what is noted of it.
+///
+/// # Errors
+/// It stays, and nothing of it has changed; or, if the cache device fails, it is gone from the loop alone.
+pub(crate) fn part(
+    asked: &impl AskLoop,
+    order: LeaveOrder,
+    notes: Option<&Arc<Notes>>,
+) -> Result<PartedVolume, ServeError> {
+    let name = order.name.clone();
+    let Left { id, lost_blocks, mut lease } = asked.ask(|answer| MembershipOrder::Leave(order, answer))??;
+    lease.superblock.volumes.retain(|record| record.id != id);
+    let stored = store_superblock(&lease.cache, &mut lease.superblock);
+    let superblock = stored.is_ok().then(|| Box::new(lease.superblock));
+    let gone = asked.ask(|answer| MembershipOrder::EndLeave(superblock, answer))?;
+    // Closes the origin: whoever reads that the volume is gone can open it.
+    drop(gone);
+    let noted = notes.map_or(Ok(()), |notes| notes.part(id));
+    if let Err(error) = noted {
+        tracing::warn!(event = "record_failed", "cannot record that {name} is gone: {error}");
+    }
+    stored.map_err(|error| {
+        let what = format!("it is not served any more, but its name stays on the cache device: {error}");
+        ServeError::Volume { name: name.clone(), what }
+    })?;
+    tracing::info!(event = "volume_removed", volume = name, "{name} is removed");
+    Ok(PartedVolume { lost_blocks })
+}

@@ -1,0 +1,44 @@
+//! Other places for a volume that is served: sockets are opened before the loop is asked.
+
+use crate::plan::Exposure;
+use crate::plan::address::NbdAddress;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::error::ServeError;
+use crate::serve::frontend::open_places::OpenPlaces;
+use crate::serve::joining::Surroundings;
+use crate::serve::membership::{GuestsPlace, Members, MembershipOrder, PlaceOrder};
+use crate::serve::parting::AskLoop;
+
+/// Places that are ready to be used.
+pub struct ReadyPlaces {
+    name: String,
+    added: OpenPlaces,
+    removed: Vec<NbdAddress>,
+    guests: GuestsPlace,
+    exposure: Exposure,
+}
+
+impl ReadyPlaces {
+    /// Opens what `wanted` has and `before` does not.
+    pub(crate) fn prepare(
+        asked: &impl AskLoop,
+        before: &VolumeSpec,
+        wanted: &VolumeSpec,
+        surroundings: &Surroundings,
+    ) -> Result<ReadyPlaces, ServeError> {
+        let members: Members = asked.ask(MembershipOrder::Members)??;
+        let exposure = surroundings.exposure;
+        let (old, new) = (before.served_by(), wanted.served_by());
+        let added = OpenPlaces::open(wanted, Some(before), &members.addresses, exposure)?;
+        let is_gone = |address: &&NbdAddress| !new.nbd.addresses().contains(address);
+        let removed = old.nbd.addresses().iter().filter(is_gone).cloned().collect();
+        let has_moved = old.vhost_user.path.is_some() && old.vhost_user.path != new.vhost_user.path;
+        let guests = if has_moved { GuestsPlace::Goes } else { GuestsPlace::Stays };
+        Ok(ReadyPlaces { name: wanted.name.clone(), added, removed, guests, exposure })
+    }
+
+    pub(crate) fn into_order(self) -> PlaceOrder {
+        let ReadyPlaces { name, added, removed, guests, exposure } = self;
+        PlaceOrder { name, added, removed, guests, exposure }
+    }
+}

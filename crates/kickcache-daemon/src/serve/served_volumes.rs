@@ -1,0 +1,85 @@
+//! The volumes of a server, each at an index that is its own for as long as it is served.
+
+use std::ops::{Index, IndexMut};
+
+use crate::driver::device::ZeroSpeed;
+use crate::serve::volume_identity::VolumeIdentity;
+use crate::serve::volume_info::VolumeInfo;
+use crate::state::OriginLock;
+
+/// A volume that is served.
+pub(crate) struct Volume {
+    pub(crate) info: VolumeInfo,
+    pub(crate) identity: VolumeIdentity,
+    pub(crate) zeroes: ZeroSpeed,
+    /// Held as long as it is served.
+    pub(crate) _locks: Vec<OriginLock>,
+}
+
+/// The volumes of a server.
+pub(crate) struct ServedVolumes(Vec<Option<Volume>>);
+
+impl ServedVolumes {
+    pub(crate) fn new(volumes: Vec<Volume>) -> ServedVolumes {
+        ServedVolumes(volumes.into_iter().map(Some).collect())
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Volume> {
+        self.0.iter().flatten()
+    }
+
+    /// Their indices, in the same order.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().filter_map(|(index, volume)| volume.as_ref().map(|_| index))
+    }
+
+    /// The index of a name.
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
+        self.indices().find(|index| self[*index].info.name == name)
+    }
+
+    /// The name at an index; `?` if nothing is there any more.
+    pub(crate) fn name(&self, index: usize) -> &str {
+        let found = self.0.get(index).and_then(Option::as_ref);
+        found.map_or("?", |volume| &volume.info.name)
+    }
+
+    /// A volume that comes; gives its index.
+    pub(crate) fn insert(&mut self, volume: Volume) -> usize {
+        match self.0.iter().position(Option::is_none) {
+            Some(free) => {
+                self.0[free] = Some(volume);
+                free
+            }
+            None => {
+                self.0.push(Some(volume));
+                self.0.len() - 1
+            }
+        }
+    }
+
+    /// A volume that goes: nobody names its index from here on.
+    pub(crate) fn remove(&mut self, index: usize) -> Option<Volume> {
+        self.0.get_mut(index)?.take()
+    }
+}
+
+impl Index<usize> for ServedVolumes {
+    type Output = Volume;
+
+    fn index(&self, index: usize) -> &Volume {
+        self.0[index].as_ref().expect("the volume is served")
+    }
+}
+
+impl IndexMut<usize> for ServedVolumes {
+    fn index_mut(&mut self, index: usize) -> &mut Volume {
+        self.0[index].as_mut().expect("the volume is served")
+    }
+}

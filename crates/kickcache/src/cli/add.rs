@@ -1,0 +1,163 @@
+//! `kickcache add`: a daemon serves one more volume.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
+use kickcache_daemon::control::wire::VolumeToAdd;
+use kickcache_daemon::plan::address::NbdAddress;
+use kickcache_daemon::plan::cutoff::Cutoff;
+use kickcache_daemon::plan::frontends::FrontendSpecs;
+use kickcache_daemon::plan::origin_source::OriginSource;
+use kickcache_daemon::plan::origin_timeout::OriginTimeout;
+use kickcache_daemon::plan::parse_fill_window;
+use kickcache_daemon::whole_path::whole_path;
+use kickcache_daemon::words::{AdmissionWord, ModeWord};
+use kickcache_units::Size;
+use serde_json::{Map, Value};
+
+use crate::cli::exit::Failure;
+use crate::cli::limit_flags::LimitFlags;
+use crate::cli::options::ControlOption;
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache add --cache /dev/nvme0n1p4 --origin /dev/sdc --name vm2 --mode write-back
+  kickcache add --cache /dev/nvme0n1p4 --origin /dev/sdd --name vm3 --vhost-user /run/kickcache/vm3.vhost
+
+Exit codes: 0 if the volume is served; 1 if it cannot be, 2 if an argument is wrong: then nothing has
+changed; 3 if no daemon answers.";
+
+/// Serve one more volume behind a cache device that a daemon serves
+///
+/// The others go on. The next start serves what its flags or its configuration file say: write the volume down there, too
+/// (docs/reload.md).
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AddArgs {
+    /// Cache device that the daemon serves
+    #[arg(long)]
+    cache: PathBuf,
+    /// Origin: a file or block device, or an export of an NBD server
+    #[arg(long, value_name = "PATH|URI", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
+    origin: OriginSource,
+    /// How long requests wait for a lost NBD server before they fail: 1s to 24h [default: 2m]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    origin_timeout: Option<OriginTimeout>,
+    /// Name of the volume, and of its NBD export [default: the file name or export name of the origin]
+    #[arg(long)]
+    name: Option<String>,
+    /// When writes are acknowledged, and what is cached [default: write-through]
+    #[arg(long, value_enum)]
+    mode: Option<ModeWord>,
+    #[command(flatten)]
+    frontends: FrontendSpecs,
+    /// Read-only volume: refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Sequential streams longer than this are not cached; `off`: all are cached [default: 4M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    sequential_cutoff: Option<Cutoff>,
+    /// Largest fill window, the amount that a miss reads: a power of two from 4K to 1M [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_fill_window, allow_hyphen_values = true)]
+    fill_window_max: Option<Size>,
+    #[command(flatten)]
+    limits: LimitFlags,
+    /// Admission: which misses are cached [default: pressure]
+    #[arg(long, value_enum)]
+    admission: Option<AdmissionWord>,
+    /// The origin has another path, or is another file there, with the content that the cache device knows
+    #[arg(long)]
+    origin_moved: bool,
+    /// The origin was extended while nobody served it
+    #[arg(long)]
+    origin_grown: bool,
+    /// Accept an origin that carries a kickcache cache device; writes destroy that
+    #[arg(long)]
+    force_origin: bool,
+    /// Accept an origin that cannot be flushed: a power failure may lose its last writes
+    #[arg(long)]
+    origin_no_flush: bool,
+    #[command(flatten)]
+    control: ControlOption,
+}
+
+impl AddArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let name = self.volume_name()?;
+        let client = self.control.client();
+        client.add(VolumeToAdd {
+            cache: whole_path(&self.cache),
+            volume: Value::Object(self.table(&name)?),
+            origin_moved: self.origin_moved,
+            origin_grown: self.origin_grown,
+            force_origin: self.force_origin,
+        })?;
+        writeln!(out, "{name}: added")?;
+        let report = client.status()?;
+        let mut volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
+        let Some(found) = volumes.find(|volume| volume.name == name) else { return Ok(()) };
+        found.served_at.nbd.iter().try_for_each(|uri| writeln!(out, "{uri}"))?;
+        Ok(found.served_at.vhost_user.iter().try_for_each(|path| writeln!(out, "vhost-user on {path}"))?)
+    }
+
+    fn volume_name(&self) -> Result<String, Failure> {
+        let name = self.name.as_deref().or_else(|| self.origin.name());
+        name.map(str::to_owned).ok_or_else(|| {
+            let origin = &self.origin;
+            Failure::usage(format!("the origin {origin} gives no name for its volume; say --name NAME"))
+        })
+    }
+
+    /// What a configuration file would say of the volume.
+    fn table(&self, name: &str) -> Result<Map<String, Value>, Failure> {
+        let origin = match self.origin.path() {
+            Some(path) => text(&whole_path(path))?,
+            None => self.origin.to_string(),
+        };
+        let frontends = &self.frontends;
+        let nbd = frontends.nbd.nbd.as_ref();
+        let nbd =
+            nbd.map(|addresses| addresses.iter().map(address).collect::<Result<Vec<_>, _>>()).transpose()?;
+        let guest = frontends.vhost_user.path.as_deref().map(|path| text(&whole_path(path))).transpose()?;
+        let cutoff = self.sequential_cutoff.map(|cutoff| match cutoff {
+            Cutoff::Off => "off".to_owned(),
+            Cutoff::Above(size) => size.bytes().to_string(),
+        });
+        let keys: [(&str, Option<Value>); 14] = [
+            ("name", Some(name.into())),
+            ("origin", Some(origin.into())),
+            (
+                "origin-timeout",
+                self.origin_timeout.map(|timeout| format!("{}s", timeout.span().as_secs()).into()),
+            ),
+            ("mode", self.mode.map(|mode| mode.as_str().into())),
+            ("admission", self.admission.map(|admission| admission.as_str().into())),
+            ("sequential-cutoff", cutoff.map(Value::from)),
+            ("fill-window-max", self.fill_window_max.map(|size| size.bytes().into())),
+            ("read-only", self.read_only.then_some(true.into())),
+            ("origin-no-flush", self.origin_no_flush.then_some(true.into())),
+            ("nbd", nbd.map(Value::from)),
+            ("vhost-user", guest.map(Value::from)),
+            ("guest-block", frontends.guest_block.map(|size| size.bytes().into())),
+            ("ublk", frontends.ublk.id.map(|_| true.into())),
+            ("ublk-queues", frontends.ublk.queues.map(|queues| queues.get().into())),
+        ];
+        let own = keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        Ok(own.chain(self.limits.keys()).collect())
+    }
+}
+
+/// An address from the root: the daemon may be in another folder.
+fn address(address: &NbdAddress) -> Result<String, Failure> {
+    match address.unix_path() {
+        Some(path) => Ok(format!("unix:{}", text(&whole_path(path))?)),
+        None => Ok(address.to_string()),
+    }
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        Failure::usage(format!("{} is no UTF-8, which a path must be that is told a daemon", path.display()))
+    })
+}

@@ -1,0 +1,125 @@
+//! A volume that a daemon serves is drained, and let go of.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kickcache_daemon::control::ControlError;
+use kickcache_daemon::control::wire::Removed;
+use kickcache_daemon::plan::removal::{Clients, DirtyFate};
+use kickcache_daemon::serve::error::ServeError;
+use kickcache_engine::config::Mode;
+use kickcache_units::{are, counted};
+
+use crate::cli::start::Served;
+
+/// How often it is looked at how far a drain is, and how long one may get nowhere.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const STUCK_MAX: Duration = Duration::from_secs(30);
+
+/// What is in the way of a removal at the moment, before anything is done for it.
+///
+/// # Errors
+/// It has clients that are to be respected, or its server is stopping.
+pub(super) fn check(served: &Served, volume: &str, clients: Clients) -> Result<(), ControlError> {
+    let status = served.handle.status().map_err(|_| ControlError::Stopped)?;
+    let Some(index) = status.volumes.iter().position(|info| info.name == volume) else { return Ok(()) };
+    let sessions = status.sessions[index];
+    let refuse = |what: String| Err(ControlError::Refused(format!("volume {volume}: {what}")));
+    if sessions.ublk > 0 {
+        return refuse(
+            "it is a block device of this host (ublk), which is removed when the daemon stops: stop that, and take the volume out of its \
+             configuration"
+                .into(),
+        );
+    }
+    let connected = sessions.nbd + sessions.vhost_user;
+    if connected > 0 && clients == Clients::Respected {
+        let (count, are) = (counted(connected, "client"), are(connected));
+        return refuse(format!("{count} {are} connected; disconnect that, or say --disconnect"));
+    }
+    Ok(())
+}
+
+/// Writes back what is dirty, while the volume is served: new writes go through to the origin meanwhile.
+///
+/// # Errors
+/// It gets nowhere, or the server stops. The volume is served as before.
+pub(super) fn drain(served: &Served, volume: &str) -> Result<(), ControlError> {
+    let refuse = |error: ServeError| ControlError::Refused(error.to_string());
+    let before = mode_of(served, volume)?;
+    if before == Some(Mode::WriteBack) {
+        served.handle.set_mode(volume, Mode::WriteThrough).map_err(refuse)?;
+    }
+    let drained = drain_until_clean(served, volume);
+    if let (Err(_), Some(mode)) = (&drained, before) {
+        served.handle.set_mode(volume, mode).map_err(refuse)?;
+    }
+    drained
+}
+
+fn drain_until_clean(served: &Served, volume: &str) -> Result<(), ControlError> {
+    let (mut least, mut since) = (u64::MAX, Instant::now());
+    loop {
+        let left = left(served, volume)?;
+        if left == 0 {
+            return Ok(());
+        }
+        if left < least {
+            (least, since) = (left, Instant::now());
+        }
+        if since.elapsed() >= STUCK_MAX {
+            return Err(ControlError::Refused(format!(
+                "volume {volume}: {} cannot be written back ({} s without any; `kickcache status` shows what is wrong with its \
+                 origin); mend that, or say --abandon-dirty",
+                counted(left, "dirty block"),
+                STUCK_MAX.as_secs()
+            )));
+        }
+        served.handle.drain(volume).map_err(|error| ControlError::Refused(error.to_string()))?;
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn mode_of(served: &Served, volume: &str) -> Result<Option<Mode>, ControlError> {
+    let status = served.handle.status().map_err(|_| ControlError::Stopped)?;
+    let info = status.volumes.iter().find(|info| info.name == volume);
+    let found = info.and_then(|info| status.engine.volumes.iter().find(|found| found.volume == info.id));
+    Ok(found.map(|found| found.mode))
+}
+
+/// Blocks that the origin lacks, or has not flushed.
+fn left(served: &Served, volume: &str) -> Result<u64, ControlError> {
+    let status = served.handle.status().map_err(|_| ControlError::Stopped)?;
+    if status.awaited.is_some() {
+        return Err(ControlError::Stopped);
+    }
+    let info = status.volumes.iter().find(|info| info.name == volume);
+    let found = info.and_then(|info| status.engine.volumes.iter().find(|found| found.volume == info.id));
+    Ok(found.map_or(0, |found| found.dirty_blocks + found.unflushed_blocks))
+}
+
+/// Lets go of a volume.
+///
+/// # Errors
+/// It stays, in the mode that it had.
+pub(super) fn remove(
+    served: &mut Served,
+    volume: &str,
+    clients: Clients,
+    dirty: DirtyFate,
+) -> Result<Removed, ControlError> {
+    let mode = mode_of(served, volume)?;
+    check(served, volume, clients)?;
+    if dirty == DirtyFate::WrittenBack {
+        drain(served, volume)?;
+    }
+    let parted = served.handle.part_volume(volume, clients, dirty);
+    let parted = parted.map_err(|error| ControlError::Refused(error.to_string()));
+    if let (Err(_), Some(mode)) = (&parted, mode) {
+        // Nothing is left of it if only its name stays somewhere.
+        let _ = served.handle.set_mode(volume, mode);
+    }
+    let lost_bytes = parted?.lost_blocks * 4096;
+    served.cache.volumes.retain(|spec| spec.name != volume);
+    Ok(Removed { lost_bytes })
+}
