@@ -16,8 +16,8 @@ use crate::units::{Location, VolumeId};
 use crate::volume::Volume;
 
 /// Slots that one step looks at, and blocks that it forgets at most: well below a millisecond.
-const SLOTS_MAX: u32 = 1 << 17;
-const BLOCKS_MAX: u32 = 1 << 10;
+const SLOTS_MAX: u32 = 1 << 16;
+const BLOCKS_MAX: u32 = 1 << 9;
 
 impl Engine {
     /// From here on a volume is served that has `size` bytes. What the cache device holds of it counts: whoever adds it has made

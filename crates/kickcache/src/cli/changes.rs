@@ -84,6 +84,7 @@ impl Turn<'_> {
 
     fn reload_quietly(&self, started: &mut Started, extent: ReloadExtent) -> Result<Reloaded, ControlError> {
         let mut wanted = self.changes.source.read().map_err(|failure| refusal(&failure))?;
+        started.servers.iter_mut().for_each(Served::look_at_modes);
         let served = self.served(started);
         let mut notes = leave_unserved(&mut wanted, &served, &self.changes.plan);
         keep_activation(&mut wanted, &served);
@@ -110,13 +111,17 @@ impl Turn<'_> {
             removal::check(served, name, Clients::Respected)?;
         }
         let ready = prepare(started, wanted, reloaded)?;
-        for (served, name) in started.behind(&gone) {
-            removal::drain(served, name)?;
+        let drained = started.behind(&gone).try_for_each(|(served, name)| removal::drain(served, name));
+        let removed = drained.and_then(|()| {
+            gone.iter().try_for_each(|name| {
+                let served = started.server_mut(name).ok_or(ControlError::Stopped)?;
+                removal::remove(served, name, Clients::Respected, DirtyFate::WrittenBack).map(drop)
+            })
+        });
+        if removed.is_err() {
+            started.behind(&gone).for_each(|(served, name)| removal::restore_mode(served, name));
         }
-        for name in &gone {
-            let served = started.server_mut(name).ok_or(ControlError::Stopped)?;
-            removal::remove(served, name, Clients::Respected, DirtyFate::WrittenBack)?;
-        }
+        removed?;
         join(started, ready)?;
         started
             .servers
@@ -167,6 +172,7 @@ impl Turn<'_> {
         dirty: DirtyFate,
     ) -> Result<Removed, ControlError> {
         let served = started.server_mut(volume).ok_or(ControlError::Stopped)?;
+        served.look_at_modes();
         if served.cache.volumes.len() == 1 {
             return Err(ControlError::Refused(format!(
                 "volume {volume}: it is the only volume of {}, which is served as long as its daemon runs; stop that instead \

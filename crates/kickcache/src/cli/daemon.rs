@@ -338,12 +338,7 @@ impl ControlTarget for Daemon {
     }
 
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
-        let _turn = self.changes.turn();
-        self.server_of(volume)?.handle.set_mode(volume, mode.into()).map_err(control_error)?;
-        if let StartPhase::Serving(started) = &mut *self.lock() {
-            started.volume_mut(volume).into_iter().for_each(|found| found.mode = mode);
-        }
-        Ok(())
+        self.server_of(volume)?.handle.set_mode(volume, mode.into()).map_err(control_error)
     }
 
     fn drain(&self, volume: &str) -> Result<(), ControlError> {

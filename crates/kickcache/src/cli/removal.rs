@@ -46,15 +46,26 @@ pub(super) fn check(served: &Served, volume: &str, clients: Clients) -> Result<(
 /// It gets nowhere, or the server stops. The volume is served as before.
 pub(super) fn drain(served: &Served, volume: &str) -> Result<(), ControlError> {
     let refuse = |error: ServeError| ControlError::Refused(error.to_string());
-    let before = mode_of(served, volume)?;
-    if before == Some(Mode::WriteBack) {
+    if mode_of(served, volume) == Some(Mode::WriteBack) {
         served.handle.set_mode(volume, Mode::WriteThrough).map_err(refuse)?;
     }
-    let drained = drain_until_clean(served, volume);
-    if let (Err(_), Some(mode)) = (&drained, before) {
-        served.handle.set_mode(volume, mode).map_err(refuse)?;
+    drain_until_clean(served, volume).inspect_err(|_| restore_mode(served, volume))
+}
+
+/// The mode as it was before: the volume stays.
+pub(super) fn restore_mode(served: &Served, volume: &str) {
+    let Some(mode) = mode_of(served, volume) else { return };
+    if let Err(error) = served.handle.set_mode(volume, mode) {
+        tracing::warn!(
+            event = "mode_not_restored",
+            volume,
+            "the mode of {volume} stays write-through: {error}"
+        );
     }
-    drained
+}
+
+fn mode_of(served: &Served, volume: &str) -> Option<Mode> {
+    served.cache.volumes.iter().find(|spec| spec.name == volume).map(|spec| spec.mode.into())
 }
 
 fn drain_until_clean(served: &Served, volume: &str) -> Result<(), ControlError> {
@@ -80,13 +91,6 @@ fn drain_until_clean(served: &Served, volume: &str) -> Result<(), ControlError> 
     }
 }
 
-fn mode_of(served: &Served, volume: &str) -> Result<Option<Mode>, ControlError> {
-    let status = served.handle.status().map_err(|_| ControlError::Stopped)?;
-    let info = status.volumes.iter().find(|info| info.name == volume);
-    let found = info.and_then(|info| status.engine.volumes.iter().find(|found| found.volume == info.id));
-    Ok(found.map(|found| found.mode))
-}
-
 /// Blocks that the origin lacks, or has not flushed.
 fn left(served: &Served, volume: &str) -> Result<u64, ControlError> {
     let status = served.handle.status().map_err(|_| ControlError::Stopped)?;
@@ -108,17 +112,13 @@ pub(super) fn remove(
     clients: Clients,
     dirty: DirtyFate,
 ) -> Result<Removed, ControlError> {
-    let mode = mode_of(served, volume)?;
     check(served, volume, clients)?;
     if dirty == DirtyFate::WrittenBack {
         drain(served, volume)?;
     }
     let parted = served.handle.part_volume(volume, clients, dirty);
+    let parted = parted.inspect_err(|_| restore_mode(served, volume));
     let parted = parted.map_err(|error| ControlError::Refused(error.to_string()));
-    if let (Err(_), Some(mode)) = (&parted, mode) {
-        // Nothing is left of it if only its name stays somewhere.
-        let _ = served.handle.set_mode(volume, mode);
-    }
     let lost_bytes = parted?.lost_blocks * 4096;
     served.cache.volumes.retain(|spec| spec.name != volume);
     Ok(Removed { lost_bytes })

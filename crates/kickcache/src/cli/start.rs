@@ -66,17 +66,21 @@ impl Started {
         self.unserved.retain(|unserved| unserved.name != spec.name);
         self.servers[index].cache.volumes.push(spec);
     }
-
-    /// A volume by its name.
-    pub(super) fn volume_mut(&mut self, name: &str) -> Option<&mut VolumeSpec> {
-        self.servers
-            .iter_mut()
-            .flat_map(|served| &mut served.cache.volumes)
-            .find(|volume| volume.name == name)
-    }
 }
 
 impl Served {
+    /// Takes over the modes that commands have changed.
+    pub(super) fn look_at_modes(&mut self) {
+        // One that has ended has none.
+        let Ok(status) = self.handle.status() else { return };
+        for volume in &mut self.cache.volumes {
+            let info = status.volumes.iter().find(|info| info.name == volume.name);
+            let found =
+                info.and_then(|info| status.engine.volumes.iter().find(|found| found.volume == info.id));
+            volume.mode = found.map_or(volume.mode, |found| found.mode.into());
+        }
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

@@ -337,7 +337,6 @@ fn a_kill_in_the_midst_of_it_loses_nothing_and_brings_nothing_stale() {
         let flushed = [life + 1; 65536];
         two.write(0, &flushed);
         two.flush();
-        drop(two);
         thread::scope(|scope| {
             let client = reloadable.connect("one");
             let (ledger, stop, writes) = (&mut ledger, &stop, &writes);
@@ -361,7 +360,6 @@ fn a_kill_in_the_midst_of_it_loses_nothing_and_brings_nothing_stale() {
         let daemon = reloadable.start(&["one", "two"]);
         let mut two = Client::connect(&reloadable.socket("two"), "two").unwrap();
         assert_eq!(two.read(0, 65536), flushed, "life {life}");
-        drop(two);
         daemon.stop();
     }
 }
@@ -384,12 +382,16 @@ fn waits(socket: &Path, is_over: &AtomicBool) -> Vec<Duration> {
 #[ignore = "measures for a minute; cargo test --release -p kickcache --test it what_others_wait_for -- --ignored --nocapture"]
 fn what_others_wait_for_while_volumes_come_and_go() {
     need_kickcache!();
-    let reloadable = Reloadable::new(&[("one", "mode = \"write-back\"")]);
+    let reloadable = Reloadable::new(&[("one", "mode = \"write-back\""), ("three", "mode = \"write-back\"")]);
     let text = fs::read_to_string(reloadable.scratch.path("config.toml")).unwrap();
     reloadable.write_text(&format!("log-level = \"debug\"\n{}", text.replace("16M", "4G")));
-    let daemon = reloadable.start(&["one"]);
+    let daemon = reloadable.start(&["one", "three"]);
     reloadable.connect("one").write(0, &vec![1; 4 << 20]);
-    let two = reloadable.scratch.sparse("two", 512 * MIB);
+    let fill = |name: &str| {
+        let mut client = reloadable.connect(name);
+        (0..16).for_each(|part| client.write(part << 20, &vec![2; 1 << 20]));
+        client.flush();
+    };
     for round in 0..6 {
         let (is_over, mut count) = (AtomicBool::new(false), 0);
         let socket = reloadable.socket("one");
@@ -398,21 +400,21 @@ fn what_others_wait_for_while_volumes_come_and_go() {
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_secs(8) {
                 if round % 2 == 0 {
-                    thread::sleep(Duration::from_millis(100));
-                    continue;
+                    fill("three");
+                    daemon.control(&["status"]);
+                    daemon.control(&["drain", "three", "--wait"]);
+                } else {
+                    done(&daemon, &add(&reloadable, "two", &["--mode", "write-back"]));
+                    fill("two");
+                    daemon.control(&["remove", "two", "--disconnect"]);
                 }
-                done(&daemon, &add(&reloadable, "two", &["--mode", "write-back"]));
-                let mut client = reloadable.connect("two");
-                (0..128).for_each(|part| client.write(part << 20, &vec![2; 1 << 20]));
-                drop(client);
-                daemon.control(&["remove", "two", "--disconnect", "--abandon-dirty"]);
                 count += 1;
             }
             is_over.store(true, Ordering::Relaxed);
             reader.join().unwrap()
         });
         let at = |part: usize| waits[(waits.len() - 1) * part / 1_000_000];
-        let what = if round % 2 == 0 { "control" } else { "add, write 128 MiB, remove" };
+        let what = if round % 2 == 0 { "write 16 MiB, drain" } else { "add, write 16 MiB, remove" };
         println!(
             "{what} ({count} times): {} reads, median {:?}, 99.9 % {:?}, 99.99 % {:?}, longest {:?}",
             waits.len(),
@@ -431,6 +433,5 @@ fn what_others_wait_for_while_volumes_come_and_go() {
         let longest = turns.clone().filter(|turn| turn.1 == what).map(|turn| turn.0).max();
         println!("longest turn of the loop, {what}: {longest:?} us");
     }
-    drop(two);
     daemon.stop();
 }
