@@ -13,6 +13,7 @@ use crate::plan::cache_spec::CacheSpec;
 use crate::plan::default_paths::default_control;
 use crate::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 use crate::plan::metrics_address::MetricsAddress;
+use crate::plan::tls_plan::{TlsPlan, TlsWord, VerifyPeerWord};
 use crate::plan::{Exposure, PlanError, ServePlan};
 
 /// Why a configuration file cannot be used.
@@ -89,6 +90,11 @@ struct File {
     io_engine: IoEngine,
     #[serde(default)]
     insecure_tcp: bool,
+    #[serde(default)]
+    tls: TlsWord,
+    tls_certificates: Option<PathBuf>,
+    #[serde(default)]
+    tls_verify_peer: VerifyPeerWord,
     #[serde(default, deserialize_with = "caches")]
     cache: Vec<CacheSpec>,
 }
@@ -119,6 +125,11 @@ impl File {
             state: self.state,
             io_engine: self.io_engine,
             exposure: if self.insecure_tcp { Exposure::InsecureTcp } else { Exposure::LocalOnly },
+            tls: TlsPlan {
+                tls: self.tls,
+                certificates: self.tls_certificates,
+                verify_peer: self.tls_verify_peer,
+            },
             caches: self.cache,
         }
     }

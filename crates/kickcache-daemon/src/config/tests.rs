@@ -113,6 +113,53 @@ fn metrics_have_an_address_of_their_own_that_this_machine_alone_reaches() {
 }
 
 #[test]
+fn tls_needs_certificates_and_names_of_clients_need_tls() {
+    let read = |tls: &str, volume: &str| parse(Path::new("k.toml"), &format!("{tls}\n{}", with("", volume)));
+    let folder = "tls-certificates = '/etc/tls'\n";
+    let require = format!("{folder}tls = 'require'");
+    let plan = read(&require, "nbd = ['tcp:0.0.0.0:1']\nallow-client = ['vm1', 'CN=vm2']").unwrap();
+    assert!(plan.tls.is_authenticated());
+    let names = plan.caches[0].volumes[0].frontends.nbd.allowed_clients().iter().map(ToString::to_string);
+    assert_eq!(names.collect::<Vec<_>>(), ["vm1", "CN=vm2"]);
+    let refused = [
+        ("tls = 'require'", ""),
+        ("tls = 'yes'", ""),
+        ("tls = true", ""),
+        (folder, ""),
+        ("tls-verify-peer = 'off'", ""),
+        (&require, "vhost-user = '/v'"),
+        (&require, "allow-client = []"),
+        (&require, "allow-client = ['CN=']"),
+        (&require, "vhost-user = '/v'\nallow-client = ['a']"),
+        ("", "allow-client = ['a']"),
+        (&format!("{folder}tls = 'on'"), "allow-client = ['a']"),
+        (&format!("{folder}tls = 'on'"), "nbd = ['tcp:0.0.0.0:1']"),
+        (&format!("{require}\ntls-verify-peer = 'off'"), "nbd = ['tcp:0.0.0.0:1']"),
+        (
+            &require,
+            "nbd = ['tcp:127.0.0.1:1']\n[[cache.volume]]\nname = 'w'\norigin = '/w'\nallow-client = 'a'",
+        ),
+    ]
+    .map(|(tls, volume)| format!("{}\n", read(tls, volume).unwrap_err()));
+    expect![[r#"
+        k.toml: tls needs certificates; name their folder with --tls-certificates (tls-certificates = "/etc/kickcache/tls"), see docs/tls.md
+        k.toml, line 1: unknown variant `yes`, expected one of `off`, `on`, `require`
+        k.toml, line 1: `tls` cannot be true; write it as in tls = "require"
+        k.toml: there is a folder of certificates and no TLS; say --tls=require (tls = "require"), or leave the folder out
+        k.toml: tls-verify-peer is about clients with TLS, and there is none; say --tls=require (tls = "require"), or leave it out
+        k.toml: tls is for NBD, and no volume is served over NBD; give one an address (nbd = ["tcp:0.0.0.0:10809"]), or leave tls out
+        k.toml, line 6: allow-client names nobody; name a client, or leave it out for all
+        k.toml, line 6: a client's name is empty; write one as it is in its certificate, such as vm1, CN=vm1 or DNS=vm1.example.org
+        k.toml: tls is for NBD, and no volume is served over NBD; give one an address (nbd = ["tcp:0.0.0.0:10809"]), or leave tls out
+        k.toml: the volume `v` is for clients with names in their certificates (allow-client), and clients without one are served, too; say --tls=require (tls = "require") without --tls-verify-peer=off
+        k.toml: the volume `v` is for clients with names in their certificates (allow-client), and clients without one are served, too; say --tls=require (tls = "require") without --tls-verify-peer=off
+        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say --insecure-tcp (insecure-tcp = true)
+        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say --insecure-tcp (insecure-tcp = true)
+        k.toml, line 13: `allow-client` cannot be the string "a"; write it as in allow-client = ["vm1"]
+    "#]].assert_eq(&refused.concat());
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "a list of bad files")]
 fn what_is_wrong_is_refused_with_a_sentence() {
     let long = "x".repeat(64);
@@ -158,7 +205,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "ublk-queues = 2"),
         with("", "ublk = false\nublk-depth = 64"),
         with("", "vhost-user = ''"),
-        two("name = 'a'\norigin = 'nbds://store/a'", VOLUME),
+        two("name = 'a'\norigin = 'nbds://store/a?tls=1'", VOLUME),
         two("name = 'a'\norigin = 'nbd://store/x'", "name = 'b'\norigin = 'nbd://store:10809/x'"),
         with("", "nbd = 'unix:/x'"),
         with("", "vhost-user = 3"),
@@ -195,7 +242,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
     expect![[r#"
         k.toml: there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file
         k.toml, line 1: string values must be quoted, expected literal string
-        k.toml, line 1: unknown field `controll`, expected one of `control`, `metrics`, `state`, `log-format`, `log-level`, `io-engine`, `insecure-tcp`, `cache`
+        k.toml, line 1: unknown field `controll`, expected one of `control`, `metrics`, `state`, `log-format`, `log-level`, `io-engine`, `insecure-tcp`, `tls`, `tls-certificates`, `tls-verify-peer`, `cache`
         k.toml, line 1: `control` cannot be the integer `5`; write it as in control = "/run/kickcache/control.sock"
         k.toml, line 2: `control` stands here for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
@@ -213,7 +260,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: `mode` stands here for the second time; keep one of the two lines
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `read-only`, `origin-no-flush`, `nbd`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
@@ -234,7 +281,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: volume `v`: ublk-queues and ublk-depth are settings of a block device, and it is none; write ublk = true or its number, or leave them out
         k.toml: volume `v`: ublk-queues and ublk-depth are settings of a block device, and it is none; write ublk = true or its number, or leave them out
         k.toml: volume `v`: the path of its vhost-user socket is empty; write one, such as /run/kickcache/vm1.vhost
-        k.toml, line 5: `nbds://store/a` asks for TLS, which origins do not have here; use nbd:// through a tunnel (ssh -L, stunnel), or a unix socket
+        k.toml, line 5: `nbds://store/a?tls=1` is not the URI of an NBD export: nothing but tls-certificates=DIR and tls-hostname=NAME may stand behind the ?
         k.toml: nbd://store:10809/x is named twice, as the origin of `a` and as the origin of `b`; each device can have one part only
         k.toml, line 7: `nbd` cannot be the string "unix:/x"; write it as in nbd = ["unix:/run/kickcache/vm1.sock"]
         k.toml, line 7: `vhost-user` cannot be the integer `3`; write it as in vhost-user = "/run/kickcache/vm1.vhost"
@@ -245,7 +292,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
         k.toml: the volume `v` has no address; give it one, such as nbd = ["unix:/run/kickcache/v.sock"], vhost-user = "/run/kickcache/v.vhost" or ublk = true
         k.toml, line 7: `/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
-        k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)
+        k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say --insecure-tcp (insecure-tcp = true)
         k.toml: the volume `v` listens on unix:/x twice; once is enough
         k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
         k.toml: the volumes `v` and `w` both listen on unix:/x, behind different cache devices; give each an address of its own

@@ -12,6 +12,7 @@ use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::origin_timeout::OriginTimeout;
+use crate::plan::tls_plan::TlsWord;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::plan::{Exposure, ServePlan, check_fill_window};
 use crate::whole_path::real_path;
@@ -89,12 +90,32 @@ pub enum PlanError {
     /// NBD for everybody without being told so.
     #[error(
         "{address} can be reached from other machines, and NBD has neither encryption nor a password here; \
-         use a unix socket or a loopback address, or say --insecure-tcp (insecure-tcp = true)"
+         use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say \
+         --insecure-tcp (insecure-tcp = true)"
     )]
     Insecure {
         /// The address.
         address: NbdAddress,
     },
+    /// TLS that cannot be.
+    #[error("{0}")]
+    Tls(&'static str),
+    /// TLS, and nobody who would speak it.
+    #[error(
+        "tls is for NBD, and no volume is served over NBD; give one an address (nbd = [\"tcp:0.0.0.0:10809\"]), or leave tls out"
+    )]
+    TlsWithoutNbd,
+    /// Names of clients whose names nobody learns.
+    #[error(
+        "the volume `{0}` is for clients with names in their certificates (allow-client), and clients without one are served, too; \
+         say --tls=require (tls = \"require\") without --tls-verify-peer=off"
+    )]
+    ClientNames(String),
+    /// Names of clients of a volume that clients do not reach by NBD.
+    #[error(
+        "the volume `{0}` has allow-client, which is for NBD, and no NBD address; give it one (nbd), or leave allow-client out"
+    )]
+    ClientNamesWithoutNbd(String),
     /// Metrics for everybody without being told so.
     #[error(
         "metrics at {address} can be read from other machines, without encryption and without a password; \
@@ -155,6 +176,7 @@ impl ServePlan {
         self.check_names()?;
         self.check_paths()?;
         self.check_addresses()?;
+        self.check_tls()?;
         self.metrics.as_ref().map_or(Ok(()), |metrics| self.check_metrics(metrics))
     }
 
@@ -173,6 +195,20 @@ impl ServePlan {
             nbd.addresses().iter().chain(&own).any(clashes)
         };
         self.volumes().find(serves).map_or(Ok(()), |volume| other(format!("the volume `{}`", volume.name)))
+    }
+
+    fn check_tls(&self) -> Result<(), PlanError> {
+        self.tls.check().map_err(PlanError::Tls)?;
+        let is_nbd = |volume: &VolumeSpec| !volume.served_by().nbd.addresses().is_empty();
+        if self.tls.tls != TlsWord::Off && !self.volumes().any(is_nbd) {
+            return Err(PlanError::TlsWithoutNbd);
+        }
+        let mut named = self.volumes().filter(|volume| !volume.frontends.nbd.allowed_clients().is_empty());
+        named.try_for_each(|volume| match volume {
+            volume if !is_nbd(volume) => Err(PlanError::ClientNamesWithoutNbd(volume.name.clone())),
+            volume if !self.tls.is_authenticated() => Err(PlanError::ClientNames(volume.name.clone())),
+            _ => Ok(()),
+        })
     }
 
     fn volumes(&self) -> impl Iterator<Item = &VolumeSpec> {
@@ -259,7 +295,7 @@ impl ServePlan {
         if address.place() == NbdAddress::Unix(self.control.clone()).place() {
             return Err(PlanError::ControlAddress(volume.name.clone()));
         }
-        if self.exposure == Exposure::LocalOnly && !address.is_local() {
+        if self.tls.exposure(self.exposure) == Exposure::LocalOnly && !address.is_local() {
             return Err(PlanError::Insecure { address: address.clone() });
         }
         Ok(())

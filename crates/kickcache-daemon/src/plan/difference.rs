@@ -1,7 +1,10 @@
 //! What is different between what a daemon serves and what its configuration file says.
 
+use std::path::Path;
+
 use crate::plan::ServePlan;
 use crate::plan::cache_spec::CacheSpec;
+use crate::plan::exposure::Exposure;
 use crate::plan::plan_change::PlanChange;
 use crate::plan::setting::Setting;
 use crate::plan::volume_spec::VolumeSpec;
@@ -112,6 +115,7 @@ fn cache_device(cache: &CacheSpec, what: &'static str) -> Unchangeable {
 
 fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeable> {
     let keys = |plan: &ServePlan| {
+        let path = |path: &Path| path.display().to_string();
         let or_none = |value: Option<String>| value.unwrap_or_else(|| "not set".into());
         vec![
             Setting::new("control", &whole_path(&plan.control).display()),
@@ -120,7 +124,10 @@ fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeab
             Setting::new("log-format", &format!("{:?}", plan.log.format).to_lowercase()),
             Setting::new("log-level", &format!("{:?}", plan.log.level).to_lowercase()),
             Setting::new("io-engine", &plan.io_engine.as_str()),
-            Setting::new("insecure-tcp", &(plan.exposure == super::Exposure::InsecureTcp)),
+            Setting::new("insecure-tcp", &(plan.exposure == Exposure::InsecureTcp)),
+            Setting::new("tls", &plan.tls.tls.as_str()),
+            Setting::new("tls-certificates", &or_none(plan.tls.certificates.as_deref().map(path))),
+            Setting::new("tls-verify-peer", &plan.tls.verify_peer.as_str()),
         ]
     };
     let different = keys(served).into_iter().zip(keys(wanted)).find(|(served, wanted)| served != wanted);
@@ -194,8 +201,6 @@ fn volume_difference(served: &VolumeSpec, wanted: &VolumeSpec) -> Result<Vec<Pla
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     const FILE: &str = "[[cache]]\ndevice = \"/dev/fast\"\n\
@@ -259,6 +264,8 @@ mod tests {
         assert!(size.contains("`size` of the cache device /dev/fast is not set here and 20 GiB"), "{size}");
         let cache = with("/dev/fast", "/dev/faster");
         assert!(cache.contains("the cache device /dev/fast is served here and not in the file"), "{cache}");
+        let tls = with("[[cache]]", "tls = \"on\"\ntls-certificates = \"/t\"\n[[cache]]");
+        assert!(tls.contains("`tls` is off here and on in the file"), "{tls}");
         let level = with("[[cache]]", "log-level = \"warn\"\n[[cache]]");
         assert!(level.contains("`log-level` is info here and warn in the file"), "{level}");
     }

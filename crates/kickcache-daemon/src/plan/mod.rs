@@ -7,6 +7,7 @@ pub mod cutoff;
 pub mod default_paths;
 pub mod difference;
 pub mod dirty_marks;
+pub mod exposure;
 pub mod frontends;
 pub mod log_plan;
 pub mod metrics_address;
@@ -18,6 +19,7 @@ pub mod plan_change;
 pub mod removal;
 mod setting;
 pub mod span;
+pub mod tls_plan;
 mod volume_keys;
 pub mod volume_spec;
 
@@ -25,11 +27,14 @@ use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::log_plan::LogPlan;
 use crate::plan::metrics_address::MetricsAddress;
+use crate::plan::tls_plan::TlsPlan;
 use crate::whole_path::whole_path;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, FILL_WINDOW_MIN};
 use kickcache_units::Size;
+
+pub use crate::plan::exposure::Exposure;
 
 pub use crate::plan::check::{PlanError, check_cache_size};
 
@@ -48,6 +53,8 @@ pub struct ServePlan {
     pub io_engine: IoEngine,
     /// Whether NBD and metrics may be offered to other machines, without encryption and without a password.
     pub exposure: Exposure,
+    /// TLS for NBD clients.
+    pub tls: TlsPlan,
     /// The cache devices.
     pub caches: Vec<CacheSpec>,
 }
@@ -57,16 +64,6 @@ impl ServePlan {
     pub fn cache(&self, device: &Path) -> Option<&CacheSpec> {
         self.caches.iter().find(|cache| whole_path(&cache.device) == whole_path(device))
     }
-}
-
-/// Who may reach a TCP address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Exposure {
-    /// This machine.
-    #[default]
-    LocalOnly,
-    /// Everybody who can reach the port.
-    InsecureTcp,
 }
 
 /// Reads the upper bound of the fill window.

@@ -1,15 +1,17 @@
 //! Where a remote origin is: an export of an NBD server, as `nbd://HOST[:PORT]/EXPORT` or
-//! `nbd+unix:///EXPORT?socket=PATH`.
+//! `nbd+unix:///EXPORT?socket=PATH`; with TLS `nbds://` and `nbds+unix://`.
 //!
 //! The forms are those of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
 
 use kickcache_engine::config::OriginKind;
 use kickcache_engine::format::superblock::ORIGIN_IDENTITY_MAX;
+use kickcache_tls::TlsError;
+use kickcache_tls::client::ClientTls;
 
 use crate::driver::device::OpenError;
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
@@ -24,19 +26,31 @@ const PORT: &str = "10809";
 pub struct NbdUri {
     address: NbdAddress,
     export: String,
+    tls: Option<UriTls>,
 }
+
+/// What a URI says of TLS.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct UriTls {
+    /// The folder of certificates: `tls-certificates=DIR`.
+    certificates: Option<PathBuf>,
+    /// The name that the server's certificate must have: `tls-hostname=NAME`.
+    host: Option<String>,
+}
+
+/// The folder of certificates, if a URI names none.
+const CERTIFICATES: &str = "/etc/kickcache/tls";
+/// The name of a server behind a unix socket, if a URI gives none.
+const LOCAL_NAME: &str = "localhost";
 
 /// Why a text is not the URI of an export.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UriError {
     /// Of another kind.
-    #[error("`{0}` is no NBD export; write nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH")]
-    Unknown(String),
-    /// With TLS.
     #[error(
-        "`{0}` asks for TLS, which origins do not have here; use nbd:// through a tunnel (ssh -L, stunnel), or a unix socket"
+        "`{0}` is no NBD export; write nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH (with TLS: nbds, nbds+unix)"
     )]
-    Tls(String),
+    Unknown(String),
     /// Host, port or path missing or wrong.
     #[error("`{text}` is not the URI of an NBD export: {what}")]
     Wrong {
@@ -71,13 +85,23 @@ impl NbdUri {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| UriError::Unknown(text.into()))?;
         let scheme = scheme.to_ascii_lowercase();
         let wrong = |what| UriError::Wrong { text: text.into(), what };
+        let (scheme, tls) = match scheme.as_str() {
+            "nbds" => ("nbd", Some(UriTls::default())),
+            "nbds+unix" => ("nbd+unix", Some(UriTls::default())),
+            scheme => (scheme, None),
+        };
         let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
         let (host, export) = place.split_once('/').unwrap_or((place, ""));
         let export = decode(export).map_err(wrong)?;
-        let address = match (scheme.as_str(), query) {
-            ("nbds" | "nbds+unix", _) => return Err(UriError::Tls(text.into())),
+        let Query { tls, socket: rest } = Query::read(tls, query).map_err(wrong)?;
+        let address = match (scheme, rest.as_deref()) {
             ("nbd", None) => tcp(host).ok_or_else(|| wrong("write nbd://HOST:PORT/EXPORT"))?,
-            ("nbd", Some(_)) => return Err(wrong("nothing may stand behind a ?")),
+            ("nbd", Some(_)) if tls.is_none() => return Err(wrong("nothing may stand behind a ?")),
+            ("nbd", Some(_)) => {
+                return Err(wrong(
+                    "nothing but tls-certificates=DIR and tls-hostname=NAME may stand behind the ?",
+                ));
+            }
             ("nbd+unix", Some(query)) if host.is_empty() => NbdAddress::Unix(socket(query).map_err(wrong)?),
             ("nbd+unix", _) => return Err(wrong("write nbd+unix:///EXPORT?socket=PATH")),
             _ => return Err(UriError::Unknown(text.into())),
@@ -85,8 +109,8 @@ impl NbdUri {
         if let NbdAddress::Unix(path) = &address {
             check_socket_path(path)?;
         }
-        let uri = NbdUri { address, export };
-        if uri.to_string().len() > ORIGIN_IDENTITY_MAX {
+        let uri = NbdUri { address, export, tls };
+        if uri.plain_name().to_string().len() > ORIGIN_IDENTITY_MAX {
             return Err(wrong(
                 "a cache device records at most 511 bytes of a URI; give the export a shorter name",
             ));
@@ -94,27 +118,53 @@ impl NbdUri {
         Ok(uri)
     }
 
-    /// What a cache device recognises the export by: the URI, with the socket's path free of links and `..`.
+    /// What a cache device recognises the export by: the URI, with the socket's path free of links and `..`, and without what it says
+    /// of certificates, which may move.
     pub fn identity(&self) -> String {
+        let name = self.plain_name();
         match &self.address {
             NbdAddress::Unix(path) => {
-                NbdUri { address: NbdAddress::Unix(real_path(path)), export: self.export.clone() }.to_string()
+                NbdUri { address: NbdAddress::Unix(real_path(path)), ..name }.to_string()
             }
-            NbdAddress::Tcp { .. } => self.to_string(),
+            NbdAddress::Tcp { .. } => name.to_string(),
         }
     }
 
-    /// The same with each address of its host in place of the host's name, where that is known and not the identity itself. Looks
-    /// the name up, which may take long.
-    pub fn numeric_identities(&self) -> Vec<String> {
-        let NbdAddress::Tcp { host, port } = &self.address else { return Vec::new() };
-        let found = (host.as_str(), *port).to_socket_addrs().into_iter().flatten();
-        let numeric = |address: SocketAddr| NbdUri {
-            address: NbdAddress::Tcp { host: address.ip().to_canonical().to_string(), port: *port },
-            export: self.export.clone(),
-        };
-        let names: BTreeSet<String> = found.map(|address| numeric(address).identity()).collect();
+    /// Other names of the export, where they are known: each address of its host in place of the host's name, and all with TLS if it
+    /// is without, or without if it is with. Looks the name up, which may take long.
+    pub fn other_identities(&self) -> Vec<String> {
+        let mut names = vec![self.clone()];
+        if let NbdAddress::Tcp { host, port } = &self.address {
+            let found = (host.as_str(), *port).to_socket_addrs().into_iter().flatten();
+            names.extend(found.map(|address| NbdUri {
+                address: NbdAddress::Tcp { host: address.ip().to_canonical().to_string(), port: *port },
+                ..self.clone()
+            }));
+        }
+        let forms = names.iter().flat_map(|name| {
+            [None, Some(UriTls::default())].map(|tls| NbdUri { tls, ..name.clone() }.identity())
+        });
+        let names: BTreeSet<String> = forms.collect();
         names.into_iter().filter(|name| *name != self.identity()).collect()
+    }
+
+    /// What its server's certificate is judged by, with the files as they are now; `None` without TLS.
+    ///
+    /// # Errors
+    /// Names the file, and what is wrong with it.
+    pub fn client_tls(&self) -> Result<Option<ClientTls>, TlsError> {
+        let Some(tls) = &self.tls else { return Ok(None) };
+        let folder = tls.certificates.as_deref().unwrap_or_else(|| Path::new(CERTIFICATES));
+        let host = match (&tls.host, &self.address) {
+            (Some(host), _) | (None, NbdAddress::Tcp { host, .. }) => host,
+            (None, NbdAddress::Unix(_)) => LOCAL_NAME,
+        };
+        ClientTls::open(folder, host).map(Some)
+    }
+
+    /// The same without what it says of certificates.
+    fn plain_name(&self) -> NbdUri {
+        NbdUri { tls: self.tls.as_ref().map(|_| UriTls::default()), ..self.clone() }
     }
 
     /// Where the server is.
@@ -153,12 +203,57 @@ impl OriginSpec for NbdUri {
 impl fmt::Display for NbdUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let export = encode(&self.export);
+        let scheme = if self.tls.is_some() { "nbds" } else { "nbd" };
+        let mut separator = '?';
         match &self.address {
             NbdAddress::Unix(path) => {
-                write!(f, "nbd+unix:///{export}?socket={}", encode(&path.to_string_lossy()))
+                write!(f, "{scheme}+unix:///{export}?socket={}", encode(&path.to_string_lossy()))?;
+                separator = '&';
             }
-            NbdAddress::Tcp { .. } => f.write_str(&self.address.uri(&export)),
+            NbdAddress::Tcp { .. } => {
+                let uri = self.address.uri(&export);
+                write!(f, "{scheme}{}", uri.strip_prefix("nbd").unwrap_or(&uri))?;
+            }
         }
+        let tls = self.tls.iter();
+        let folder = tls.clone().filter_map(|tls| {
+            Some(("tls-certificates", encode(&tls.certificates.as_ref()?.to_string_lossy())))
+        });
+        let host = tls.filter_map(|tls| Some(("tls-hostname", encode(tls.host.as_ref()?))));
+        for (key, value) in folder.chain(host) {
+            write!(f, "{separator}{key}={value}")?;
+            separator = '&';
+        }
+        Ok(())
+    }
+}
+
+/// What stands behind the `?` of a URI.
+struct Query {
+    tls: Option<UriTls>,
+    /// What is not about TLS.
+    socket: Option<String>,
+}
+
+impl Query {
+    fn read(tls: Option<UriTls>, query: Option<&str>) -> Result<Query, &'static str> {
+        let Some(mut tls) = tls else { return Ok(Query { tls: None, socket: query.map(Into::into) }) };
+        let mut others = Vec::new();
+        for part in query.into_iter().flat_map(|query| query.split('&')) {
+            match part.split_once('=') {
+                Some(("tls-certificates", folder)) => {
+                    let folder = PathBuf::from(decode(folder)?);
+                    if !folder.is_absolute() {
+                        return Err("write tls-certificates=DIR with a path from the root");
+                    }
+                    tls.certificates = Some(folder);
+                }
+                Some(("tls-hostname", host)) => tls.host = Some(decode(host)?),
+                _ => others.push(part),
+            }
+        }
+        let socket = Some(others.join("&")).filter(|others| !others.is_empty());
+        Ok(Query { tls: Some(tls), socket })
     }
 }
 
@@ -229,6 +324,12 @@ mod tests {
             ("nbd+unix:///vm1?socket=/run/a.sock", "nbd+unix:///vm1?socket=/run/a.sock"),
             ("nbd+unix:///?socket=/run/a%3fb", "nbd+unix:///?socket=/run/a%3Fb"),
             ("NBD+Unix:///?socket=/run/a%26b", "nbd+unix:///?socket=/run/a%26b"),
+            ("nbds://store/vm1", "nbds://store:10809/vm1"),
+            ("nbds://[::1]:7/?tls-certificates=/etc/a%20b", "nbds://[::1]:7/?tls-certificates=/etc/a%20b"),
+            (
+                "nbds+unix:///v?tls-hostname=store&tls-certificates=/c&socket=/s",
+                "nbds+unix:///v?socket=/s&tls-certificates=/c&tls-hostname=store",
+            ),
         ];
         for (text, shown) in cases {
             let uri = NbdUri::parse(text).unwrap();
@@ -242,7 +343,10 @@ mod tests {
     fn what_is_no_export_is_told() {
         let cases = [
             ("http://store/vm1", "is no NBD export"),
-            ("nbds://store/vm1", "asks for TLS"),
+            ("nbds://store/vm1?tls-certificates=tls", "from the root"),
+            ("nbds://store/vm1?socket=/x", "tls-certificates=DIR"),
+            ("nbds+unix:///vm1?tls-certificates=/x", "socket=PATH"),
+            ("nbd://store/vm1?tls-certificates=/x", "behind a ?"),
             ("nbd:///vm1", "write nbd://HOST:PORT/EXPORT"),
             ("nbd://store:port/vm1", "write nbd://HOST:PORT/EXPORT"),
             ("nbd://store/vm1?tls=1", "behind a ?"),
@@ -282,15 +386,25 @@ mod tests {
         std::fs::remove_file(real.join("a/o.sock")).unwrap();
         assert_eq!(identity("b/o.sock"), expected, "its server is away");
         assert_eq!(NbdUri::parse("nbd://store/a").unwrap().identity(), "nbd://store:10809/a");
+        let tls = NbdUri::parse("nbds://store/a?tls-certificates=/c&tls-hostname=x").unwrap();
+        assert_eq!(tls.identity(), "nbds://store:10809/a", "certificates may move");
+        assert_eq!(NbdUri::parse(&tls.identity()).unwrap().identity(), tls.identity());
     }
 
     #[test]
-    fn a_host_is_known_by_its_addresses_too() {
-        let others = |text: &str| NbdUri::parse(text).unwrap().numeric_identities();
+    fn a_host_is_known_by_its_addresses_too_and_with_tls_as_without() {
+        let all = |text: &str| NbdUri::parse(text).unwrap().other_identities();
+        let others = |text: &str| {
+            let mut names = all(text);
+            names.retain(|name| name.starts_with("nbd:"));
+            names
+        };
         assert!(others("nbd://localhost/x").contains(&"nbd://127.0.0.1:10809/x".into()));
         assert!(others("nbd://127.0.0.1/x").is_empty(), "its own name");
         assert_eq!(others("nbd://[::ffff:127.0.0.1]/x"), ["nbd://127.0.0.1:10809/x"]);
         assert_eq!(others("nbd://[0:0::1]:7/x"), ["nbd://[::1]:7/x"]);
-        assert!(others("nbd+unix:///x?socket=/run/a.sock").is_empty());
+        assert_eq!(all("nbd+unix:///x?socket=/run/a.sock"), ["nbds+unix:///x?socket=/run/a.sock"]);
+        assert_eq!(all("nbds://127.0.0.1/x?tls-certificates=/c"), ["nbd://127.0.0.1:10809/x"]);
+        assert!(all("nbd://localhost/x").contains(&"nbds://127.0.0.1:10809/x".into()));
     }
 }

@@ -40,12 +40,15 @@ impl VolumeSpec {
     pub(super) fn fixed(&self) -> Vec<Setting> {
         let or_default = |value: Option<String>| value.unwrap_or_else(|| "not set".into());
         let ublk = self.frontends.ublk;
+        let clients = self.frontends.nbd.allowed_clients().iter().map(ToString::to_string);
+        let clients: Vec<String> = clients.collect();
         vec![
             Setting::new("origin", &self.origin),
             Setting::new("origin-timeout", &self.origin_timeout),
             Setting::new("read-only", &(self.access == AccessMode::ReadOnly)),
             Setting::new("origin-no-flush", &self.claims.flushless),
             Setting::new("guest-block", &self.frontends.guest_block_bytes()),
+            Setting::new("allow-client", &or_default(Some(clients.join(", ")).filter(|all| !all.is_empty()))),
             Setting::new("ublk", &or_default(ublk.id.map(|id| id.to_string()))),
             Setting::new("ublk-queues", &or_default(ublk.queues.map(|queues| queues.get().to_string()))),
             Setting::new("ublk-depth", &or_default(ublk.depth.map(|depth| depth.get().to_string()))),

@@ -10,6 +10,7 @@ use kickcache_engine::units::BlockKey;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
 use crate::plan::cache_spec::CacheSpec;
+use crate::plan::tls_plan::TlsPlan;
 use crate::serve::stop_wish::StopWish;
 use crate::state::StateStore;
 
@@ -25,6 +26,8 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// Whether TCP addresses other than loopback are accepted.
     pub exposure: Exposure,
+    /// TLS for NBD clients.
+    pub tls: TlsPlan,
     /// Where it is kept what must be known when the cache device is missing.
     pub state: StatePlace,
     /// Sockets that the process was started with, for the first volume.
@@ -47,6 +50,7 @@ impl ServerConfig {
             engine: EngineSettings::default(),
             limits: Limits::default(),
             exposure: Exposure::default(),
+            tls: TlsPlan::default(),
             inherited: InheritedSockets::default(),
             state: StatePlace::default(),
             control: None,

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::error::Error;
+use kickcache_tls::TlsError;
 
 use crate::driver::device::OpenError;
 use crate::serve::config::StatePlace;
@@ -78,6 +79,9 @@ pub enum ServeError {
         /// Why, and what to do.
         what: String,
     },
+    /// TLS cannot be served.
+    #[error("cannot serve NBD with TLS: {0}")]
+    Tls(#[from] TlsError),
     /// The system refused something that the server cannot do without.
     #[error("cannot {action}: {source}")]
     System {

@@ -154,7 +154,8 @@ fn describe(volume: OpenVolume, superblock: Superblock, places: OpenPlaces, expo
         origin: volume.identity,
         read_only: volume.access == AccessMode::ReadOnly,
     };
-    let served = Volume { info, identity: volume.known_as, zeroes: volume.zeroes, _locks: volume.locks };
+    let (identity, zeroes, allowed) = (volume.known_as, volume.zeroes, volume.allowed);
+    let served = Volume { info, identity, zeroes, allowed, _locks: volume.locks };
     let medium: Medium = volume.origin.into_medium();
     Joining { superblock, volume: served, settings, medium, places, exposure }
 }

@@ -9,6 +9,7 @@ use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::VolumeSet;
+use kickcache_tls::names::AllowedClient;
 use tracing::subscriber::NoSubscriber;
 
 use crate::driver::device::{AccessMode, BlockFile, ZeroSpeed, check_different, check_distinct};
@@ -46,6 +47,8 @@ pub(crate) struct OpenVolume {
     pub(crate) access: AccessMode,
     pub(crate) claims: OriginClaims,
     pub(crate) zeroes: ZeroSpeed,
+    /// The names of NBD clients that may use it; none if all may.
+    pub(crate) allowed: Vec<AllowedClient>,
     pub(crate) locks: Vec<OriginLock>,
 }
 
@@ -76,7 +79,7 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
             let what = "two volumes have this name; choose another".into();
             return Err(ServeError::Volume { name: volume.name.clone(), what });
         }
-        frontend::check_volume(volume, config.exposure)?;
+        frontend::check_volume(volume, config.tls.exposure(config.exposure))?;
     }
     Ok(())
 }
@@ -460,6 +463,7 @@ fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeEr
         known_as: VolumeIdentity::of_origin(&spec.name, &identity),
         identity,
         zeroes: origin.zeroes(),
+        allowed: spec.frontends.nbd.allowed_clients().to_vec(),
         origin,
         settings: spec.settings(),
         access: spec.access,

@@ -2,6 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use kickcache_tls::names::AllowedClient;
+
 use crate::driver::device::ZeroSpeed;
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::serve::volume_info::VolumeInfo;
@@ -12,6 +14,8 @@ pub(crate) struct Volume {
     pub(crate) info: VolumeInfo,
     pub(crate) identity: VolumeIdentity,
     pub(crate) zeroes: ZeroSpeed,
+    /// The names of NBD clients that may use it; none if all may.
+    pub(crate) allowed: Vec<AllowedClient>,
     /// Held as long as it is served.
     pub(crate) _locks: Vec<OriginLock>,
 }

@@ -49,7 +49,7 @@ impl Server {
         let surroundings = Surroundings {
             cache: config.cache.device.clone(),
             state: config.state.clone(),
-            exposure: config.exposure,
+            exposure: config.tls.exposure(config.exposure),
             stop_wish: config.stop_wish.clone(),
         };
         let thread = thread::Builder::new()

@@ -23,6 +23,7 @@ use crate::serve::core::Core;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
+use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::{Addresses, Frontends};
 use crate::serve::journal_note::JournalNote;
 use crate::serve::note_queue::NoteQueue;
@@ -45,6 +46,7 @@ pub(crate) fn start(
 ) -> Result<EventLoop<Engine>, ServeError> {
     prepare::check(&config)?;
     let addresses = Addresses::of(&config.cache.volumes, std::mem::take(&mut config.inherited));
+    let nbd = NbdSettings::of(&config)?;
     let service = config.cache.service;
     let Prepared { path, superblock, cache, volumes, mut made, notes } = match service {
         CacheService::InService | CacheService::WrittenBackOnly => Prepared::with_cache(&config)?,
@@ -100,7 +102,7 @@ pub(crate) fn start(
         CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => {}
     }
     event_loop.note_dirty(WhileServed::Yes);
-    event_loop.frontends = Frontends::open(addresses, &mut event_loop.core, config.exposure)?;
+    event_loop.frontends = Frontends::open(addresses, &mut event_loop.core, nbd)?;
     made.keep();
     Ok(event_loop)
 }
@@ -259,7 +261,7 @@ fn describe(volumes: Vec<OpenVolume>) -> Served {
             read_only: volume.access == AccessMode::ReadOnly,
         };
         let (identity, zeroes) = (volume.known_as, volume.zeroes);
-        let served = Volume { info, identity, zeroes, _locks: volume.locks };
+        let served = Volume { info, identity, zeroes, allowed: volume.allowed, _locks: volume.locks };
         (served, NamedMedium { device: Device::Origin(id), medium: volume.origin.into_medium() })
     });
     let (volumes, media) = described.unzip();

@@ -9,19 +9,27 @@ use crate::workspace::{expect_nothing, root};
 const ENGINE_DEPENDENCIES: [&str; 3] = ["crc-fast", "hashbrown", "thiserror"];
 
 /// The crates, and those below them that each may need: arrows run down only.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("kickcache-engine", &[]),
     ("kickcache-units", &[]),
     ("kickcache-curve", &[]),
     ("kickcache-random", &[]),
     ("kickcache-faultsim", &["kickcache-engine", "kickcache-random"]),
     ("kickcache-model", &["kickcache-curve", "kickcache-engine", "kickcache-random"]),
-    ("kickcache-nbd", &["kickcache-engine"]),
+    ("kickcache-tls", &[]),
+    ("kickcache-nbd", &["kickcache-engine", "kickcache-tls"]),
     ("kickcache-vhost-user", &["kickcache-engine"]),
     ("kickcache-report", &["kickcache-model", "kickcache-units"]),
     (
         "kickcache-daemon",
-        &["kickcache-curve", "kickcache-engine", "kickcache-nbd", "kickcache-units", "kickcache-vhost-user"],
+        &[
+            "kickcache-curve",
+            "kickcache-engine",
+            "kickcache-nbd",
+            "kickcache-tls",
+            "kickcache-units",
+            "kickcache-vhost-user",
+        ],
     ),
     (
         "kickcache",
@@ -33,6 +41,7 @@ const CRATES: [(&str, &[&str]); 11] = [
             "kickcache-nbd",
             "kickcache-random",
             "kickcache-report",
+            "kickcache-tls",
             "kickcache-units",
         ],
     ),

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use kickcache_tls::TlsError;
 use thiserror::Error;
 
 use crate::reply::NbdErrno;
@@ -12,7 +13,10 @@ use crate::wire::rep;
 pub enum ClientError {
     /// The socket failed, or the server closed it.
     #[error("the connection to the NBD server failed")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
+    /// TLS does not come about, or was broken.
+    #[error("TLS with the NBD server failed: {0}")]
+    Tls(String),
     /// The server's bytes make no sense.
     #[error("the NBD server broke the protocol: {0}")]
     Protocol(String),
@@ -35,6 +39,32 @@ pub enum ClientError {
     /// The cookie is that of a request in flight.
     #[error("the cookie {0} belongs to a request in flight: take another")]
     CookieInFlight(u64),
+}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> ClientError {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>()) {
+            Some(TlsFailure(why)) => ClientError::Tls(why.clone()),
+            None => ClientError::Io(error),
+        }
+    }
+}
+
+impl From<TlsError> for ClientError {
+    fn from(error: TlsError) -> ClientError {
+        ClientError::Tls(error.to_string())
+    }
+}
+
+/// Why TLS failed, on its way through what reads and writes.
+#[derive(Debug, Error)]
+#[error("TLS failed: {0}")]
+pub(super) struct TlsFailure(pub(super) String);
+
+impl From<TlsFailure> for io::Error {
+    fn from(failure: TlsFailure) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, failure)
+    }
 }
 
 fn reply_text(reply: u32) -> String {

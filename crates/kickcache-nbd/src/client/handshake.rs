@@ -1,26 +1,43 @@
 //! The client's side of the handshake.
 
+use kickcache_tls::client::ClientTls;
+
 use super::error::ClientError;
 use super::options::ConnectOptions;
 use super::remote_export::RemoteExport;
 use super::server_text::server_text;
 use super::stream::Stream;
-use super::timed_stream::TimedStream;
+use super::timed_stream::{TimeLimit, TimedStream};
+use super::tls::Tls;
+use super::tls_handshake::agree_on_keys;
 use crate::wire::{
     CONTEXT_ALLOCATION, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, MAGIC_OPTION, MAGIC_OPTION_REPLY, MAGIC_SERVER,
     OPTION_DATA_MAX, Put, Reader, info, length_u32, opt, rep,
 };
 
 /// Goes through the handshake up to the transmission phase.
-pub(super) fn negotiate(stream: &Stream, options: &ConnectOptions) -> Result<RemoteExport, ClientError> {
-    let timed = TimedStream::begin(stream, options.timeout)?;
-    let export = agree(&timed, options)?;
-    timed.finish()?;
+pub(super) fn negotiate(stream: &mut Stream, options: &ConnectOptions) -> Result<RemoteExport, ClientError> {
+    let limit = TimeLimit::begin(stream, options.timeout)?;
+    greet(&limit.over(stream))?;
+    if let Some(tls) = &options.tls {
+        let secured = start_tls(&limit.over(stream), tls)?;
+        stream.secure(secured);
+    }
+    let export = agree(&limit.over(stream), options)?;
+    limit.finish(stream)?;
     Ok(export)
 }
 
+fn start_tls(stream: &TimedStream<'_>, tls: &ClientTls) -> Result<Tls, ClientError> {
+    send_option(stream, opt::STARTTLS, &[])?;
+    let OptionReply { reply, data } = receive_reply(stream, opt::STARTTLS)?;
+    match reply {
+        rep::ACK => agree_on_keys(stream, tls),
+        _ => Err(refused("TLS", reply, &data)),
+    }
+}
+
 fn agree(stream: &TimedStream<'_>, options: &ConnectOptions) -> Result<RemoteExport, ClientError> {
-    greet(stream)?;
     let mut export =
         RemoteExport { size: 0, flags: 0, block_sizes: None, structured: false, allocation: None };
     if options.structured || options.allocation {

@@ -13,8 +13,11 @@ mod receiver;
 mod remote_export;
 mod sender;
 mod server_text;
+mod socket;
 mod stream;
 mod timed_stream;
+mod tls;
+mod tls_handshake;
 mod zeroes;
 
 use std::net::{TcpStream, ToSocketAddrs};
@@ -30,12 +33,13 @@ pub use self::options::ConnectOptions;
 pub use self::receiver::{Receiver, Reply};
 pub use self::remote_export::RemoteExport;
 pub use self::sender::Sender;
-pub use self::stream::too_late;
+pub use self::socket::too_late;
 pub use self::zeroes::Zeroes;
 pub use super::reply::{NbdErrno, StatusExtent};
 
 use self::handshake::negotiate;
 use self::pending::Pending;
+use self::socket::Socket;
 use self::stream::Stream;
 use super::wire::PAYLOAD_MAX;
 
@@ -66,7 +70,7 @@ impl Client {
         let socket = UnixStream::connect(path)?;
         socket.set_read_timeout(options.timeout)?;
         socket.set_write_timeout(options.timeout)?;
-        Client::over(Stream::Unix(socket), options)
+        Client::over(Socket::Unix(socket), options)
     }
 
     /// Connects to a TCP port.
@@ -78,7 +82,7 @@ impl Client {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(options.timeout)?;
         socket.set_write_timeout(options.timeout)?;
-        Client::over(Stream::Tcp(socket), options)
+        Client::over(Socket::Tcp(socket), options)
     }
 
     /// Starts on a connected socket, for example one half of a pair; its time-outs stay as they are.
@@ -86,7 +90,7 @@ impl Client {
     /// # Errors
     /// As [`Client::connect_unix`].
     pub fn from_unix(socket: UnixStream, options: &ConnectOptions) -> Result<Client, ClientError> {
-        Client::over(Stream::Unix(socket), options)
+        Client::over(Socket::Unix(socket), options)
     }
 
     /// The same for TCP.
@@ -94,11 +98,12 @@ impl Client {
     /// # Errors
     /// As [`Client::connect_unix`].
     pub fn from_tcp(socket: TcpStream, options: &ConnectOptions) -> Result<Client, ClientError> {
-        Client::over(Stream::Tcp(socket), options)
+        Client::over(Socket::Tcp(socket), options)
     }
 
-    fn over(stream: Stream, options: &ConnectOptions) -> Result<Client, ClientError> {
-        let export = negotiate(&stream, options)?;
+    fn over(socket: Socket, options: &ConnectOptions) -> Result<Client, ClientError> {
+        let mut stream = Stream::new(socket);
+        let export = negotiate(&mut stream, options)?;
         let stream = Arc::new(stream);
         let pending = Arc::new(Pending::default());
         let sender = Sender::new(Arc::clone(&stream), Arc::clone(&pending));

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use kickcache_tls::client::ClientTls;
+
 /// What to ask the server for.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// Name of the export; empty for the server's default.
     pub export: String,
+    /// Speak TLS, and accept nothing else.
+    pub tls: Option<ClientTls>,
     /// Ask for structured replies; without them a failed read is all the client learns.
     pub structured: bool,
     /// Ask for base:allocation, which block status requests need; implies structured replies.
@@ -19,6 +23,7 @@ impl Default for ConnectOptions {
     fn default() -> ConnectOptions {
         ConnectOptions {
             export: String::new(),
+            tls: None,
             structured: false,
             allocation: false,
             timeout: Some(Duration::from_secs(30)),

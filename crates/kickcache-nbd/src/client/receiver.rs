@@ -7,7 +7,8 @@ use super::error::ClientError;
 use super::pending::{Gathered, InFlight, Pending};
 use super::remote_export::RemoteExport;
 use super::server_text::server_text;
-use super::stream::{Stream, Wait};
+use super::socket::Wait;
+use super::stream::Stream;
 use crate::reply::{NbdErrno, StatusExtent};
 use crate::wire::{
     EXTENT_COUNT_MAX, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY, PAYLOAD_MAX, Reader, STATE_HOLE,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::error::ClientError;
 use super::fua::Fua;
 use super::pending::{Gathered, InFlight, Pending};
-use super::stream::{Stream, Wait};
+use super::socket::Wait;
+use super::stream::Stream;
 use super::zeroes::Zeroes;
 use crate::wire::{MAGIC_REQUEST, PAYLOAD_MAX, Put, cmd};
 

@@ -1,35 +1,35 @@
-//! The socket under a client, shared by its two halves.
+//! What a client sends and receives through: a socket, shared by its two halves, and the TLS over it if there is some.
 
 use std::io;
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use super::socket::{Socket, Wait};
+use super::tls::Tls;
 
+/// A socket, and the TLS over it if there is some.
 #[derive(Debug)]
-pub(super) enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-/// Whether a call may sleep.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Wait {
-    Yes,
-    No,
+pub(super) struct Stream {
+    socket: Socket,
+    tls: Option<Tls>,
 }
 
 impl Stream {
-    /// Sends some of the bytes; 0 if it would have to wait.
+    pub(super) fn new(socket: Socket) -> Stream {
+        Stream { socket, tls: None }
+    }
+
+    /// Goes through TLS from here on.
+    pub(super) fn secure(&mut self, tls: Tls) {
+        self.tls = Some(tls);
+    }
+
+    /// Sends some of the bytes; 0 if it would have to wait: then the same bytes must come again.
     pub(super) fn send_some(&self, bytes: &[u8], wait: Wait) -> io::Result<usize> {
-        let flags = match wait {
-            Wait::Yes => SendFlags::NOSIGNAL,
-            Wait::No => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-        };
-        self.none_if_would_wait(retry(|| send(self.as_fd(), bytes, flags)), wait)
-            .map(|count| count.unwrap_or(0))
+        match &self.tls {
+            None => self.socket.send_some(bytes, wait),
+            Some(tls) => tls.send_some(&self.socket, bytes, wait),
+        }
     }
 
     /// Receives some bytes; `None` if it would have to wait.
@@ -37,15 +37,9 @@ impl Stream {
     /// # Errors
     /// `UnexpectedEof` if the peer has closed the connection.
     pub(super) fn receive_some(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Option<usize>> {
-        let flags = match wait {
-            Wait::Yes => RecvFlags::empty(),
-            Wait::No => RecvFlags::DONTWAIT,
-        };
-        let received = retry(|| recv(self.as_fd(), &mut *buffer, flags).map(|(count, _)| count));
-        let count = self.none_if_would_wait(received, wait)?;
-        match count {
-            Some(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
-            count => Ok(count),
+        match &self.tls {
+            None => self.socket.receive_some(buffer, wait),
+            Some(tls) => tls.receive_some(&self.socket, buffer, wait),
         }
     }
 
@@ -62,52 +56,17 @@ impl Stream {
         Ok(self.receive_some(buffer, Wait::Yes)?.unwrap_or(0))
     }
 
-    /// "Would block" is a time-out where waiting was allowed, and no news where it was not.
-    fn none_if_would_wait(&self, result: io::Result<usize>, wait: Wait) -> io::Result<Option<usize>> {
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match wait {
-                Wait::No => Ok(None),
-                Wait::Yes => Err(too_late(self.read_timeout()?.unwrap_or_default())),
-            },
-            other => other.map(Some),
-        }
-    }
-
     pub(super) fn read_timeout(&self) -> io::Result<Option<Duration>> {
-        match self {
-            Stream::Unix(socket) => socket.read_timeout(),
-            Stream::Tcp(socket) => socket.read_timeout(),
-        }
+        self.socket.read_timeout()
     }
 
     pub(super) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Stream::Unix(socket) => socket.set_read_timeout(timeout),
-            Stream::Tcp(socket) => socket.set_read_timeout(timeout),
-        }
+        self.socket.set_read_timeout(timeout)
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Unix(socket) => socket.as_fd(),
-            Stream::Tcp(socket) => socket.as_fd(),
-        }
+        self.socket.as_fd()
     }
-}
-
-fn retry(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match call() {
-            Err(rustix::io::Errno::INTR) => {}
-            other => return Ok(other?),
-        }
-    }
-}
-
-/// The error of a server that took too long.
-pub fn too_late(patience: Duration) -> io::Error {
-    let what = format!("the server did not answer within {} s", patience.as_secs_f64());
-    io::Error::new(io::ErrorKind::TimedOut, what)
 }

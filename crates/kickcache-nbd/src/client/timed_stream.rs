@@ -5,44 +5,60 @@ use std::time::{Duration, Instant};
 
 use super::stream::Stream;
 
-/// A socket and the end of the time that it has.
-pub(super) struct TimedStream<'a> {
-    stream: &'a Stream,
+/// The end of the time that a handshake has.
+pub(super) struct TimeLimit {
     end: Option<Instant>,
     /// What is set outside of the handshake.
     usual: Option<Duration>,
 }
 
-impl<'a> TimedStream<'a> {
-    pub(super) fn begin(stream: &'a Stream, timeout: Option<Duration>) -> io::Result<TimedStream<'a>> {
+impl TimeLimit {
+    pub(super) fn begin(stream: &Stream, timeout: Option<Duration>) -> io::Result<TimeLimit> {
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        Ok(TimedStream { stream, end, usual: stream.read_timeout()? })
+        Ok(TimeLimit { end, usual: stream.read_timeout()? })
+    }
+
+    pub(super) fn over<'a>(&self, stream: &'a Stream) -> TimedStream<'a> {
+        TimedStream { stream, end: self.end }
     }
 
     /// Sets the socket as it was.
-    pub(super) fn finish(self) -> io::Result<()> {
-        self.stream.set_read_timeout(self.usual)
+    pub(super) fn finish(self, stream: &Stream) -> io::Result<()> {
+        stream.set_read_timeout(self.usual)
     }
+}
 
+/// A socket and the end of the time that it has.
+pub(super) struct TimedStream<'a> {
+    stream: &'a Stream,
+    end: Option<Instant>,
+}
+
+impl TimedStream<'_> {
     pub(super) fn send_all(&self, bytes: &[u8]) -> io::Result<()> {
         self.stream.send_all(bytes)
     }
 
     pub(super) fn receive_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
-            if let Some(end) = self.end {
-                let left = end.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "the server did not end the handshake in time",
-                    ));
-                }
-                self.stream.set_read_timeout(Some(left))?;
-            }
-            let count = self.stream.receive_waiting(buffer)?;
+            let count = self.receive_some(buffer)?;
             buffer = &mut buffer[count..];
         }
         Ok(())
+    }
+
+    /// Waits for some bytes.
+    pub(super) fn receive_some(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(end) = self.end {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the server did not end the handshake in time",
+                ));
+            }
+            self.stream.set_read_timeout(Some(left))?;
+        }
+        self.stream.receive_waiting(buffer)
     }
 }

@@ -87,7 +87,8 @@ fn file_size(path: &Path) -> anyhow::Result<u64> {
 
 /// Connects to an export.
 pub(super) fn connect(uri: &NbdUri) -> anyhow::Result<Client> {
-    let options = ConnectOptions { export: uri.export().into(), ..ConnectOptions::default() };
+    let tls = uri.client_tls()?;
+    let options = ConnectOptions { export: uri.export().into(), tls, ..ConnectOptions::default() };
     let client = match uri.address() {
         NbdAddress::Unix(path) => Client::connect_unix(path, &options),
         NbdAddress::Tcp { host, port } => Client::connect_tcp((host.as_str(), *port), &options),

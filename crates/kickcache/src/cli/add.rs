@@ -124,7 +124,9 @@ impl AddArgs {
             Cutoff::Off => "off".to_owned(),
             Cutoff::Above(size) => size.bytes().to_string(),
         });
-        let keys: [(&str, Option<Value>); 14] = [
+        let clients = frontends.nbd.allowed_clients();
+        let clients: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        let keys: [(&str, Option<Value>); 15] = [
             ("name", Some(name.into())),
             ("origin", Some(origin.into())),
             (
@@ -138,6 +140,7 @@ impl AddArgs {
             ("read-only", self.read_only.then_some(true.into())),
             ("origin-no-flush", self.origin_no_flush.then_some(true.into())),
             ("nbd", nbd.map(Value::from)),
+            ("allow-client", (!clients.is_empty()).then(|| clients.into())),
             ("vhost-user", guest.map(Value::from)),
             ("guest-block", frontends.guest_block.map(|size| size.bytes().into())),
             ("ublk", frontends.ublk.id.map(|_| true.into())),

@@ -19,6 +19,7 @@ use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::default_paths::runtime_dir;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
+use kickcache_daemon::plan::tls_plan::TlsWord;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{Growth, RecordingBegun};
@@ -63,6 +64,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let activated = ActivationSockets::take(inherited_sockets(), &mut plan)?;
     let before = MissingFolders::of(&plan);
     make_runtime_dir(&plan)?;
+    let tls = plan.tls.tls;
     let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
@@ -82,10 +84,11 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     };
     let Started { servers, unserved, .. } = started.clone();
     // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
+    let greeting = Greeting { control: control.path(), metrics: metrics.as_ref(), servers: &servers, tls };
     match std::env::var_os("LISTEN_FDS") {
-        Some(_) if log.is_text() => greet(&mut log.make_writer(), control.path(), metrics.as_ref(), &servers),
+        Some(_) if log.is_text() => greet(&mut log.make_writer(), &greeting),
         Some(_) => {}
-        None => greet(out, control.path(), metrics.as_ref(), &servers),
+        None => greet(out, &greeting),
     }
     let volumes: usize = servers.iter().map(|served| served.cache.volumes.len()).sum();
     tracing::info!(
@@ -150,8 +153,24 @@ impl MissingFolders {
     }
 }
 
+/// Where everything is.
+struct Greeting<'a> {
+    control: &'a Path,
+    metrics: Option<&'a MetricsServer>,
+    servers: &'a [Served],
+    tls: TlsWord,
+}
+
+/// What NBD clients write of a place.
+fn shown(place: &str, tls: TlsWord) -> String {
+    match (place.strip_prefix("nbd"), tls) {
+        (Some(rest), TlsWord::Require) => format!("nbds{rest}"),
+        _ => place.to_owned(),
+    }
+}
+
 /// Says where everything is. A reader that went away is no reason to stop.
-fn greet(out: &mut dyn Write, control: &Path, metrics: Option<&MetricsServer>, servers: &[Served]) {
+fn greet(out: &mut dyn Write, &Greeting { control, metrics, servers, tls }: &Greeting<'_>) {
     let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
     let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));
     for (served, volume) in volumes {
@@ -163,7 +182,7 @@ fn greet(out: &mut dyn Write, control: &Path, metrics: Option<&MetricsServer>, s
             }
         };
         for place in volume.served_by().announcements(name) {
-            text += &format!("volume {name}, {mode}: {place}\n");
+            text += &format!("volume {name}, {mode}: {}\n", shown(&place, tls));
         }
     }
     for served in servers.iter().filter(|served| chooses_port(&served.cache)) {

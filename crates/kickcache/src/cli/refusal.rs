@@ -186,6 +186,7 @@ fn concern(error: &ServeError) -> Concern {
         // One device in two places is a mistake of the configuration.
         ServeError::Device(OpenError::Same { .. })
         | ServeError::Address { .. }
+        | ServeError::Tls(_)
         | ServeError::System { .. }
         // So is a state directory that is full or read-only.
         | ServeError::Unnoted { .. }

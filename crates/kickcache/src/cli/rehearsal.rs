@@ -5,6 +5,7 @@ use std::path::Path;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::plan::Exposure;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
+use kickcache_daemon::plan::tls_plan::TlsPlan;
 use kickcache_daemon::serve::config::{ServerConfig, StatePlace};
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::prepare::{rehearse, rehearse_volumes};
@@ -16,6 +17,7 @@ use crate::cli::refusal::Refusals;
 pub(super) struct Common<'a> {
     pub(super) io_engine: IoEngine,
     pub(super) exposure: Exposure,
+    pub(super) tls: &'a TlsPlan,
     pub(super) state: &'a StatePlace,
     pub(super) control: &'a Path,
     pub(super) stop_wish: &'a StopWish,
@@ -27,6 +29,7 @@ impl Common<'_> {
         ServerConfig {
             io_engine: self.io_engine,
             exposure: self.exposure,
+            tls: self.tls.clone(),
             state: self.state.clone(),
             control: Some(self.control.into()),
             stop_wish: self.stop_wish.clone(),

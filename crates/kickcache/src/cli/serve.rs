@@ -16,6 +16,7 @@ use kickcache_daemon::plan::metrics_address::MetricsAddress;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
+use kickcache_daemon::plan::tls_plan::{TlsPlan, TlsWord, VerifyPeerWord};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window};
@@ -36,6 +37,8 @@ Examples:
                   --nbd unix:/run/kickcache/vm1.sock --nbd tcp:127.0.0.1:10809
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --vhost-user /run/kickcache/vm1.vhost
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --name data --ublk=0 --ublk-queues 4
+  kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --name vm1 --nbd tcp:0.0.0.0:10809 \\
+                  --tls require --tls-certificates /etc/kickcache/tls --allow-client vm1.example.org
   kickcache serve --config /etc/kickcache.toml
 
 Configuration file, for several volumes; the keys are the names of the flags:
@@ -49,6 +52,7 @@ Configuration file, for several volumes; the keys are the names of the flags:
   mode = \"write-back\"
   nbd = [\"unix:/run/kickcache/vm1.sock\"]
 
+TLS, and which clients may use which volume: docs/tls.md.
 Virtual machines: the machine's memory must be shared (docs/virtual-machines.md).
 When something is missing, moved, older or damaged: docs/recovery.md.
 
@@ -199,7 +203,20 @@ pub(crate) struct ServeArgs {
     new_cache: Vec<OsString>,
     #[command(flatten)]
     state: StateOption,
-    /// Accept addresses for NBD and metrics that other machines reach; neither has encryption or a password
+    /// Whether NBD clients may or must speak TLS [default: off, or that of the configuration file]
+    ///
+    /// With certificates of clients, NBD may be offered to other machines: docs/tls.md.
+    #[arg(long, value_enum, value_name = "WORD")]
+    tls: Option<TlsWord>,
+    /// Folder with ca-cert.pem, server-cert.pem and server-key.pem, as nbdkit and QEMU have it
+    ///
+    /// Looked at for each client: new files are used from then on, without a restart.
+    #[arg(long, value_name = "DIR")]
+    tls_certificates: Option<PathBuf>,
+    /// Whether NBD clients with TLS need a certificate of an authority in ca-cert.pem [default: on]
+    #[arg(long, value_enum, value_name = "WORD")]
+    tls_verify_peer: Option<VerifyPeerWord>,
+    /// Accept addresses for NBD and metrics that other machines reach, without encryption and without a password
     #[arg(long)]
     insecure_tcp: bool,
 }
@@ -280,6 +297,7 @@ impl ServeArgs {
             state: None,
             io_engine: IoEngine::default(),
             exposure: Exposure::default(),
+            tls: TlsPlan::default(),
             caches: vec![CacheSpec {
                 size: self.size,
                 discard: self.discard,
@@ -312,6 +330,11 @@ impl ServeArgs {
         }
         if let Some(io_engine) = self.io_engine {
             plan.io_engine = io_engine;
+        }
+        plan.tls.tls = self.tls.unwrap_or(plan.tls.tls);
+        plan.tls.verify_peer = self.tls_verify_peer.unwrap_or(plan.tls.verify_peer);
+        if let Some(folder) = &self.tls_certificates {
+            plan.tls.certificates = Some(folder.clone());
         }
         if self.insecure_tcp {
             plan.exposure = Exposure::InsecureTcp;

@@ -106,8 +106,10 @@ pub(super) fn start_servers(
 ) -> anyhow::Result<Started> {
     let state = state_place(plan.state.as_deref());
     let control = plan.control.clone();
-    let (io_engine, exposure) = (plan.io_engine, plan.exposure);
-    let common = Common { io_engine, exposure, state: &state, control: &control, stop_wish };
+    let (io_engine, exposure, tls) = (plan.io_engine, plan.exposure, plan.tls.clone());
+    // Each server opens them for itself; what is wrong with them concerns all.
+    tls.open().map_err(ServeError::from)?;
+    let common = Common { io_engine, exposure, tls: &tls, state: &state, control: &control, stop_wish };
     let mut refusals = Refusals::of(&plan, &state);
     let silent = silent_devices(&devices(&plan));
     refusals.leave_silent(&mut plan.caches, silent)?;

@@ -307,7 +307,7 @@ fn what_cannot_be_an_origin_is_told_in_a_sentence() {
         assert!(told.contains(part) && told.contains(origin), "{told}");
     };
     expect(&uri, "No such file or directory (os error 2); start its server");
-    expect("nbds://localhost/a", "asks for TLS");
+    expect("nbds://localhost/a?tls=1", "tls-certificates=DIR");
     expect("nbd+unix:///?socket=o.sock", "a path from the root");
     expect("http://localhost/a", "is no origin");
     expect("nbd://localhost:port/a", "write nbd://HOST:PORT/EXPORT");

@@ -85,7 +85,7 @@ impl FrontendSpecs {
     /// Reads the value of one of [`FrontendSpecs::keys`].
     pub(super) fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if nbd::KEYS.contains(&key) {
-            return self.nbd.read(map);
+            return self.nbd.read(key, map);
         }
         if vhost_user::KEYS.contains(&key) {
             return self.vhost_user.read(map);
@@ -106,7 +106,9 @@ impl FrontendSpecs {
     #[must_use]
     pub fn or_default(&self, volume: &str) -> FrontendSpecs {
         let is_said = self.nbd.nbd.is_some() || self.is_reachable();
-        let nbd = if is_said { self.nbd.clone() } else { NbdSpec::of_runtime_dir(volume) };
+        let default =
+            || NbdSpec { allow_client: self.nbd.allow_client.clone(), ..NbdSpec::of_runtime_dir(volume) };
+        let nbd = if is_said { self.nbd.clone() } else { default() };
         FrontendSpecs { nbd, ..self.clone() }
     }
 

@@ -3,16 +3,19 @@
 use std::path::Path;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
-use serde::de::MapAccess;
+use kickcache_tls::names::{AllowedClient, NoName};
+use serde::de::{Error as _, MapAccess};
 
 use crate::plan::address::NbdAddress;
 use crate::plan::default_paths::default_nbd;
 use crate::plan::frontends::spec::FrontendSpec;
 
 /// Keys in a configuration file.
-pub(super) const KEYS: &[&str] = &["nbd"];
+pub(super) const KEYS: &[&str] = &["nbd", ALLOW_CLIENT];
 
-/// Where NBD clients find a volume.
+const ALLOW_CLIENT: &str = "allow-client";
+
+/// Where NBD clients find a volume, and which clients.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct NbdSpec {
@@ -21,12 +24,17 @@ pub struct NbdSpec {
     /// Default: unix:$XDG_RUNTIME_DIR/kickcache/NAME.nbd.sock, or /run/kickcache/NAME.nbd.sock if that variable is not set.
     #[arg(long, value_name = "ADDRESS", requires = "cache", value_parser = OsStringValueParser::new().try_map(|text| NbdAddress::parse(&text)))]
     pub nbd: Option<Vec<NbdAddress>>,
+    /// Serve only NBD clients with this name in their certificate: NAME, CN=NAME or DNS=NAME; may be given several times
+    ///
+    /// Needs --tls=require. Without it, every client with a certificate of an authority in ca-cert.pem is served.
+    #[arg(long, value_name = "NAME", requires = "cache")]
+    pub allow_client: Option<Vec<AllowedClient>>,
 }
 
 impl NbdSpec {
     /// These addresses; one may serve several volumes of a cache device.
     pub const fn at(addresses: Vec<NbdAddress>) -> NbdSpec {
-        NbdSpec { nbd: Some(addresses) }
+        NbdSpec { nbd: Some(addresses), allow_client: None }
     }
 
     /// The place of a volume for which nobody named one.
@@ -39,8 +47,25 @@ impl NbdSpec {
         self.nbd.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn read<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
-        self.nbd = Some(map.next_value()?);
+    /// The names of clients that are served; none if all are.
+    pub fn allowed_clients(&self) -> &[AllowedClient] {
+        self.allow_client.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        if key != ALLOW_CLIENT {
+            self.nbd = Some(map.next_value()?);
+            return Ok(());
+        }
+        let names: Vec<String> = map.next_value()?;
+        let names: Result<Vec<AllowedClient>, NoName> = names.iter().map(|name| name.parse()).collect();
+        let names = names.map_err(A::Error::custom)?;
+        if names.is_empty() {
+            return Err(A::Error::custom(
+                "allow-client names nobody; name a client, or leave it out for all",
+            ));
+        }
+        self.allow_client = Some(names);
         Ok(())
     }
 }

@@ -146,6 +146,6 @@ mod tests {
             let said = read(text).unwrap_err().to_string();
             assert!(said.starts_with(&format!("`{text}` is no origin; write a path, nbd://")), "{said}");
         }
-        assert!(read("nbds://store/x").unwrap_err().to_string().contains("asks for TLS"));
+        assert!(read("nbds://store/x?tls=1").unwrap_err().to_string().contains("tls-certificates=DIR"));
     }
 }

@@ -201,11 +201,11 @@ fn check_folder(path: &Path) -> Result<(), ServeError> {
 }
 
 fn check_exposure(address: SocketAddr, exposure: Exposure) -> Result<(), ServeError> {
-    if address.ip().is_loopback() || exposure == Exposure::InsecureTcp {
+    if address.ip().is_loopback() || exposure != Exposure::LocalOnly {
         return Ok(());
     }
     let what = "it can be reached from other machines, and has neither encryption nor authentication; \
-                use a unix socket or a loopback address, or allow insecure TCP";
+                use a unix socket or a loopback address, require TLS, or allow insecure TCP";
     Err(error(&address.to_string(), what))
 }
 

@@ -42,6 +42,7 @@ use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
+use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::frontend::ublk::place::UblkPlace;
 use crate::serve::frontend::ublk::waiting::Starting;
@@ -113,11 +114,11 @@ impl Frontends {
     pub(crate) fn open<E>(
         addresses: Addresses,
         core: &mut Core<E>,
-        exposure: Exposure,
+        nbd: NbdSettings,
     ) -> Result<Frontends, ServeError> {
         let volumes = &core.volumes;
         Ok(Frontends {
-            nbd: Nbd::open(addresses.nbd, volumes, exposure)?,
+            nbd: Nbd::open(addresses.nbd, volumes, nbd)?,
             vhost_user: VhostUser::open(addresses.vhost_user, volumes)?,
             ublk: Ublk::open(&addresses.ublk, core)?,
         })

@@ -21,12 +21,12 @@ use crate::driver::clock::Clock;
 use crate::driver::device::{AccessMode, BlockFile, Emptiness};
 use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
 use crate::driver::io_engine::IoEngine;
-use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
 use crate::serve::config::Limits;
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
+use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::journal_note::JournalNote;
 use crate::serve::served_volumes::ServedVolumes;
 use crate::serve::served_volumes::Volume;
@@ -79,12 +79,19 @@ fn toy_loop(
     let settings =
         DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
     let identity = VolumeIdentity::of_origin("toy", &info.origin);
-    let volumes =
-        || vec![Volume { info: info.clone(), identity: identity.clone(), zeroes, _locks: Vec::new() }];
+    let volumes = || {
+        vec![Volume {
+            info: info.clone(),
+            identity: identity.clone(),
+            zeroes,
+            allowed: Vec::new(),
+            _locks: Vec::new(),
+        }]
+    };
     let nbd = Nbd::open(
         vec![VolumePlace { place: Place::Address(NbdAddress::Unix(socket.into())), volume: 0 }],
         &ServedVolumes::new(volumes()),
-        Exposure::LocalOnly,
+        NbdSettings::plain(),
     )
     .unwrap();
     let driver = Driver::open(settings).unwrap();

@@ -24,6 +24,7 @@ impl Nbd {
     pub(super) fn process<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         loop {
             let Some(connection) = self.clients.at(index) else { return };
+            let handshakes = connection.handshaking;
             let step = connection.step(core.driver.buffers(), &core.limits);
             let begins = connection.handshaking && connection.is_transmission();
             connection.handshaking &= !begins;
@@ -34,10 +35,18 @@ impl Nbd {
             if owes {
                 self.clients.touch(index);
             }
+            if handshakes {
+                self.tell_denied(core, index);
+            }
             match step {
                 // It may have been stalled: then it is read from again.
                 Step::NeedInput => return self.watch_input(core, self.clients.id(index)),
                 Step::Closed => return self.clients.touch(index),
+                Step::StartTls => {
+                    if !self.start_tls(core, index) {
+                        return self.close(core, index);
+                    }
+                }
                 Step::Stalled => return self.clients.stall(index),
                 Step::Write(command, id) => self.begin(core, index, command, id),
                 Step::Admit(command) => {

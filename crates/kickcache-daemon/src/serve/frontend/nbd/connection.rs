@@ -5,13 +5,19 @@ use std::sync::Arc;
 
 use kickcache_engine::request::{Errno, RequestId};
 use kickcache_engine::time::Instant;
-use kickcache_nbd::{Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session, Taken};
+use kickcache_nbd::{Access, Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session, Taken};
+use kickcache_tls::explain;
+use kickcache_tls::names::PeerNames;
+use kickcache_tls::rustls::ServerConnection;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::driver::buffers::Buffers;
 use crate::serve::config::Limits;
 use crate::serve::frontend::nbd::input::{Arrival, Input, Received};
-use crate::serve::frontend::nbd::outbox::{Message, Outbox, Sent};
+use crate::serve::frontend::nbd::outbox::{Message, Outbox};
+use crate::serve::frontend::nbd::peer::peer;
+use crate::serve::frontend::nbd::sent::Sent;
+use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
 /// Replies that may wait to be sent before nothing more is read.
 const OUTBOX_MAX: usize = 1024;
@@ -23,6 +29,8 @@ pub(crate) struct Connection {
     input: Input,
     stage: ConnectionPhase,
     outbox: Outbox,
+    /// What the stream goes through, if the client has asked for it.
+    tls: Option<Box<TlsStream>>,
     requests: u32,
     bytes: u64,
     /// Whether the handshake still goes on.
@@ -51,6 +59,8 @@ enum ConnectionPhase {
     Payload { id: RequestId, command: Command, filled: usize },
     /// Data of a refused write.
     Skip(u64),
+    /// TLS is being agreed on.
+    Securing,
     /// Nothing is read any more.
     Closed,
 }
@@ -63,6 +73,8 @@ pub(crate) enum Step {
     Admit(Command),
     /// Hand a write to the engine, its payload being there.
     Write(Command, RequestId),
+    /// Send what is owed in the clear, and begin with TLS; see [`Connection::start_tls`].
+    StartTls,
     /// Too much in flight: go on after a reply left.
     Stalled,
     /// Nothing more comes.
@@ -82,6 +94,7 @@ impl Connection {
             input: Input::new(),
             stage: ConnectionPhase::Decode,
             outbox: Outbox::default(),
+            tls: None,
             requests: 0,
             bytes: 0,
             handshaking: true,
@@ -102,6 +115,9 @@ impl Connection {
 
     /// Takes what the socket has, not blocking.
     pub(crate) fn receive(&mut self, buffers: &mut Buffers) -> Received {
+        if self.tls.is_some() {
+            return self.receive_encrypted(buffers);
+        }
         let ConnectionPhase::Payload { id, filled, .. } = &mut self.stage else {
             return self.input.receive(&self.socket, &mut []).received;
         };
@@ -111,11 +127,62 @@ impl Connection {
         received
     }
 
+    fn receive_encrypted(&mut self, buffers: &mut Buffers) -> Received {
+        let Some(tls) = &mut self.tls else { return Received::End };
+        let ConnectionPhase::Payload { id, filled, .. } = &mut self.stage else {
+            return tls.receive(&self.socket, &mut [], &mut self.input).received;
+        };
+        let first = &mut buffers.payload_mut(*id)[*filled..];
+        let Arrival { taken, received } = tls.receive(&self.socket, first, &mut self.input);
+        *filled += taken;
+        received
+    }
+
+    /// Begins with TLS. What is owed in the clear must be sent.
+    pub(crate) fn start_tls(&mut self, connection: ServerConnection) {
+        assert!(self.outbox.is_empty() && self.input.unread().is_empty(), "the clear is behind it");
+        self.tls = Some(Box::new(TlsStream::new(connection)));
+    }
+
+    /// The names in the client's certificate, when TLS has just been agreed on.
+    pub(crate) fn secured(&self) -> Option<PeerNames> {
+        let is_waiting = matches!(self.stage, ConnectionPhase::Securing);
+        let tls = self.tls.as_deref().filter(|tls| is_waiting && !tls.is_handshaking())?;
+        Some(tls.names())
+    }
+
+    /// Goes on with the handshake, through TLS, for a client that may use the exports as told.
+    pub(crate) fn go_on_secured(&mut self, access: &[Access]) {
+        self.session.secure(access);
+        self.stage = ConnectionPhase::Decode;
+    }
+
+    /// Why TLS failed, if it did; the client is told.
+    pub(crate) fn tls_failure(&mut self) -> Option<String> {
+        let tls = self.tls.as_deref_mut()?;
+        let why = explain(tls.failure()?);
+        // Nothing is lost by it.
+        let _ = tls.flush(&self.socket);
+        Some(why)
+    }
+
+    /// The volume that the client asked for since the last call and may not have, with the names in its certificate.
+    pub(crate) fn take_denied(&mut self) -> Option<Denied> {
+        let volume = self.volumes[self.session.take_denied()?];
+        Some(Denied { volume, names: self.tls.as_deref().map(TlsStream::names).unwrap_or_default() })
+    }
+
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> String {
+        peer(&self.socket)
+    }
+
     /// Looks at the bytes received, up to the next thing that the loop must do.
     pub(crate) fn step(&mut self, buffers: &mut Buffers, limits: &Limits) -> Step {
         loop {
             match &mut self.stage {
                 ConnectionPhase::Closed => return Step::Closed,
+                ConnectionPhase::Securing => return Step::NeedInput,
                 ConnectionPhase::Waiting(command) => return Step::Admit(*command),
                 ConnectionPhase::Skip(left) => {
                     let count = usize::try_from(*left).unwrap_or(usize::MAX).min(self.input.unread().len());
@@ -169,7 +236,10 @@ impl Connection {
                 self.stage = ConnectionPhase::Skip(count);
                 None
             }
-            Decoded::StartTls => unreachable!("the session was made without TLS"),
+            Decoded::StartTls => {
+                self.stage = ConnectionPhase::Securing;
+                Some(Step::StartTls)
+            }
             Decoded::Close(reason) => {
                 tracing::debug!(event = "client_gone", "a connection ends: {reason}");
                 self.stage = ConnectionPhase::Closed;
@@ -262,12 +332,16 @@ impl Connection {
 
     /// Sends what it can.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> Sent {
-        let (requests, bytes) = (&mut self.requests, &mut self.bytes);
-        self.outbox.send(&self.socket, buffers, |buffers, id| {
+        let Connection { requests, bytes, outbox, tls, socket, .. } = self;
+        let done = |buffers: &mut Buffers, id| {
             *requests -= 1;
             *bytes -= u64::try_from(buffers.payload(id).len()).expect("usize has at most 64 bits");
             buffers.release(id);
-        })
+        };
+        match tls {
+            None => outbox.send(socket, buffers, done),
+            Some(tls) => send_encrypted(outbox, tls, socket, buffers, done),
+        }
     }
 
     /// Whether it has nothing more to say and nothing to wait for.
@@ -277,7 +351,7 @@ impl Connection {
 
     /// Whether nothing is in flight and everything is sent.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.requests == 0 && self.outbox.is_empty()
+        self.requests == 0 && !self.owes()
     }
 
     /// Whether the client is past the handshake.
@@ -286,7 +360,7 @@ impl Connection {
     }
 
     pub(crate) fn owes(&self) -> bool {
-        !self.outbox.is_empty()
+        !self.outbox.is_empty() || self.tls.as_deref().is_some_and(TlsStream::owes)
     }
 
     /// Gives the memory back that no request in the engine uses.
@@ -295,6 +369,9 @@ impl Connection {
             buffers.release(id);
         }
         self.stage = ConnectionPhase::Closed;
+        if let Some(tls) = &mut self.tls {
+            tls.say_goodbye(&self.socket);
+        }
         self.outbox.clear(buffers, |buffers, id| buffers.release(id));
     }
 
@@ -320,6 +397,31 @@ impl Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// An export that a client may not have.
+pub(crate) struct Denied {
+    /// The volume's index.
+    pub(crate) volume: usize,
+    pub(crate) names: PeerNames,
+}
+
+fn send_encrypted(
+    outbox: &mut Outbox,
+    tls: &mut TlsStream,
+    socket: &OwnedFd,
+    buffers: &mut Buffers,
+    mut done: impl FnMut(&mut Buffers, RequestId),
+) -> Sent {
+    loop {
+        let sent = tls.flush(socket);
+        if sent != Sent::All || outbox.is_empty() {
+            return sent;
+        }
+        if outbox.encrypt(tls, buffers, &mut done) == 0 {
+            return Sent::Broken;
+        }
     }
 }
 

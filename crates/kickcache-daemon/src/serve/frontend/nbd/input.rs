@@ -1,6 +1,6 @@
 //! Bytes that a client sent and nobody has looked at yet.
 
-use std::io::IoSliceMut;
+use std::io::{IoSliceMut, Read};
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
@@ -51,6 +51,19 @@ impl Input {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn room(&mut self) -> usize {
+        self.make_room();
+        self.bytes.len() - self.end
+    }
+
+    /// Takes what a reader has at the moment; gives how many bytes.
+    pub(crate) fn take_from(&mut self, reader: &mut impl Read) -> usize {
+        let count = reader.read(&mut self.bytes[self.end..]).unwrap_or(0);
+        self.end += count;
+        count
     }
 
     /// Receives without blocking, `first` before the buffer.

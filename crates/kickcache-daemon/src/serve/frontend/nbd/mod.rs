@@ -10,9 +10,15 @@ mod input;
 pub(crate) mod key;
 pub(super) mod membership;
 mod outbox;
+mod peer;
 pub(crate) mod request;
+mod securing;
+mod security;
+mod sent;
 mod served_listener;
+pub(crate) mod settings;
 mod status_questions;
+mod tls_stream;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -23,7 +29,6 @@ use kickcache_nbd::{Session, StatusExtent};
 use tracing::Level;
 
 use crate::driver::Interest;
-use crate::plan::Exposure;
 use crate::serve::complaints::Complaint;
 use crate::serve::core::{Core, engine_span};
 use crate::serve::error::ServeError;
@@ -35,8 +40,10 @@ use crate::serve::frontend::nbd::clients::Clients;
 use crate::serve::frontend::nbd::connection::Connection;
 use crate::serve::frontend::nbd::input::Received;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
-use crate::serve::frontend::nbd::outbox::Sent;
+use crate::serve::frontend::nbd::security::Security;
+use crate::serve::frontend::nbd::sent::Sent;
 use crate::serve::frontend::nbd::served_listener::{ServedListener, open_listeners};
+use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::nbd::status_questions::{Question, StatusQuestions};
 use crate::serve::served_volumes::ServedVolumes;
 
@@ -58,6 +65,7 @@ pub(crate) struct Nbd {
     listeners: Vec<Option<ServedListener>>,
     clients: Clients,
     questions: StatusQuestions,
+    security: Security,
 }
 
 impl Nbd {
@@ -65,11 +73,11 @@ impl Nbd {
     pub(crate) fn open(
         addresses: Vec<VolumePlace>,
         volumes: &ServedVolumes,
-        exposure: Exposure,
+        settings: NbdSettings,
     ) -> Result<Nbd, ServeError> {
-        let opened = open_listeners(addresses, volumes, exposure)?;
+        let opened = open_listeners(addresses, volumes, settings.exposure)?;
         let listeners = opened.into_iter().map(Some).collect();
-        Ok(Nbd { listeners, ..Nbd::default() })
+        Ok(Nbd { listeners, security: Security::of(settings), ..Nbd::default() })
     }
 
     /// Where it serves the volume of an index, in the order of the configuration.
@@ -122,7 +130,7 @@ impl Nbd {
                         core.complaints.say(core.now, TURNED_AWAY, line);
                         continue;
                     }
-                    let session = Session::new(Arc::clone(&served.exports));
+                    let session = Session::with_tls(Arc::clone(&served.exports), self.security.policy());
                     let deadline = core.now.plus(engine_span(core.limits.handshake_max));
                     let volumes = Arc::clone(&served.volumes);
                     let id = self.clients.insert(Connection::new(socket, session, deadline, volumes));
@@ -162,8 +170,10 @@ impl Nbd {
             let Some(connection) = self.clients.get_mut(id) else { return };
             let received = connection.receive(core.driver.buffers());
             if received == Received::End {
+                self.tell_tls_failure(core, id);
                 return self.close(core, id.index);
             }
+            self.secure(core, id);
             self.process(core, id.index);
             let Some(connection) = self.clients.get_mut(id) else { return };
             if connection.stalled {

@@ -10,6 +10,8 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::driver::buffers::Buffers;
+use crate::serve::frontend::nbd::sent::Sent;
+use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
 /// Stretches that one call sends.
 const STRETCHES_MAX: usize = 128;
@@ -30,17 +32,6 @@ pub(crate) enum Message {
     Head(ReplyHead),
     /// Anything longer.
     Bytes(Vec<u8>),
-}
-
-/// How far sending got.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sent {
-    /// Everything is on its way.
-    All,
-    /// The socket takes no more at the moment.
-    Blocked,
-    /// The client is gone.
-    Broken,
 }
 
 impl Outbox {
@@ -74,6 +65,22 @@ impl Outbox {
         Sent::All
     }
 
+    /// Has the beginning of it encrypted; `done` gets each request whose payload that was. Gives how many bytes.
+    pub(crate) fn encrypt(
+        &mut self,
+        tls: &mut TlsStream,
+        buffers: &mut Buffers,
+        mut done: impl FnMut(&mut Buffers, RequestId),
+    ) -> usize {
+        let count = {
+            let mut slices = [IoSlice::new(&[]); STRETCHES_MAX];
+            let filled = self.gather(&mut slices, buffers);
+            tls.encrypt(&slices[..filled])
+        };
+        self.advance(count, buffers, &mut done);
+        count
+    }
+
     /// Forgets everything; `done` gets each request whose payload was to be sent.
     pub(crate) fn clear(&mut self, buffers: &mut Buffers, mut done: impl FnMut(&mut Buffers, RequestId)) {
         for message in self.queue.drain(..) {
@@ -86,6 +93,16 @@ impl Outbox {
 
     fn send_some(&self, socket: impl AsFd, buffers: &Buffers) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); STRETCHES_MAX];
+        let count = self.gather(&mut slices, buffers);
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        if count == 1 {
+            return rustix::net::send(socket, &slices[0], flags);
+        }
+        rustix::net::sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
+    }
+
+    /// What is to be sent next; gives how many stretches that are.
+    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; STRETCHES_MAX], buffers: &'a Buffers) -> usize {
         let (mut count, mut skip) = (0, self.sent);
         for message in &self.queue {
             if count + 2 > STRETCHES_MAX {
@@ -100,11 +117,7 @@ impl Outbox {
                 }
             }
         }
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        if count == 1 {
-            return rustix::net::send(socket, &slices[0], flags);
-        }
-        rustix::net::sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
+        count
     }
 
     fn advance(

@@ -386,7 +386,8 @@ mod tests {
             let (id, size) = (VolumeId::new(0), 1 << 20);
             let info = VolumeInfo { name: "v".into(), id, size, origin: "file:/o".into(), read_only: false };
             let identity = VolumeIdentity::of_origin("v", "file:/o");
-            let volume = Volume { info, identity, zeroes: ZeroSpeed::Slow, _locks: Vec::new() };
+            let volume =
+                Volume { info, identity, zeroes: ZeroSpeed::Slow, allowed: Vec::new(), _locks: Vec::new() };
             let kernel = FakeKernel::new(nodes.path());
             Scene { kernel, volume, allocator: Allocator::default(), _nodes: nodes }
         }

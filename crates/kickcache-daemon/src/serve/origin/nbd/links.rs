@@ -161,6 +161,7 @@ fn index(offset: u64) -> usize {
 pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientError> {
     let options = ConnectOptions {
         export: uri.export().to_owned(),
+        tls: uri.client_tls()?,
         structured: true,
         allocation: true,
         timeout: Some(patience),

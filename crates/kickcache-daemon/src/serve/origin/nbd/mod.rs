@@ -143,7 +143,7 @@ fn meet(uri: &NbdUri, patience: Duration, access: AccessMode, claims: OriginClai
     let looks_like_cache = look_and_flush(&mut client, access).map_err(away)?;
     // One that ends with its last client must not be left for a moment.
     let links = Links::over(client, uri, patience).map_err(away)?;
-    Ok(Met { other_names: uri.numeric_identities(), links, facts, looks_like_cache })
+    Ok(Met { other_names: uri.other_identities(), links, facts, looks_like_cache })
 }
 
 /// Reads where a cache device has its superblocks, and flushes once: what an earlier daemon left there is durable then.

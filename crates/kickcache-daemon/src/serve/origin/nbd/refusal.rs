@@ -29,8 +29,9 @@ fn advice(error: &ClientError, patience: Duration) -> &'static str {
         },
         ClientError::Protocol(_) => "give the address of an NBD server",
         ClientError::Refused { .. } => {
-            "give an export that its server has and lets everybody use, without TLS"
+            "give an export that its server has and lets this machine use; if it requires TLS, write nbds:// (docs/tls.md)"
         }
+        ClientError::Tls(_) => "see docs/tls.md for the certificates that it and this machine need",
         ClientError::Request(_) => "look what its server says",
         ClientError::TooLong(_) | ClientError::CookieInFlight(_) => "report this as a defect of kickcache",
     }
@@ -53,8 +54,8 @@ mod tests {
         let refused = ClientError::Refused { option: "the export", reply: 0x8000_0006, text: String::new() };
         assert_eq!(
             refusal(&refused, PATIENCE_MAX),
-            "the NBD server refused the export (unknown export); give an export that its server has and lets everybody use, \
-             without TLS"
+            "the NBD server refused the export (unknown export); give an export that its server has and lets this machine use; if it \
+             requires TLS, write nbds:// (docs/tls.md)"
         );
     }
 }

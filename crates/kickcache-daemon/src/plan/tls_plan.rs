@@ -1,0 +1,121 @@
+//! TLS for NBD clients, as flags and configuration files say it.
+
+use std::path::PathBuf;
+
+use kickcache_nbd::TlsPolicy;
+use kickcache_tls::TlsError;
+use kickcache_tls::server::{PeerCheck, ServerCertificates};
+use serde::Deserialize;
+
+use crate::plan::exposure::Exposure;
+
+/// Whether NBD clients may or must speak TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsWord {
+    /// There is no TLS
+    #[default]
+    Off,
+    /// Clients choose
+    On,
+    /// Clients without TLS are refused
+    Require,
+}
+
+impl TlsWord {
+    /// The word itself.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            TlsWord::Off => "off",
+            TlsWord::On => "on",
+            TlsWord::Require => "require",
+        }
+    }
+}
+
+impl VerifyPeerWord {
+    /// The word itself.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            VerifyPeerWord::On => "on",
+            VerifyPeerWord::Off => "off",
+        }
+    }
+}
+
+/// Whether NBD clients need a certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerifyPeerWord {
+    /// Clients need a certificate of an authority in ca-cert.pem
+    #[default]
+    On,
+    /// Clients need none
+    Off,
+}
+
+/// What was said about TLS.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TlsPlan {
+    /// Whether clients may or must speak it.
+    pub tls: TlsWord,
+    /// The folder with the certificates.
+    pub certificates: Option<PathBuf>,
+    /// Whether clients need a certificate.
+    pub verify_peer: VerifyPeerWord,
+}
+
+impl TlsPlan {
+    /// The same for the protocol.
+    pub fn policy(&self) -> TlsPolicy {
+        match self.tls {
+            TlsWord::Off => TlsPolicy::Off,
+            TlsWord::On => TlsPolicy::On,
+            TlsWord::Require => TlsPolicy::Require,
+        }
+    }
+
+    /// Whether nobody gets anything without a certificate.
+    pub fn is_authenticated(&self) -> bool {
+        self.tls == TlsWord::Require && self.verify_peer == VerifyPeerWord::On
+    }
+
+    /// Who may reach NBD over TCP, if `exposure` is what was said.
+    pub fn exposure(&self, exposure: Exposure) -> Exposure {
+        match exposure {
+            Exposure::LocalOnly if self.is_authenticated() => Exposure::Authenticated,
+            other => other,
+        }
+    }
+
+    /// Reads the certificates, if there is TLS.
+    ///
+    /// # Errors
+    /// Names the file, and what is wrong with it.
+    pub fn open(&self) -> Result<Option<ServerCertificates>, TlsError> {
+        let Some(folder) = self.certificates.as_deref().filter(|_| self.tls != TlsWord::Off) else {
+            return Ok(None);
+        };
+        let check = match self.verify_peer {
+            VerifyPeerWord::On => PeerCheck::Required,
+            VerifyPeerWord::Off => PeerCheck::Off,
+        };
+        ServerCertificates::open(folder, check).map(Some)
+    }
+
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        match (self.tls, &self.certificates, self.verify_peer) {
+            (TlsWord::On | TlsWord::Require, None, _) => Err(
+                "tls needs certificates; name their folder with --tls-certificates (tls-certificates = \"/etc/kickcache/tls\"), see docs/tls.md",
+            ),
+            (TlsWord::Off, Some(_), _) => Err(
+                "there is a folder of certificates and no TLS; say --tls=require (tls = \"require\"), or leave the folder out",
+            ),
+            (TlsWord::Off, None, VerifyPeerWord::Off) => Err(
+                "tls-verify-peer is about clients with TLS, and there is none; say --tls=require (tls = \"require\"), or leave it out",
+            ),
+            (TlsWord::On | TlsWord::Require, Some(_), _) | (TlsWord::Off, None, VerifyPeerWord::On) => Ok(()),
+        }
+    }
+}

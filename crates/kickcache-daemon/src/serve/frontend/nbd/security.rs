@@ -1,0 +1,56 @@
+//! Which clients get what: certificates, and the names that volumes are for.
+
+use kickcache_nbd::{Access, TlsPolicy};
+use kickcache_tls::names::PeerNames;
+use kickcache_tls::rustls::ServerConnection;
+use kickcache_tls::server::{Refreshed, ServerCertificates};
+
+use crate::serve::frontend::nbd::settings::NbdSettings;
+use crate::serve::served_volumes::ServedVolumes;
+
+/// Who gets what.
+#[derive(Default)]
+pub(super) struct Security {
+    policy: TlsPolicy,
+    certificates: Option<ServerCertificates>,
+}
+
+impl Security {
+    pub(super) fn of(settings: NbdSettings) -> Security {
+        let NbdSettings { policy, certificates, .. } = settings;
+        Security { policy, certificates }
+    }
+
+    pub(super) fn policy(&self) -> TlsPolicy {
+        self.policy
+    }
+
+    /// TLS for a client, with the certificates that are there now.
+    pub(super) fn accept(&mut self) -> Option<ServerConnection> {
+        let certificates = self.certificates.as_mut()?;
+        match certificates.refresh() {
+            Refreshed::Unchanged => {}
+            Refreshed::Renewed => {
+                tracing::info!(
+                    event = "tls_renewed",
+                    "new certificates are in use for clients that connect from now on"
+                );
+            }
+            Refreshed::Failed(error) => tracing::error!(
+                event = "tls_not_renewed",
+                "new certificates cannot be used, clients that connect get those before them: {error}"
+            ),
+        }
+        certificates.accept().ok()
+    }
+}
+
+/// What a client with these names may use of the volumes of some indices.
+pub(super) fn access(names: &PeerNames, indices: &[usize], volumes: &ServedVolumes) -> Vec<Access> {
+    let of_volume = |index: &usize| {
+        let allowed = &volumes[*index].allowed;
+        let is_allowed = allowed.is_empty() || allowed.iter().any(|name| names.is_allowed(name));
+        if is_allowed { Access::Allowed } else { Access::Denied }
+    };
+    indices.iter().map(of_volume).collect()
+}

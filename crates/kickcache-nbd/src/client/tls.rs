@@ -1,0 +1,131 @@
+//! TLS over a client's socket, shared by its two halves.
+//!
+//! Invariants:
+//! - Nobody waits for the socket while they hold `connection`: a half that waits does not keep the other one from its work.
+//! - Only who sends holds `outgoing`, only who receives `incoming`.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kickcache_tls::explain;
+use kickcache_tls::rustls::{self, ClientConnection};
+
+use super::error::TlsFailure;
+use super::socket::{Socket, Wait};
+
+/// Bytes taken from the socket at once.
+const RECEIVE: usize = 128 << 10;
+/// Bytes encrypted at once.
+const BATCH: usize = 128 << 10;
+
+#[derive(Debug)]
+pub(super) struct Tls {
+    connection: Mutex<ClientConnection>,
+    outgoing: Mutex<Outgoing>,
+    incoming: Mutex<Incoming>,
+}
+
+/// What is encrypted and not yet sent.
+#[derive(Debug, Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// How many bytes of the caller's it stands for.
+    plain: usize,
+}
+
+/// What was received and not yet decrypted.
+#[derive(Debug)]
+struct Incoming {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Tls {
+    /// With keys that were agreed on.
+    pub(super) fn new(mut connection: ClientConnection) -> Tls {
+        connection.set_buffer_limit(None);
+        Tls {
+            connection: Mutex::new(connection),
+            outgoing: Mutex::default(),
+            incoming: Mutex::new(Incoming { bytes: vec![0; RECEIVE], start: 0, end: 0 }),
+        }
+    }
+
+    /// As [`super::stream::Stream::send_some`]: what is encrypted counts when the socket has taken all of it.
+    pub(super) fn send_some(&self, socket: &Socket, bytes: &[u8], wait: Wait) -> io::Result<usize> {
+        let mut outgoing = lock(&self.outgoing);
+        if outgoing.bytes.is_empty() {
+            let mut connection = lock(&self.connection);
+            outgoing.plain = connection.writer().write(&bytes[..bytes.len().min(BATCH)])?;
+            outgoing.bytes = encrypted(&mut connection)?;
+        }
+        while outgoing.sent < outgoing.bytes.len() {
+            match socket.send_some(&outgoing.bytes[outgoing.sent..], wait)? {
+                0 => return Ok(0),
+                count => outgoing.sent += count,
+            }
+        }
+        Ok(std::mem::take(&mut *outgoing).plain)
+    }
+
+    /// As [`super::stream::Stream::receive_some`].
+    pub(super) fn receive_some(
+        &self,
+        socket: &Socket,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> io::Result<Option<usize>> {
+        let mut incoming = lock(&self.incoming);
+        loop {
+            let count = self.decrypt(&mut incoming, buffer)?;
+            if count > 0 {
+                return Ok(Some(count));
+            }
+            let Some(count) = socket.receive_some(&mut incoming.bytes, wait)? else { return Ok(None) };
+            (incoming.start, incoming.end) = (0, count);
+        }
+    }
+
+    /// Fills the buffer as far as that goes; what was received is used up if there is room left.
+    fn decrypt(&self, incoming: &mut Incoming, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut connection = lock(&self.connection);
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match connection.reader().read(&mut buffer[filled..]) {
+                Ok(0) if filled > 0 => return Ok(filled),
+                Ok(0) => {
+                    return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"));
+                }
+                Ok(count) => filled += count,
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                Err(_) if incoming.start == incoming.end => return Ok(filled),
+                Err(_) => {
+                    incoming.start +=
+                        connection.read_tls(&mut &incoming.bytes[incoming.start..incoming.end])?;
+                    connection.process_new_packets().map_err(failed)?;
+                }
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// What a connection has for the socket.
+pub(super) fn encrypted(connection: &mut ClientConnection) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while connection.wants_write() {
+        connection.write_tls(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "errors come as values")]
+pub(super) fn failed(error: rustls::Error) -> io::Error {
+    TlsFailure(explain(&error)).into()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,21 @@
+//! What is wrong with a folder of certificates.
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// A file that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{}: {what}", .path.display())]
+pub struct TlsError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong, and what to do.
+    pub what: String,
+}
+
+impl TlsError {
+    pub(crate) fn new(path: &Path, what: impl Into<String>) -> TlsError {
+        TlsError { path: path.into(), what: what.into() }
+    }
+}

@@ -1,0 +1,159 @@
+//! What a server needs for TLS.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{ServerConfig, ServerConnection};
+
+use crate::error::TlsError;
+use crate::folder::{AUTHORITIES, Folder, Pair, REVOKED, SERVER, provider};
+use crate::stamp::Stamp;
+
+/// Whether clients need a certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PeerCheck {
+    /// Of an authority in ca-cert.pem.
+    #[default]
+    Required,
+    /// They are not asked for one.
+    Off,
+}
+
+/// A server's certificates, as they were when somebody looked last.
+#[derive(Clone, Debug)]
+pub struct ServerCertificates {
+    folder: Folder,
+    check: PeerCheck,
+    stamp: Stamp,
+    config: Arc<ServerConfig>,
+}
+
+/// What a look at the files brought.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refreshed {
+    /// The files are those of the last look.
+    Unchanged,
+    /// New files are in use.
+    Renewed,
+    /// New files cannot be used; those before them are in use. Told once for each change.
+    Failed(TlsError),
+}
+
+impl ServerCertificates {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Names the file, and what is wrong with it.
+    pub fn open(folder: &Path, check: PeerCheck) -> Result<ServerCertificates, TlsError> {
+        let folder = Folder::new(folder);
+        // Before the files are read: what changes meanwhile is seen by the next look.
+        let stamp = Stamp::of(&files(&folder, check));
+        let config = Arc::new(config(&folder, check)?);
+        Ok(ServerCertificates { folder, check, stamp, config })
+    }
+
+    /// Looks whether the files changed, and reads them if they did.
+    pub fn refresh(&mut self) -> Refreshed {
+        let stamp = Stamp::of(&files(&self.folder, self.check));
+        if stamp == self.stamp {
+            return Refreshed::Unchanged;
+        }
+        self.stamp = stamp;
+        match config(&self.folder, self.check) {
+            Ok(config) => {
+                self.config = Arc::new(config);
+                Refreshed::Renewed
+            }
+            Err(error) => Refreshed::Failed(error),
+        }
+    }
+
+    /// Begins with a client.
+    ///
+    /// # Errors
+    /// If the system gives no random numbers.
+    pub fn accept(&self) -> Result<ServerConnection, rustls::Error> {
+        ServerConnection::new(Arc::clone(&self.config))
+    }
+}
+
+fn files(folder: &Folder, check: PeerCheck) -> Vec<PathBuf> {
+    let of_clients = match check {
+        PeerCheck::Required => [AUTHORITIES, REVOKED].as_slice(),
+        PeerCheck::Off => &[],
+    };
+    let names = [SERVER.certificate, SERVER.key].into_iter().chain(of_clients.iter().copied());
+    names.map(|name| folder.file(name)).collect()
+}
+
+fn config(folder: &Folder, check: PeerCheck) -> Result<ServerConfig, TlsError> {
+    let provider = provider();
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().expect("ring has TLS 1.2 and 1.3");
+    let builder = match check {
+        PeerCheck::Off => builder.with_no_client_auth(),
+        PeerCheck::Required => {
+            // What no list names is not revoked, as in GnuTLS.
+            let verifier = WebPkiClientVerifier::builder_with_provider(folder.authorities()?, provider)
+                .with_crls(folder.revoked()?)
+                .allow_unknown_revocation_status();
+            let unusable =
+                |error| TlsError::new(&folder.file(REVOKED), format!("it cannot be used ({error})"));
+            builder.with_client_cert_verifier(verifier.build().map_err(unusable)?)
+        }
+    };
+    let Pair { chain, key } = folder.pair(SERVER)?;
+    let unusable = |error| {
+        let what = format!("it cannot be used with {} ({error}); write both anew", SERVER.key);
+        TlsError::new(&folder.file(SERVER.certificate), what)
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+    // A session that is resumed would go past certificates that were replaced or revoked.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificates::Authority;
+
+    #[test]
+    fn new_files_are_used_and_broken_ones_are_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::new(folder.path());
+        authority.issue("server", "localhost");
+        let mut certificates = ServerCertificates::open(folder.path(), PeerCheck::Required).unwrap();
+        assert_eq!(certificates.refresh(), Refreshed::Unchanged);
+        let before = Arc::clone(&certificates.config);
+        std::fs::write(folder.path().join("server-key.pem"), "nonsense").unwrap();
+        let Refreshed::Failed(error) = certificates.refresh() else { panic!("it was used") };
+        assert!(error.to_string().contains("server-key.pem: there is no private key"), "{error}");
+        assert_eq!(certificates.refresh(), Refreshed::Unchanged, "told once");
+        assert!(Arc::ptr_eq(&before, &certificates.config));
+        authority.issue("server", "localhost");
+        assert_eq!(certificates.refresh(), Refreshed::Renewed);
+        assert!(!Arc::ptr_eq(&before, &certificates.config));
+    }
+
+    #[test]
+    fn a_certificate_with_another_s_key_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::new(folder.path());
+        authority.issue("server", "localhost");
+        authority.issue("client", "vm1");
+        std::fs::copy(folder.path().join("client-key.pem"), folder.path().join("server-key.pem")).unwrap();
+        let refused = ServerCertificates::open(folder.path(), PeerCheck::Off).unwrap_err().to_string();
+        assert!(refused.contains("server-cert.pem: it cannot be used with server-key.pem"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |check| ServerCertificates::open(folder.path(), check).unwrap_err().to_string();
+        assert!(told(PeerCheck::Required).contains("ca-cert.pem: there is no such file"));
+        assert!(told(PeerCheck::Off).contains("server-cert.pem: there is no such file"));
+    }
+}
