@@ -230,9 +230,10 @@ mod tests {
     #[test]
     fn a_checkpoint_under_way_is_outdated_by_a_batch_that_failed() {
         use crate::inflight::jobs::Position;
-        let (mut device, _) = device();
+        let (mut device, superblock) = device();
         device.checkpoint = Some(Checkpoint {
             position: Position::Between,
+            geometry: superblock.geometry,
             start: Sequence::new(1),
             ring: 0,
             next: 0,

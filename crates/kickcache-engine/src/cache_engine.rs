@@ -1,14 +1,17 @@
 //! What drives an engine, or something in its place: a daemon's loop, a simulation, a test.
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use crate::config::{Mode, VolumeSettings};
 use crate::device::{Completion, Device, Submission};
 use crate::engine::{Engine, Phase};
+use crate::error::Error;
 use crate::format::durable_blocks::DurableBlocks;
+use crate::format::superblock::Superblock;
 use crate::request::{Reply, Request};
 use crate::samples::Sample;
-use crate::stats::{CacheHealth, Record, Status};
+use crate::stats::{CacheHealth, GrowthPhase, Record, Status};
 use crate::time::{Duration, Instant};
 use crate::units::{BlockIndex, BlockKey, Location, VolumeId};
 
@@ -82,6 +85,19 @@ pub trait CacheEngine {
     }
     /// See [`Engine::remove_volume`].
     fn remove_volume(&mut self, _volume: VolumeId) {}
+    /// See [`Engine::grow`].
+    ///
+    /// # Errors
+    /// [`Error::Growth`] if it cannot.
+    fn grow(&mut self, _now: Instant, _superblock: &Superblock) -> Result<(), Error> {
+        Err(Error::Growth { what: "nothing is cached for now".to_string() })
+    }
+    /// See [`Engine::growth`].
+    fn growth(&self) -> GrowthPhase {
+        GrowthPhase::None
+    }
+    /// See [`Engine::use_grown`].
+    fn use_grown(&mut self, _now: Instant) {}
     /// See [`Engine::pause_caching`].
     fn pause_caching(&mut self, _volume: VolumeId, _until: Instant) {}
     /// See [`Engine::status`].
@@ -236,6 +252,18 @@ impl CacheEngine for Engine {
 
     fn remove_volume(&mut self, volume: VolumeId) {
         Engine::remove_volume(self, volume);
+    }
+
+    fn grow(&mut self, now: Instant, superblock: &Superblock) -> Result<(), Error> {
+        Engine::grow(self, now, superblock)
+    }
+
+    fn growth(&self) -> GrowthPhase {
+        Engine::growth(self)
+    }
+
+    fn use_grown(&mut self, now: Instant) {
+        Engine::use_grown(self, now);
     }
 
     fn status(&self) -> Status {

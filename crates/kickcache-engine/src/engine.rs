@@ -15,7 +15,7 @@ use crate::inflight::requests::{Cursor, Stage};
 use crate::inflight::writing::Writing;
 use crate::order::DurableWaiter;
 use crate::path::{
-    checkpoint, discard, fill, flush, land, mark, merge, read, reclaim, recover, write, writeback,
+    checkpoint, discard, fill, flush, grow, land, mark, merge, read, reclaim, recover, write, writeback,
 };
 use crate::policy::offload::Offload;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request};
@@ -201,7 +201,7 @@ impl Engine {
         }
     }
 
-    fn run_agenda(&mut self) {
+    pub(crate) fn run_agenda(&mut self) {
         while let Some(task) = self.state.agenda.pop_front() {
             self.run(task);
         }
@@ -324,6 +324,7 @@ impl Engine {
             self.state.agenda.extend(self.state.volumes.ids().map(Task::Writeback));
             self.state.agenda.extend([Task::Reclaim, Task::Mark]);
             self.state.probe_if_due();
+            grow::go_on(&mut self.state);
             self.state.write_old_records();
         }
         self.run_agenda();
@@ -385,6 +386,7 @@ impl Engine {
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
         first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));
         first = earlier(first, state.records_due);
+        first = earlier(first, grow::is_due(state).then_some(state.now));
         for volume in state.volumes.ids() {
             let found = state.volumes.get(volume);
             let flush = found.flush.due().map(|since| since.plus(after).max(found.backoff_until));

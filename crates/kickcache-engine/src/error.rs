@@ -40,6 +40,12 @@ pub enum Error {
         /// Largest.
         maximum: u64,
     },
+    /// The cache device cannot grow so.
+    #[error("the cache device cannot grow: {what}")]
+    Growth {
+        /// Why.
+        what: String,
+    },
     /// A volume's settings are impossible.
     #[error("volume {name}: {what}")]
     Volume {

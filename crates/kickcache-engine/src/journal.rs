@@ -8,6 +8,7 @@ use core::ops::Range;
 
 use crate::format::durable::Durable;
 use crate::format::geometry::Geometry;
+use crate::format::growth::journal_spare;
 use crate::format::journal::{Chunk, JournalBlock, JournalBody, RECORD_COUNT_MAX, Record, chunk_count};
 use crate::units::{BLOCK_SIZE, Sequence};
 
@@ -46,6 +47,12 @@ impl Journal {
         Journal { uuid, geometry, gathering: Vec::new(), next, tail, kept_end: next }
     }
 
+    /// Checkpoints may be those of a larger device from here on. What the journal is itself stays as it is.
+    pub(crate) fn grow(&mut self, geometry: Geometry) {
+        debug_assert!(geometry.journal() == self.geometry.journal(), "a journal does not grow");
+        self.geometry = geometry;
+    }
+
     pub(crate) fn add(&mut self, record: Record) {
         self.gathering.push(record);
     }
@@ -72,7 +79,7 @@ impl Journal {
     /// Whether work that makes many records may go on: room for two checkpoints and a few blocks stays free.
     pub(crate) fn has_room(&self) -> bool {
         let gathered = self.gathering.len().div_ceil(RECORD_COUNT_MAX) as u64;
-        let spare = 16 + self.geometry.journal_blocks() / 256;
+        let spare = journal_spare(&self.geometry);
         self.used() + gathered + 2 * self.checkpoint_blocks() + spare < self.geometry.journal_blocks()
     }
 

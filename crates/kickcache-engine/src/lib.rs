@@ -36,6 +36,7 @@ mod ending;
 pub mod engine;
 pub mod error;
 pub mod format;
+mod growing;
 
 mod ids;
 mod inflight;
@@ -57,6 +58,7 @@ pub mod samples;
 mod scene;
 mod state;
 pub mod stats;
+mod step;
 mod submit;
 mod task;
 pub mod time;

@@ -146,6 +146,10 @@ mod planted {
         FillOutlivesRestart,
         /// What cannot be read from the cache device is read from a remote origin that has not flushed it.
         HealOutlivesRestart,
+        /// What a cache device has grown by is used before the superblock that says so is durable.
+        GrowthNotAwaited,
+        /// Where a cache device grows into, segments begin with generations that old structures there may have.
+        OldGenerationsUsedAgain,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -12,6 +12,7 @@ use crate::config::EngineSettings;
 use crate::format::superblock::Superblock;
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::fills::Fills;
+use crate::inflight::growth::Growth;
 use crate::inflight::jobs::Reclaim;
 use crate::inflight::marking::Marking;
 use crate::inflight::recovery::Recovery;
@@ -48,6 +49,7 @@ pub(crate) struct State {
     pub(crate) unreadable: Unreadable,
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) marking: Marking,
+    pub(crate) growth: Option<Growth>,
     pub(crate) volumes: Volumes,
     pub(crate) waiters: Waiters,
     pub(crate) agenda: VecDeque<Task>,
@@ -67,7 +69,7 @@ impl State {
             now,
             device_time: Instant::ZERO,
             settings,
-            cache: Cache::new(geometry),
+            cache: Cache::open(geometry, superblock.unopened),
             device: CacheDevice::new(superblock, &settings),
             pool: Pool::new(settings.pool_pages, known),
             volumes: Volumes::new(known),
@@ -80,6 +82,7 @@ impl State {
             unreadable: Unreadable::default(),
             recovery: None,
             marking: Marking::default(),
+            growth: None,
             waiters: Waiters::default(),
             agenda: VecDeque::new(),
             records_due: None,

@@ -129,6 +129,19 @@ pub struct VolumeStatus {
     pub counters: VolumeCounters,
 }
 
+/// How far the engine is with a cache device that grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GrowthPhase {
+    /// It does not grow, or has grown.
+    None,
+    /// The journal makes room for larger checkpoints, and the tables grow.
+    Preparing,
+    /// All is ready: the superblock may be written, and then [`Engine::use_grown`] is due.
+    ///
+    /// [`Engine::use_grown`]: crate::engine::Engine::use_grown
+    Prepared,
+}
+
 /// How the cache device is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheHealth {

@@ -79,6 +79,15 @@ impl SimulatedDevice {
         self.size
     }
 
+    /// The device has grown to `size` bytes; what stands there reads as zeroes.
+    pub fn extend(&mut self, size: u64) {
+        assert!(size >= self.size, "a device does not shrink");
+        self.size = size;
+        for image in [&mut self.current, &mut self.durable] {
+            image.resize(index(size.div_ceil(BLOCK_SIZE)), Block::Zeroes);
+        }
+    }
+
     /// Stores a block durably, outside of any run.
     pub fn prepare(&mut self, number: u64, block: &Block) {
         self.current[index(number)].clone_from(block);

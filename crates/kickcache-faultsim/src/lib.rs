@@ -19,6 +19,7 @@
 
 pub mod content;
 pub mod device;
+mod growing;
 pub mod host;
 mod index;
 pub mod memory;

@@ -19,6 +19,8 @@ pub enum Event {
     Operator,
     /// The server behind an origin restarts.
     Restart(VolumeId),
+    /// The growth of the cache device begins, or goes on.
+    Grow,
 }
 
 /// Events in the order of time.

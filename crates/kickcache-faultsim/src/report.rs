@@ -66,6 +66,8 @@ pub struct Summary {
     pub lives_after_service: u64,
     /// Volumes of such devices whose dirty blocks may have been there alone.
     pub incomplete_volumes: u64,
+    /// Cache devices that have grown while they were served.
+    pub grown_caches: u64,
     /// Cache devices that had to be formatted again.
     pub replaced_caches: u64,
     /// Blocks that reads found.
@@ -100,6 +102,7 @@ impl Summary {
         self.refused_logs += other.refused_logs;
         self.failed_recoveries += other.failed_recoveries;
         self.replaced_caches += other.replaced_caches;
+        self.grown_caches += other.grown_caches;
         self.lives_after_service += other.lives_after_service;
         self.incomplete_volumes += other.incomplete_volumes;
         self.request_blocks += other.request_blocks;

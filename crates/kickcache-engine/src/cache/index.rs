@@ -8,15 +8,21 @@
 //! Invariants:
 //! * `passed` of a bucket is the number of entries whose home lies at or before it and whose place behind it.
 //! * the tag of an entry has [`PASSED_ON`] exactly if its place is not in its home.
+//! * the upper half of an entry's hash is below [`Index::moved`] exactly if the larger table has it.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::cache::slots::Slots;
+use crate::step::Step;
 use crate::units::{BlockKey, Location};
 
 const WAYS: usize = 12;
 const EMPTY: u32 = u32::MAX;
+/// Buckets that are made at once when an index grows.
+const MADE_AT_ONCE: usize = 4_096;
+/// Buckets whose entries are moved at once.
+const MOVED_AT_ONCE: usize = 128;
 /// In the tag of an entry that stands behind its home.
 const PASSED_ON: u8 = 0x80;
 
@@ -59,9 +65,25 @@ const fn zero_bytes(word: u64) -> u32 {
     (zero.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
 }
 
+const EMPTY_BUCKET: Bucket = Bucket { places: [EMPTY; WAYS], tags: [0; WAYS], passed: 0 };
+
 /// The index of one cache device.
 #[derive(Debug)]
 pub(crate) struct Index {
+    table: Table,
+    /// Takes over while the index grows; else empty.
+    larger: Table,
+    /// Buckets that the larger table is to have.
+    wanted: usize,
+    /// Buckets of the table whose entries the larger one has.
+    done: usize,
+    /// Upper halves of hashes from which on the table has the entries.
+    moved: u64,
+}
+
+/// A table of buckets.
+#[derive(Debug)]
+struct Table {
     buckets: Vec<Bucket>,
     len: u64,
 }
@@ -73,22 +95,133 @@ struct Place {
     way: usize,
 }
 
+/// Buckets with room for `count` entries at a load of 14/15.
+fn bucket_count(count: u32) -> usize {
+    let buckets = (u64::from(count) * 15).div_ceil(14 * WAYS as u64).max(2);
+    usize::try_from(buckets).expect("fits the address space")
+}
+
 impl Index {
     /// Room for `count` entries at a load of 14/15.
     pub(crate) fn new(count: u32) -> Index {
-        let buckets = (u64::from(count) * 15).div_ceil(14 * WAYS as u64).max(2);
-        let empty = Bucket { places: [EMPTY; WAYS], tags: [0; WAYS], passed: 0 };
-        Index { buckets: vec![empty; usize::try_from(buckets).expect("fits the address space")], len: 0 }
+        let table = Table { buckets: vec![EMPTY_BUCKET; bucket_count(count)], len: 0 };
+        Index { table, larger: Table { buckets: Vec::new(), len: 0 }, wanted: 0, done: 0, moved: 0 }
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.len
+        self.table.len + self.larger.len
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
-        (self.buckets.len() * size_of::<Bucket>()) as u64
+        ((self.table.buckets.len() + self.larger.buckets.len()) * size_of::<Bucket>()) as u64
     }
 
+    /// The table that has a hash, or would.
+    #[inline]
+    fn of(&self, hash: u64) -> &Table {
+        if hash >> 32 < self.moved { &self.larger } else { &self.table }
+    }
+
+    #[inline]
+    fn of_mut(&mut self, hash: u64) -> &mut Table {
+        if hash >> 32 < self.moved { &mut self.larger } else { &mut self.table }
+    }
+
+    /// Fetches a key's first bucket.
+    pub(crate) fn warm(&self, key: BlockKey) {
+        let hash = key.hash();
+        self.of(hash).warm(hash);
+    }
+
+    /// Fetches the slot that holds a key, if its first bucket names it.
+    pub(crate) fn warm_slot(&self, key: BlockKey, slots: &Slots) {
+        let hash = key.hash();
+        self.of(hash).warm_slot(hash, slots);
+    }
+
+    pub(crate) fn find(&self, key: BlockKey, slots: &Slots) -> Option<Location> {
+        let hash = key.hash();
+        self.of(hash).find(key, hash, slots)
+    }
+
+    /// Points an existing entry elsewhere; gives the old location. Call before the slot at `location` is filled or
+    /// after, but while the old slot still holds the key.
+    pub(crate) fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
+        let hash = key.hash();
+        self.of_mut(hash).replace(key, location, slots)
+    }
+
+    /// Adds a key that is not in the index.
+    ///
+    /// # Panics
+    /// If the table is full: it has more room than there are locations.
+    pub(crate) fn insert(&mut self, key: BlockKey, location: Location) {
+        let hash = key.hash();
+        self.of_mut(hash).insert(hash, location);
+    }
+
+    /// Takes a key out; gives its location.
+    pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
+        let hash = key.hash();
+        self.of_mut(hash).remove(key, slots)
+    }
+
+    /// Begins to make room for `count` entries, more than before; `None` if there is no memory.
+    pub(crate) fn begin_growth(&mut self, count: u32) -> Option<()> {
+        assert!(self.larger.buckets.is_empty(), "X-3: the index grows already");
+        let wanted = bucket_count(count);
+        assert!(wanted >= self.table.buckets.len(), "the index never shrinks");
+        self.larger.buckets.try_reserve_exact(wanted).ok()?;
+        (self.wanted, self.done) = (wanted, 0);
+        Some(())
+    }
+
+    /// A part of the growth: some buckets are made, or taken over.
+    pub(crate) fn grow(&mut self, slots: &Slots) -> Step {
+        match self.grow_tables() {
+            Step::More => Step::More,
+            Step::Done => self.take_over(MOVED_AT_ONCE, slots),
+        }
+    }
+
+    /// Some buckets of the larger table.
+    fn grow_tables(&mut self) -> Step {
+        let missing = self.wanted - self.larger.buckets.len();
+        let new = self.larger.buckets.len() + missing.min(MADE_AT_ONCE);
+        self.larger.buckets.resize(new, EMPTY_BUCKET);
+        if missing > MADE_AT_ONCE { Step::More } else { Step::Done }
+    }
+
+    /// The larger table takes over the entries of this many buckets.
+    fn take_over(&mut self, count: usize, slots: &Slots) -> Step {
+        let end = self.table.buckets.len().min(self.done + count);
+        for bucket in self.done..end {
+            self.move_bucket(bucket, slots);
+        }
+        if end < self.table.buckets.len() {
+            return Step::More;
+        }
+        assert!(self.table.len == 0, "X-3: an entry was left behind");
+        self.table = core::mem::replace(&mut self.larger, Table { buckets: Vec::new(), len: 0 });
+        (self.wanted, self.done, self.moved) = (0, 0, 0);
+        Step::Done
+    }
+
+    /// The larger table takes over all entries whose home is this bucket.
+    fn move_bucket(&mut self, bucket: usize, slots: &Slots) {
+        self.table.warm_slots(bucket, slots);
+        while let Some(place) = self.table.find_of_home(bucket, slots) {
+            let location = Location::new(self.table.buckets[place.bucket].places[place.way]);
+            self.table.take(bucket, place, slots);
+            self.larger.insert(slots.key(location).hash(), location);
+        }
+        self.done = bucket + 1;
+        // The first hash whose home is behind it.
+        self.moved = ((self.done as u64) << 32).div_ceil(self.table.buckets.len() as u64);
+    }
+}
+
+impl Table {
     fn home(&self, hash: u64) -> usize {
         let scaled = (hash >> 32) * self.buckets.len() as u64;
         usize::try_from(scaled >> 32).expect("below the number of buckets")
@@ -98,14 +231,11 @@ impl Index {
         if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
     }
 
-    /// Fetches a key's first bucket.
-    pub(crate) fn warm(&self, key: BlockKey) {
-        core::hint::black_box(self.buckets[self.home(key.hash())].passed);
+    fn warm(&self, hash: u64) {
+        core::hint::black_box(self.buckets[self.home(hash)].passed);
     }
 
-    /// Fetches the slot that holds a key, if its first bucket names it.
-    pub(crate) fn warm_slot(&self, key: BlockKey, slots: &Slots) {
-        let hash = key.hash();
+    fn warm_slot(&self, hash: u64, slots: &Slots) {
         let bucket = &self.buckets[self.home(hash)];
         let ways = bucket.ways_tagged(tag(hash));
         if ways != 0 {
@@ -116,9 +246,15 @@ impl Index {
         }
     }
 
+    /// Fetches the slots of all entries of a bucket, side by side.
+    fn warm_slots(&self, bucket: usize, slots: &Slots) {
+        let places = self.buckets[bucket].places.iter().filter(|place| **place != EMPTY);
+        places.for_each(|place| slots.warm(Location::new(*place)));
+    }
+
     /// Bucket and way of a key.
-    fn position(&self, key: BlockKey, slots: &Slots) -> Option<Place> {
-        let hash = key.hash();
+    #[inline]
+    fn position(&self, key: BlockKey, hash: u64, slots: &Slots) -> Option<Place> {
         let mut tag = tag(hash);
         let mut at = self.home(hash);
         loop {
@@ -140,26 +276,19 @@ impl Index {
         }
     }
 
-    pub(crate) fn find(&self, key: BlockKey, slots: &Slots) -> Option<Location> {
-        let Place { bucket, way } = self.position(key, slots)?;
+    fn find(&self, key: BlockKey, hash: u64, slots: &Slots) -> Option<Location> {
+        let Place { bucket, way } = self.position(key, hash, slots)?;
         Some(Location::new(self.buckets[bucket].places[way]))
     }
 
-    /// Points an existing entry elsewhere; gives the old location. Call before the slot at `location` is filled or
-    /// after, but while the old slot still holds the key.
-    pub(crate) fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
-        let Place { bucket, way } = self.position(key, slots)?;
+    fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
+        let Place { bucket, way } = self.position(key, key.hash(), slots)?;
         let place = &mut self.buckets[bucket].places[way];
         Some(Location::new(core::mem::replace(place, location.get())))
     }
 
-    /// Adds a key that is not in the index.
-    ///
-    /// # Panics
-    /// If the table is full: it has more room than there are locations.
-    pub(crate) fn insert(&mut self, key: BlockKey, location: Location) {
+    fn insert(&mut self, hash: u64, location: Location) {
         assert!(self.len < (self.buckets.len() * WAYS) as u64, "X: more entries than locations");
-        let hash = key.hash();
         let mut tag = tag(hash);
         let mut at = self.home(hash);
         loop {
@@ -176,18 +305,47 @@ impl Index {
         }
     }
 
-    /// Takes a key out; gives its location.
-    pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
-        let Place { bucket, way } = self.position(key, slots)?;
-        let mut at = self.home(key.hash());
-        while at != bucket {
+    fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
+        let hash = key.hash();
+        let place = self.position(key, hash, slots)?;
+        let location = self.buckets[place.bucket].places[place.way];
+        self.take(self.home(hash), place, slots);
+        Some(Location::new(location))
+    }
+
+    /// Empties the place of an entry with this home.
+    fn take(&mut self, home: usize, place: Place, slots: &Slots) {
+        let mut at = home;
+        while at != place.bucket {
             self.buckets[at].passed -= 1;
             at = self.after(at);
         }
         self.len -= 1;
-        let place = core::mem::replace(&mut self.buckets[bucket].places[way], EMPTY);
-        self.close_gap(bucket, way, slots);
-        Some(Location::new(place))
+        self.buckets[place.bucket].places[place.way] = EMPTY;
+        self.close_gap(place.bucket, place.way, slots);
+    }
+
+    /// An entry with this home, if there is one.
+    fn find_of_home(&self, home: usize, slots: &Slots) -> Option<Place> {
+        let mut bucket = home;
+        loop {
+            let Bucket { places, tags, passed } = &self.buckets[bucket];
+            let is_of_home = |(place, tag): (&u32, &u8)| {
+                *place != EMPTY
+                    && if tag & PASSED_ON == 0 {
+                        bucket == home
+                    } else {
+                        bucket != home && self.home(slots.key(Location::new(*place)).hash()) == home
+                    }
+            };
+            if let Some(way) = places.iter().zip(tags).position(is_of_home) {
+                return Some(Place { bucket, way });
+            }
+            if *passed == 0 {
+                return None;
+            }
+            bucket = self.after(bucket);
+        }
     }
 
     /// Moves entries back that were passed on over a place that has become empty.
@@ -269,25 +427,29 @@ mod tests {
             assert!(index.remove(key(u64::from(number) * 7), &slots).is_some());
         }
         assert_eq!(index.len(), 0);
-        assert!(index.buckets.iter().all(|bucket| bucket.passed == 0), "X-1");
+        assert!(index.table.buckets.iter().all(|bucket| bucket.passed == 0), "X-1");
     }
 
     fn check_tags(index: &Index, slots: &Slots) {
-        for (at, bucket) in index.buckets.iter().enumerate() {
-            for (place, held) in bucket.places.iter().zip(bucket.tags).filter(|(place, _)| **place != EMPTY) {
-                let hash = slots.key(Location::new(*place)).hash();
-                let expected = tag(hash) | if index.home(hash) == at { 0 } else { PASSED_ON };
-                assert_eq!(held, expected, "X-2: bucket {at}");
+        for table in [&index.table, &index.larger] {
+            for (at, bucket) in table.buckets.iter().enumerate() {
+                for (place, held) in
+                    bucket.places.iter().zip(bucket.tags).filter(|(place, _)| **place != EMPTY)
+                {
+                    let hash = slots.key(Location::new(*place)).hash();
+                    let expected = tag(hash) | if table.home(hash) == at { 0 } else { PASSED_ON };
+                    assert_eq!(held, expected, "X-2: bucket {at}");
+                }
             }
         }
     }
 
     /// Buckets that a look-up of a key that is not there looks at.
     fn buckets_of_a_miss(index: &Index, key: BlockKey) -> usize {
-        let mut at = index.home(key.hash());
+        let mut at = index.table.home(key.hash());
         let mut count = 1;
-        while index.buckets[at].passed > 0 {
-            at = index.after(at);
+        while index.table.buckets[at].passed > 0 {
+            at = index.table.after(at);
             count += 1;
         }
         count
@@ -343,5 +505,77 @@ mod tests {
                 }
             }
         }
+
+        /// Begins to grow at some operation, and goes on with a bucket after each later one; then the room is used.
+        #[test]
+        fn behaves_like_a_map_while_it_grows(
+            operations in prop::collection::vec((0u64..90, any::<bool>()), 100..500),
+            begin in 0usize..100,
+            larger in 64u32..200,
+        ) {
+            let mut slots = Slots::new(64);
+            let mut index = Index::new(64);
+            let mut model = BTreeMap::new();
+            let mut free: Vec<u32> = (0..64).collect();
+            let mut is_growing = false;
+            for (step, (number, add)) in operations.into_iter().enumerate() {
+                if step == begin {
+                    slots.begin_growth(larger).unwrap();
+                    assert_eq!(slots.grow(larger), Step::Done);
+                    index.begin_growth(larger).unwrap();
+                    assert_eq!(index.grow_tables(), Step::Done);
+                    is_growing = true;
+                } else if is_growing && index.take_over(1, &slots) == Step::Done {
+                    is_growing = false;
+                    free.extend(64..larger);
+                }
+                let present = model.contains_key(&number);
+                if add && !present && !free.is_empty() {
+                    let place = Location::new(free.pop().unwrap());
+                    slots.fill(place, key(number), Checksum::new(0), SlotState::Clean);
+                    index.insert(key(number), place);
+                    model.insert(number, place);
+                } else if !add {
+                    let removed = index.remove(key(number), &slots);
+                    prop_assert_eq!(removed, model.remove(&number));
+                    free.extend(removed.map(Location::get));
+                }
+                check_tags(&index, &slots);
+                prop_assert_eq!(index.len(), model.len() as u64);
+                for number in 0..90 {
+                    prop_assert_eq!(index.find(key(number), &slots), model.get(&number).copied());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_index_grows_in_many_steps_and_loses_nothing() {
+        let (old, count) = (300_000, 650_000);
+        let mut slots = Slots::new(old);
+        let mut index = Index::new(old);
+        let fill = |slots: &mut Slots, index: &mut Index, numbers: core::ops::Range<u32>| {
+            for number in numbers {
+                let (place, key) = (Location::new(number), key(u64::from(number) * 7));
+                slots.fill(place, key, Checksum::new(0), SlotState::Clean);
+                index.insert(key, place);
+            }
+        };
+        fill(&mut slots, &mut index, 0..old);
+        slots.begin_growth(count).unwrap();
+        while slots.grow(count) == Step::More {}
+        index.begin_growth(count).unwrap();
+        let mut steps = 0;
+        while index.grow(&slots) == Step::More {
+            steps += 1;
+            let number = steps * 131 % old;
+            assert_eq!(index.find(key(u64::from(number) * 7), &slots), Some(Location::new(number)));
+        }
+        assert!(steps > 150, "{steps} steps");
+        fill(&mut slots, &mut index, old..count);
+        let lost = (0..count)
+            .find(|number| index.find(key(u64::from(*number) * 7), &slots) != Some(Location::new(*number)));
+        assert_eq!((lost, index.len()), (None, count.into()));
+        check_tags(&index, &slots);
     }
 }

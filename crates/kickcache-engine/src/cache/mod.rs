@@ -14,6 +14,7 @@ use crate::cache::segments::{Segment, SegmentState, Segments};
 use crate::cache::slots::{HITS_MAX, SLOT_BYTES, SlotFlag, SlotState, Slots};
 use crate::config::VOLUME_COUNT_MAX;
 use crate::format::geometry::Geometry;
+use crate::step::Step;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
 
 /// Blocks of one volume in the cache metadata.
@@ -76,14 +77,45 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    pub(crate) fn new(geometry: Geometry) -> Cache {
+    /// Nothing is cached, and no segment was ever opened; see [`Superblock::unopened`] for the generation.
+    ///
+    /// [`Superblock::unopened`]: crate::format::superblock::Superblock::unopened
+    pub(crate) fn open(geometry: Geometry, unopened: Generation) -> Cache {
         Cache {
             geometry,
             index: Index::new(geometry.location_count()),
             slots: Slots::new(geometry.location_count()),
-            segments: Segments::new(geometry.segment_count),
+            segments: Segments::new(geometry.segment_count, unopened),
             volumes: [VolumeBlocks::default(); VOLUME_COUNT_MAX],
         }
+    }
+
+    /// That of a device that has not grown.
+    #[cfg(test)]
+    pub(crate) fn new(geometry: Geometry) -> Cache {
+        Cache::open(geometry, Generation::new(0))
+    }
+
+    /// Begins to make room for what a larger device can hold; `None` if there is no memory.
+    pub(crate) fn begin_growth(&mut self, geometry: &Geometry) -> Option<()> {
+        self.segments.reserve(geometry.segment_count)?;
+        self.slots.begin_growth(geometry.location_count())?;
+        self.index.begin_growth(geometry.location_count())
+    }
+
+    /// A part of that.
+    pub(crate) fn grow(&mut self, geometry: &Geometry) -> Step {
+        match self.slots.grow(geometry.location_count()) {
+            Step::More => Step::More,
+            Step::Done => self.index.grow(&self.slots),
+        }
+    }
+
+    /// From here on the device is as large as this; room was made.
+    pub(crate) fn use_grown(&mut self, geometry: Geometry, unopened: Generation) {
+        assert!(self.slots.count() == geometry.location_count(), "room was made for another size");
+        self.segments.grow(geometry.segment_count, unopened);
+        self.geometry = geometry;
     }
 
     pub(crate) fn geometry(&self) -> &Geometry {

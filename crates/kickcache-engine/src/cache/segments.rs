@@ -99,12 +99,13 @@ pub(crate) struct Segments {
     not_clean_headers: u64,
 }
 
-impl Segments {
-    pub(crate) fn new(count: u32) -> Segments {
-        let segment = Segment {
+impl Segment {
+    /// One that was never opened; the next one begins behind this generation.
+    const fn unopened(generation: Generation) -> Segment {
+        Segment {
             state: SegmentState::Free,
             queue: Queue::Probation,
-            generation: Generation::new(0),
+            generation,
             live: 0,
             not_clean: 0,
             headers: 0,
@@ -113,17 +114,34 @@ impl Segments {
             used_since: None,
             newer: NONE,
             older: NONE,
-        };
+        }
+    }
+}
+
+impl Segments {
+    /// This many that were never opened.
+    pub(crate) fn new(count: u32, unopened: Generation) -> Segments {
         let list = List { oldest: NONE, newest: NONE, count: 0 };
         let mut counts = [0; SegmentState::ALL.len()];
         counts[SegmentState::Free as usize] = count;
         Segments {
-            segments: alloc::vec![segment; count as usize],
+            segments: alloc::vec![Segment::unopened(unopened); count as usize],
             counts,
             lists: [list; 2],
             live: [0; 2],
             not_clean_headers: 0,
         }
+    }
+
+    /// Makes room for `count` segments in all; `None` if there is no memory.
+    pub(crate) fn reserve(&mut self, count: u32) -> Option<()> {
+        self.segments.try_reserve_exact((count as usize).saturating_sub(self.segments.len())).ok()
+    }
+
+    /// From here on there are `count` segments in all.
+    pub(crate) fn grow(&mut self, count: u32, unopened: Generation) {
+        self.counts[SegmentState::Free as usize] += count - self.count();
+        self.segments.resize(count as usize, Segment::unopened(unopened));
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -289,7 +307,7 @@ mod tests {
 
     #[test]
     fn sealed_segments_keep_their_order() {
-        let mut segments = Segments::new(5);
+        let mut segments = Segments::new(5, Generation::new(0));
         for index in 0..5 {
             segments.seal(SegmentIndex::new(index));
         }

@@ -2,10 +2,13 @@
 //!
 //! A dead slot keeps its key and checksum until the segment is reused, so that a reader that began before the
 //! block moved can still verify what it read.
+//!
+//! The slots of what a cache device has grown by stand in stretches of their own, so that none is ever copied.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::step::Step;
 use crate::units::{BlockKey, Checksum, Location};
 
 /// Bytes of a slot.
@@ -88,26 +91,91 @@ impl SlotFlag {
 #[derive(Debug)]
 pub(crate) struct Slots {
     bytes: Vec<[u8; SLOT_BYTES]>,
+    /// What the device has grown by, each time.
+    grown: Vec<Stretch>,
+}
+
+/// The slots of what a cache device has grown by.
+#[derive(Debug)]
+struct Stretch {
+    /// The first location.
+    start: u32,
+    bytes: Vec<[u8; SLOT_BYTES]>,
+}
+
+impl Stretch {
+    fn end(&self) -> u32 {
+        self.start + u32::try_from(self.bytes.len()).expect("locations have 32 bits")
+    }
+}
+
+/// Slots that are made at once when a cache device grows.
+const MADE_AT_ONCE: usize = 32_768;
+
+const fn empty_slot() -> [u8; SLOT_BYTES] {
+    let mut empty = [0xff; SLOT_BYTES];
+    empty[6] = 0;
+    empty
 }
 
 impl Slots {
     /// All dead. The memory is touched at once, so that its size shows from the start.
     pub(crate) fn new(count: u32) -> Slots {
-        let mut empty = [0xff; SLOT_BYTES];
-        empty[6] = 0;
-        Slots { bytes: vec![empty; count as usize] }
+        Slots { bytes: vec![empty_slot(); count as usize], grown: Vec::new() }
     }
 
     pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.bytes.len()).expect("locations have 32 bits")
+        let first = || u32::try_from(self.bytes.len()).expect("locations have 32 bits");
+        self.grown.last().map_or_else(first, Stretch::end)
     }
 
+    /// Begins to make room for `count` slots in all, more than before; `None` if there is no memory.
+    pub(crate) fn begin_growth(&mut self, count: u32) -> Option<()> {
+        let start = self.count();
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact((count - start) as usize).ok()?;
+        self.grown.push(Stretch { start, bytes });
+        Some(())
+    }
+
+    /// Some of the new slots, all dead, until there are `count` in all.
+    pub(crate) fn grow(&mut self, count: u32) -> Step {
+        let missing = (count - self.count()) as usize;
+        if let Some(stretch) = self.grown.last_mut() {
+            let new = stretch.bytes.len() + missing.min(MADE_AT_ONCE);
+            stretch.bytes.resize(new, empty_slot());
+        }
+        if missing > MADE_AT_ONCE { Step::More } else { Step::Done }
+    }
+
+    #[inline]
     fn slot(&self, location: Location) -> &[u8; SLOT_BYTES] {
-        &self.bytes[location.get() as usize]
+        match self.bytes.get(location.get() as usize) {
+            Some(slot) => slot,
+            None => self.grown_slot(location),
+        }
     }
 
+    fn grown_slot(&self, location: Location) -> &[u8; SLOT_BYTES] {
+        let number = self.grown.partition_point(|stretch| stretch.end() <= location.get());
+        let stretch = &self.grown[number];
+        &stretch.bytes[(location.get() - stretch.start) as usize]
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, location: Location) -> &mut [u8; SLOT_BYTES] {
+        let at = location.get() as usize;
+        if at < self.bytes.len() {
+            return &mut self.bytes[at];
+        }
+        let number = self.grown.partition_point(|stretch| stretch.end() <= location.get());
+        let stretch = &mut self.grown[number];
+        &mut stretch.bytes[(location.get() - stretch.start) as usize]
+    }
+
+    #[inline]
     fn meta(&mut self, location: Location) -> &mut u8 {
-        &mut self.bytes[location.get() as usize][6]
+        &mut self.slot_mut(location)[6]
     }
 
     /// Fetches a slot. A plain load, since safe Rust has no prefetch: enough of them run at once.
@@ -153,12 +221,12 @@ impl Slots {
     pub(crate) fn fill(&mut self, location: Location, key: BlockKey, checksum: Checksum, state: SlotState) {
         let key = key.bits().to_le_bytes();
         let sum = checksum.get().to_le_bytes();
-        self.bytes[location.get() as usize] =
+        *self.slot_mut(location) =
             [key[0], key[1], key[2], key[3], key[4], key[5], state.bits(), sum[0], sum[1], sum[2], sum[3]];
     }
 
     pub(crate) fn set_checksum(&mut self, location: Location, checksum: Checksum) {
-        self.bytes[location.get() as usize][7..].copy_from_slice(&checksum.get().to_le_bytes());
+        self.slot_mut(location)[7..].copy_from_slice(&checksum.get().to_le_bytes());
     }
 
     pub(crate) fn set_state(&mut self, location: Location, state: SlotState) {
@@ -203,5 +271,32 @@ mod tests {
         assert_eq!(slots.hits(place), HITS_MAX);
         assert!(slots.is_in_sweep(place) && slots.is_damaged(place) && !slots.is_prefetched(place));
         assert_eq!(slots.state(Location::new(0)), SlotState::Dead);
+    }
+
+    #[test]
+    fn slots_keep_what_they_hold_when_there_are_more() {
+        let mut slots = Slots::new(10);
+        let key = |number: u32| BlockKey::new(VolumeId::new(1), BlockIndex::new(number.into()));
+        let fill = |slots: &mut Slots, places: core::ops::Range<u32>| {
+            places.for_each(|place| {
+                slots.fill(Location::new(place), key(place), Checksum::new(place), SlotState::Clean);
+            });
+        };
+        fill(&mut slots, 0..10);
+        let mut steps = 0;
+        for (old, count) in [(10, 100_000), (100_000, 100_001)] {
+            slots.begin_growth(count).unwrap();
+            while slots.grow(count) == Step::More {
+                steps += 1;
+            }
+            assert_eq!((slots.count(), slots.state(Location::new(count - 1))), (count, SlotState::Dead));
+            fill(&mut slots, old..count);
+        }
+        assert_eq!(steps, 3, "no step makes many");
+        let wrong = (0..100_001).find(|place| {
+            let location = Location::new(*place);
+            slots.key(location) != key(*place) || slots.checksum(location) != Checksum::new(*place)
+        });
+        assert_eq!(wrong, None);
     }
 }

@@ -26,6 +26,8 @@ pub const JOURNAL_SIZE_MAX: u64 = 64 << 20;
 pub struct Geometry {
     /// Bytes of the device that are used.
     pub device_size: u64,
+    /// Bytes that it had when it was formatted.
+    pub formatted_size: u64,
     /// Bytes of a segment.
     pub segment_size: u64,
     /// Number of segments.
@@ -52,9 +54,26 @@ impl Geometry {
         let segment_size = 1 << wanted.ilog2();
         let journal = (device_size / 100).clamp(JOURNAL_SIZE_MIN, JOURNAL_SIZE_MAX.max(device_size / 1024));
         let journal_size = journal / BLOCK_SIZE * BLOCK_SIZE;
-        let left = device_size - SUPERBLOCK_AREA - journal_size;
-        let segment_count = u32::try_from(left / segment_size).expect("at most 15 TiB in 4 MiB segments");
-        Ok(Geometry { device_size, segment_size, segment_count, journal_size })
+        let formatted_size = device_size;
+        let layout = Geometry { device_size, formatted_size, segment_size, segment_count: 0, journal_size };
+        Ok(layout.with_size(device_size))
+    }
+
+    /// Segments that the device has room for.
+    fn count_segments(&self) -> u32 {
+        let left = self.device_size - SUPERBLOCK_AREA - self.journal_size;
+        u32::try_from(left / self.segment_size).expect("at most 15 TiB in segments of 64 KiB")
+    }
+
+    /// The layout with another size of the device, whose journal and segments stay as long as they are.
+    pub(crate) fn with_size(&self, device_size: u64) -> Geometry {
+        let layout = Geometry { device_size, ..*self };
+        Geometry { segment_count: layout.count_segments(), ..layout }
+    }
+
+    /// Whether the device has grown since it was formatted.
+    pub const fn is_grown(&self) -> bool {
+        self.formatted_size != self.device_size
     }
 
     /// Checks a layout that was read from a superblock.
@@ -62,11 +81,14 @@ impl Geometry {
     /// # Errors
     /// [`Error::Superblock`] if the parts do not fit together.
     pub fn check(&self) -> Result<(), Error> {
-        let expected = Geometry::for_device(self.device_size)?;
-        if *self == expected {
+        let formatted = Geometry::for_device(self.formatted_size)?;
+        let is_size = (self.formatted_size..=DEVICE_SIZE_MAX).contains(&self.device_size);
+        if is_size && *self == formatted.with_size(self.device_size) {
             return Ok(());
         }
-        Err(Error::Superblock { what: format!("layout {self:?} is not the one of this size, {expected:?}") })
+        Err(Error::Superblock {
+            what: format!("layout {self:?} is not the one of this size, after {formatted:?}"),
+        })
     }
 
     /// Blocks in a segment, its summary included.

@@ -255,7 +255,8 @@ impl Chunk {
         let begun = if since == 0 { None } else { Some(ring.checked_sub(u64::from(since.checked_sub(1)?))?) };
         let first = number.checked_mul(segments_per_chunk(geometry))?;
         let end = first.checked_add(length)?;
-        if count != chunk_count(geometry) || number >= count || end > geometry.segment_count {
+        // One from before the device has grown has fewer.
+        if count > chunk_count(geometry) || number >= count || end > geometry.segment_count {
             return None;
         }
         let mut segments = Vec::new();

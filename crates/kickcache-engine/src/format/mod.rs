@@ -10,6 +10,7 @@ pub mod durable;
 pub mod durable_blocks;
 pub mod durable_range;
 pub mod geometry;
+pub mod growth;
 pub mod journal;
 pub mod mark;
 pub mod summary;

@@ -9,8 +9,11 @@ use crate::error::Error;
 use crate::format::bytes::{Reader, Writer};
 use crate::format::durable_blocks::DurableBlocks;
 use crate::format::geometry::Geometry;
-use crate::format::version::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
-use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, SEQUENCE_LIMIT, VolumeId};
+use crate::format::growth;
+use crate::format::version::{
+    FORMAT_VERSION, FORMAT_VERSION_GROWN, FORMAT_VERSION_NEWEST, FORMAT_VERSION_OLDEST,
+};
+use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, Generation, SEQUENCE_LIMIT, VolumeId};
 
 /// Bytes of one copy.
 pub const SUPERBLOCK_SIZE: usize = 16_384;
@@ -23,7 +26,10 @@ pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"KICKCACH";
 
 const STARTS_END: usize = 80;
 const JOURNAL_AT: usize = 85;
+const GROWN_AT: usize = 96;
 const VOLUMES_AT: usize = 128;
+/// A generation so high that its segment is not opened again. See [`Superblock::unopened`].
+pub const GENERATION_WORN_OUT: u32 = u32::MAX / 2;
 const VOLUME_BYTES: usize = 640;
 
 const _: () = assert!(VOLUMES_AT + VOLUME_COUNT_MAX * VOLUME_BYTES <= SUPERBLOCK_SIZE);
@@ -45,7 +51,8 @@ pub struct VolumeRecord {
 /// What a superblock says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// Format version that the device has; [`Superblock::encode`] writes [`FORMAT_VERSION`].
+    /// Format version that the device has; [`Superblock::encode`] writes [`FORMAT_VERSION`], or [`FORMAT_VERSION_GROWN`] if the
+    /// device has grown.
     pub version: u32,
     /// Random id of this format of the device; every structure on it carries the id.
     pub uuid: [u8; 16],
@@ -59,6 +66,9 @@ pub struct Superblock {
     pub journal: DurableBlocks,
     /// The layout.
     pub geometry: Geometry,
+    /// Generation of segments that were never opened; 0 on a device that has not grown. Where a device grows into, structures of
+    /// its own may stand from a time when it was larger: all of them have generations up to this.
+    pub unopened: Generation,
     /// The volumes.
     pub volumes: Vec<VolumeRecord>,
 }
@@ -76,6 +86,7 @@ impl Superblock {
             starts: 1,
             journal: DurableBlocks::default(),
             geometry: Geometry::for_device(device_size)?,
+            unopened: Generation::new(0),
             volumes: Vec::new(),
         })
     }
@@ -97,6 +108,10 @@ impl Superblock {
             [Err(Error::NoSuperblock { .. }), Err(other)] | [Err(other), Err(_)] => return Err(other),
         };
         chosen.geometry.check()?;
+        if chosen.geometry.device_size > growth::size_max(&chosen.geometry) {
+            let what = "it has grown further than its journal allows".to_string();
+            return Err(Error::Superblock { what });
+        }
         if chosen.geometry.device_size > device_size {
             let what = format!(
                 "it was made for a device of {} bytes and this one has {device_size}; restore the device's size",
@@ -110,7 +125,7 @@ impl Superblock {
     /// The bytes of one copy, always [`SUPERBLOCK_SIZE`] of them.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new(SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE);
-        writer.put_u32(FORMAT_VERSION);
+        writer.put_u32(if self.geometry.is_grown() { FORMAT_VERSION_GROWN } else { FORMAT_VERSION });
         writer.put(&self.uuid);
         writer.put_u64(self.epoch);
         writer.put_u64(self.geometry.device_size);
@@ -121,11 +136,39 @@ impl Superblock {
         writer.put_u64(self.starts);
         writer.skip_to(JOURNAL_AT);
         self.journal.put(&mut writer);
+        if self.geometry.is_grown() {
+            writer.skip_to(GROWN_AT);
+            writer.put_u64(self.geometry.formatted_size);
+            writer.put_u32(self.unopened.get());
+        }
         for (number, volume) in self.volumes.iter().enumerate() {
             writer.skip_to(number.saturating_mul(VOLUME_BYTES).saturating_add(VOLUMES_AT));
             volume.put(&mut writer);
         }
         writer.finish()
+    }
+
+    /// Notes that the device was extended. Of what stands of its own where it grows into, this is the highest generation that
+    /// [`growth::generation_found`] has found.
+    ///
+    /// # Errors
+    /// [`Error::Growth`].
+    pub fn grow(&mut self, device_size: u64, found: Option<Generation>) -> Result<(), Error> {
+        let geometry = growth::grown(&self.geometry, device_size)?;
+        let unopened = found.map_or(0, |found| found.get().saturating_add(growth::GENERATION_GAP));
+        if unopened >= GENERATION_WORN_OUT / 2 {
+            let what =
+                "what stands where it grows into makes no sense; overwrite that with zeroes".to_string();
+            return Err(Error::Growth { what });
+        }
+        self.geometry = geometry;
+        if !mutant!(OldGenerationsUsedAgain) {
+            self.unopened = self.unopened.max(Generation::new(unopened));
+        }
+        if self.version == FORMAT_VERSION {
+            self.version = FORMAT_VERSION_GROWN;
+        }
+        Ok(())
     }
 
     /// Adds a volume under the lowest free id and gives the id.
@@ -246,8 +289,8 @@ fn decode_copy(bytes: &[u8]) -> Result<Superblock, Error> {
     let mut reader = Reader::open(SUPERBLOCK_MAGIC, bytes)
         .ok_or_else(|| damaged("its checksum is wrong in both copies"))?;
     let found = reader.take_u32().ok_or_else(|| damaged("it is cut short"))?;
-    if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&found) {
-        return Err(Error::Version { found, expected: FORMAT_VERSION });
+    if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION_NEWEST).contains(&found) {
+        return Err(Error::Version { found, expected: FORMAT_VERSION_NEWEST });
     }
     decode_body(bytes, reader, found).ok_or_else(|| damaged("its volume table makes no sense"))
 }
@@ -275,8 +318,18 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Sup
     if epoch >= SEQUENCE_LIMIT || volumes.iter().enumerate().any(is_repeated) {
         return None;
     }
-    let geometry = Geometry { device_size, segment_size, segment_count, journal_size };
-    Some(Superblock { version, uuid, epoch, starts, journal, geometry, volumes })
+    let mut grown = Reader::bare(bytes.get(GROWN_AT..)?);
+    let (formatted_size, unopened) = match version {
+        FORMAT_VERSION_GROWN => (grown.take_u64()?, Generation::new(grown.take_u32()?)),
+        _ => (device_size, Generation::new(0)),
+    };
+    if (version == FORMAT_VERSION_GROWN) == (formatted_size == device_size)
+        || unopened.get() > GENERATION_WORN_OUT
+    {
+        return None;
+    }
+    let geometry = Geometry { device_size, formatted_size, segment_size, segment_count, journal_size };
+    Some(Superblock { version, uuid, epoch, starts, journal, geometry, unopened, volumes })
 }
 
 fn newest(first: Superblock, second: Superblock) -> Result<Superblock, Error> {

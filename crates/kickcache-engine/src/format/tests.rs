@@ -22,6 +22,7 @@ use crate::format::journal::{
 use crate::format::mark::ServiceMark;
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::format::superblock::Superblock;
+use crate::format::version::FORMAT_VERSION_GROWN;
 use crate::queue::Queue;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, SegmentIndex, Sequence, VolumeId, VolumeSet};
 
@@ -232,8 +233,9 @@ fn a_superblock_of_version_1_is_read_and_one_of_the_next_is_refused() {
     };
     assert_eq!(of_version(1), Ok(Superblock { version: 1, ..superblock() }));
     assert_eq!(of_version(2), Ok(superblock()));
-    expect!["the cache device has format version 3, this kickcache reads versions 1 to 2; use the newer kickcache that it was served with"]
-        .assert_eq(&of_version(3).unwrap_err().to_string());
+    expect!["the cache device has format version 4, this kickcache reads versions 1 to 3; use the newer kickcache that it was served with"]
+        .assert_eq(&of_version(4).unwrap_err().to_string());
+    assert!(of_version(3).is_err(), "it has not grown");
     assert!(of_version(0).is_err());
 }
 
@@ -263,6 +265,37 @@ fn volumes_grow_and_never_shrink() {
     assert_eq!(superblock.volume("vm1").unwrap().origin_size, 1 << 31);
 }
 
+fn grown_superblock() -> Superblock {
+    let mut grown = superblock();
+    grown.grow(16 << 20, Some(Generation::new(9))).unwrap();
+    grown
+}
+
+#[test]
+fn a_superblock_of_a_device_that_has_grown_has_a_version_of_its_own() {
+    let grown = grown_superblock();
+    let bytes = grown.encode();
+    assert_eq!((grown.version, bytes[12]), (FORMAT_VERSION_GROWN, 3), "older programs refuse it");
+    assert_eq!(Superblock::decode([&bytes, &bytes], 16 << 20), Ok(grown.clone()));
+    assert_eq!(grown.geometry.segment_count, 236);
+    assert!(Superblock::decode([&bytes, &bytes], 8 << 20).is_err(), "it has shrunk since");
+    // A power cut between the copies leaves one of them.
+    let old = Superblock { epoch: 0, ..superblock() }.encode();
+    assert_eq!(Superblock::decode([&bytes, &old], 16 << 20), Ok(grown.clone()));
+    assert_eq!(Superblock::decode([&[0; 16_384], &old], 16 << 20).unwrap().geometry, geometry());
+    let mut further = grown;
+    let errors = [(16 << 20) - 1, 16 << 20, 200 << 20].map(|size| further.grow(size, None));
+    let sentences: Vec<String> = errors.iter().map(|error| error.clone().unwrap_err().to_string()).collect();
+    expect![[r#"
+        the cache device cannot grow: it uses 16777216 bytes, and 16777215 are less: a cache device cannot shrink
+        the cache device cannot grow: it uses 16777216 bytes, and 16777216 have no room for another segment of 65536 bytes
+        the cache device cannot grow: its journal, made when it was formatted with 8388608 bytes, lets it grow to 88866816 bytes, and 209715200 are more; grow it to at most 88866816, or drain it and format it"#]].assert_eq(&sentences.join("\n"));
+    further.grow(17 << 20, Some(Generation::new(2))).unwrap();
+    assert_eq!(further.unopened, Generation::new(65_545), "what was told before still holds");
+    let senseless = further.grow(18 << 20, Some(Generation::new(u32::MAX)));
+    assert!(matches!(senseless, Err(Error::Growth { .. })));
+}
+
 #[test]
 fn chunks_cover_all_segments_of_every_geometry() {
     for size in [8 << 20, 100_000_000, 4 << 30, 15 << 40] {
@@ -273,9 +306,10 @@ fn chunks_cover_all_segments_of_every_geometry() {
 }
 
 /// The structures that `docs/format.md` shows byte for byte: a change here is a change of the format.
-fn golden() -> [(&'static str, Vec<u8>); 6] {
+fn golden() -> [(&'static str, Vec<u8>); 7] {
     [
         ("superblock", superblock().encode()),
+        ("superblock after growing to 16 MiB", grown_superblock().encode()),
         ("service mark", mark().encode(UUID)),
         ("batch header", header().encode()),
         ("summary", summary().encode(&geometry())),
@@ -289,6 +323,7 @@ fn golden_bytes_stay_as_they_are() {
     let lines: Vec<_> = golden().iter().map(|(name, bytes)| title(name, bytes)).collect();
     expect![[r#"
         superblock: 16384 bytes, crc d5ba2eaa
+        superblock after growing to 16 MiB: 16384 bytes, crc 0b3c6cf1
         service mark: 4096 bytes, crc d32224f7
         batch header: 4096 bytes, crc 02e71c93
         summary: 4096 bytes, crc ce21ba2d

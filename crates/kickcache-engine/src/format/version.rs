@@ -1,6 +1,10 @@
 //! The version of what stands on a cache device.
 
-/// Format version that this code writes.
+/// Format version of a device that has the size that it was formatted with.
 pub const FORMAT_VERSION: u32 = 2;
+/// Format version of a device that has grown since it was formatted; programs that know less refuse it.
+pub const FORMAT_VERSION_GROWN: u32 = 3;
+/// Newest format version that this code reads.
+pub const FORMAT_VERSION_NEWEST: u32 = FORMAT_VERSION_GROWN;
 /// Oldest format version that it reads. Version 1 has no service marks.
 pub const FORMAT_VERSION_OLDEST: u32 = 1;

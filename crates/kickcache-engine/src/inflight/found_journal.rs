@@ -8,7 +8,7 @@ use core::ops::Range;
 use crate::format::durable_blocks::DurableBlocks;
 use crate::format::geometry::Geometry;
 use crate::format::journal::{
-    Chunk, Fact, JournalBody, Record, SegmentImage, SegmentKind, chunk_count, segments_per_chunk,
+    Chunk, Fact, JournalBody, Record, SegmentImage, SegmentKind, segments_per_chunk,
 };
 use crate::queue::Queue;
 use crate::units::{Generation, SegmentIndex, Sequence};
@@ -33,6 +33,8 @@ struct FoundChunk {
     block: u64,
     /// Number of the block at which its checkpoint began.
     begun: Option<u64>,
+    /// Chunks of the checkpoint.
+    count: u32,
     segments: Vec<SegmentImage>,
 }
 
@@ -84,8 +86,9 @@ impl FoundJournal {
                 self.records.extend(records.into_iter().map(|record| FoundRecord { block: number, record }));
                 newest.unwrap_or(Sequence::new(0))
             }
-            JournalBody::Chunk(Chunk { start, number: part, begun, segments, .. }) => {
-                self.chunks.insert(ChunkKey { start, part }, FoundChunk { block: number, begun, segments });
+            JournalBody::Chunk(Chunk { start, number: part, count, begun, segments }) => {
+                let chunk = FoundChunk { block: number, begun, count, segments };
+                self.chunks.insert(ChunkKey { start, part }, chunk);
                 start
             }
         }
@@ -97,6 +100,14 @@ impl FoundJournal {
             let end = self.durable.entry(blocks.first).or_insert(blocks.end);
             *end = blocks.end.max(*end);
         }
+    }
+
+    /// A segment that was opened, and that a device of this layout does not have.
+    pub(crate) fn find_foreign(&self, geometry: &Geometry) -> Option<SegmentIndex> {
+        self.records.iter().find_map(|found| match found.record.fact {
+            Fact::Opened(segment, _) if segment.get() >= geometry.segment_count => Some(segment),
+            Fact::Opened(..) | Fact::Gone(_) | Fact::Clean(_) | Fact::Dropped(_) => None,
+        })
     }
 
     /// Whether there is none.
@@ -111,7 +122,7 @@ impl FoundJournal {
 
     /// What all of it tells.
     pub(crate) fn digest(&mut self, geometry: &Geometry) -> JournalDigest {
-        let start = self.newest_whole(geometry);
+        let start = self.newest_whole();
         let mut images = vec![None; geometry.segment_count as usize];
         let mut tail: Option<u64> = None;
         let mut begun = None;
@@ -148,11 +159,14 @@ impl FoundJournal {
     }
 
     /// The newest checkpoint of which every chunk was found.
-    fn newest_whole(&self, geometry: &Geometry) -> Option<Sequence> {
+    fn newest_whole(&self) -> Option<Sequence> {
         let mut starts: Vec<Sequence> = self.chunks.keys().map(|key| key.start).collect();
         starts.dedup();
-        let is_whole =
-            |start: &Sequence| self.chunks.range(chunks_of(*start)).count() == chunk_count(geometry) as usize;
+        let is_whole = |start: &Sequence| {
+            let mut chunks = self.chunks.range(chunks_of(*start));
+            let wanted = chunks.next().map_or(0, |(_, chunk)| chunk.count as usize);
+            wanted == 1 + chunks.count()
+        };
         starts.into_iter().rev().find(is_whole)
     }
 
@@ -241,6 +255,8 @@ pub(crate) fn note_opened(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::growth;
+    use crate::format::journal::chunk_count;
     use crate::units::{BlockIndex, BlockKey, VolumeId};
 
     fn geometry() -> Geometry {
@@ -254,7 +270,11 @@ mod tests {
 
     /// The chunks of a checkpoint that began at a block, as blocks from that one on.
     fn checkpoint(start: u64, begun: u64) -> Vec<(u64, JournalBody)> {
-        let (geometry, free) = (geometry(), SegmentKind::Free);
+        checkpoint_of(&geometry(), start, begun)
+    }
+
+    fn checkpoint_of(geometry: &Geometry, start: u64, begun: u64) -> Vec<(u64, JournalBody)> {
+        let free = SegmentKind::Free;
         let bytes = geometry.blocks_per_segment().div_ceil(8) as usize;
         let image = SegmentImage {
             generation: Generation::new(1),
@@ -264,8 +284,8 @@ mod tests {
             live: vec![0; bytes],
             kept: vec![0; bytes],
         };
-        let count = chunk_count(&geometry);
-        let each = segments_per_chunk(&geometry);
+        let count = chunk_count(geometry);
+        let each = segments_per_chunk(geometry);
         let chunk = |number: u32| {
             let segments = each.min(geometry.segment_count - number * each) as usize;
             let segments = vec![image.clone(); segments];
@@ -325,5 +345,20 @@ mod tests {
         let unfinished = checkpoint(30, 9).into_iter().take(usize::try_from(count - 1).unwrap());
         let span = found(unfinished.chain([(8, gone(29))])).digest(&geometry()).span;
         assert_eq!(span.next, 9);
+    }
+
+    #[test]
+    fn a_checkpoint_from_before_the_device_has_grown_counts() {
+        let small = geometry();
+        let larger = growth::grown(&small, growth::size_max(&small)).unwrap();
+        assert!(chunk_count(&larger) > chunk_count(&small));
+        let old = || checkpoint_of(&small, 20, 5);
+        let digest = found(old()).digest(&larger);
+        assert_eq!((digest.span.tail, digest.images.len()), (5, larger.segment_count as usize));
+        let known = digest.images.iter().filter(|image| image.is_some()).count();
+        assert_eq!(known, small.segment_count as usize, "those that came later were never opened");
+        // A larger one of which a part is missing is none.
+        let newer = checkpoint_of(&larger, 30, 9).into_iter().skip(1);
+        assert_eq!(found(old().into_iter().chain(newer)).digest(&larger).span.tail, 5);
     }
 }

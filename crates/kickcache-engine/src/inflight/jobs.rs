@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::format::geometry::Geometry;
 use crate::format::journal::SegmentImage;
 use crate::policy::retention::Reason;
 use crate::policy::shift::Shift;
@@ -56,6 +57,8 @@ pub(crate) enum Position {
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pub(crate) position: Position,
+    /// The layout when it began: it says nothing of segments that the device grows by meanwhile.
+    pub(crate) geometry: Geometry,
     pub(crate) start: Sequence,
     /// Number of the journal block at which it began.
     pub(crate) ring: u64,

@@ -3,6 +3,7 @@
 pub(crate) mod blocks;
 pub(crate) mod fills;
 pub(crate) mod found_journal;
+pub(crate) mod growth;
 pub(crate) mod jobs;
 pub(crate) mod marking;
 pub(crate) mod origin;

@@ -171,9 +171,9 @@ impl Recovery {
     }
 
     /// How often a segment was opened, as far as the journal tells.
-    pub(crate) fn generation(&self, segment: SegmentIndex) -> Generation {
+    pub(crate) fn generation(&self, segment: SegmentIndex) -> Option<Generation> {
         let image = self.images.get(segment.get() as usize).and_then(Option::as_ref);
-        image.map_or(Generation::new(0), |image| image.generation)
+        image.map(|image| image.generation)
     }
 
     /// Number of the next journal block: no number that was lost is used again, either.

@@ -43,6 +43,7 @@ pub(crate) fn begin_last(state: &mut State) {
 fn start(state: &mut State, position: Position) {
     state.device.checkpoint = Some(Checkpoint {
         position,
+        geometry: *state.cache.geometry(),
         start: state.device.order.newest(),
         ring: state.device.journal.next(),
         next: 0,
@@ -57,8 +58,8 @@ fn start(state: &mut State, position: Position) {
 
 /// Takes the next group of chunks; they are written once what they say is durable.
 fn snap(state: &mut State) {
-    let geometry = *state.cache.geometry();
     let Some(checkpoint) = &state.device.checkpoint else { return };
+    let geometry = checkpoint.geometry;
     let first = checkpoint.next;
     let last = chunk_count(&geometry).min(first + GROUP);
     let each = segments_per_chunk(&geometry);
@@ -145,7 +146,7 @@ pub(crate) fn on_durable(state: &mut State) {
         return;
     }
     let start = checkpoint.start;
-    let count = chunk_count(state.cache.geometry());
+    let count = chunk_count(&checkpoint.geometry);
     let (begun, snapped) = (Some(checkpoint.ring), core::mem::take(&mut checkpoint.snapped));
     let durable = state.device.durable();
     for (number, segments) in snapped {
@@ -183,8 +184,8 @@ pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), Devic
         state.device.checkpoint = None;
         return;
     }
-    let count = chunk_count(state.cache.geometry());
     let Some(checkpoint) = &mut state.device.checkpoint else { return };
+    let count = chunk_count(&checkpoint.geometry);
     checkpoint.writes_in_flight -= 1;
     if checkpoint.writes_in_flight > 0 {
         return;

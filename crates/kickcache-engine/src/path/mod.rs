@@ -5,6 +5,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod discard;
 pub(crate) mod fill;
 pub(crate) mod flush;
+pub(crate) mod grow;
 pub(crate) mod land;
 pub(crate) mod mark;
 pub(crate) mod merge;

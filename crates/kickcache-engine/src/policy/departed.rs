@@ -3,6 +3,7 @@
 
 use crate::policy::ghost::Ghost;
 use crate::queue::Queue;
+use crate::step::Step;
 
 /// Blocks that left probation and are remembered, in tenths of the capacity.
 const NOTED_TENTHS: usize = 8;
@@ -16,6 +17,18 @@ pub(crate) struct Known {
     pub(crate) queue: Queue,
     /// When it was noted.
     pub(crate) noted: Noted,
+}
+
+/// Blocks that each ghost has room for, in a cache of a number of them.
+struct Rooms {
+    probation: u64,
+    recently: u64,
+}
+
+impl Rooms {
+    const fn of(capacity: u64) -> Rooms {
+        Rooms { probation: capacity * NOTED_TENTHS as u64 / 10, recently: capacity / 10 }
+    }
 }
 
 /// When ghost memory noted a block.
@@ -46,13 +59,39 @@ pub(crate) struct Departed {
 impl Departed {
     /// Of a cache of this many blocks.
     pub(crate) fn new(capacity: u64) -> Departed {
+        let rooms = Rooms::of(capacity);
         Departed {
             capacity,
             target: capacity / 10,
-            probation: Ghost::new(capacity * NOTED_TENTHS as u64 / 10),
-            probation_recently: Ghost::new(capacity / 10),
-            main_recently: Ghost::new(capacity / 10),
+            probation: Ghost::new(rooms.probation),
+            probation_recently: Ghost::new(rooms.recently),
+            main_recently: Ghost::new(rooms.recently),
         }
+    }
+
+    /// Begins to make room for a cache of more blocks; `None` if there is no memory.
+    pub(crate) fn begin_growth(&mut self, capacity: u64) -> Option<()> {
+        let rooms = Rooms::of(capacity);
+        self.probation.begin_growth(rooms.probation)?;
+        self.probation_recently.begin_growth(rooms.recently)?;
+        self.main_recently.begin_growth(rooms.recently)
+    }
+
+    /// A part of that.
+    pub(crate) fn grow(&mut self) -> Step {
+        let mut ghosts =
+            [&mut self.probation, &mut self.probation_recently, &mut self.main_recently].into_iter();
+        if ghosts.all(|ghost| ghost.grow() == Step::Done) { Step::Done } else { Step::More }
+    }
+
+    /// Room was made: the cache has this many blocks from here on.
+    pub(crate) fn use_grown(&mut self, capacity: u64) {
+        for ghost in [&mut self.probation, &mut self.probation_recently, &mut self.main_recently] {
+            ghost.use_grown();
+        }
+        let scaled = u128::from(self.target) * u128::from(capacity) / u128::from(self.capacity.max(1));
+        self.target = u64::try_from(scaled).expect("less than the capacity");
+        self.capacity = capacity;
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {

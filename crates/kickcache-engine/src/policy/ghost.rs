@@ -6,6 +6,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::step::Step;
+
 const WAYS: usize = 31;
 
 #[derive(Clone, Debug)]
@@ -21,13 +23,45 @@ const _: () = assert!(size_of::<Set>() == 64);
 #[derive(Debug)]
 pub(crate) struct Ghost {
     sets: Vec<Set>,
+    /// Take over while it grows; else none.
+    larger: Vec<Set>,
+    /// Sets that it is to have then.
+    wanted: usize,
+}
+
+/// Sets that are made at once when it grows.
+const MADE_AT_ONCE: usize = 8_192;
+
+fn set_count(count: u64) -> usize {
+    usize::try_from(count.div_ceil(WAYS as u64).max(1)).expect("fits the address space")
 }
 
 impl Ghost {
     pub(crate) fn new(count: u64) -> Ghost {
-        let sets = count.div_ceil(WAYS as u64).max(1);
         let empty = Set { prints: [0; WAYS], next: 0 };
-        Ghost { sets: vec![empty; usize::try_from(sets).expect("fits the address space")] }
+        Ghost { sets: vec![empty; set_count(count)], larger: Vec::new(), wanted: 0 }
+    }
+
+    /// Begins to make room for more blocks; `None` if there is no memory.
+    pub(crate) fn begin_growth(&mut self, count: u64) -> Option<()> {
+        self.wanted = set_count(count).max(self.sets.len());
+        self.larger.clear();
+        self.larger.try_reserve_exact(self.wanted).ok()
+    }
+
+    /// A part of that. The sets follow the order of hashes: a set begins with what the one has that had its hashes.
+    pub(crate) fn grow(&mut self) -> Step {
+        let end = self.wanted.min(self.larger.len() + MADE_AT_ONCE);
+        for set in self.larger.len()..end {
+            self.larger.push(self.sets[set * self.sets.len() / self.wanted].clone());
+        }
+        if end < self.wanted { Step::More } else { Step::Done }
+    }
+
+    /// Room was made: it is used from here on.
+    pub(crate) fn use_grown(&mut self) {
+        self.sets = core::mem::take(&mut self.larger);
+        self.wanted = 0;
     }
 
     /// Forgets everything.
@@ -36,7 +70,7 @@ impl Ghost {
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
-        (self.sets.len() * size_of::<Set>()) as u64
+        ((self.sets.len() + self.larger.len()) * size_of::<Set>()) as u64
     }
 
     fn set(&mut self, hash: u64) -> &mut Set {
@@ -89,6 +123,22 @@ mod tests {
         assert!(young > 1_950, "{young}");
         assert!(old < 60, "{old}");
         assert_eq!(ghost.take(key(9_999)), None, "taken once already");
+    }
+
+    #[test]
+    fn remembers_what_it_did_when_it_has_grown() {
+        for larger in [3_200, 6_200, 40_000] {
+            let mut ghost = Ghost::new(3_100);
+            (0..2_000).for_each(|number| ghost.insert(key(number)));
+            ghost.begin_growth(larger).unwrap();
+            while ghost.grow() == Step::More {}
+            ghost.use_grown();
+            let known = (0..2_000).filter(|number| ghost.take(key(*number)).is_some()).count();
+            // Where a set spans two of before, what the second had is forgotten.
+            assert!(known > if larger == 3_200 { 900 } else { 1_300 }, "{known} of {larger}");
+            let strangers = (10_000..20_000).filter(|number| ghost.take(key(*number)).is_some()).count();
+            assert!(strangers < 20, "{strangers}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::policy::hold::Hold;
 use crate::policy::shift::Asked;
 use crate::policy::turn::{CARRIED_PERCENT, PROMOTION_HITS, carries_all, stays_in_place};
 use crate::queue::Queue;
+use crate::step::Step;
 use crate::units::BlockKey;
 
 /// A segment with at most this share of live blocks is cleaned first, in percent.
@@ -133,6 +134,23 @@ impl Retention {
             departed: Departed::new(capacity),
             hold: Hold::new(capacity),
         }
+    }
+
+    /// Begins to make room for a cache of more blocks; `None` if there is no memory.
+    pub(crate) fn begin_growth(&mut self, capacity: u64) -> Option<()> {
+        self.departed.begin_growth(capacity)
+    }
+
+    /// A part of that.
+    pub(crate) fn grow(&mut self) -> Step {
+        self.departed.grow()
+    }
+
+    /// Room was made: the cache has this many blocks from here on. Whether main is to be held is found out anew.
+    pub(crate) fn use_grown(&mut self, capacity: u64) {
+        self.departed.use_grown(capacity);
+        self.hold = Hold::new(capacity);
+        self.capacity = capacity;
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {

@@ -12,6 +12,7 @@ use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Submission, SubmissionId,
 };
 use kickcache_engine::format::geometry::Geometry;
+use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::VolumeSet;
@@ -93,8 +94,9 @@ pub struct Host<E> {
     /// Where blocks of batches were stored.
     places: Vec<u64>,
     bad_spots: BadSpots,
-    /// The size of the engine's tables when it was opened.
+    /// The size of the engine's tables when it was opened, or had grown.
     memory_bytes: u64,
+    is_growing: bool,
     pool_pages: u32,
     checks_every: u64,
     steps: u64,
@@ -117,6 +119,7 @@ impl<E: Subject> Host<E> {
         let volumes = u8::try_from(plan.origin_sizes.len()).expect("few volumes");
         Host {
             memory_bytes: engine.status().memory_bytes,
+            is_growing: false,
             pool_pages: plan.settings.pool_pages,
             engine,
             memory: DriverMemory::new(plan.settings.pool_pages),
@@ -201,12 +204,29 @@ impl<E: Subject> Host<E> {
         Ok(replies)
     }
 
+    /// The cache device grows; its superblock is yet to be written.
+    ///
+    /// # Errors
+    /// If the engine refuses.
+    pub fn grow(&mut self, now: Instant, superblock: &Superblock) -> Result<(), String> {
+        self.is_growing = true;
+        self.engine.grow(now, superblock).map_err(|error| error.to_string())
+    }
+
+    /// The cache device has grown, and its superblock says so: the tables have another size from here on.
+    pub fn use_grown(&mut self, now: Instant) {
+        self.engine.use_grown(now);
+        self.memory_bytes = self.engine.status().memory_bytes;
+        self.is_growing = false;
+    }
+
     /// Whether the engine's cache metadata agrees, and its tables and pages have the size that was announced.
     fn check(&self) -> Result<(), String> {
         self.engine.check();
         let memory = self.engine.status().memory_bytes;
         let pages = self.engine.pool_pages_used();
-        if memory != self.memory_bytes || pages >= self.pool_pages {
+        let has_grown = memory != self.memory_bytes && !self.is_growing;
+        if has_grown || pages >= self.pool_pages {
             return Err(format!(
                 "{memory} bytes of tables, {} at first; {pages} pages in use",
                 self.memory_bytes

@@ -50,6 +50,7 @@ impl Plan {
             atomic_unit: pick(random, &[512, 4_096]),
             checks_every: pick(random, &[256, 1_024, 4_096]),
             wait_max: None,
+            growth: None,
             restart_after: None,
         };
         focus::draw(&mut plan, random);
@@ -73,6 +74,9 @@ impl Plan {
         }
         if random.clone().below(7) == 5 {
             focus::restart_origins(&mut plan, &mut random.clone());
+        }
+        if random.clone().below(16) == 11 {
+            focus::grow_cache(&mut plan, &mut random.clone());
         }
         // Without a draw of its own: what follows stays as it is for each seed.
         if random.clone().below(8) == 0 {

@@ -8,6 +8,7 @@ use kickcache_random::Random;
 use crate::plan::Plan;
 use crate::plan::aim::Aim;
 use crate::plan::faults::{Damage, Faults, LongTrouble, Rotting, Trouble};
+use crate::plan::growth::Growth;
 use crate::plan::latency::Latency;
 use crate::plan::load::Shape;
 use crate::plan::mode::draw_mode;
@@ -398,4 +399,24 @@ pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 10);
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(6, 14));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (450, 400, 1_000);
+}
+
+/// The cache device is extended while the log goes round with dirty blocks in it, and the power fails around that.
+pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    (plan.faults, plan.restart_after) = (Faults::default(), None);
+    plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
+    plan.cache_size = 8 << 20;
+    plan.growth = Some(Growth {
+        permille: random.within(300, 900),
+        within: Duration::from_micros(random.within(100, 100_000)),
+        most: random.within(128 << 10, 8 << 20),
+        is_stale: random.chance(500),
+    });
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
+    plan.shape.length_max = 256 << 10;
+    (plan.weights.read, plan.weights.write) = (30, 100);
+    (plan.weights.flush, plan.weights.discard) = (random.within(0, 20), random.within(0, 20));
+    (plan.requests, plan.lives) = (random.within(40, 200), random.within(4, 12));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (600, 250, 1_000);
 }

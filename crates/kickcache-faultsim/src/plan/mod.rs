@@ -5,6 +5,7 @@ mod draw;
 pub mod ends;
 pub mod faults;
 mod focus;
+pub mod growth;
 pub mod latency;
 pub mod load;
 pub mod mode;
@@ -15,6 +16,7 @@ use kickcache_engine::time::Duration;
 
 use crate::plan::ends::Ends;
 use crate::plan::faults::Faults;
+use crate::plan::growth::Growth;
 use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 
@@ -61,6 +63,8 @@ pub struct Plan {
     pub faults: Faults,
     /// Ends of lives.
     pub ends: Ends,
+    /// Growth of the cache device.
+    pub growth: Option<Growth>,
     /// Mean time from one restart of an origin to the next, if they are servers of their own.
     pub restart_after: Option<Duration>,
     /// Bytes that a power cut does not tear.

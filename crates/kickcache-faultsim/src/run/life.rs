@@ -207,6 +207,7 @@ impl Simulation {
         let restarts = |number: &usize| E::OUTLIVES_RESTARTS && self.served[*number];
         let served: Vec<_> = (0..self.served.len()).filter(restarts).collect();
         served.into_iter().for_each(|number| self.schedule_restart(volume_id(number)));
+        self.schedule_growth();
         if self.plan.mode_changes || self.plan.drains {
             self.queue.push(self.now.plus(Duration::from_millis(5)), Event::Operator);
         }
@@ -262,8 +263,9 @@ impl Simulation {
     }
 
     fn stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
-        self.note(|| "stop".to_owned());
         self.budget = 0;
+        self.end_growth(&mut host)?;
+        self.note(|| "stop".to_owned());
         host.engine.stop(self.now);
         self.pump(&mut host)?;
         self.run(&mut host, None, |_, host| host.engine.phase() == Phase::Stopped)

@@ -14,6 +14,7 @@ use kickcache_random::Random;
 
 use crate::content::{Block, Version};
 use crate::device::SimulatedDevice;
+use crate::growing::Growing;
 use crate::host::{Devices, Host, Surroundings};
 use crate::oracle::book::Tick;
 use crate::oracle::write_content::WriteContent;
@@ -110,6 +111,8 @@ struct Simulation {
     has_rotted_header: bool,
     /// A block of the journal of this cache device has rotted: it may be refused now, or once a newer checkpoint is lost.
     has_rotted_journal: bool,
+    /// The cache device grows.
+    growing: Option<Growing>,
     /// The cache device, while a life goes on without it.
     aside: Option<SimulatedDevice>,
     summary: Summary,
@@ -159,6 +162,7 @@ impl Simulation {
             is_running: false,
             has_rotted_header: false,
             has_rotted_journal: false,
+            growing: None,
             aside: None,
             summary: Summary::default(),
             plan,
@@ -219,6 +223,7 @@ impl Simulation {
 
     fn begin_life<E: Subject>(&mut self, engine: E) -> Host<E> {
         self.queue = Queue::default();
+        self.growing = None;
         self.summary.lives += 1;
         self.note(|| "a new life".to_owned());
         self.is_running = false;
@@ -346,6 +351,7 @@ impl Simulation {
                 }
                 Ok(())
             }
+            Event::Grow => self.grow(host),
             Event::Operator => {
                 if self.budget > 0 {
                     self.operate(host);
@@ -422,6 +428,7 @@ impl Simulation {
     fn pump<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         loop {
             let replies = host.pump(&mut self.around())?;
+            self.poll_growth(host);
             if replies.is_empty() {
                 return Ok(());
             }
@@ -487,6 +494,7 @@ impl Simulation {
 }
 
 mod damage;
+mod growth;
 mod life;
 mod service;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::journal::{JournalBlock, JournalBody};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
-use kickcache_engine::format::version::FORMAT_VERSION;
+use kickcache_engine::format::version::FORMAT_VERSION_NEWEST;
 use kickcache_engine::request::{Durability, Errno, Operation};
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::Duration;
@@ -171,7 +171,7 @@ fn another_format_version_is_refused_by_a_sentence() {
     let sum = kickcache_faultsim::content::checksum(&bytes);
     bytes[8..12].copy_from_slice(&sum.get().to_le_bytes());
     let refused = Superblock::decode([&bytes, &bytes], 8 << 20).unwrap_err();
-    assert_eq!(refused, Error::Version { found: 99, expected: FORMAT_VERSION });
+    assert_eq!(refused, Error::Version { found: 99, expected: FORMAT_VERSION_NEWEST });
 }
 
 /// ceph#41490: the root pointer is corrupted by updates that race at queue depths above 1.

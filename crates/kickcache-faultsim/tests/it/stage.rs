@@ -177,7 +177,7 @@ impl Stage {
                 Event::Complete(id) => {
                     self.with_host(|host, around| host.complete(id, around)).unwrap();
                 }
-                Event::Client(_) | Event::Operator | Event::Restart(_) => {}
+                Event::Client(_) | Event::Operator | Event::Restart(_) | Event::Grow => {}
             }
         } else {
             self.engine_mut().handle_timeout(now);

@@ -7,6 +7,7 @@ use crate::cache::slots::SlotState;
 use crate::config::VOLUME_COUNT_MAX;
 use crate::format::journal::{Fact, Record, SegmentImage, SegmentKind};
 use crate::format::summary::{Summary, SummaryEntry};
+use crate::format::superblock::GENERATION_WORN_OUT;
 use crate::state::State;
 use crate::units::{BlockKey, Location, SegmentIndex, Sequence};
 
@@ -116,7 +117,7 @@ pub(crate) fn apply_image(state: &mut State, segment: SegmentIndex, image: Optio
     let found = *state.cache.segments().get(segment);
     let is_loaded = found.state == SegmentState::Sealed;
     // No segment is opened so often: this number was made up, and would run over.
-    let is_worn_out = image.generation.get() > u32::MAX / 2;
+    let is_worn_out = image.generation.get() > GENERATION_WORN_OUT;
     if image.kind == SegmentKind::Retired || is_worn_out {
         if is_loaded {
             state.cache.unlink(segment, SegmentState::Retired);

@@ -198,6 +198,12 @@ fn digest_journal(state: &mut State) {
         recovery.failed = Some(Error::Recovery { what: Part::Journal.to_string() });
         return;
     }
+    if let Some(segment) = recovery.journal.find_foreign(&geometry).filter(|_| is_refused) {
+        let (segment, count) = (segment.get(), geometry.segment_count);
+        let what = format!("it has {count} segments, and its journal says that segment {segment} was opened");
+        recovery.failed = Some(Error::Superblock { what });
+        return;
+    }
     if let Some(place) = recovery.span.hidden.filter(|_| is_refused) {
         let what = format!("block {place} of its journal");
         recovery.failed = Some(Error::Unreadable { what });
@@ -337,9 +343,10 @@ fn read_first_blocks(state: &mut State) -> bool {
 fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     let (uuid, geometry) = (state.device.uuid, *state.cache.geometry());
     let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
+    let unopened = state.cache.segments().get(segment).generation;
     let recovery = state.recovering();
     let Some(header) = BatchHeader::decode(bytes) else { return };
-    let known = recovery.generation(segment);
+    let known = recovery.generation(segment).unwrap_or(unopened);
     let is_ours = header.uuid == uuid && header.segment == segment && header.start == 0;
     if is_ours && header.generation > known && !mutant!(LostOpeningsIgnored) {
         recovery.unknown = Some(recovery.unknown.map_or(segment, |unknown| unknown.min(segment)));

@@ -1,0 +1,48 @@
+//! A cache device that grows while the engine runs; see `path/grow`.
+
+use crate::engine::{Engine, Phase};
+use crate::error::Error;
+use crate::format::superblock::Superblock;
+use crate::inflight::growth::Stage;
+use crate::path::grow;
+use crate::stats::GrowthPhase;
+use crate::time::Instant;
+
+impl Engine {
+    /// Begins to prepare for a cache device that was extended, as `superblock` says, which is not written yet: the host writes it when
+    /// [`Engine::growth`] says that all is prepared, and then tells [`Engine::use_grown`].
+    ///
+    /// # Errors
+    /// [`Error::Growth`] if the device is out of service, grows already, or there is no memory.
+    ///
+    /// # Panics
+    /// If the engine does not run, or the superblock is not that of this device with more segments.
+    pub fn grow(&mut self, now: Instant, superblock: &Superblock) -> Result<(), Error> {
+        assert!(self.phase() == Phase::Running, "only a running engine grows");
+        self.state.now = now;
+        self.is_stirred = true;
+        grow::begin(&mut self.state, superblock)?;
+        self.run_agenda();
+        Ok(())
+    }
+
+    /// How far that is.
+    pub fn growth(&self) -> GrowthPhase {
+        match &self.state.growth {
+            None => GrowthPhase::None,
+            Some(growth) if growth.stage == Stage::Ready => GrowthPhase::Prepared,
+            Some(_) => GrowthPhase::Preparing,
+        }
+    }
+
+    /// The superblock that says so is durable, in both copies: the new segments are used from here on.
+    ///
+    /// # Panics
+    /// If nothing is prepared.
+    pub fn use_grown(&mut self, now: Instant) {
+        self.state.now = now;
+        self.is_stirred = true;
+        grow::finish(&mut self.state);
+        self.run_agenda();
+    }
+}

@@ -1,0 +1,29 @@
+//! A cache device that grows.
+
+use crate::format::geometry::Geometry;
+use crate::units::Generation;
+
+/// A cache device on its way to more segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Growth {
+    /// The layout that it is to have.
+    pub(crate) geometry: Geometry,
+    /// See [`Superblock::unopened`].
+    ///
+    /// [`Superblock::unopened`]: crate::format::superblock::Superblock::unopened
+    pub(crate) unopened: Generation,
+    pub(crate) stage: Stage,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// The journal must have room for checkpoints of that many segments, whenever the next recovery is.
+    Room,
+    /// The metadata of the cache gets larger tables.
+    Tables,
+    /// So does the policy.
+    Policy,
+    /// All is ready.
+    Ready,
+}

@@ -1,0 +1,16 @@
+//! How a cache device grows in a run.
+
+use kickcache_engine::time::Duration;
+
+/// Growth of the cache device while it is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Growth {
+    /// Lives in which it grows, in 1/1000.
+    pub permille: u64,
+    /// Longest time into a life until it does.
+    pub within: Duration,
+    /// By this many bytes at most.
+    pub most: u64,
+    /// Whether structures of its own stand where it grows into, from a time when it was larger.
+    pub is_stale: bool,
+}
