@@ -9,7 +9,7 @@ use crate::control::ReloadExtent;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{
-    REPLY_LINE_MAX, Reloaded, Removed, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
+    Growing, REPLY_LINE_MAX, Reloaded, Removed, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
 };
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::plan::removal::{Clients, DirtyFate};
@@ -109,6 +109,16 @@ impl Client {
         Ok(resized)
     }
 
+    /// Has the daemon use more of a cache device.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<Growing, ClientError> {
+        let reply = self.ask(&Request::Grow { device: device.map(Into::into), size_bytes })?;
+        let Reply::Growing(growing) = reply else { return Err(self.refusal(reply)) };
+        Ok(growing)
+    }
+
     /// Records what a volume is asked for, until what this gives is dropped.
     ///
     /// # Errors
@@ -199,6 +209,7 @@ impl Client {
             | Reply::Reloaded(_)
             | Reply::Recording(_)
             | Reply::Ended { .. }
+            | Reply::Growing(_)
             | Reply::Resized(_)
             | Reply::Status(_) => ClientError::Answer(self.path.clone()),
         }

@@ -19,7 +19,7 @@ mod workers;
 use std::time::Duration;
 
 use crate::control::report::Report;
-use crate::control::wire::{RecordingTitle, Reloaded, Removed, Resized, VolumeToAdd};
+use crate::control::wire::{Growing, RecordingTitle, Reloaded, Removed, Resized, VolumeToAdd};
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::recording::ring::Recording;
 use crate::words::ModeWord;
@@ -65,6 +65,13 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// # Errors
     /// No such volume, an origin that shrank, a device that does not answer in time, or the daemon is stopping.
     fn resize(&self, volume: &str) -> Result<Resized, ControlError>;
+
+    /// Begins to use more of a cache device, the only one or that of a path: this many bytes of a cache file, which is extended, or all
+    /// that it has.
+    ///
+    /// # Errors
+    /// No such device, one that cannot grow like this, or does not answer in time, or the daemon is stopping.
+    fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<Growing, ControlError>;
 
     /// Begins to record what a volume is asked for; the recording ends when it is dropped.
     ///

@@ -79,6 +79,12 @@ pub struct CacheReport {
     /// What its server waits for before it ends, in words, once the daemon is stopping.
     #[serde(default)]
     pub stop_waits_for: Option<String>,
+    /// Bytes of the device that are used.
+    #[serde(default)]
+    pub device_bytes: u64,
+    /// Bytes of it that are going to be used, while it grows.
+    #[serde(default)]
+    pub growing_to_bytes: Option<u64>,
     /// Bytes that its segments can hold.
     pub capacity_bytes: u64,
     /// Segments in all.
@@ -231,6 +237,10 @@ pub struct CacheFacts {
     pub now: Instant,
     /// Its path.
     pub device: PathBuf,
+    /// Bytes of it that are used.
+    pub size: u64,
+    /// Bytes of it that are going to be used, while it grows.
+    pub growing_to: Option<u64>,
     /// What is wrong with it.
     pub trouble: Trouble,
     /// What its server waits for before it ends.
@@ -302,6 +312,8 @@ impl CacheReport {
             errors_by_kind: facts.trouble.errors_by_kind,
             silent_seconds: facts.trouble.silent_seconds,
             stop_waits_for: facts.stop_waits_for,
+            device_bytes: facts.size,
+            growing_to_bytes: facts.growing_to,
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
             segments: status.segments,
             free_segments: status.free_segments,

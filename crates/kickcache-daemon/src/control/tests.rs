@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::client::{Client, ClientError};
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
-use super::wire::{RecordingTitle, Reloaded, Removed, Resized, VolumeToAdd};
+use super::wire::{Growing, RecordingTitle, Reloaded, Removed, Resized, VolumeToAdd};
 use super::{ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::plan::frontends::ServedAt;
 use crate::plan::removal::{Clients, DirtyFate};
@@ -67,6 +67,12 @@ impl ControlTarget for Daemon {
         Daemon::find(volume)?;
         self.note(format!("resize {volume}"));
         Ok(Resized { size_bytes: 2 << 30, is_unchanged: false })
+    }
+
+    fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<Growing, ControlError> {
+        let device = device.unwrap_or("/dev/fast").to_owned();
+        self.note(format!("grow {device}"));
+        Ok(Growing { device, before_bytes: 1 << 30, size_bytes: size_bytes.unwrap_or(2 << 30) })
     }
 
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError> {
@@ -151,6 +157,8 @@ fn report() -> Report {
         sample_seconds: None,
         silent_seconds: None,
         stop_waits_for: None,
+        device_bytes: 101 << 30,
+        growing_to_bytes: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 100,

@@ -45,6 +45,15 @@ pub enum Request {
         /// The volume's name.
         volume: String,
     },
+    /// Use more of a cache device.
+    Grow {
+        /// Its path; `None` if there is only one.
+        #[serde(default)]
+        device: Option<String>,
+        /// Bytes of a cache file, which is extended; `None`: all that the device has.
+        #[serde(default)]
+        size_bytes: Option<u64>,
+    },
     /// Record what a volume is asked for: parcels follow the reply, until the client shuts down its side of the connection.
     Record {
         /// The volume's name.
@@ -104,8 +113,21 @@ pub enum Reply {
     },
     /// A volume's size from here on.
     Resized(Resized),
+    /// A cache device grows.
+    Growing(Growing),
     /// State and counters.
     Status(Box<Report>),
+}
+
+/// A cache device that grows; `status` says when that is done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Growing {
+    /// Its path.
+    pub device: String,
+    /// Bytes that it uses until then.
+    pub before_bytes: u64,
+    /// Bytes that it will use; the same if it uses all of them already.
+    pub size_bytes: u64,
 }
 
 /// What is recorded.

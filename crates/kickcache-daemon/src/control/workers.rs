@@ -129,6 +129,9 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             target.pause_caching(volume, Duration::from_secs(*seconds)).map(|()| Reply::Done)
         }
         Request::Resize { volume } => target.resize(volume).map(Reply::Resized),
+        Request::Grow { device, size_bytes } => {
+            target.grow(device.as_deref(), *size_bytes).map(Reply::Growing)
+        }
         Request::Record { volume } => match target.record(volume) {
             Ok(TitledRecording { title, recording }) => {
                 return Answer::Feed(Reply::Recording(title), recording);

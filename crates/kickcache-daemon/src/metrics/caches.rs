@@ -41,6 +41,11 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
         values: Values::Gauge(|cache| cache.silent_seconds.unwrap_or(0.0)),
     },
     Family {
+        name: "kickcache_cache_device_bytes",
+        help: "The cache device, as far as it is used.",
+        values: Values::Count(|cache| cache.device_bytes),
+    },
+    Family {
         name: "kickcache_cache_capacity_bytes",
         help: "What all segments of the log can hold.",
         values: Values::Count(|cache| cache.capacity_bytes),

@@ -33,6 +33,8 @@ pub(crate) enum Control {
     /// Keep nothing that is read of a volume for this long.
     PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
     Resize(String, Sender<Result<Resized, ServeError>>),
+    /// Use more of the cache device: this many bytes of a file, or all that there are.
+    Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
     /// A volume comes or goes.
     Membership(MembershipOrder),
@@ -70,7 +72,18 @@ pub struct Resized {
     pub growth: Growth,
 }
 
-/// Whether an origin has another size than before.
+/// What a cache device that grows will use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheGrown {
+    /// Bytes that it uses until then.
+    pub before: u64,
+    /// Bytes that it will use.
+    pub size: u64,
+    /// Whether that is news.
+    pub growth: Growth,
+}
+
+/// Whether a device has another size than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
     /// It is larger.
@@ -90,6 +103,10 @@ pub struct ServerStatus {
     pub io_engine: IoEngine,
     /// The engine's state and counters.
     pub engine: Status,
+    /// Bytes of the cache device that are used.
+    pub cache_size: u64,
+    /// Bytes of it that are going to be used, while it grows.
+    pub growing_to: Option<u64>,
     /// What is wrong with the cache device.
     pub cache_trouble: Trouble,
     /// The volumes, in the order of the configuration.

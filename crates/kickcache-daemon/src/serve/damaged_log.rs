@@ -15,6 +15,7 @@ pub fn damaged_log(error: &Error, path: &Path, state: &StatePlace) -> Option<Str
         Error::NoSuperblock { .. }
         | Error::Version { .. }
         | Error::Superblock { .. }
+        | Error::Growth { .. }
         | Error::DeviceSize { .. }
         | Error::Volume { .. }
         | Error::Recovery { .. } => return None,

@@ -6,6 +6,7 @@
 
 mod background;
 pub mod cache_device;
+mod cache_growth;
 mod complaints;
 pub mod config;
 mod control;

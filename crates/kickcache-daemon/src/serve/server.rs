@@ -13,7 +13,7 @@ use crate::recording::ring::{Ends, Recording, ring};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
-    Activities, Beat, Errors, FaultCount, Growth, NamedSettings, Recorded, Resized, ServerSample,
+    Activities, Beat, CacheGrown, Errors, FaultCount, Growth, NamedSettings, Recorded, Resized, ServerSample,
     ServerStatus, Trouble, VolumeInfo,
 };
 use crate::serve::core::engine_span;
@@ -252,6 +252,15 @@ impl ServerHandle {
     /// [`ServeError::Stopped`].
     pub fn resize(&self, volume: &str) -> Result<Resized, ServeError> {
         self.ask(|answer| Control::Resize(volume.into(), answer))?
+    }
+
+    /// Begins to use more of the cache device: this many bytes of a cache file, which is extended, or all that there are. Waits for the
+    /// device for 8 s at most. The status says when it is done.
+    ///
+    /// # Errors
+    /// If it cannot grow like this, does not answer in time, or [`ServeError::Stopped`].
+    pub fn grow(&self, size: Option<u64>) -> Result<CacheGrown, ServeError> {
+        self.ask(|answer| Control::Grow(size, answer))?
     }
 
     /// Records what a volume is asked for, until the recording is dropped or the server stops.

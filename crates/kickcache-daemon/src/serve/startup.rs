@@ -17,6 +17,7 @@ use crate::driver::device::AccessMode;
 use crate::driver::executor::{Driver, DriverSettings, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheService;
+use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::config::{Limits, ServerConfig};
 use crate::serve::control::Control;
 use crate::serve::core::Core;
@@ -84,6 +85,7 @@ pub(crate) fn start(
         control,
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
         resizes: Resizes::new(Arc::clone(&wakeup)),
+        growth: CacheGrowth::new(Arc::clone(&wakeup)),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),
         wakeup,
         troubles: Troubles::new(),

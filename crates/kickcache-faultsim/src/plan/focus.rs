@@ -407,9 +407,11 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     (plan.faults, plan.restart_after) = (Faults::default(), None);
     plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
     plan.cache_size = 8 << 20;
+    let step_max = [1_000, 300_000][random.index(2)];
     plan.growth = Some(Growth {
         permille: random.within(300, 900),
         within: Duration::from_micros(random.within(100, 100_000)),
+        step_max: Duration::from_micros(random.within(10, step_max)),
         most: random.within(128 << 10, 8 << 20),
         is_stale: random.chance(500),
     });

@@ -9,6 +9,8 @@ pub struct Growth {
     pub permille: u64,
     /// Longest time into a life until it does.
     pub within: Duration,
+    /// How long a write or a flush of its superblock may take.
+    pub step_max: Duration,
     /// By this many bytes at most.
     pub most: u64,
     /// Whether structures of its own stand where it grows into, from a time when it was larger.

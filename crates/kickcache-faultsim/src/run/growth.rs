@@ -64,7 +64,8 @@ impl Simulation {
     }
 
     fn schedule_step(&mut self) {
-        let pause = self.plan.cache_latency.draw(&mut self.random, SUPERBLOCK_SIZE as u64);
+        let Some(Growth { step_max, .. }) = self.plan.growth else { return };
+        let pause = Duration::from_nanos(self.random.below(step_max.as_nanos()));
         self.queue.push(self.now.plus(pause), Event::Grow);
     }
 

@@ -56,6 +56,8 @@ fn report_of(status: ServerStatus, sample_seconds: Option<f64>, latencies: &[Lat
     let facts = CacheFacts {
         now: status.now,
         device: whole_path(&status.cache),
+        size: status.cache_size,
+        growing_to: status.growing_to,
         stop_waits_for: status.awaited,
         trouble: trouble(&status.cache_trouble, faults, Device::Cache),
         io_engine: status.io_engine.as_str().into(),

@@ -329,6 +329,25 @@ impl Daemon {
         }
     }
 
+    /// The server of a cache device, or the only one.
+    fn server_with(&self, device: Option<&str>) -> Result<Served, ControlError> {
+        let Started { servers, .. } = self.served()?;
+        let name = |served: &Served| whole_path(&served.cache.device).display().to_string();
+        let is_meant = |served: &&Served| device.is_none_or(|device| name(served) == device);
+        let found: Vec<&Served> = servers.iter().filter(is_meant).collect();
+        match found[..] {
+            [served] => Ok(served.clone()),
+            _ => {
+                let known: Vec<String> = servers.iter().map(name).collect();
+                let what = match device {
+                    Some(device) => format!("there is no cache device {device} here"),
+                    None => "there are several cache devices here, name one".to_owned(),
+                };
+                Err(ControlError::Refused(format!("{what}; there is {}", known.join(", "))))
+            }
+        }
+    }
+
     fn server_of(&self, volume: &str) -> Result<Served, ControlError> {
         let Started { servers, unserved, .. } = self.served()?;
         let serves = |served: &Served| served.cache.volumes.iter().any(|plan| plan.name == volume);
@@ -371,6 +390,13 @@ impl ControlTarget for Daemon {
     fn resize(&self, volume: &str) -> Result<wire::Resized, ControlError> {
         let resized = self.server_of(volume)?.handle.resize(volume).map_err(control_error)?;
         Ok(wire::Resized { size_bytes: resized.size, is_unchanged: resized.growth == Growth::Unchanged })
+    }
+
+    fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<wire::Growing, ControlError> {
+        let served = self.server_with(device)?;
+        let grown = served.handle.grow(size_bytes).map_err(control_error)?;
+        let device = whole_path(&served.cache.device).display().to_string();
+        Ok(wire::Growing { device, before_bytes: grown.before, size_bytes: grown.size })
     }
 
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use kickcache_daemon::offline::standing::Standing;
 use kickcache_daemon::offline::{self, Contents};
 use kickcache_daemon::state::uuid_text;
+use kickcache_engine::format::growth::size_max;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
@@ -73,6 +74,9 @@ struct Device {
     uuid: String,
     epoch: u64,
     device_bytes: u64,
+    /// Bytes of it that are used, and how many can be.
+    used_bytes: u64,
+    used_bytes_max: u64,
     journal_bytes: u64,
     segment_bytes: u64,
     segments: u64,
@@ -114,6 +118,8 @@ impl Device {
             uuid: uuid_text(superblock.uuid),
             epoch: superblock.epoch,
             device_bytes: contents.device_size,
+            used_bytes: superblock.geometry.device_size,
+            used_bytes_max: size_max(&superblock.geometry),
             journal_bytes: superblock.geometry.journal_size,
             segment_bytes: superblock.geometry.segment_size,
             segments: status.segments,
@@ -164,7 +170,12 @@ impl Volume {
 fn print_device(out: &mut dyn Write, device: &Device, colour: Colour) -> io::Result<()> {
     writeln!(out, "cache device {}, {}", device.device, show_bytes(device.device_bytes))?;
     writeln!(out, "  uuid      {}, epoch {} of the superblock", device.uuid, device.epoch)?;
-    writeln!(out, "  journal   {}", show_bytes(device.journal_bytes))?;
+    let (used, most) = (show_bytes(device.used_bytes), show_bytes(device.used_bytes_max));
+    writeln!(
+        out,
+        "  journal   {}; {used} are used, and can grow to {most}",
+        show_bytes(device.journal_bytes)
+    )?;
     let segment = show_bytes(device.segment_bytes);
     writeln!(out, "  segments  {} of {segment}, {} of them free", device.segments, device.free_segments)?;
     let (probation, main) = (show_bytes(device.probation_bytes), show_bytes(device.main_bytes));
@@ -234,6 +245,8 @@ mod tests {
             uuid: uuid_text([0xa5; 16]),
             epoch: 3,
             device_bytes: 64 << 20,
+            used_bytes: 64 << 20,
+            used_bytes_max: 1 << 30,
             journal_bytes: 640 << 10,
             segment_bytes: 256 << 10,
             segments: 249,
@@ -251,7 +264,7 @@ mod tests {
         expect![[r#"
             cache device /c, 64 MiB
               uuid      a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5, epoch 3 of the superblock
-              journal   640 KiB
+              journal   640 KiB; 64 MiB are used, and can grow to 1 GiB
               segments  249 of 256 KiB, 245 of them free
               contents  1 MiB on probation, 0 B in the main queue
 

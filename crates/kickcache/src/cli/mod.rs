@@ -16,6 +16,7 @@ mod dump;
 mod equals_hint;
 mod exit;
 mod format;
+mod grow;
 
 mod inspect;
 mod judge;
@@ -108,6 +109,7 @@ enum Command {
     Add(Box<add::AddArgs>),
     Remove(remove::RemoveArgs),
     Resize(resize::ResizeArgs),
+    Grow(grow::GrowArgs),
     Record(record::RecordArgs),
     Stop(stop::StopArgs),
     Inspect(inspect::InspectArgs),
@@ -140,6 +142,7 @@ impl Command {
             Command::Add(args) => args.run(out),
             Command::Remove(args) => args.run(out),
             Command::Resize(args) => args.run(out),
+            Command::Grow(args) => args.run(out),
             Command::Record(args) => args.run(out),
             Command::Stop(args) => args.run(out),
             Command::Inspect(args) => args.run(out),

@@ -31,6 +31,7 @@ fn help_is_what_was_reviewed() {
         "mode",
         "drain",
         "resize",
+        "grow",
         "record",
         "stop",
         "inspect",

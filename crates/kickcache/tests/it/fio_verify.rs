@@ -11,7 +11,7 @@ use crate::{need_kickcache, need_tools};
 const JOBS: u64 = 4;
 
 /// Four connections, each with a region of its own, sizes from 512 B to 1 MiB, a flush now and then.
-fn fio(daemon: &Daemon, megabytes_per_job: u64, extra: &[&str]) -> std::process::Output {
+pub(crate) fn fio(daemon: &Daemon, megabytes_per_job: u64, extra: &[&str]) -> std::process::Output {
     let mut arguments: Vec<String> = [
         "--name=verify",
         "--ioengine=nbd",
@@ -37,7 +37,7 @@ fn fio(daemon: &Daemon, megabytes_per_job: u64, extra: &[&str]) -> std::process:
     tools::output("fio", arguments)
 }
 
-fn check(output: &std::process::Output) {
+pub(crate) fn check_fio(output: &std::process::Output) {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("err= 0"), "{}\n{text}\n{errors}", output.status);
@@ -49,10 +49,10 @@ fn verify(mode: &'static str, cache_size: &'static str, megabytes_per_job: u64) 
     let origin = scratch.sparse("origin", JOBS * megabytes_per_job * MIB);
     let daemon = Spec::new(&scratch, &origin, mode, cache_size).start();
     let start = Instant::now();
-    check(&fio(&daemon, megabytes_per_job, &[]));
+    check_fio(&fio(&daemon, megabytes_per_job, &[]));
     eprintln!("{mode} {cache_size}: {:?}", start.elapsed());
     let daemon = daemon.stop().start();
-    check(&fio(&daemon, megabytes_per_job, &["--verify_only"]));
+    check_fio(&fio(&daemon, megabytes_per_job, &["--verify_only"]));
     daemon.stop();
 }
 
@@ -110,7 +110,7 @@ fn fio_would_notice_a_damaged_block() {
     let origin = scratch.sparse("origin", JOBS * 4 * MIB);
     let mut spec = Spec::new(&scratch, &origin, "write-around", "16M");
     let daemon = spec.start();
-    check(&fio(&daemon, 4, &[]));
+    check_fio(&fio(&daemon, 4, &[]));
     daemon.stop();
     for block in 0..64 {
         flip_byte(&origin, block * 16 * 4096 + 1000).unwrap();

@@ -34,6 +34,7 @@ mod filesystem;
 mod fio_verify;
 mod fuse;
 mod gains;
+mod grow;
 mod guest;
 mod guests;
 mod hanging_devices;

@@ -320,13 +320,32 @@ fn allocate(file: &BlockFile) -> Result<(), ServeError> {
     if file.kind() == Kind::Block {
         return Ok(());
     }
-    let size = file.exact_size();
+    give_blocks(file, file.exact_size())
+}
+
+fn give_blocks(file: &BlockFile, size: u64) -> Result<(), ServeError> {
     check_room(file.file(), file.path(), size)?;
     match fallocate(file.file(), FallocateFlags::empty(), 0, size) {
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
         Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(no_room(file.path(), size, 0)),
         Err(error) => Err(cache_io(file.path(), "make room for the cache file", error.into())),
     }
+}
+
+/// Extends a cache file of `has` bytes to `size`, if that is more, with all of its blocks; durably, or not at all.
+pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), ServeError> {
+    let failed = |source| cache_io(file.path(), "extend the cache file", source);
+    check_room(file.file(), file.path(), size)?;
+    if size > has {
+        file.file().set_len(size).map_err(failed)?;
+    }
+    // A superblock that speaks of more than there is would be refused.
+    let done = give_blocks(file, size).and_then(|()| file.file().sync_all().map_err(failed));
+    if done.is_err() && size > has {
+        // It is as good as extended in vain, and said to be so.
+        let _ = file.file().set_len(has);
+    }
+    done
 }
 
 fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {

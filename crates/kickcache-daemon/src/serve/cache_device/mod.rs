@@ -2,6 +2,7 @@
 
 mod attach;
 mod device;
+mod extend;
 pub(crate) mod found;
 mod io;
 mod made;
@@ -14,6 +15,7 @@ use std::path::Path;
 pub use self::attach::OriginFacts;
 pub(crate) use self::attach::attach;
 pub use self::device::CacheDevice;
+pub(crate) use self::extend::{Extended, extend};
 use self::found::Found;
 pub use self::found::Noted;
 pub(crate) use self::made::Made;

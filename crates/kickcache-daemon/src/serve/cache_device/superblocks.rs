@@ -18,7 +18,8 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
     marks::upgrade(file, superblock)?;
     let copies = read_copies(file)?;
     let epoch = |copy: &Vec<u8>| {
-        let found = Superblock::decode([copy, copy], file.size());
+        // The device may have been extended since it was opened.
+        let found = Superblock::decode([copy, copy], u64::MAX);
         found.ok().map(|found| found.epoch)
     };
     let found = [epoch(&copies[0]), epoch(&copies[1])];

@@ -34,6 +34,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
             }
         }
+        self.take_growth(now);
         self.take_resizes();
         if let Some(notes) = &self.notes {
             self.note_queue.go_on(notes);
@@ -91,6 +92,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 tracing::info!(event = "recording_ended", "a recording has ended");
             }
             Control::Membership(order) => self.take_membership_order(now, order),
+            Control::Grow(wanted, answer) => self.begin_growth(now, wanted, answer),
             Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
@@ -196,6 +198,8 @@ impl<E: CacheEngine> EventLoop<E> {
             faults: self.troubles.counts(),
             cache: self.cache.clone(),
             engine: self.core.engine.status(),
+            cache_size: self.superblock.geometry.device_size,
+            growing_to: self.growth.size(),
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
             connections: self.frontends.connection_count(),

@@ -27,8 +27,8 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Goes towards the end; `true` when it is reached.
     pub(super) fn advance_stage(&mut self, now: Instant) -> bool {
-        let is_stored = !self.resizes.is_storing() && !self.is_leased && self.leaving.is_none();
-        let is_done = self.core.requests.is_empty() && self.frontends.is_idle() && is_stored;
+        let is_done =
+            self.core.requests.is_empty() && self.frontends.is_idle() && !self.is_storing_superblock();
         if self.core.stage == LoopPhase::Finishing && is_done {
             self.core.engine.stop(now);
             self.core.stage = LoopPhase::Stopping;
@@ -131,7 +131,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 None => format!("{name} ({owes} in flight)"),
             });
         }
-        if self.resizes.is_storing() || self.journal_note.is_storing() || self.is_leased {
+        if self.is_storing_superblock() {
             awaited.push(format!("the superblock of {}, which is being written", self.cache.display()));
         }
         if !self.note_queue.is_empty() {

@@ -82,7 +82,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn lease(&self) -> Result<Lease, ServeError> {
         let cache = self.cache_to_change()?;
-        if self.is_leased || self.leaving.is_some() || self.resizes.is_storing() {
+        if self.is_storing_superblock() {
             let what = "its superblock is being written for another change; ask again".into();
             return Err(ServeError::Cache { path: self.cache.clone(), what });
         }

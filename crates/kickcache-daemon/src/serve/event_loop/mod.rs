@@ -5,6 +5,7 @@
 mod controls;
 pub(crate) mod dirty_notes;
 mod ending;
+mod grow;
 mod loss;
 mod membership;
 mod resize;
@@ -23,6 +24,7 @@ use kickcache_engine::time::{Instant, earlier};
 use kickcache_engine::units::BlockKey;
 
 use crate::driver::Interest;
+use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
 use crate::serve::error::ServeError;
@@ -64,6 +66,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) notes: Option<Arc<Notes>>,
     pub(crate) note_queue: NoteQueue,
     pub(crate) resizes: Resizes,
+    pub(crate) growth: CacheGrowth,
     pub(crate) journal_note: JournalNote,
     /// A volume on its way out.
     pub(crate) leaving: Option<Leaving>,
@@ -87,6 +90,9 @@ impl<E: CacheEngine> EventLoop<E> {
             let now = self.core.begin_turn();
             self.frontends.take_requests(&mut self.core);
             self.pump(now);
+            if self.growth.step().is_some() {
+                self.take_growth(now);
+            }
             self.frontends.take_extents(&mut self.core);
             self.tell_out_of_service();
             self.tell_troubles(now);
@@ -196,6 +202,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let volumes = &self.core.volumes;
         self.core.complaints.tell_held_back(now, |volume| volumes.name(volume));
         self.tell_late_resizes(now);
+        self.tell_late_growth(now);
         if let Some(awaited) = self.poll_wait(now) {
             tracing::warn!(
                 event = "stop_waits",
@@ -210,7 +217,7 @@ impl<E: CacheEngine> EventLoop<E> {
             LoopPhase::Goodbye(_) | LoopPhase::Serving | LoopPhase::Finishing | LoopPhase::Stopping => None,
         };
         let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
-        let late = self.resizes.poll_timeout();
+        let late = earlier(self.resizes.poll_timeout(), self.growth.poll_timeout());
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
         let late = earlier(late, leaving);

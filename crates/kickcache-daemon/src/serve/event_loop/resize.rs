@@ -90,7 +90,9 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
             }
         }
-        while let Some(Grown { volume: id, size }) = self.resizes.next_to_store().filter(|_| !self.is_leased)
+        while !self.growth.is_storing()
+            && !self.is_leased
+            && let Some(Grown { volume: id, size }) = self.resizes.next_to_store()
         {
             if let Err(error) = self.store_size(id, size) {
                 self.resizes.end(id, Err(error));

@@ -62,6 +62,8 @@ fn cache() -> CacheReport {
         sample_seconds: None,
         silent_seconds: Some(11.0),
         stop_waits_for: Some("the origin of a".into()),
+        device_bytes: 2,
+        growing_to_bytes: Some(3),
         capacity_bytes: 1,
         segments: 1,
         free_segments: 1,

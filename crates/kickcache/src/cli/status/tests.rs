@@ -94,6 +94,8 @@ fn report(reads: u64) -> Report {
         sample_seconds: None,
         silent_seconds: None,
         stop_waits_for: None,
+        device_bytes: 101 << 30,
+        growing_to_bytes: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 256,

@@ -106,6 +106,7 @@ fn toy_loop(
         control,
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
         resizes: Resizes::new(Arc::clone(&wakeup)),
+        growth: CacheGrowth::new(Arc::clone(&wakeup)),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),
         wakeup,
         troubles: Troubles::new(),

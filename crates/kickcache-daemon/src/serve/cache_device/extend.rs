@@ -1,0 +1,80 @@
+//! A cache device that is to use more bytes: a file is extended and gets its blocks, a block device must have them; and what stands
+//! there is looked at. All of it may wait for the device.
+
+use kickcache_engine::error::Error;
+use kickcache_engine::format::geometry::Geometry;
+use kickcache_engine::format::growth::{FoundSegment, generation_found};
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::{BLOCK_BYTES, Generation, SegmentIndex};
+
+use crate::driver::device::{BlockFile, Kind};
+use crate::serve::cache_device::found::allocate_to;
+use crate::serve::cache_device::io::{cache_io, read};
+use crate::serve::error::ServeError;
+
+/// What a cache device can grow to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Extended {
+    /// Bytes that it is to use.
+    pub(crate) size: u64,
+    /// See [`Superblock::grow`].
+    pub(crate) found: Option<Generation>,
+}
+
+/// Makes a device fit for a size, or for the one that it has; `None` if it uses all of that already.
+pub(crate) fn extend(
+    file: &BlockFile,
+    superblock: &Superblock,
+    wanted: Option<u64>,
+) -> Result<Option<Extended>, ServeError> {
+    let failed = |source| cache_io(file.path(), "find the size of", source);
+    let has = file.size_today().map_err(failed)?;
+    let size = wanted.unwrap_or(has);
+    if size == superblock.geometry.device_size {
+        return Ok(None);
+    }
+    // Refused before anything is changed.
+    let geometry = grown(file, superblock, size)?;
+    if size > has && file.kind() == Kind::Block {
+        let what = format!(
+            "it has {has} bytes, and --size says {size}; extend the device first, or leave --size out"
+        );
+        return Err(refuse(file, what));
+    }
+    if file.kind() == Kind::File {
+        allocate_to(file, has, size)?;
+    }
+    let found = find_generation(file, superblock, &geometry)
+        .map_err(|source| cache_io(file.path(), "read what stands where it grows into on", source))?;
+    Ok(Some(Extended { size, found }))
+}
+
+fn refuse(file: &BlockFile, what: String) -> ServeError {
+    ServeError::Engine { path: file.path().into(), source: Error::Growth { what } }
+}
+
+fn grown(file: &BlockFile, superblock: &Superblock, size: u64) -> Result<Geometry, ServeError> {
+    let mut grown = superblock.clone();
+    let refused = |source| ServeError::Engine { path: file.path().into(), source };
+    grown.grow(size, None).map_err(refused)?;
+    Ok(grown.geometry)
+}
+
+/// The highest generation of what stands of the device itself where it grows into.
+fn find_generation(
+    file: &BlockFile,
+    superblock: &Superblock,
+    geometry: &Geometry,
+) -> std::io::Result<Option<Generation>> {
+    let mut highest = None;
+    for segment in (superblock.geometry.segment_count..geometry.segment_count).map(SegmentIndex::new) {
+        let first = geometry.first_location(segment);
+        let summary_at = geometry.byte_offset(first.plus(geometry.batch_blocks()));
+        let first = read(file, geometry.byte_offset(first), BLOCK_BYTES)?;
+        let length = BLOCK_BYTES * usize::try_from(geometry.summary_blocks()).expect("five at most");
+        let summary = read(file, summary_at, length)?;
+        let found = FoundSegment { first: &first, summary: &summary };
+        highest = highest.max(generation_found(geometry, superblock.uuid, &found));
+    }
+    Ok(highest)
+}

@@ -1,0 +1,151 @@
+//! A cache device that somebody asked to use more bytes: extended, looked at and noted by threads, as each step may wait for it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::time::{Duration, Instant};
+
+use crate::driver::device::BlockFile;
+use crate::serve::background::Background;
+use crate::serve::cache_device::{Extended, extend, store_superblock};
+use crate::serve::control::CacheGrown;
+use crate::serve::error::ServeError;
+use crate::wakeup::Wakeup;
+
+/// How long whoever asks waits for the device: less than a client waits for its answer.
+const ANSWER_MAX: Duration = Duration::from_millis(8_000);
+
+/// Who asked.
+pub(crate) type GrowthAnswer = Sender<Result<CacheGrown, ServeError>>;
+
+/// The growth of the cache device, if it is under way.
+pub(crate) struct CacheGrowth {
+    background: Background<GrowthOutcome>,
+    step: Option<GrowthStep>,
+    /// Who waits for the answer, and until when.
+    asker: Option<Asker>,
+}
+
+struct Asker {
+    answer: GrowthAnswer,
+    until: Instant,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GrowthStep {
+    /// The device is extended and looked at.
+    Looking,
+    /// The engine prepares.
+    Preparing(Extended),
+    /// The superblock is written.
+    Storing(Extended),
+}
+
+/// What came of a step.
+pub(crate) enum GrowthOutcome {
+    /// What the device can grow to; `None` if it uses all of it already.
+    Looked(Result<Option<Extended>, ServeError>),
+    /// The superblock, written or not.
+    Stored(Box<Superblock>, Result<(), ServeError>),
+}
+
+impl CacheGrowth {
+    /// Nothing is under way.
+    pub(crate) fn new(wakeup: Arc<Wakeup>) -> CacheGrowth {
+        CacheGrowth { background: Background::new(wakeup), step: None, asker: None }
+    }
+
+    /// How far it is.
+    pub(crate) fn step(&self) -> Option<GrowthStep> {
+        self.step
+    }
+
+    /// Bytes that the device is to use.
+    pub(crate) fn size(&self) -> Option<u64> {
+        match self.step? {
+            GrowthStep::Looking => None,
+            GrowthStep::Preparing(Extended { size, .. }) | GrowthStep::Storing(Extended { size, .. }) => {
+                Some(size)
+            }
+        }
+    }
+
+    /// Whether the superblock is being written.
+    pub(crate) fn is_storing(&self) -> bool {
+        matches!(self.step, Some(GrowthStep::Storing(_)))
+    }
+
+    /// Extends the device and looks at it.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn look(
+        &mut self,
+        cache: Arc<BlockFile>,
+        superblock: Superblock,
+        wanted: Option<u64>,
+    ) -> io::Result<()> {
+        self.background.begin(move || GrowthOutcome::Looked(extend(&cache, &superblock, wanted)))?;
+        self.step = Some(GrowthStep::Looking);
+        Ok(())
+    }
+
+    /// Somebody waits for what comes of the look.
+    pub(crate) fn wait(&mut self, now: Instant, answer: GrowthAnswer) {
+        self.asker = Some(Asker { answer, until: now.plus(ANSWER_MAX) });
+    }
+
+    /// The engine prepares.
+    pub(crate) fn prepare(&mut self, extended: Extended) {
+        self.step = Some(GrowthStep::Preparing(extended));
+    }
+
+    /// Writes the superblock of the device as it has grown.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn store(
+        &mut self,
+        extended: Extended,
+        cache: Arc<BlockFile>,
+        mut superblock: Box<Superblock>,
+    ) -> io::Result<()> {
+        self.background.begin(move || {
+            let stored = store_superblock(&cache, &mut superblock);
+            GrowthOutcome::Stored(superblock, stored)
+        })?;
+        self.step = Some(GrowthStep::Storing(extended));
+        Ok(())
+    }
+
+    /// What came of the step that ended.
+    pub(crate) fn poll(&self) -> Option<GrowthOutcome> {
+        self.background.poll()
+    }
+
+    /// Tells whoever asked, if nobody told it yet.
+    pub(crate) fn answer(&mut self, result: Result<CacheGrown, ServeError>) {
+        if let Some(asker) = self.asker.take() {
+            // An asker that is gone needs no answer.
+            let _ = asker.answer.send(result);
+        }
+    }
+
+    /// Nothing is under way any more.
+    pub(crate) fn end(&mut self) {
+        self.step = None;
+    }
+
+    /// When [`CacheGrowth::is_overdue`] is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.asker.as_ref().map(|asker| asker.until)
+    }
+
+    /// Whether somebody has waited long enough.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.asker.as_ref().is_some_and(|asker| asker.until <= now)
+    }
+}

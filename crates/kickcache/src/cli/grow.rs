@@ -1,0 +1,87 @@
+//! `kickcache grow`: a daemon uses more of a cache device.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use kickcache_daemon::control::client::Client;
+use kickcache_daemon::control::report::CacheReport;
+use kickcache_daemon::control::wire::Growing;
+use kickcache_daemon::whole_path::whole_path;
+use kickcache_units::{Size, show_bytes};
+
+use crate::cli::exit::Failure;
+use crate::cli::options::{ControlOption, parse_cache_size};
+
+/// Time between two looks at a device that grows.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache grow --size 40G             extend the cache file, and use all of it
+  lvextend -L +20G vg/fast && kickcache grow
+  kickcache grow /dev/vg/fast           where a daemon has several cache devices";
+
+/// Use more of a cache device while it is served
+///
+/// A cache file is extended to --size, and gets its blocks at once, as `serve` does it. A block device or an LVM volume is extended first;
+/// its new size is taken over. What is cached stays, dirty or not, and requests go on. A cache device cannot shrink, and the journal
+/// that it was formatted with bounds how far it grows, as `kickcache inspect` says (docs/grow.md).
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct GrowArgs {
+    /// The cache device, if the daemon has several
+    #[arg(value_name = "CACHE")]
+    cache: Option<PathBuf>,
+    /// Bytes that it is to use, such as 40G; all that it has if not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
+    size: Option<Size>,
+    #[command(flatten)]
+    control: ControlOption,
+}
+
+impl GrowArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let client = self.control.client();
+        let device = self.cache.as_deref().map(|path| whole_path(path).display().to_string());
+        let growing = client.grow(device.as_deref(), self.size.map(Size::bytes))?;
+        let Growing { device, before_bytes, size_bytes } = &growing;
+        if before_bytes == size_bytes {
+            let hint = if Path::new(device).is_file() {
+                "; --size extends the file"
+            } else {
+                "; extend the device first"
+            };
+            return Ok(writeln!(
+                out,
+                "{device}: {} ({size_bytes} bytes), unchanged{hint}",
+                show_bytes(*size_bytes)
+            )?);
+        }
+        let cache = wait(&client, device)?;
+        if cache.device_bytes < *size_bytes {
+            let used = cache.device_bytes;
+            return Err(anyhow!(
+                "{device} still uses {used} bytes and not {size_bytes}; the log of the daemon says why"
+            )
+            .into());
+        }
+        let (before, now) = (show_bytes(*before_bytes), show_bytes(cache.device_bytes));
+        Ok(writeln!(out, "{device}: {now} ({} bytes) now, {before} before", cache.device_bytes)?)
+    }
+}
+
+/// Waits until a device grows no more.
+fn wait(client: &Client, device: &str) -> Result<CacheReport, Failure> {
+    loop {
+        let report = client.status()?;
+        let cache = report.caches.into_iter().find(|cache| cache.device == device);
+        let cache = cache.ok_or_else(|| anyhow!("{device} is not served any more"))?;
+        if cache.growing_to_bytes.is_none() {
+            return Ok(cache);
+        }
+        thread::sleep(PAUSE);
+    }
+}
