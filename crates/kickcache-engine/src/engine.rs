@@ -385,8 +385,7 @@ impl Engine {
         let after = state.settings.origin_flush_after;
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
         first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));
-        first = earlier(first, state.records_due);
-        first = earlier(first, grow::is_due(state).then_some(state.now));
+        first = earlier(first, earlier(state.records_due, grow::is_due(state).then_some(state.now)));
         for volume in state.volumes.ids() {
             let found = state.volumes.get(volume);
             let flush = found.flush.due().map(|since| since.plus(after).max(found.backoff_until));

@@ -95,11 +95,11 @@ fn fio_verifies_write_back_with_a_tiny_cache_whose_segments_are_discarded() {
     let mut spec = Spec::new(&scratch, &origin, "write-back", "8M");
     spec.extra = vec!["--discard".into()];
     let daemon = spec.start();
-    check(&fio(&daemon, 16, &[]));
+    check_fio(&fio(&daemon, 16, &[]));
     let discarded = daemon.status()["caches"][0]["counters"]["discarded_bytes"].as_u64().unwrap();
     assert!(discarded > 32 * MIB, "{discarded} bytes");
     let daemon = daemon.kill().start();
-    check(&fio(&daemon, 16, &["--verify_only"]));
+    check_fio(&fio(&daemon, 16, &["--verify_only"]));
     daemon.stop();
 }
 
