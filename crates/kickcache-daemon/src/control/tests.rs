@@ -107,6 +107,15 @@ impl ControlTarget for Daemon {
     }
 }
 
+fn served_at() -> ServedAt {
+    ServedAt {
+        nbd: vec!["unix:/run/vm1.sock".into()],
+        vhost_user: Some("/run/vm1.vhost".into()),
+        ublk: None,
+        ublk_removed: None,
+    }
+}
+
 fn report() -> Report {
     let volume = VolumeReport {
         name: "vm1".into(),
@@ -116,12 +125,7 @@ fn report() -> Report {
         origin_silent_seconds: None,
         origin_away_seconds: None,
         origin_away_why: None,
-        served_at: ServedAt {
-            nbd: vec!["unix:/run/vm1.sock".into()],
-            vhost_user: Some("/run/vm1.vhost".into()),
-            ublk: None,
-            ublk_removed: None,
-        },
+        served_at: served_at(),
         mode: ModeWord::WriteBack,
         limits: Default::default(),
         size_bytes: 1 << 40,

@@ -231,10 +231,12 @@ impl Table {
         if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
     }
 
+    #[inline]
     fn warm(&self, hash: u64) {
         core::hint::black_box(self.buckets[self.home(hash)].passed);
     }
 
+    #[inline]
     fn warm_slot(&self, hash: u64, slots: &Slots) {
         let bucket = &self.buckets[self.home(hash)];
         let ways = bucket.ways_tagged(tag(hash));
@@ -276,6 +278,7 @@ impl Table {
         }
     }
 
+    #[inline]
     fn find(&self, key: BlockKey, hash: u64, slots: &Slots) -> Option<Location> {
         let Place { bucket, way } = self.position(key, hash, slots)?;
         Some(Location::new(self.buckets[bucket].places[way]))

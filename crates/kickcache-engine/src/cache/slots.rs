@@ -156,6 +156,8 @@ impl Slots {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn grown_slot(&self, location: Location) -> &[u8; SLOT_BYTES] {
         let number = self.grown.partition_point(|stretch| stretch.end() <= location.get());
         let stretch = &self.grown[number];
@@ -165,9 +167,12 @@ impl Slots {
     #[inline]
     fn slot_mut(&mut self, location: Location) -> &mut [u8; SLOT_BYTES] {
         let at = location.get() as usize;
-        if at < self.bytes.len() {
-            return &mut self.bytes[at];
-        }
+        if at < self.bytes.len() { &mut self.bytes[at] } else { self.grown_slot_mut(location) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grown_slot_mut(&mut self, location: Location) -> &mut [u8; SLOT_BYTES] {
         let number = self.grown.partition_point(|stretch| stretch.end() <= location.get());
         let stretch = &mut self.grown[number];
         &mut stretch.bytes[(location.get() - stretch.start) as usize]
