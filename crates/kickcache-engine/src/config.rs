@@ -1,5 +1,6 @@
 //! Every limit and every setting, with its default.
 
+use crate::rate::RateCap;
 use crate::time::Duration;
 use crate::units::{BLOCK_SIZE, VolumeId};
 
@@ -23,6 +24,8 @@ pub const ORIGIN_DEPTH_MAX: usize = 128;
 pub const WRITEBACK_DEPTH_MAX: usize = 8;
 /// Rest of a writeback after an error of the origin, or of a read from the cache device.
 pub(crate) const WRITEBACK_BACKOFF: Duration = Duration::from_millis(1_000);
+/// What a volume's writeback did not use of its cap for so long may be used at once.
+pub(crate) const WRITEBACK_BURST: Duration = Duration::from_millis(100);
 /// Records of what is clean wait this long for more of them, after the last flush of an origin that made some.
 pub(crate) const RECORDS_AFTER: Duration = Duration::from_millis(5_000);
 /// Blocks that one writeback sweep sorts by LBA.
@@ -107,6 +110,8 @@ pub struct VolumeSettings {
     pub dirty_limit: u16,
     /// Without foreground requests for this long, dirty data is drained.
     pub idle_after: Duration,
+    /// How much writeback may give the origin in a second, unless it is urgent.
+    pub writeback_cap: RateCap,
 }
 
 impl VolumeSettings {
@@ -123,6 +128,7 @@ impl VolumeSettings {
             dirty_high: 512,
             dirty_limit: 716,
             idle_after: Duration::from_millis(500),
+            writeback_cap: RateCap { bytes: None, requests: None },
         }
     }
 }

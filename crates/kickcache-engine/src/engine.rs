@@ -416,6 +416,9 @@ impl Engine {
         self.set_mode(now, wanted.volume, wanted.mode);
         let found = self.state.volumes.get_mut(wanted.volume);
         found.window.set_max(wanted.fill_window_max);
+        if found.settings.writeback_cap != wanted.writeback_cap {
+            found.pacing.forget_use();
+        }
         found.settings = VolumeSettings { origin: found.settings.origin, ..*wanted };
         self.state.agenda.push_back(Task::Writeback(wanted.volume));
         self.run_agenda();

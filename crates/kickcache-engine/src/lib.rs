@@ -51,6 +51,7 @@ mod pins;
 mod policy;
 mod pool;
 pub mod queue;
+pub mod rate;
 pub mod request;
 mod room;
 pub mod samples;

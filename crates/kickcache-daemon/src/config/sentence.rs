@@ -23,6 +23,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("dirty-high", "\"50%\""),
     ("dirty-limit", "\"70%\""),
     ("idle-after", "\"500ms\""),
+    ("writeback-rate", "\"50M/s\""),
+    ("writeback-iops", "200"),
     ("read-only", "true"),
     ("origin-no-flush", "true"),
     ("nbd", "[\"unix:/run/kickcache/vm1.sock\"]"),

@@ -29,6 +29,8 @@ fill-window-max = "64K"
 dirty-low = "5%"
 dirty-high = "20%"
 idle-after = "3s"
+writeback-rate = "50M/s"
+writeback-iops = 200
 read-only = true
 nbd = ["unix:/run/kickcache/vm1.sock", "tcp:0.0.0.0:10809"]
 [[cache.volume]]
@@ -197,6 +199,10 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "dirty-low = '60%'"),
         with("", "idle-after = '1ms'"),
         with("", "idle-after = 5"),
+        with("", "writeback-rate = 50"),
+        with("", "writeback-rate = '1K/s'"),
+        with("", "writeback-iops = 0"),
+        with("", "writeback-iops = '200'"),
         with("", "ublk = 64"),
         with("", "ublk = 'yes'"),
         with("", "ublk = true\nublk-queues = 17"),
@@ -260,7 +266,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: `mode` stands here for the second time; keep one of the two lines
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
@@ -273,6 +279,10 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: volume `v`: dirty-low is 60%, dirty-high 50% and dirty-limit 70%; low must be below high, and high at most the limit
         k.toml, line 7: `1ms` is no idle time; write 10ms to 24h, such as 500ms, 5s or 2m
         k.toml, line 7: `idle-after` cannot be the integer `5`; write it as in idle-after = "500ms"
+        k.toml, line 7: `writeback-rate` cannot be the integer `50`; write it as in writeback-rate = "50M/s"
+        k.toml, line 7: `1K/s` is too little to go on with; write a rate of 64K/s or more, such as 50M/s
+        k.toml, line 7: `0` is no number of requests a second; write 1 to 100000000, such as 200
+        k.toml, line 7: `writeback-iops` cannot be the string "200"; write it as in writeback-iops = 200
         k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 8: 17 queues are not possible; write 1 to 16

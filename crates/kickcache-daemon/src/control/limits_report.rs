@@ -1,5 +1,7 @@
 //! What a volume is limited to, as `status` tells it.
 
+use std::num::NonZeroU64;
+
 use kickcache_engine::config::VolumeSettings;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,12 @@ pub struct LimitsReport {
     pub dirty_limit: f64,
     /// Seconds without requests after which all that is dirty is written back.
     pub idle_after_seconds: f64,
+    /// Bytes a second of writeback, if that is capped.
+    #[serde(default)]
+    pub writeback_bytes_per_second: Option<u64>,
+    /// Requests a second of writeback, if that is capped.
+    #[serde(default)]
+    pub writeback_requests_per_second: Option<u64>,
 }
 
 impl LimitsReport {
@@ -23,6 +31,8 @@ impl LimitsReport {
             dirty_high: part(settings.dirty_high),
             dirty_limit: part(settings.dirty_limit),
             idle_after_seconds: settings.idle_after.as_nanos() as f64 / 1e9,
+            writeback_bytes_per_second: settings.writeback_cap.bytes.map(NonZeroU64::get),
+            writeback_requests_per_second: settings.writeback_cap.requests.map(NonZeroU64::get),
         }
     }
 }
@@ -40,7 +50,7 @@ mod tests {
 
     #[test]
     fn marks_are_told_as_they_were_written() {
-        let LimitsReport { dirty_low, dirty_high, dirty_limit, idle_after_seconds } =
+        let LimitsReport { dirty_low, dirty_high, dirty_limit, idle_after_seconds, .. } =
             LimitsReport::new(&VolumeSettings::new(VolumeId::new(0)));
         assert_eq!([dirty_low, dirty_high, dirty_limit, idle_after_seconds], [0.3, 0.5, 0.7, 0.5]);
     }

@@ -16,6 +16,8 @@ pub mod origin_claims;
 pub mod origin_source;
 pub mod origin_timeout;
 pub mod plan_change;
+
+pub mod rate;
 pub mod removal;
 mod setting;
 pub mod span;

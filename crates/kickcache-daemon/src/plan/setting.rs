@@ -33,6 +33,8 @@ impl VolumeSpec {
             Setting::optional("dirty-high", self.dirty_high.as_ref()),
             Setting::new("dirty-limit", &self.dirty_limit),
             Setting::new("idle-after", &show_span(self.idle_after)),
+            Setting::optional("writeback-rate", self.writeback_rate.as_ref()),
+            Setting::optional("writeback-iops", self.writeback_iops.as_ref()),
         ]
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kickcache_engine::config::{FILL_WINDOW_MAX, VolumeSettings};
+use kickcache_engine::rate::RateCap;
 use kickcache_engine::units::VolumeId;
 use kickcache_units::Size;
 use serde::Deserialize;
@@ -16,6 +17,7 @@ use crate::plan::frontends::FrontendSpecs;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
+use crate::plan::rate::{ByteRate, RequestRate};
 use crate::plan::span::parse_idle_time;
 use crate::plan::volume_keys::VolumeTable;
 use crate::words::{AdmissionWord, ModeWord};
@@ -66,6 +68,12 @@ pub struct VolumeSpec {
     /// Without requests of clients for this long, dirty blocks are written back at full speed.
     #[serde(default = "default_idle_time", deserialize_with = "idle_time")]
     pub idle_after: Duration,
+    /// How many bytes a second writeback may give the origin, unless it is urgent.
+    #[serde(default)]
+    pub writeback_rate: Option<ByteRate>,
+    /// How many requests a second.
+    #[serde(default)]
+    pub writeback_iops: Option<RequestRate>,
     /// Whether clients may write; if not, the origin is opened read-only.
     #[serde(default, rename = "read-only", deserialize_with = "access")]
     pub access: AccessMode,
@@ -104,6 +112,8 @@ impl VolumeSpec {
             dirty_high: None,
             dirty_limit: dirty_limit(),
             idle_after: default_idle_time(),
+            writeback_rate: None,
+            writeback_iops: None,
             access: AccessMode::default(),
             claims: OriginClaims::default(),
             dirty_loss: DirtyLoss::default(),
@@ -126,6 +136,8 @@ impl VolumeSpec {
         self.dirty_high = wanted.dirty_high;
         self.dirty_limit = wanted.dirty_limit;
         self.idle_after = wanted.idle_after;
+        self.writeback_rate = wanted.writeback_rate;
+        self.writeback_iops = wanted.writeback_iops;
     }
 
     /// From where on its dirty blocks are written back.
@@ -146,6 +158,10 @@ impl VolumeSpec {
             dirty_high: self.dirty_marks().high(),
             dirty_limit: self.dirty_marks().limit(),
             idle_after: kickcache_engine::time::Duration::from_nanos(idle_nanos),
+            writeback_cap: RateCap {
+                bytes: self.writeback_rate.map(ByteRate::per_second),
+                requests: self.writeback_iops.map(RequestRate::per_second),
+            },
             ..VolumeSettings::new(VolumeId::new(0))
         }
     }

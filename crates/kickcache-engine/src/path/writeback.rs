@@ -19,7 +19,7 @@ use crate::inflight::origin::{AccessRequest, OriginAccess, Priority};
 use crate::inflight::purpose::{Purpose, WritebackRun};
 use crate::inflight::writebacks::Writeback;
 use crate::order::DurableWaiter;
-use crate::policy::pacing::{View, WritebackPace};
+use crate::policy::pacing::{Start, View, WritebackPace};
 use crate::pool::{BufferQuota, page_pieces};
 use crate::queue::Queue;
 use crate::request::Durability;
@@ -70,26 +70,28 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
     }
     loop {
         let WritebackPace::Run(depth) = choose(state, volume) else { return };
-        if state.writebacks.count_for(volume) >= depth || !start_one(state, volume) {
+        if state.writebacks.count_for(volume) >= depth {
             return;
         }
+        let Some(bytes) = start_one(state, volume) else { return };
+        let now = state.now;
         let found = state.volumes.get_mut(volume);
-        let total = found.foreground_total;
-        found.pacing.on_start(total);
+        let start = Start { now, foreground_total: found.foreground_total, bytes };
+        found.pacing.on_start(start, &found.settings.writeback_cap);
     }
 }
 
-/// Starts one writeback; `false` if there is nothing to start now.
-fn start_one(state: &mut State, volume: VolumeId) -> bool {
+/// Starts one writeback and gives its bytes; nothing if there is nothing to start now.
+fn start_one(state: &mut State, volume: VolumeId) -> Option<u64> {
     let mut first = next_dirty(state, volume);
     if first.is_none() {
         gather(state, volume);
         first = next_dirty(state, volume);
     }
-    let Some(first) = first else { return false };
+    let first = first?;
     let Some(pages) = state.pool.take_for(volume, BLOCKS_MAX, BufferQuota::All) else {
         state.cache.leave_sweep(first.location);
-        return false;
+        return None;
     };
     let blocks = merge_neighbours(state, volume, first);
     let (pages, spare) = pages.split_at(blocks.len());
@@ -109,7 +111,7 @@ fn start_one(state: &mut State, volume: VolumeId) -> bool {
         failed: false,
     });
     read_blocks(state, slot);
-    true
+    Some(extent.length)
 }
 
 /// The next block of the sweep that is still dirty.
@@ -394,8 +396,12 @@ pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::String;
+    use core::num::NonZeroU64;
+
     use super::*;
-    use crate::config::Mode;
+    use crate::config::{Mode, VolumeSettings};
+    use crate::rate::RateCap;
     use crate::scene::Scene;
 
     #[test]
@@ -410,6 +416,24 @@ mod tests {
             "{seen:?}"
         );
         assert!(scene.drain().is_empty(), "all of it is clean");
+    }
+
+    #[test]
+    fn an_idle_volume_is_written_back_at_its_cap_and_a_drain_is_not() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let capped = VolumeSettings {
+            mode: Mode::WriteBack,
+            idle_after: Duration::from_millis(500),
+            writeback_cap: RateCap { bytes: NonZeroU64::new(8 * BLOCK_SIZE), requests: None },
+            ..VolumeSettings::new(VolumeId::new(0))
+        };
+        scene.engine.change_settings(scene.now, &capped);
+        (0..100).for_each(|number| scene.write(number * 100 * BLOCK_SIZE, BLOCK_SIZE).0.unwrap());
+        let writes =
+            |seen: Vec<_>| seen.iter().filter(|line: &&String| line.starts_with("origin write")).count();
+        assert_eq!(writes(scene.pass(Duration::from_millis(499))), 0);
+        assert_eq!(writes(scene.pass(Duration::from_millis(5_000))), 41, "eight blocks a second");
+        assert_eq!(writes(scene.drain()), 59);
     }
 
     #[test]

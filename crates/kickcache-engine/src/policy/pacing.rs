@@ -3,7 +3,12 @@
 //! Foreground reads of the origin come first: while any is queued or in flight, writeback only takes a turn after a
 //! number of them that shrinks as the dirty share grows. (Open CAS's cleaner does not look at the queue and cuts a
 //! loaded disk to a quarter.)
+//!
+//! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold where writeback is urgent or the
+//! high mark is reached: what clients write would go to the origin anyway, in smaller pieces.
 
+use crate::config::WRITEBACK_BURST;
+use crate::rate::{RateCap, RateUse};
 use crate::time::{Duration, Instant};
 
 /// Foreground accesses between two writebacks at the low mark.
@@ -38,27 +43,56 @@ pub(crate) enum WritebackPace {
     Run(usize),
 }
 
+/// A writeback that starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Start {
+    pub(crate) now: Instant,
+    /// Foreground accesses to the origin so far.
+    pub(crate) foreground_total: u64,
+    pub(crate) bytes: u64,
+}
+
 /// The pace of one volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pacing {
     /// `foreground_total` at the last writeback's start.
     turn: u64,
+    used: RateUse,
 }
 
 impl Pacing {
-    pub(crate) const fn new() -> Pacing {
-        Pacing { turn: 0 }
+    pub(crate) fn new() -> Pacing {
+        Pacing::default()
     }
 
     /// A writeback starts.
-    pub(crate) fn on_start(&mut self, foreground_total: u64) {
+    pub(crate) fn on_start(&mut self, start: Start, cap: &RateCap) {
+        let Start { foreground_total, now, bytes } = start;
         self.turn = foreground_total;
+        // What was urgent is not paid for by what comes after it.
+        if self.used.ready_at(WRITEBACK_BURST) <= now {
+            self.used.take(now, cap, bytes);
+        }
+    }
+
+    /// The cap is another one.
+    pub(crate) fn forget_use(&mut self) {
+        self.used = RateUse::default();
     }
 
     pub(crate) fn choose(&self, view: &View, depth_max: usize) -> WritebackPace {
         if view.dirty_share >= view.high {
             return WritebackPace::Run(depth_max);
         }
+        let pace = self.choose_below_high(view, depth_max);
+        let ready = self.used.ready_at(WRITEBACK_BURST);
+        match pace {
+            WritebackPace::Run(_) if !view.urgent && view.now < ready => WritebackPace::RestUntil(ready),
+            WritebackPace::Run(_) | WritebackPace::Rest | WritebackPace::RestUntil(_) => pace,
+        }
+    }
+
+    fn choose_below_high(&self, view: &View, depth_max: usize) -> WritebackPace {
         if view.foreground_reads > 0 {
             return self.choose_beside_reads(view);
         }
@@ -85,6 +119,8 @@ impl Pacing {
 
 #[cfg(test)]
 mod tests {
+    use core::num::NonZeroU64;
+
     use super::*;
 
     fn view() -> View {
@@ -108,6 +144,25 @@ mod tests {
         assert_eq!(pacing.choose(&View { foreground_total: 49, ..view() }, 8), WritebackPace::Run(1));
         assert_eq!(pacing.choose(&View { foreground_total: 48, ..view() }, 8), WritebackPace::Rest);
         assert_eq!(pacing.choose(&View { dirty_share: 500, ..view() }, 8), WritebackPace::Run(8));
+    }
+
+    #[test]
+    fn a_cap_holds_below_the_high_mark_unless_it_is_urgent() {
+        let mut pacing = Pacing::new();
+        let cap = RateCap { bytes: NonZeroU64::new(1 << 20), requests: None };
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let idle = View { now: at(10_000), foreground_reads: 0, ..view() };
+        assert_eq!(pacing.choose(&idle, 8), WritebackPace::Run(8));
+        pacing.on_start(Start { bytes: 256 << 10, now: at(10_000), ..Start::default() }, &cap);
+        let rest = WritebackPace::RestUntil(at(10_150));
+        assert_eq!(pacing.choose(&idle, 8), rest, "250 ms, and a burst of 100 ms");
+        assert_eq!(pacing.choose(&View { urgent: true, ..idle }, 8), WritebackPace::Run(8));
+        assert_eq!(pacing.choose(&View { dirty_share: 500, ..idle }, 8), WritebackPace::Run(8));
+        pacing.on_start(Start { bytes: 256 << 10, now: at(10_100), ..Start::default() }, &cap);
+        assert_eq!(pacing.choose(&idle, 8), rest, "what was urgent is not paid for later");
+        assert_eq!(pacing.choose(&View { now: at(10_150), ..idle }, 8), WritebackPace::Run(8));
+        pacing.forget_use();
+        assert_eq!(pacing.choose(&idle, 8), WritebackPace::Run(8));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use kickcache_engine::config::{
     Admission, EngineSettings, FreedSegments, OriginKind, OriginOffload, RottedLog, Service, VolumeSettings,
 };
+use kickcache_engine::rate::RateCap;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use kickcache_random::Random;
@@ -78,6 +79,9 @@ impl Plan {
         if random.clone().below(16) == 11 {
             focus::grow_cache(&mut plan, &mut random.clone());
         }
+        if random.clone().below(9) == 3 {
+            focus::cap_writeback(&mut plan, &mut random.clone());
+        }
         // Without a draw of its own: what follows stays as it is for each seed.
         if random.clone().below(8) == 0 {
             plan.settings.origin_offload = OriginOffload::Forced;
@@ -107,6 +111,7 @@ fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
         dirty_high: u16::try_from(high).expect("small"),
         dirty_limit: u16::try_from(random.within(high, 900)).expect("small"),
         idle_after: millis(random, &[1, 20, 500, 5_000]),
+        writeback_cap: RateCap::default(),
     }
 }
 

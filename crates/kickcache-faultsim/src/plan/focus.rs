@@ -1,6 +1,9 @@
 //! Runs that aim at what seldom comes about by chance, because several rare things must meet.
 
+use std::num::NonZeroU64;
+
 use kickcache_engine::config::{Admission, Mode, OriginKind, VolumeSettings};
+use kickcache_engine::rate::RateCap;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use kickcache_random::Random;
@@ -295,6 +298,15 @@ pub(super) fn restart_origins(plan: &mut Plan, random: &mut Random) {
         0 => read_damaged_copies(plan, random),
         1 | 2 => read_a_patchwork(plan, random),
         _ => {}
+    }
+}
+
+/// Writeback is held to a rate of bytes, of requests, or of both.
+pub(super) fn cap_writeback(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        let mut draw =
+            |least, most| NonZeroU64::new(random.within(least, most)).filter(|_| random.chance(700));
+        volume.writeback_cap = RateCap { bytes: draw(64 << 10, 32 << 20), requests: draw(5, 2_000) };
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kickcache_daemon::plan::dirty_marks::DirtyMark;
+use kickcache_daemon::plan::rate::{ByteRate, RequestRate};
 use kickcache_daemon::plan::span::parse_idle_time;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use serde_json::{Map, Value};
@@ -22,6 +23,12 @@ pub(crate) struct LimitFlags {
     /// Without requests for this long, all that is dirty is written back: 10ms to 24h [default: 500ms]
     #[arg(long, value_name = "TIME", requires = "cache", value_parser = parse_idle_time, allow_hyphen_values = true)]
     idle_after: Option<Duration>,
+    /// Writeback gives the origin at most this many bytes a second, such as 50M/s, below the high mark [default: no cap]
+    #[arg(long, value_name = "RATE", requires = "cache", allow_hyphen_values = true)]
+    writeback_rate: Option<ByteRate>,
+    /// Writeback gives the origin at most this many requests a second, below the high mark [default: no cap]
+    #[arg(long, value_name = "N", requires = "cache", allow_hyphen_values = true)]
+    writeback_iops: Option<RequestRate>,
 }
 
 impl LimitFlags {
@@ -45,6 +52,8 @@ impl LimitFlags {
             dirty_high: self.dirty_high,
             dirty_low: self.dirty_low,
             idle_after: self.idle_after.unwrap_or(volume.idle_after),
+            writeback_rate: self.writeback_rate,
+            writeback_iops: self.writeback_iops,
             ..volume
         }
     }

@@ -93,7 +93,11 @@ fn volume() -> VolumeReport {
             ublk_removed: Some("/dev/ublkb1".into()),
         },
         mode: ModeWord::WriteBack,
-        limits: LimitsReport::default(),
+        limits: LimitsReport {
+            writeback_bytes_per_second: Some(1),
+            writeback_requests_per_second: Some(1),
+            ..LimitsReport::default()
+        },
         size_bytes: 1,
         cached_bytes: 1,
         dirty_bytes: 1,
