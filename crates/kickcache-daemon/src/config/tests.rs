@@ -31,6 +31,9 @@ dirty-high = "20%"
 idle-after = "3s"
 writeback-rate = "50M/s"
 writeback-iops = 200
+client-bandwidth = "100M/s"
+client-iops = 500
+client-burst = "30s"
 read-only = true
 nbd = ["unix:/run/kickcache/vm1.sock", "tcp:0.0.0.0:10809"]
 [[cache.volume]]
@@ -203,6 +206,9 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "writeback-rate = '1K/s'"),
         with("", "writeback-iops = 0"),
         with("", "writeback-iops = '200'"),
+        with("", "client-bandwidth = 'much'"),
+        with("", "client-iops = -1"),
+        with("", "client-burst = '2h'"),
         with("", "ublk = 64"),
         with("", "ublk = 'yes'"),
         with("", "ublk = true\nublk-queues = 17"),
@@ -266,7 +272,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: `mode` stands here for the second time; keep one of the two lines
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `client-bandwidth`, `client-iops`, `client-burst`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
@@ -283,6 +289,9 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 7: `1K/s` is too little to go on with; write a rate of 64K/s or more, such as 50M/s
         k.toml, line 7: `0` is no number of requests a second; write 1 to 100000000, such as 200
         k.toml, line 7: `writeback-iops` cannot be the string "200"; write it as in writeback-iops = 200
+        k.toml, line 7: `much` is not a size; write a number with K, M, G or T, such as 512M or 10G; a rate is the same with /s behind it, such as 50M/s
+        k.toml, line 7: `-1` is no number of requests a second; write 1 to 100000000, such as 200
+        k.toml, line 7: `2h` is no time for a burst; write 10ms to 1h, such as 1s or 30s
         k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 8: 17 queues are not possible; write 1 to 16

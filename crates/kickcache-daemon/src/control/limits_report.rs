@@ -5,6 +5,8 @@ use std::num::NonZeroU64;
 use kickcache_engine::config::VolumeSettings;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::client_cap::ClientCap;
+
 /// The limits of a volume.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LimitsReport {
@@ -22,10 +24,20 @@ pub struct LimitsReport {
     /// Requests a second of writeback, if that is capped.
     #[serde(default)]
     pub writeback_requests_per_second: Option<u64>,
+    /// Bytes a second of clients, if that is capped.
+    #[serde(default)]
+    pub client_bytes_per_second: Option<u64>,
+    /// Requests a second of clients, if that is capped.
+    #[serde(default)]
+    pub client_requests_per_second: Option<u64>,
+    /// Seconds for which they may go on at once with what they did not use, if one of the two is capped.
+    #[serde(default)]
+    pub client_burst_seconds: Option<f64>,
 }
 
 impl LimitsReport {
-    pub(super) fn new(settings: &VolumeSettings) -> LimitsReport {
+    pub(super) fn new(settings: &VolumeSettings, clients: ClientCap) -> LimitsReport {
+        let burst = || clients.burst.as_nanos() as f64 / 1e9;
         LimitsReport {
             dirty_low: part(settings.dirty_low),
             dirty_high: part(settings.dirty_high),
@@ -33,6 +45,9 @@ impl LimitsReport {
             idle_after_seconds: settings.idle_after.as_nanos() as f64 / 1e9,
             writeback_bytes_per_second: settings.writeback_cap.bytes.map(NonZeroU64::get),
             writeback_requests_per_second: settings.writeback_cap.requests.map(NonZeroU64::get),
+            client_bytes_per_second: clients.rate.bytes.map(NonZeroU64::get),
+            client_requests_per_second: clients.rate.requests.map(NonZeroU64::get),
+            client_burst_seconds: (!clients.rate.is_off()).then(burst),
         }
     }
 }
@@ -51,7 +66,7 @@ mod tests {
     #[test]
     fn marks_are_told_as_they_were_written() {
         let LimitsReport { dirty_low, dirty_high, dirty_limit, idle_after_seconds, .. } =
-            LimitsReport::new(&VolumeSettings::new(VolumeId::new(0)));
+            LimitsReport::new(&VolumeSettings::new(VolumeId::new(0)), ClientCap::default());
         assert_eq!([dirty_low, dirty_high, dirty_limit, idle_after_seconds], [0.3, 0.5, 0.7, 0.5]);
     }
 }

@@ -15,6 +15,7 @@ use crate::control::lru_curve::LruCurve;
 use crate::extents::{Extent, extents};
 use crate::latency::Latencies;
 use crate::plan::cache_spec::Unserved;
+use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::words::ModeWord;
 
@@ -169,6 +170,9 @@ pub struct VolumeReport {
     /// What it is limited to.
     #[serde(default)]
     pub limits: LimitsReport,
+    /// Requests of clients that waited for the cap on them.
+    #[serde(default)]
+    pub held_requests: u64,
     /// Bytes of the volume.
     pub size_bytes: u64,
     /// Bytes in the cache.
@@ -291,6 +295,10 @@ pub struct VolumeFacts {
     pub served_at: ServedAt,
     /// Clients.
     pub sessions: Sessions,
+    /// What they may ask for.
+    pub client_cap: ClientCap,
+    /// Requests that waited for that.
+    pub held_requests: u64,
 }
 
 impl CacheReport {
@@ -347,7 +355,8 @@ impl VolumeReport {
             origin_away_why: facts.trouble.away_why,
             served_at: facts.served_at,
             mode: status.mode.into(),
-            limits: LimitsReport::new(&status.settings),
+            limits: LimitsReport::new(&status.settings, facts.client_cap),
+            held_requests: facts.held_requests,
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,
             dirty_bytes: status.dirty_blocks * BLOCK_SIZE,

@@ -128,6 +128,7 @@ fn report() -> Report {
         served_at: served_at(),
         mode: ModeWord::WriteBack,
         limits: Default::default(),
+        held_requests: 0,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,
         dirty_bytes: 1 << 20,

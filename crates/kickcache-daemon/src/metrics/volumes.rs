@@ -117,6 +117,11 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
         values: Values::Counter(|volume| volume.counters.failed_requests),
     },
     Family {
+        name: "kickcache_volume_held_requests",
+        help: "Requests of clients that waited for the cap on them.",
+        values: Values::Counter(|volume| volume.held_requests),
+    },
+    Family {
         name: "kickcache_volume_read_bytes",
         help: "Bytes that clients read.",
         values: Values::Counter(|volume| volume.counters.read_bytes),

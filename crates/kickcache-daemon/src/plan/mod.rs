@@ -3,6 +3,7 @@
 pub mod address;
 pub mod cache_spec;
 mod check;
+pub mod client_cap;
 pub mod cutoff;
 pub mod default_paths;
 pub mod difference;
@@ -16,7 +17,6 @@ pub mod origin_claims;
 pub mod origin_source;
 pub mod origin_timeout;
 pub mod plan_change;
-
 pub mod rate;
 pub mod removal;
 mod setting;

@@ -35,6 +35,9 @@ impl VolumeSpec {
             Setting::new("idle-after", &show_span(self.idle_after)),
             Setting::optional("writeback-rate", self.writeback_rate.as_ref()),
             Setting::optional("writeback-iops", self.writeback_iops.as_ref()),
+            Setting::optional("client-bandwidth", self.client_bandwidth.as_ref()),
+            Setting::optional("client-iops", self.client_iops.as_ref()),
+            Setting::new("client-burst", &show_span(self.client_burst)),
         ]
     }
 

@@ -32,6 +32,16 @@ pub fn parse_idle_time(text: &str) -> Result<Duration, String> {
     span.ok_or_else(|| format!("`{text}` is no idle time; write 10ms to 24h, such as 500ms, 5s or 2m"))
 }
 
+/// Reads for how long clients may save what a cap leaves them.
+///
+/// # Errors
+/// If it is not 10ms to 1h.
+pub fn parse_burst(text: &str) -> Result<Duration, String> {
+    let possible = Duration::from_millis(10)..=Duration::from_secs(3_600);
+    let span = parse_span(text).filter(|span| possible.contains(span));
+    span.ok_or_else(|| format!("`{text}` is no time for a burst; write 10ms to 1h, such as 1s or 30s"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

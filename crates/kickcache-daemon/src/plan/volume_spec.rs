@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
 use crate::driver::device::AccessMode;
+use crate::plan::client_cap::ClientCap;
 use crate::plan::cutoff::Cutoff;
 use crate::plan::dirty_marks::{DirtyMark, DirtyMarks};
 use crate::plan::frontends::FrontendSpecs;
@@ -18,7 +19,7 @@ use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::rate::{ByteRate, RequestRate};
-use crate::plan::span::parse_idle_time;
+use crate::plan::span::{parse_burst, parse_idle_time};
 use crate::plan::volume_keys::VolumeTable;
 use crate::words::{AdmissionWord, ModeWord};
 
@@ -74,6 +75,15 @@ pub struct VolumeSpec {
     /// How many requests a second.
     #[serde(default)]
     pub writeback_iops: Option<RequestRate>,
+    /// How many bytes a second its clients may read and write, together.
+    #[serde(default)]
+    pub client_bandwidth: Option<ByteRate>,
+    /// How many requests a second.
+    #[serde(default)]
+    pub client_iops: Option<RequestRate>,
+    /// How much of both they may save: what they did not use for so long.
+    #[serde(default = "default_burst", deserialize_with = "burst")]
+    pub client_burst: Duration,
     /// Whether clients may write; if not, the origin is opened read-only.
     #[serde(default, rename = "read-only", deserialize_with = "access")]
     pub access: AccessMode,
@@ -114,6 +124,9 @@ impl VolumeSpec {
             idle_after: default_idle_time(),
             writeback_rate: None,
             writeback_iops: None,
+            client_bandwidth: None,
+            client_iops: None,
+            client_burst: default_burst(),
             access: AccessMode::default(),
             claims: OriginClaims::default(),
             dirty_loss: DirtyLoss::default(),
@@ -138,6 +151,9 @@ impl VolumeSpec {
         self.idle_after = wanted.idle_after;
         self.writeback_rate = wanted.writeback_rate;
         self.writeback_iops = wanted.writeback_iops;
+        self.client_bandwidth = wanted.client_bandwidth;
+        self.client_iops = wanted.client_iops;
+        self.client_burst = wanted.client_burst;
     }
 
     /// From where on its dirty blocks are written back.
@@ -145,9 +161,17 @@ impl VolumeSpec {
         DirtyMarks { low: self.dirty_low, high: self.dirty_high, limit: self.dirty_limit }
     }
 
+    /// What its clients may ask for.
+    pub fn client_cap(&self) -> ClientCap {
+        let rate = RateCap {
+            bytes: self.client_bandwidth.map(ByteRate::per_second),
+            requests: self.client_iops.map(RequestRate::per_second),
+        };
+        ClientCap { rate, burst: engine_span(self.client_burst) }
+    }
+
     /// Mode and policies, as the engine takes them; the id in it is overwritten.
     pub fn settings(&self) -> VolumeSettings {
-        let idle_nanos = u64::try_from(self.idle_after.as_nanos()).unwrap_or(u64::MAX);
         VolumeSettings {
             mode: self.mode.into(),
             origin: self.origin.kind(),
@@ -157,7 +181,7 @@ impl VolumeSpec {
             dirty_low: self.dirty_marks().low(),
             dirty_high: self.dirty_marks().high(),
             dirty_limit: self.dirty_marks().limit(),
-            idle_after: kickcache_engine::time::Duration::from_nanos(idle_nanos),
+            idle_after: engine_span(self.idle_after),
             writeback_cap: RateCap {
                 bytes: self.writeback_rate.map(ByteRate::per_second),
                 requests: self.writeback_iops.map(RequestRate::per_second),
@@ -165,6 +189,10 @@ impl VolumeSpec {
             ..VolumeSettings::new(VolumeId::new(0))
         }
     }
+}
+
+fn engine_span(span: Duration) -> kickcache_engine::time::Duration {
+    kickcache_engine::time::Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn fill_window_max() -> Size {
@@ -177,6 +205,14 @@ const fn dirty_limit() -> DirtyMark {
 
 fn default_idle_time() -> Duration {
     Duration::from_nanos(VolumeSettings::new(VolumeId::new(0)).idle_after.as_nanos())
+}
+
+const fn default_burst() -> Duration {
+    Duration::from_secs(1)
+}
+
+fn burst<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    parse_burst(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 fn idle_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

@@ -14,6 +14,7 @@ use crate::driver::fault::{Cause, Fault};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::queued_device::Away;
 use crate::latency::Latencies;
+use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::recording::ring::Recorder;
 use crate::serve::error::ServeError;
@@ -52,6 +53,8 @@ pub struct NamedSettings {
     pub volume: String,
     /// What shall hold; the id in it is overwritten.
     pub settings: VolumeSettings,
+    /// What its clients may ask for.
+    pub client_cap: ClientCap,
 }
 
 /// What is recorded, and since when.
@@ -125,6 +128,10 @@ pub struct ServerStatus {
     pub connections: usize,
     /// Sessions of clients with each volume, in the same order.
     pub sessions: Vec<Sessions>,
+    /// What their clients may ask for, in the same order.
+    pub client_caps: Vec<ClientCap>,
+    /// Requests of theirs that waited for that, in the same order.
+    pub held_requests: Vec<u64>,
     /// Where they are served, in the same order.
     pub served_at: Vec<ServedAt>,
 }

@@ -8,6 +8,7 @@ use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
 use crate::driver::checksum::checksum;
 use crate::driver::clock::Clock;
 use crate::driver::executor::Driver;
+use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::complaints::Complaints;
 use crate::serve::config::Limits;
 use crate::serve::curves::Curves;
@@ -15,6 +16,7 @@ use crate::serve::frontend::kinds::Pending;
 use crate::serve::recorders::Recorders;
 use crate::serve::requests::{InFlight, Requests};
 use crate::serve::served_volumes::{ServedVolumes, Volume};
+use crate::serve::throttle::{Throttles, Weight};
 use crate::serve::times::{Class, Times};
 
 /// How long no connection is accepted after the process ran out of descriptors.
@@ -35,6 +37,8 @@ pub(crate) struct Core<E> {
     pub(crate) times: Times,
     pub(crate) recorders: Recorders,
     pub(crate) curves: Curves,
+    /// Requests that are too early for the caps of their volumes.
+    pub(crate) throttles: Throttles<Begun>,
     /// When connections are accepted again.
     pub(crate) accept_again: Option<Instant>,
     /// Of the payload that goes to the engine next.
@@ -54,7 +58,14 @@ pub(crate) enum LoopPhase {
     Goodbye(Instant),
 }
 
+/// A request on its way to the engine, and what comes back with its reply.
+pub(crate) struct Begun {
+    asked: Asked,
+    pending: Pending,
+}
+
 /// What a front end asks of the engine; the payload of a write stands in the buffers already.
+#[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) id: RequestId,
     pub(crate) volume: VolumeId,
@@ -84,8 +95,18 @@ impl<E: CacheEngine> Core<E> {
             times: Times::default(),
             recorders: Recorders::default(),
             curves: Curves::default(),
+            throttles: Throttles::default(),
             accept_again: None,
             checksums: Vec::new(),
+        }
+    }
+
+    /// Caps what clients of volumes may ask for, as their descriptions say.
+    pub(crate) fn cap_clients(&mut self, specs: &[VolumeSpec]) {
+        for Volume { info, .. } in self.volumes.iter() {
+            if let Some(spec) = specs.iter().find(|spec| spec.name == info.name) {
+                self.throttles.set(info.id, spec.client_cap());
+            }
         }
     }
 
@@ -100,9 +121,30 @@ impl<E: CacheEngine> Core<E> {
         self.now
     }
 
-    /// Gives a request to the engine; what is pending comes back with its reply.
+    /// Gives a request to the engine, now or when the cap of its volume lets it go; what is pending comes back with its reply.
     pub(crate) fn begin(&mut self, asked: &Asked, pending: Pending) {
-        let &Asked { id, volume, operation, extent } = asked;
+        let begun = Begun { asked: *asked, pending };
+        if !self.is_serving() {
+            return self.hand_over(begun);
+        }
+        let weight = Weight { operation: asked.operation, bytes: asked.extent.length };
+        if let Some(begun) = self.throttles.pass(self.now, asked.volume, weight, begun) {
+            self.hand_over(begun);
+        }
+    }
+
+    /// Gives the engine what waited for a cap and is due; once nobody is served any more, all that waits.
+    pub(crate) fn begin_due(&mut self) {
+        let is_serving = self.is_serving();
+        while let Some(begun) =
+            if is_serving { self.throttles.take_due(self.now) } else { self.throttles.take_any() }
+        {
+            self.hand_over(begun);
+        }
+    }
+
+    fn hand_over(&mut self, begun: Begun) {
+        let Begun { asked: Asked { id, volume, operation, extent }, pending } = begun;
         self.recorders.note(self.now, volume, operation, extent);
         self.curves.note(volume, operation, extent);
         self.requests

@@ -146,7 +146,7 @@ fn record(
 }
 
 fn describe(volume: OpenVolume, superblock: Superblock, places: OpenPlaces, exposure: Exposure) -> Joining {
-    let settings: VolumeSettings = volume.settings;
+    let (settings, client_cap): (VolumeSettings, _) = (volume.settings, volume.client_cap);
     let info = VolumeInfo {
         name: volume.name,
         id: settings.volume,
@@ -157,7 +157,7 @@ fn describe(volume: OpenVolume, superblock: Superblock, places: OpenPlaces, expo
     let (identity, zeroes, allowed) = (volume.known_as, volume.zeroes, volume.allowed);
     let served = Volume { info, identity, zeroes, allowed, _locks: volume.locks };
     let medium: Medium = volume.origin.into_medium();
-    Joining { superblock, volume: served, settings, medium, places, exposure }
+    Joining { superblock, volume: served, settings, client_cap, medium, places, exposure }
 }
 
 impl Joining {

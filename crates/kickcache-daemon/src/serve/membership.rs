@@ -16,6 +16,7 @@ use crate::driver::device::BlockFile;
 use crate::driver::executor::{Medium, Parted};
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
+use crate::plan::client_cap::ClientCap;
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::open_places::OpenPlaces;
@@ -70,6 +71,7 @@ pub(crate) struct Joining {
     pub(crate) superblock: Superblock,
     pub(crate) volume: Volume,
     pub(crate) settings: VolumeSettings,
+    pub(crate) client_cap: ClientCap,
     pub(crate) medium: Medium,
     pub(crate) places: OpenPlaces,
     pub(crate) exposure: Exposure,

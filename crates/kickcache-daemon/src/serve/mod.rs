@@ -41,6 +41,7 @@ pub mod server;
 mod startup;
 mod stop_wait;
 pub mod stop_wish;
+pub mod throttle;
 mod times;
 mod troubles;
 pub(crate) mod volume_identity;

@@ -16,6 +16,7 @@ use crate::driver::device::{AccessMode, BlockFile, ZeroSpeed, check_different, c
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
+use crate::plan::client_cap::ClientCap;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::found::Found;
@@ -44,6 +45,7 @@ pub(crate) struct OpenVolume {
     /// The volume, with what is known of it from earlier.
     pub(crate) known_as: VolumeIdentity,
     pub(crate) settings: VolumeSettings,
+    pub(crate) client_cap: ClientCap,
     pub(crate) access: AccessMode,
     pub(crate) claims: OriginClaims,
     pub(crate) zeroes: ZeroSpeed,
@@ -466,6 +468,7 @@ fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeEr
         allowed: spec.frontends.nbd.allowed_clients().to_vec(),
         origin,
         settings: spec.settings(),
+        client_cap: spec.client_cap(),
         access: spec.access,
         claims: spec.claims,
         locks: Vec::new(),

@@ -74,7 +74,8 @@ pub(crate) fn start(
     let mut engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
     engine.set_overtaken(config.overtaken);
-    let core = Core::new(clock, engine, driver, infos, config.limits);
+    let mut core = Core::new(clock, engine, driver, infos, config.limits);
+    core.cap_clients(&config.cache.volumes);
     let mut event_loop = EventLoop {
         core,
         frontends: Frontends::default(),

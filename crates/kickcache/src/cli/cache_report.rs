@@ -43,6 +43,8 @@ fn report_of(status: ServerStatus, sample_seconds: Option<f64>, latencies: &[Lat
             id: info.id,
             served_at: served_at(&status.served_at[index], &info.name),
             sessions: status.sessions[index],
+            client_cap: status.client_caps[index],
+            held_requests: status.held_requests[index],
             trouble: trouble(&status.origin_troubles[index], faults, Device::Origin(info.id)),
             name: info.name,
             origin: info.origin,

@@ -324,7 +324,9 @@ fn change_settings(served: &mut Served, wanted: &ServePlan) -> Result<(), ServeE
     let changed = served.cache.volumes.iter().filter_map(|volume| {
         let wanted = find(&volume.name)?;
         let settings = wanted.settings();
-        (settings != volume.settings()).then(|| NamedSettings { volume: volume.name.clone(), settings })
+        let client_cap = wanted.client_cap();
+        let is_other = settings != volume.settings() || client_cap != volume.client_cap();
+        is_other.then(|| NamedSettings { volume: volume.name.clone(), settings, client_cap })
     });
     let changed: Vec<NamedSettings> = changed.collect();
     if changed.is_empty() {

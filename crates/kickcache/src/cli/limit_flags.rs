@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kickcache_daemon::plan::dirty_marks::DirtyMark;
 use kickcache_daemon::plan::rate::{ByteRate, RequestRate};
-use kickcache_daemon::plan::span::parse_idle_time;
+use kickcache_daemon::plan::span::{parse_burst, parse_idle_time};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use serde_json::{Map, Value};
 
@@ -29,6 +29,15 @@ pub(crate) struct LimitFlags {
     /// Writeback gives the origin at most this many requests a second, below the high mark [default: no cap]
     #[arg(long, value_name = "N", requires = "cache", allow_hyphen_values = true)]
     writeback_iops: Option<RequestRate>,
+    /// Clients read and write at most this many bytes a second together, such as 100M/s [default: no cap]
+    #[arg(long, value_name = "RATE", requires = "cache", allow_hyphen_values = true)]
+    client_bandwidth: Option<ByteRate>,
+    /// Clients get at most this many requests a second together [default: no cap]
+    #[arg(long, value_name = "N", requires = "cache", allow_hyphen_values = true)]
+    client_iops: Option<RequestRate>,
+    /// Clients may use at once what the caps left them for this long: 10ms to 1h [default: 1s]
+    #[arg(long, value_name = "TIME", requires = "cache", value_parser = parse_burst, allow_hyphen_values = true)]
+    client_burst: Option<Duration>,
 }
 
 impl LimitFlags {
@@ -54,6 +63,9 @@ impl LimitFlags {
             idle_after: self.idle_after.unwrap_or(volume.idle_after),
             writeback_rate: self.writeback_rate,
             writeback_iops: self.writeback_iops,
+            client_bandwidth: self.client_bandwidth,
+            client_iops: self.client_iops,
+            client_burst: self.client_burst.unwrap_or(volume.client_burst),
             ..volume
         }
     }

@@ -107,7 +107,8 @@ impl<E: CacheEngine> EventLoop<E> {
     fn change_settings(&mut self, now: Instant, wanted: &[NamedSettings]) -> Result<(), ServeError> {
         let ids =
             wanted.iter().map(|wanted| self.volume_id(&wanted.volume)).collect::<Result<Vec<_>, _>>()?;
-        for (volume, NamedSettings { settings, .. }) in ids.into_iter().zip(wanted) {
+        for (volume, NamedSettings { settings, client_cap, .. }) in ids.into_iter().zip(wanted) {
+            self.core.throttles.set(volume, *client_cap);
             self.core.engine.change_settings(now, &VolumeSettings { volume, ..*settings });
         }
         Ok(())
@@ -188,6 +189,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn state(&self, now: Instant) -> ServerStatus {
         let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
         let indices = || self.core.volumes.indices();
+        let ids = || self.core.volumes.iter().map(|volume| volume.info.id);
         ServerStatus {
             now,
             io_engine: self.core.driver.io_engine(),
@@ -205,6 +207,8 @@ impl<E: CacheEngine> EventLoop<E> {
             connections: self.frontends.connection_count(),
             sessions: indices().map(|index| self.frontends.sessions(index)).collect(),
             served_at: indices().map(|index| self.frontends.served_at(index)).collect(),
+            client_caps: ids().map(|id| self.core.throttles.cap(id)).collect(),
+            held_requests: ids().map(|id| self.core.throttles.held_total(id)).collect(),
         }
     }
 }

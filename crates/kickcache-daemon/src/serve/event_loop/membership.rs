@@ -97,7 +97,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn join(&mut self, now: Instant, joining: Joining) -> Result<(), ServeError> {
-        let Joining { superblock, volume, settings, medium, places, exposure } = joining;
+        let Joining { superblock, volume, settings, client_cap, medium, places, exposure } = joining;
         let begun = self.core.clock.now();
         self.end_lease(Some(superblock));
         self.cache_to_change()?;
@@ -106,6 +106,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let index = self.core.volumes.insert(volume);
         self.frontends.join(&mut self.core, index, places);
         self.core.engine.add_volume(now, &settings, size);
+        self.core.throttles.set(id, client_cap);
         self.core.driver.add(Joining::named(medium, &settings));
         self.core.times.add(now, id);
         self.core.curves.add(id);
@@ -151,6 +152,9 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(refuse(what));
         }
         self.frontends.hide(&mut self.core, index);
+        // What waits for a cap is to end like the rest.
+        self.core.throttles.open(id);
+        self.core.begin_due();
         self.leaving = Some(Leaving::begin(now, id, index, *dirty, answer.clone()));
         Ok(())
     }
@@ -218,7 +222,8 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// It stays after all, and nothing of it has changed.
     fn stay(&mut self, why: &str) {
-        let Some(Leaving { index, answer, .. }) = self.leaving.take() else { return };
+        let Some(Leaving { id, index, answer, .. }) = self.leaving.take() else { return };
+        self.core.throttles.close(id);
         self.frontends.show(&mut self.core, index);
         let name = self.core.volumes.name(index).to_owned();
         let error = ServeError::Volume { name, what: format!("it stays: {why}") };
@@ -247,6 +252,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.engine.remove_volume(id);
         let device = self.core.driver.remove(Device::Origin(id));
         self.core.recorders.end(id);
+        self.core.throttles.remove(id);
         self.damaged.retain(|key| key.volume() != id);
         self.troubles.forget(Device::Origin(id));
         self.tell_turn("removed", index, begun);

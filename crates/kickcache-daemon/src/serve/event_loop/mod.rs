@@ -88,6 +88,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.watch_all();
         loop {
             let now = self.core.begin_turn();
+            self.core.begin_due();
             self.frontends.take_requests(&mut self.core);
             self.pump(now);
             if self.growth.step().is_some() {
@@ -221,6 +222,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
         let late = earlier(late, leaving);
+        let log = earlier(log, self.core.throttles.poll_timeout());
         let others = [goodbye, self.frontends.poll_timeout(), self.core.accept_again, log, trouble, late];
         self.core.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }

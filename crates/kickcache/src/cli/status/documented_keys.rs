@@ -96,8 +96,12 @@ fn volume() -> VolumeReport {
         limits: LimitsReport {
             writeback_bytes_per_second: Some(1),
             writeback_requests_per_second: Some(1),
+            client_bytes_per_second: Some(1),
+            client_requests_per_second: Some(1),
+            client_burst_seconds: Some(1.0),
             ..LimitsReport::default()
         },
+        held_requests: 1,
         size_bytes: 1,
         cached_bytes: 1,
         dirty_bytes: 1,

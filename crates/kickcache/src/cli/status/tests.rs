@@ -33,6 +33,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         served_at: ServedAt::default(),
         mode,
         limits: Default::default(),
+        held_requests: 0,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,
         dirty_bytes: 300 << 10,

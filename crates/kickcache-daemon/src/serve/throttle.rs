@@ -1,0 +1,246 @@
+//! Caps on what clients of a volume may ask for: what is too early waits here, in its order, on its way to the engine.
+//!
+//! Flushes pass: a client that wants something durable has the answer to its write already. Discards and writes of zeroes count as
+//! requests, and not by their bytes: nobody moves these.
+
+use std::collections::VecDeque;
+
+use kickcache_engine::config::VOLUME_COUNT_MAX;
+use kickcache_engine::rate::RateUse;
+use kickcache_engine::request::Operation;
+use kickcache_engine::time::{Instant, earlier};
+use kickcache_engine::units::VolumeId;
+
+use crate::plan::client_cap::ClientCap;
+
+/// What of a request counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Weight {
+    pub(crate) operation: Operation,
+    pub(crate) bytes: u64,
+}
+
+impl Weight {
+    const fn passes(self) -> bool {
+        matches!(self.operation, Operation::Flush)
+    }
+
+    const fn counted_bytes(self) -> u64 {
+        match self.operation {
+            Operation::Read | Operation::Write(_) | Operation::Promote => self.bytes,
+            Operation::Flush | Operation::Discard | Operation::WriteZeroes { .. } => 0,
+        }
+    }
+}
+
+/// The caps of all volumes, and what waits for them.
+pub(crate) struct Throttles<T> {
+    /// By the number of the volume; nothing where there is no cap.
+    by_volume: Vec<Option<Throttle<T>>>,
+    /// Requests that had to wait so far, by the number of the volume.
+    held_total: [u64; VOLUME_COUNT_MAX],
+}
+
+struct Throttle<T> {
+    cap: ClientCap,
+    used: RateUse,
+    /// Nothing waits while the volume leaves.
+    is_open: bool,
+    waiting: VecDeque<Held<T>>,
+}
+
+struct Held<T> {
+    weight: Weight,
+    request: T,
+}
+
+impl<T> Default for Throttles<T> {
+    fn default() -> Throttles<T> {
+        Throttles { by_volume: Vec::new(), held_total: [0; VOLUME_COUNT_MAX] }
+    }
+}
+
+impl<T> Throttles<T> {
+    /// From here on a volume has this cap. What waits goes on waiting, and is due at once if there is none.
+    pub(crate) fn set(&mut self, volume: VolumeId, cap: ClientCap) {
+        let index = usize::from(volume.get());
+        if self.by_volume.len() <= index {
+            if cap.rate.is_off() {
+                return;
+            }
+            self.by_volume.resize_with(index + 1, || None);
+        }
+        let found = &mut self.by_volume[index];
+        match found {
+            Some(throttle) if throttle.cap == cap => {}
+            Some(throttle) => (throttle.cap, throttle.used) = (cap, RateUse::default()),
+            None if cap.rate.is_off() => {}
+            None => {
+                let waiting = VecDeque::new();
+                *found = Some(Throttle { cap, used: RateUse::default(), is_open: false, waiting });
+            }
+        }
+    }
+
+    /// From here on nothing of a volume waits: it leaves.
+    pub(crate) fn open(&mut self, volume: VolumeId) {
+        self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = true);
+    }
+
+    /// It stays after all.
+    pub(crate) fn close(&mut self, volume: VolumeId) {
+        self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = false);
+    }
+
+    /// It is gone.
+    pub(crate) fn remove(&mut self, volume: VolumeId) {
+        self.by_volume.get_mut(usize::from(volume.get())).into_iter().for_each(|throttle| *throttle = None);
+        self.held_total[usize::from(volume.get())] = 0;
+    }
+
+    fn find_mut(&mut self, volume: VolumeId) -> Option<&mut Throttle<T>> {
+        self.by_volume.get_mut(usize::from(volume.get()))?.as_mut()
+    }
+
+    /// The cap of a volume.
+    pub(crate) fn cap(&self, volume: VolumeId) -> ClientCap {
+        let found = self.by_volume.get(usize::from(volume.get())).and_then(Option::as_ref);
+        found.map_or_else(ClientCap::default, |throttle| throttle.cap)
+    }
+
+    /// Requests of a volume that had to wait so far.
+    pub(crate) fn held_total(&self, volume: VolumeId) -> u64 {
+        self.held_total[usize::from(volume.get())]
+    }
+
+    /// Gives a request back if it may begin; else it waits for [`Throttles::take_due`].
+    pub(crate) fn pass(&mut self, now: Instant, volume: VolumeId, weight: Weight, request: T) -> Option<T> {
+        let Some(throttle) = self.find_mut(volume) else { return Some(request) };
+        if weight.passes() {
+            return Some(request);
+        }
+        if throttle.waiting.is_empty() && throttle.ready_at() <= now {
+            throttle.take(now, weight);
+            return Some(request);
+        }
+        throttle.waiting.push_back(Held { weight, request });
+        self.held_total[usize::from(volume.get())] += 1;
+        None
+    }
+
+    /// The next request whose time has come.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<T> {
+        self.by_volume.iter_mut().flatten().find_map(|throttle| {
+            if throttle.ready_at() > now {
+                return None;
+            }
+            let Held { weight, request } = throttle.waiting.pop_front()?;
+            throttle.take(now, weight);
+            Some(request)
+        })
+    }
+
+    /// The next request that waits, due or not: for a stop.
+    pub(crate) fn take_any(&mut self) -> Option<T> {
+        let mut all = self.by_volume.iter_mut().flatten();
+        all.find_map(|throttle| throttle.waiting.pop_front()).map(|held| held.request)
+    }
+
+    /// When [`Throttles::take_due`] has something.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let waiting = self.by_volume.iter().flatten().filter(|throttle| !throttle.waiting.is_empty());
+        waiting.map(Throttle::ready_at).fold(None, |first, due| earlier(first, Some(due)))
+    }
+}
+
+impl<T> Throttle<T> {
+    fn ready_at(&self) -> Instant {
+        if self.is_open { Instant::ZERO } else { self.used.ready_at(self.cap.burst) }
+    }
+
+    fn take(&mut self, now: Instant, weight: Weight) {
+        self.used.take(now, &self.cap.rate, weight.counted_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use kickcache_engine::rate::RateCap;
+    use kickcache_engine::request::{Durability, Unmap};
+    use kickcache_engine::time::Duration;
+
+    use super::*;
+
+    const CAPPED: VolumeId = VolumeId::new(2);
+    const READ: Weight = Weight { operation: Operation::Read, bytes: 4096 };
+
+    fn throttles(bytes: u64, requests: u64) -> Throttles<u64> {
+        let mut throttles = Throttles::default();
+        let rate = RateCap { bytes: NonZeroU64::new(bytes), requests: NonZeroU64::new(requests) };
+        throttles.set(CAPPED, ClientCap { rate, burst: Duration::from_millis(1_000) });
+        throttles
+    }
+
+    const fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    /// How many of a hundred requests, asked for at once, begin within this many milliseconds.
+    fn begun(throttles: &mut Throttles<u64>, weight: Weight, millis: u64) -> usize {
+        let passed =
+            (0..100).filter(|number| throttles.pass(at(0), CAPPED, weight, *number).is_some()).count();
+        let mut released = Vec::new();
+        while let Some(due) = throttles.poll_timeout().filter(|due| *due <= at(millis)) {
+            released.extend(throttles.take_due(due));
+        }
+        assert!(released.is_sorted(), "{released:?}");
+        passed + released.len()
+    }
+
+    #[test]
+    fn a_burst_begins_at_once_and_the_rest_at_its_rate_and_in_order() {
+        assert_eq!(begun(&mut throttles(0, 10), READ, 0), 11);
+        assert_eq!(begun(&mut throttles(0, 10), READ, 5_000), 61);
+        assert_eq!(begun(&mut throttles(40_960, 0), READ, 5_000), 61, "ten of 4 KiB a second");
+        let mut throttles = throttles(0, 10);
+        begun(&mut throttles, READ, 1_000);
+        assert_eq!(throttles.held_total(CAPPED), 89);
+    }
+
+    #[test]
+    fn flushes_pass_and_discards_weigh_nothing_but_a_request() {
+        let mut bytes = throttles(4096, 0);
+        assert_eq!(begun(&mut bytes, READ, 0), 2);
+        let flush = Weight { operation: Operation::Flush, bytes: 0 };
+        assert_eq!(bytes.pass(at(0), CAPPED, flush, 7), Some(7), "beside what waits");
+        let long = |operation| Weight { operation, bytes: 1 << 40 };
+        assert_eq!(begun(&mut throttles(4096, 0), long(Operation::Discard), 0), 100);
+        let (unmap, durability) = (Unmap::Allow, Durability::Volatile);
+        let zeroes = long(Operation::WriteZeroes { unmap, durability });
+        assert_eq!(begun(&mut throttles(0, 10), zeroes, 0), 11);
+    }
+
+    #[test]
+    fn other_volumes_do_not_wait_and_a_stop_lets_all_go() {
+        let mut throttles = throttles(0, 1);
+        begun(&mut throttles, READ, 0);
+        assert_eq!(throttles.pass(at(0), VolumeId::new(0), READ, 7), Some(7));
+        assert_eq!(std::iter::from_fn(|| throttles.take_any()).count(), 98);
+        assert_eq!(throttles.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_cap_that_is_taken_away_lets_go_what_waited_for_it() {
+        let mut throttles = throttles(0, 1);
+        begun(&mut throttles, READ, 0);
+        assert!(throttles.take_due(at(0)).is_none());
+        throttles.open(CAPPED);
+        assert!(throttles.take_due(at(0)).is_some(), "a volume that leaves");
+        throttles.close(CAPPED);
+        throttles.set(CAPPED, ClientCap::default());
+        assert_eq!(std::iter::from_fn(|| throttles.take_due(at(0))).count(), 97);
+        assert_eq!(begun(&mut throttles, READ, 0), 100);
+    }
+}
