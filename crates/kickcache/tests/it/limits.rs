@@ -43,7 +43,7 @@ fn clients_get_no_more_than_their_cap_and_flushes_do_not_wait_for_it() {
     let daemon = limited(&scratch, "write-back", "--client-iops 10 --client-burst 500ms").start();
     let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
     let begun = Instant::now();
-    let read = |number| Request { command: READ, flags: 0, offset: number * 4096, length: 4096 };
+    let read = |number: u64| Request { command: READ, flags: 0, offset: number * 4096, length: 4096 };
     let mut reads: Vec<u64> = (0..30).map(|number| client.send(read(number), &[]).unwrap()).collect();
     let flush = client.send(Request { command: FLUSH, flags: 0, offset: 0, length: 0 }, &[]).unwrap();
     let mut ended = Vec::new();
@@ -66,11 +66,10 @@ fn clients_get_no_more_than_their_cap_and_flushes_do_not_wait_for_it() {
 fn a_stop_does_not_wait_for_a_cap() {
     need_kickcache!();
     let scratch = Scratch::new();
-    let mut daemon =
-        limited(&scratch, "write-through", "--client-bandwidth 64K/s --client-burst 10ms").start();
+    let daemon = limited(&scratch, "write-through", "--client-bandwidth 64K/s --client-burst 10ms").start();
     let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
-    let read = |number| Request { command: READ, flags: 0, offset: number << 20, length: 1 << 20 };
-    (0..20).for_each(|number| drop(client.send(read(number), &[]).unwrap()));
+    let read = |number: u64| Request { command: READ, flags: 0, offset: number << 20, length: 1 << 20 };
+    (0..20).for_each(|number| _ = client.send(read(number), &[]).unwrap());
     while daemon.volume_count("held_requests") < 19 {}
     // At 64 KiB a second the twenty would take five minutes, and a stop may take one.
     daemon.stop();
