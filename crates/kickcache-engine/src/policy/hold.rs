@@ -4,12 +4,14 @@
 //! hits that part each time. Two miniatures see the same sample of what is asked for: one takes everything in, as the
 //! cache does, the other one miss in 32. Where the second hits more, the cache does as it does.
 //!
-//! When the first is ahead again by far, the second begins empty, and what main was held for is stale.
+//! When the first is ahead again by far, the second begins empty, and what main was held for is stale. That takes a while: where what is kept
+//! out comes back at once, and what is held is not used at all, main is let go before ([`Returns`]).
 //!
 //! Sources: bimodal insertion and set duelling (Qureshi et al., *Adaptive Insertion Policies for High Performance Caching*,
 //! ISCA 2007), with miniatures in place of dedicated sets.
 
 use crate::policy::miniature::{BLOCKS_MAX, Intake, Miniature, Use};
+use crate::policy::returns::{Held, Returns};
 use crate::units::{BlockKey, VolumeId};
 
 /// While main is held, one miss in this many is taken in.
@@ -45,10 +47,13 @@ pub(crate) struct Hold {
     was_on: bool,
     /// Blocks that missed since the last that were taken in.
     passed: u64,
+    pub(super) returns: Returns,
     /// What this volume asks for may no longer be what main was held for.
     changed: Option<VolumeId>,
     /// That has shown to be of no use.
     is_stale: bool,
+    /// It was let go since it was held in vain.
+    is_in_vain: bool,
 }
 
 impl Hold {
@@ -69,13 +74,15 @@ impl Hold {
             is_on: false,
             was_on: false,
             passed: 0,
+            returns: Returns::new(capacity),
             changed: None,
             is_stale: false,
+            is_in_vain: false,
         }
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.usual.memory_bytes() + self.holding.memory_bytes()
+        self.usual.memory_bytes() + self.holding.memory_bytes() + self.returns.memory_bytes()
     }
 
     /// Whether main is held.
@@ -115,10 +122,26 @@ impl Hold {
             self.changed = Some(volume);
         }
         if self.lead == -self.lead_max / BEHIND_SHARE && self.was_on {
-            self.was_on = false;
             self.is_stale = true;
-            self.holding.clear();
+            self.begin_again();
         }
+    }
+
+    /// What is held is of no use.
+    fn begin_again(&mut self) {
+        self.was_on = false;
+        self.holding.clear();
+    }
+
+    /// See [`Retention::on_held_miss`](crate::policy::retention::Retention::on_held_miss).
+    pub(super) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Held {
+        let held = self.returns.on_miss(key, blocks, hits);
+        if held == Held::InVain {
+            (self.is_on, self.lead) = (false, 0);
+            (self.changed, self.is_in_vain) = (Some(key.volume()), true);
+            self.begin_again();
+        }
+        held
     }
 
     /// The volume whose requests ended that main was held, once.
@@ -129,6 +152,11 @@ impl Hold {
     /// Whether what main was held for turned out to be stale, once.
     pub(crate) fn take_stale(&mut self) -> bool {
         core::mem::take(&mut self.is_stale)
+    }
+
+    /// Whether main was held in vain, once: then all that is cached is stale.
+    pub(crate) fn take_in_vain(&mut self) -> bool {
+        core::mem::take(&mut self.is_in_vain)
     }
 
     /// While main is held, whether a miss of this many blocks is taken in, for which `filled` blocks are read.

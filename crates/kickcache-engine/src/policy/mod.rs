@@ -12,6 +12,7 @@ pub(crate) mod origin_load;
 pub(crate) mod pacing;
 pub(crate) mod quota;
 pub(crate) mod retention;
+pub(crate) mod returns;
 pub(crate) mod shift;
 pub(crate) mod stream;
 pub(crate) mod trials;

@@ -5,6 +5,7 @@
 
 use crate::policy::departed::{Departed, Known};
 use crate::policy::hold::Hold;
+use crate::policy::returns::Held;
 use crate::policy::shift::Asked;
 use crate::policy::turn::{CARRIED_PERCENT, PROMOTION_HITS, carries_all, stays_in_place};
 use crate::queue::Queue;
@@ -175,6 +176,16 @@ impl Retention {
     /// See [`Departed::remember`].
     pub(crate) fn remember(&mut self, key: BlockKey) {
         self.departed.remember(key.hash());
+    }
+
+    /// While main is held, the first of some blocks missed, with this many hits before. What was kept out in vain is
+    /// remembered.
+    pub(crate) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Held {
+        let held = self.hold.on_held_miss(key, blocks, hits);
+        if held == Held::InVain {
+            self.hold.returns.take_missed().for_each(|key| self.departed.remember(key.hash()));
+        }
+        held
     }
 
     /// See [`Departed::on_left`].

@@ -12,6 +12,7 @@ use crate::path::read::{direct, lookup};
 use crate::policy::admission::Verdict;
 use crate::policy::departed::Noted;
 use crate::policy::miniature::Use;
+use crate::policy::returns::Held;
 use crate::policy::window::Missed;
 use crate::pool::BufferQuota;
 use crate::queue::Queue;
@@ -117,7 +118,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
         state.retention.hold.observe(BlockKey::new(volume, block), Use::Read);
     }
     let may_be_turned_away = !is_asked_for && settings.admission != Admission::Always;
-    if may_be_turned_away && state.retention.hold.is_on() {
+    if may_be_turned_away && state.retention.hold.is_on() && !lets_go(state, volume, part) {
         return choose_while_held(state, volume, part);
     }
     let mut main = BlockSet::default();
@@ -137,6 +138,19 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
             Keep::Nothing
         }
     }
+}
+
+/// Whether main, which is held, is let go, since what misses comes back at once.
+fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
+    let key = BlockKey::new(volume, BlockIndex::containing(part.start));
+    let hits: u64 = state.volumes.ids().map(|volume| state.volumes.get(volume).counters.hit_blocks).sum();
+    let blocks = u32::try_from(blocks_of(part).len()).expect("at most 256");
+    if state.retention.on_held_miss(key, blocks, hits) == Held::Well {
+        return false;
+    }
+    let found = state.volumes.get_mut(volume);
+    found.gate.open(state.device.order.newest(), found.asked());
+    true
 }
 
 /// While main is held, few misses are promoted; these belong to it.

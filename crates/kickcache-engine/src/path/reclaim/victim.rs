@@ -124,7 +124,7 @@ fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     None
 }
 
-/// Makes all segments candidates, if that is wanted.
+/// Lets a shift begin that is wanted, and proves it where main was held for what is stale.
 fn begin_shift(state: &mut State) {
     if let Some(volume) = state.retention.hold.take_changed() {
         state.reclaim.shift.want(volume, state.device.order.newest());
@@ -132,6 +132,14 @@ fn begin_shift(state: &mut State) {
     if state.retention.hold.take_stale() {
         state.reclaim.shift.prove();
     }
+    make_candidates(state);
+    if state.retention.hold.take_in_vain() {
+        state.reclaim.shift.prove();
+    }
+}
+
+/// Makes all segments candidates, if that is wanted.
+fn make_candidates(state: &mut State) {
     let Some(Wanted { volume, before }) = state.reclaim.shift.take_wanted() else { return };
     let Some(asked) = asked_of(state, volume) else { return };
     let queues = [Queue::Main, Queue::Probation].into_iter();

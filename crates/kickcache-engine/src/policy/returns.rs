@@ -1,0 +1,133 @@
+//! What main, while it is held, keeps out though it comes back at once.
+//!
+//! A loop longer than the cache comes back after more misses than are remembered here, whatever part of it is held. When other
+//! blocks are used, those soon come back, and what is held has no hits: then holding main costs all hits that there are.
+
+use alloc::collections::VecDeque;
+
+use crate::units::BlockKey;
+
+/// Misses that are remembered at most, and as a part of the cache's capacity in blocks.
+const MISSES: u64 = 256;
+const MISSES_SHARE: u64 = 128;
+const MISSES_MIN: u64 = 32;
+/// Returns that are looked at together.
+const RETURNS: usize = 32;
+/// They are within this many misses if main is held for nothing.
+const WITHIN: u32 = 512;
+/// And a hit comes with more blocks of them than this.
+const BLOCKS_FOR_A_HIT: u32 = 4;
+
+/// What a miss says of a main that is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Held {
+    /// Nothing against it.
+    Well,
+    /// It is held for nothing.
+    InVain,
+}
+
+/// What there was up to a return, as it counts on from what fits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Mark {
+    hits: u32,
+    misses: u32,
+    blocks: u32,
+}
+
+/// The last misses, and the last of them that came back.
+#[derive(Debug)]
+pub(crate) struct Returns {
+    missed: VecDeque<BlockKey>,
+    marks: VecDeque<Mark>,
+    misses: u32,
+    /// Blocks that came back.
+    blocks: u32,
+}
+
+impl Returns {
+    /// Of a cache of this many blocks.
+    pub(crate) fn new(capacity: u64) -> Returns {
+        let misses = usize::try_from((capacity / MISSES_SHARE).clamp(MISSES_MIN, MISSES)).expect("few");
+        Returns {
+            missed: VecDeque::with_capacity(misses),
+            marks: VecDeque::with_capacity(RETURNS),
+            misses: 0,
+            blocks: 0,
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.missed.capacity() * size_of::<BlockKey>() + self.marks.capacity() * size_of::<Mark>()) as u64
+    }
+
+    /// The misses that are remembered, which are forgotten.
+    pub(crate) fn take_missed(&mut self) -> impl Iterator<Item = BlockKey> {
+        self.missed.drain(..)
+    }
+
+    /// The first of some blocks missed, with this many hits of blocks before.
+    pub(crate) fn on_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Held {
+        self.misses = self.misses.wrapping_add(1);
+        if !self.missed.contains(&key) {
+            if self.missed.len() == self.missed.capacity() {
+                self.missed.pop_front();
+            }
+            self.missed.push_back(key);
+            return Held::Well;
+        }
+        let oldest = if self.marks.len() == RETURNS { self.marks.pop_front() } else { None };
+        let hits = u32::try_from(hits & u64::from(u32::MAX)).expect("32 bits");
+        self.blocks = self.blocks.wrapping_add(blocks);
+        self.marks.push_back(Mark { hits, misses: self.misses, blocks: self.blocks });
+        let Some(oldest) = oldest else { return Held::Well };
+        let misses = self.misses.wrapping_sub(oldest.misses);
+        let returned = self.blocks.wrapping_sub(oldest.blocks);
+        // A volume that is taken away takes its hits along.
+        let is_hit = hits.wrapping_sub(oldest.hits) >= returned / BLOCKS_FOR_A_HIT;
+        if misses > WITHIN || is_hit {
+            return Held::Well;
+        }
+        self.marks.clear();
+        Held::InVain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{BlockIndex, VolumeId};
+
+    /// Misses of these blocks, with a hit after some of them; how many are in vain.
+    fn in_vain(returns: &mut Returns, blocks: impl Iterator<Item = u64>, misses_for_a_hit: u64) -> usize {
+        let is_in_vain = |(number, block)| {
+            let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));
+            returns.on_miss(key, 1, number / misses_for_a_hit) == Held::InVain
+        };
+        (0..).zip(blocks).map(is_in_vain).filter(|it| *it).count()
+    }
+
+    #[test]
+    fn a_loop_does_not_return_in_time() {
+        let mut returns = Returns::new(1 << 16);
+        assert_eq!(in_vain(&mut returns, (0..100_000).map(|number| number % 300), 100_000), 0);
+    }
+
+    #[test]
+    fn what_returns_at_once_is_kept_out_in_vain_unless_there_are_hits() {
+        let blocks = || (0..300).map(|number| if number % 2 == 0 { number } else { number % 16 });
+        assert_eq!(in_vain(&mut Returns::new(1 << 16), blocks(), 2), 0);
+        let mut returns = Returns::new(1 << 16);
+        assert_eq!(in_vain(&mut returns, blocks(), 300), 4);
+        let memory = returns.memory_bytes();
+        assert_eq!(returns.take_missed().count(), 158);
+        in_vain(&mut returns, 0..10_000, 10_000);
+        assert_eq!(returns.memory_bytes(), memory);
+    }
+
+    #[test]
+    fn few_returns_among_many_misses_prove_nothing() {
+        let blocks = (0..30_000).map(|number| if number % 20 == 0 { 1 << 30 } else { number });
+        assert_eq!(in_vain(&mut Returns::new(1 << 16), blocks, 30_000), 0);
+    }
+}
