@@ -4,7 +4,7 @@ use core::num::NonZeroU64;
 
 use crate::time::{Duration, Instant};
 
-/// So many a second at most; `None` is no cap.
+/// This many a second at most; `None` is no cap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RateCap {
     /// Bytes a second.

@@ -58,38 +58,43 @@ impl Plan {
         // What a dead process had written past the cache is nowhere else: an origin that lets go of it when its flush
         // fails leaves a cached copy that differs from the origin after a power cut.
         plan.faults.origin.forgets &= plan.ends.kill == 0;
-        if random.clone().below(30) == 7 {
-            focus::unreadable(&mut plan, &mut random.clone());
-        }
-        if [8, 9].contains(&random.clone().below(30)) {
-            focus::unreadable_between_lives(&mut plan, &mut random.clone());
-        }
-        if random.clone().below(30) == 12 {
-            focus::rot_between_lives(&mut plan, &mut random.clone());
-        }
-        if random.clone().below(30) == 14 {
-            focus::rot_newest_data(&mut plan, &mut random.clone());
-        }
-        if random.clone().below(30) == 16 {
-            focus::zero_segments(&mut plan, &mut random.clone());
-        }
-        if random.clone().below(7) == 5 {
-            focus::restart_origins(&mut plan, &mut random.clone());
-        }
-        if random.clone().below(16) == 11 {
-            focus::grow_cache(&mut plan, &mut random.clone());
-        }
-        if random.clone().below(9) == 3 {
-            focus::cap_writeback(&mut plan, &mut random.clone());
-        }
-        // Without a draw of its own: what follows stays as it is for each seed.
-        if random.clone().below(8) == 0 {
-            plan.settings.origin_offload = OriginOffload::Forced;
-        }
-        if random.clone().below(5) == 2 {
-            plan.settings.freed_segments = FreedSegments::Discarded;
-        }
+        draw_rare(&mut plan, random);
         plan
+    }
+}
+
+/// What few plans have.
+fn draw_rare(plan: &mut Plan, random: &Random) {
+    if random.clone().below(30) == 7 {
+        focus::unreadable(plan, &mut random.clone());
+    }
+    if [8, 9].contains(&random.clone().below(30)) {
+        focus::unreadable_between_lives(plan, &mut random.clone());
+    }
+    if random.clone().below(30) == 12 {
+        focus::rot_between_lives(plan, &mut random.clone());
+    }
+    if random.clone().below(30) == 14 {
+        focus::rot_newest_data(plan, &mut random.clone());
+    }
+    if random.clone().below(30) == 16 {
+        focus::zero_segments(plan, &mut random.clone());
+    }
+    if random.clone().below(7) == 5 {
+        focus::restart_origins(plan, &mut random.clone());
+    }
+    if random.clone().below(16) == 11 {
+        focus::grow_cache(plan, &mut random.clone());
+    }
+    if random.clone().below(9) == 3 {
+        focus::cap_writeback(plan, &mut random.clone());
+    }
+    // Without a draw of its own: what follows stays as it is for each seed.
+    if random.clone().below(8) == 0 {
+        plan.settings.origin_offload = OriginOffload::Forced;
+    }
+    if random.clone().below(5) == 2 {
+        plan.settings.freed_segments = FreedSegments::Discarded;
     }
 }
 
