@@ -22,6 +22,9 @@ pub trait Subject: CacheEngine + Sized {
     /// Whether it outlives origins that lose what they had not flushed.
     const OUTLIVES_RESTARTS: bool;
 
+    /// Whether its cache device has a superblock, and can grow.
+    const GROWS: bool;
+
     /// Formats a cache device for volumes of these sizes.
     ///
     /// # Errors
@@ -61,6 +64,7 @@ pub trait Subject: CacheEngine + Sized {
 impl Subject for Engine {
     const KEEPS_NEIGHBOURS: bool = true;
     const OUTLIVES_RESTARTS: bool = true;
+    const GROWS: bool = true;
 
     fn format(cache: &mut SimulatedDevice, uuid: [u8; 16], origin_sizes: &[u64]) -> Result<(), String> {
         let mut superblock = Superblock::new(uuid, cache.size()).map_err(|error| error.to_string())?;

@@ -207,7 +207,9 @@ impl Simulation {
         let restarts = |number: &usize| E::OUTLIVES_RESTARTS && self.served[*number];
         let served: Vec<_> = (0..self.served.len()).filter(restarts).collect();
         served.into_iter().for_each(|number| self.schedule_restart(volume_id(number)));
-        self.schedule_growth();
+        if E::GROWS {
+            self.schedule_growth();
+        }
         if self.plan.mode_changes || self.plan.drains {
             self.queue.push(self.now.plus(Duration::from_millis(5)), Event::Operator);
         }

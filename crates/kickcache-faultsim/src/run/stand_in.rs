@@ -225,6 +225,7 @@ impl<const FLAW: u8> StandIn<FLAW> {
 impl<const FLAW: u8> Subject for StandIn<FLAW> {
     const KEEPS_NEIGHBOURS: bool = false;
     const OUTLIVES_RESTARTS: bool = false;
+    const GROWS: bool = false;
 
     fn format(_: &mut SimulatedDevice, _: [u8; 16], _: &[u64]) -> Result<(), String> {
         Ok(())

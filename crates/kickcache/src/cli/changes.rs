@@ -175,8 +175,7 @@ impl Turn<'_> {
         served.look_at_modes();
         if served.cache.volumes.len() == 1 {
             return Err(ControlError::Refused(format!(
-                "volume {volume}: it is the only volume of {}, which is served as long as its daemon runs; stop that instead \
-                 (kickcache stop)",
+                "volume {volume}: it is the only volume of {}, which is served as long as its daemon runs; stop that instead",
                 served.cache.device.display()
             )));
         }

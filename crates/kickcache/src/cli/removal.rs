@@ -80,8 +80,8 @@ fn drain_until_clean(served: &Served, volume: &str) -> Result<(), ControlError> 
         }
         if since.elapsed() >= STUCK_MAX {
             return Err(ControlError::Refused(format!(
-                "volume {volume}: {} cannot be written back ({} s without any; `kickcache status` shows what is wrong with its \
-                 origin); mend that, or say --abandon-dirty",
+                "volume {volume}: {} cannot be written back ({} s without any; the log and the status show what is wrong with \
+                 its origin); mend that, or say --abandon-dirty",
                 counted(left, "dirty block"),
                 STUCK_MAX.as_secs()
             )));

@@ -132,7 +132,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(index) = self.core.volumes.index_of(name) else { return Ok(()) };
         if self.core.volumes.count() == 1 {
             return Err(refuse(format!(
-                "it is the only volume of {}, which is served as long as its daemon runs; stop that instead (kickcache stop)",
+                "it is the only volume of {}, which is served as long as its daemon runs; stop that instead",
                 self.cache.display()
             )));
         }

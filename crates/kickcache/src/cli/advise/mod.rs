@@ -254,7 +254,7 @@ impl AdviseArgs {
             let largest = self.size.iter().map(bytes).max().unwrap_or(0);
             return Err(Failure::usage(format!(
                 "the load touches {}, and the largest of the sizes has {}; {least} is the least for a cache, so give \
-                 larger ones (--size {}M)",
+                 larger sizes (--size {}M)",
                 show_bytes(footprint * BLOCK_SIZE),
                 show_bytes(largest),
                 DEVICE_SIZE_MIN >> 20
