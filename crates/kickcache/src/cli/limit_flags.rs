@@ -44,12 +44,19 @@ impl LimitFlags {
     /// What a configuration file would say of them.
     pub(crate) fn keys(&self) -> Map<String, Value> {
         let mark = |mark: Option<DirtyMark>| mark.map(|mark| Value::from(mark.to_string()));
-        let idle_after = self.idle_after.map(|span| Value::from(format!("{}ms", span.as_millis())));
+        let span = |span: Option<Duration>| span.map(|span| Value::from(format!("{}ms", span.as_millis())));
+        let bytes = |rate: Option<ByteRate>| rate.map(|rate| Value::from(rate.per_second().to_string()));
+        let requests = |rate: Option<RequestRate>| rate.map(|rate| Value::from(rate.per_second().get()));
         let keys = [
             ("dirty-limit", mark(self.dirty_limit)),
             ("dirty-high", mark(self.dirty_high)),
             ("dirty-low", mark(self.dirty_low)),
-            ("idle-after", idle_after),
+            ("idle-after", span(self.idle_after)),
+            ("writeback-rate", bytes(self.writeback_rate)),
+            ("writeback-iops", requests(self.writeback_iops)),
+            ("client-bandwidth", bytes(self.client_bandwidth)),
+            ("client-iops", requests(self.client_iops)),
+            ("client-burst", span(self.client_burst)),
         ];
         keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
@@ -68,5 +75,44 @@ impl LimitFlags {
             client_burst: self.client_burst.unwrap_or(volume.client_burst),
             ..volume
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_is_told_every_limit_as_it_was_said() {
+        let all = [
+            ["--dirty-limit", "63%"],
+            ["--dirty-high", "40%"],
+            ["--dirty-low", "20%"],
+            ["--idle-after", "1250ms"],
+            ["--writeback-rate", "50M/s"],
+            ["--writeback-iops", "200"],
+            ["--client-bandwidth", "1234567/s"],
+            ["--client-iops", "2400"],
+            ["--client-burst", "30s"],
+        ];
+        let command =
+            LimitFlags::augment_args(Command::new("limits").arg(clap::Arg::new("cache").long("cache")));
+        assert_eq!(command.get_arguments().count() - 1, all.len(), "every flag is said here");
+        let matches = command
+            .get_matches_from(["limits", "--cache", "/c"].into_iter().chain(all.into_iter().flatten()));
+        let flags = LimitFlags::from_arg_matches(&matches).unwrap();
+        let keys = flags.keys();
+        let mut told: Vec<String> = keys.keys().map(|key| format!("--{key}")).collect();
+        let mut said = all.map(|[flag, _]| flag.to_owned());
+        told.sort_unstable();
+        said.sort_unstable();
+        assert_eq!(told, said);
+        let volume = serde_json::json!({ "name": "v", "origin": "/o" });
+        let parse = |volume| serde_json::from_value::<VolumeSpec>(volume).unwrap();
+        let mut with_keys = volume.clone();
+        with_keys.as_object_mut().unwrap().extend(keys);
+        assert_eq!(parse(with_keys), flags.limit(parse(volume)));
     }
 }
