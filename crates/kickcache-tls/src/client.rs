@@ -8,7 +8,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
 use crate::error::TlsError;
-use crate::folder::{CLIENT, Folder, Pair, REVOKED, provider};
+use crate::folder::{CLIENT, Folder, Pair, provider};
 
 /// A client's certificates, and the name that its server must have.
 #[derive(Clone, Debug)]
@@ -27,22 +27,20 @@ impl ClientTls {
         let place = folder;
         let folder = Folder::new(folder);
         let provider = provider();
-        let unusable = |error| TlsError::new(&folder.file(REVOKED), format!("it cannot be used ({error})"));
         let verifier =
             WebPkiServerVerifier::builder_with_provider(folder.authorities()?, Arc::clone(&provider))
                 .with_crls(folder.revoked()?)
                 .allow_unknown_revocation_status()
                 .build()
-                .map_err(unusable)?;
+                .map_err(|error| folder.unusable_revocations(&error))?;
         let builder = ClientConfig::builder_with_provider(provider);
         let builder = builder.with_safe_default_protocol_versions().expect("ring has TLS 1.2 and 1.3");
         let builder = builder.with_webpki_verifier(verifier);
         let mut config = match folder.optional_pair(CLIENT)? {
             None => builder.with_no_client_auth(),
-            Some(Pair { chain, key }) => builder.with_client_auth_cert(chain, key).map_err(|error| {
-                let what = format!("it cannot be used with {} ({error}); write both anew", CLIENT.key);
-                TlsError::new(&folder.file(CLIENT.certificate), what)
-            })?,
+            Some(Pair { chain, key }) => builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| folder.unusable_pair(CLIENT, &error))?,
         };
         config.resumption = Resumption::disabled();
         let name = ServerName::try_from(host.to_owned());

@@ -1,5 +1,6 @@
 //! The files of a folder of certificates, all in PEM.
 
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,6 +70,17 @@ impl Folder {
         let key =
             key.into_iter().next().ok_or_else(|| TlsError::new(&path, "there is no private key in it"))?;
         Ok(Pair { chain, key })
+    }
+
+    /// A list of revoked certificates that TLS does not take.
+    pub(crate) fn unusable_revocations(&self, error: &impl Display) -> TlsError {
+        TlsError::new(&self.file(REVOKED), format!("it cannot be used ({error})"))
+    }
+
+    /// A certificate that TLS does not take with its key.
+    pub(crate) fn unusable_pair(&self, names: PairNames, error: &impl Display) -> TlsError {
+        let what = format!("it cannot be used with {} ({error}); write both anew", names.key);
+        TlsError::new(&self.file(names.certificate), what)
     }
 
     /// As [`Folder::pair`]; `None` if neither file is there.

@@ -98,17 +98,13 @@ fn config(folder: &Folder, check: PeerCheck) -> Result<ServerConfig, TlsError> {
             let verifier = WebPkiClientVerifier::builder_with_provider(folder.authorities()?, provider)
                 .with_crls(folder.revoked()?)
                 .allow_unknown_revocation_status();
-            let unusable =
-                |error| TlsError::new(&folder.file(REVOKED), format!("it cannot be used ({error})"));
-            builder.with_client_cert_verifier(verifier.build().map_err(unusable)?)
+            let verifier = verifier.build().map_err(|error| folder.unusable_revocations(&error))?;
+            builder.with_client_cert_verifier(verifier)
         }
     };
     let Pair { chain, key } = folder.pair(SERVER)?;
-    let unusable = |error| {
-        let what = format!("it cannot be used with {} ({error}); write both anew", SERVER.key);
-        TlsError::new(&folder.file(SERVER.certificate), what)
-    };
-    let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+    let config = builder.with_single_cert(chain, key);
+    let mut config = config.map_err(|error| folder.unusable_pair(SERVER, &error))?;
     // A session that is resumed would go past certificates that were replaced or revoked.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

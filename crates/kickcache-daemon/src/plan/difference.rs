@@ -113,43 +113,49 @@ fn cache_device(cache: &CacheSpec, what: &'static str) -> Unchangeable {
     Unchangeable::CacheDevice { device: cache.device.display().to_string(), what }
 }
 
+/// A key with another value.
+struct Change {
+    key: &'static str,
+    before: String,
+    after: String,
+}
+
+/// What is different between the same keys, served and wanted.
+fn changes(served: Vec<Setting>, wanted: Vec<Setting>) -> impl Iterator<Item = Change> {
+    let both = served.into_iter().zip(wanted).filter(|(served, wanted)| served != wanted);
+    both.map(|(served, wanted)| Change { key: wanted.key, before: served.value, after: wanted.value })
+}
+
 fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeable> {
     let keys = |plan: &ServePlan| {
-        let path = |path: &Path| path.display().to_string();
-        let or_none = |value: Option<String>| value.unwrap_or_else(|| "not set".into());
+        let state = plan.state.as_ref().map(|state| state.display());
+        let certificates = plan.tls.certificates.as_deref().map(Path::display);
         vec![
             Setting::new("control", &whole_path(&plan.control).display()),
-            Setting::new("metrics", &or_none(plan.metrics.as_ref().map(ToString::to_string))),
-            Setting::new("state", &or_none(plan.state.as_ref().map(|state| state.display().to_string()))),
+            Setting::optional("metrics", plan.metrics.as_ref()),
+            Setting::optional("state", state.as_ref()),
             Setting::new("log-format", &format!("{:?}", plan.log.format).to_lowercase()),
             Setting::new("log-level", &format!("{:?}", plan.log.level).to_lowercase()),
             Setting::new("io-engine", &plan.io_engine.as_str()),
             Setting::new("insecure-tcp", &(plan.exposure == Exposure::InsecureTcp)),
             Setting::new("tls", &plan.tls.tls.as_str()),
-            Setting::new("tls-certificates", &or_none(plan.tls.certificates.as_deref().map(path))),
+            Setting::optional("tls-certificates", certificates.as_ref()),
             Setting::new("tls-verify-peer", &plan.tls.verify_peer.as_str()),
         ]
     };
-    let different = keys(served).into_iter().zip(keys(wanted)).find(|(served, wanted)| served != wanted);
-    match different {
-        Some((Setting { key, value: before }, Setting { value: after, .. })) => {
-            Err(Unchangeable::Daemon { key, before, after })
-        }
+    match changes(keys(served), keys(wanted)).next() {
+        Some(Change { key, before, after }) => Err(Unchangeable::Daemon { key, before, after }),
         None => Ok(()),
     }
 }
 
 fn check_cache(served: &CacheSpec, wanted: &CacheSpec) -> Result<(), Unchangeable> {
     let keys = |cache: &CacheSpec| {
-        let size = cache.size.map_or_else(|| "not set".into(), |size| size.to_string());
-        [Setting::new("size", &size), Setting::new("discard", &cache.discard)]
+        vec![Setting::optional("size", cache.size.as_ref()), Setting::new("discard", &cache.discard)]
     };
-    let different = keys(served).into_iter().zip(keys(wanted)).find(|(served, wanted)| served != wanted);
     let device = wanted.device.display().to_string();
-    match different {
-        Some((Setting { key, value: before }, Setting { value: after, .. })) => {
-            Err(Unchangeable::CacheKey { device, key, before, after })
-        }
+    match changes(keys(served), keys(wanted)).next() {
+        Some(Change { key, before, after }) => Err(Unchangeable::CacheKey { device, key, before, after }),
         None => Ok(()),
     }
 }
@@ -180,16 +186,13 @@ fn added(served: &ServePlan, cache: &CacheSpec, volume: &VolumeSpec) -> Result<P
 
 fn volume_difference(served: &VolumeSpec, wanted: &VolumeSpec) -> Result<Vec<PlanChange>, Unchangeable> {
     let volume = &wanted.name;
-    let mut fixed = served.fixed().into_iter().zip(wanted.fixed());
-    if let Some((Setting { key, value: before }, Setting { value: after, .. })) =
-        fixed.find(|(served, wanted)| served != wanted)
-    {
+    if let Some(Change { key, before, after }) = changes(served.fixed(), wanted.fixed()).next() {
         return Err(Unchangeable::Volume { volume: volume.clone(), key, before, after });
     }
-    let settings = served.changeable().into_iter().zip(wanted.changeable());
-    let settings = settings.filter(|(served, wanted)| served != wanted).map(|(served, wanted)| {
-        let (key, before, after) = (wanted.key.into(), served.value, wanted.value);
-        PlanChange::Setting { volume: volume.clone(), key, before, after }
+    let settings = changes(served.changeable(), wanted.changeable());
+    let settings = settings.map(|Change { key, before, after }| {
+        let (volume, key) = (volume.clone(), key.into());
+        PlanChange::Setting { volume, key, before, after }
     });
     let (old, new) = (served.places(), wanted.places());
     let removed = old.iter().filter(|place| !new.contains(place)).cloned();
@@ -211,7 +214,7 @@ mod tests {
         crate::config::parse(Path::new("t.toml"), text).unwrap()
     }
 
-    fn changes(wanted: &str) -> Vec<String> {
+    fn told(wanted: &str) -> Vec<String> {
         let changes = difference(&plan(FILE), &plan(wanted)).unwrap();
         changes.iter().map(ToString::to_string).collect()
     }
@@ -222,8 +225,8 @@ mod tests {
 
     #[test]
     fn the_same_file_is_no_difference_however_its_keys_stand() {
-        assert_eq!(changes(FILE), [""; 0]);
-        assert_eq!(changes(&FILE.replace("name = \"a\"\n", "mode = \"wt\"\nname = \"a\"\n")), [""; 0]);
+        assert_eq!(told(FILE), [""; 0]);
+        assert_eq!(told(&FILE.replace("name = \"a\"\n", "mode = \"wt\"\nname = \"a\"\n")), [""; 0]);
     }
 
     #[test]
@@ -248,7 +251,7 @@ mod tests {
             "b: nbd tcp:127.0.0.1:10809 added",
             "b: vhost-user /run/b.vhost added",
         ];
-        assert_eq!(changes(&wanted), expected);
+        assert_eq!(told(&wanted), expected);
     }
 
     #[test]

@@ -1,4 +1,10 @@
-//! What may be lost when a volume is served no longer.
+//! What may be lost when a volume is served no longer, and what is in the way of that.
+
+use std::path::Path;
+
+use kickcache_units::{are, counted};
+
+use crate::plan::frontends::Sessions;
 
 /// What becomes of the clients of a volume that is to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,4 +22,28 @@ pub enum DirtyFate {
     WrittenBack,
     /// They are lost.
     Abandoned,
+}
+
+/// Why a volume stays that is the only one of a cache device.
+pub fn only_volume(cache: &Path) -> String {
+    let cache = cache.display();
+    format!("it is the only volume of {cache}, which is served as long as its daemon runs; stop that instead")
+}
+
+/// Why a volume stays that has these sessions.
+pub fn in_use(sessions: Sessions, clients: Clients) -> Option<String> {
+    if sessions.ublk > 0 {
+        let what = "it is a block device of this host (ublk), which is removed when the daemon stops: stop that, and take the \
+                    volume out of its configuration";
+        return Some(what.into());
+    }
+    let connected = sessions.nbd + sessions.vhost_user;
+    let is_in_the_way = connected > 0 && clients == Clients::Respected;
+    is_in_the_way.then(|| {
+        format!(
+            "{} {} connected; disconnect that, or say --disconnect",
+            counted(connected, "client"),
+            are(connected)
+        )
+    })
 }

@@ -16,7 +16,7 @@ impl Setting {
         Setting { key, value: value.to_string() }
     }
 
-    fn optional(key: &'static str, value: Option<&impl ToString>) -> Setting {
+    pub(super) fn optional(key: &'static str, value: Option<&impl ToString>) -> Setting {
         Setting { key, value: value.map_or_else(|| "not set".into(), ToString::to_string) }
     }
 }
@@ -43,7 +43,6 @@ impl VolumeSpec {
 
     /// What stays while it is served.
     pub(super) fn fixed(&self) -> Vec<Setting> {
-        let or_default = |value: Option<String>| value.unwrap_or_else(|| "not set".into());
         let ublk = self.frontends.ublk;
         let clients = self.frontends.nbd.allowed_clients().iter().map(ToString::to_string);
         let clients: Vec<String> = clients.collect();
@@ -53,10 +52,13 @@ impl VolumeSpec {
             Setting::new("read-only", &(self.access == AccessMode::ReadOnly)),
             Setting::new("origin-no-flush", &self.claims.flushless),
             Setting::new("guest-block", &self.frontends.guest_block_bytes()),
-            Setting::new("allow-client", &or_default(Some(clients.join(", ")).filter(|all| !all.is_empty()))),
-            Setting::new("ublk", &or_default(ublk.id.map(|id| id.to_string()))),
-            Setting::new("ublk-queues", &or_default(ublk.queues.map(|queues| queues.get().to_string()))),
-            Setting::new("ublk-depth", &or_default(ublk.depth.map(|depth| depth.get().to_string()))),
+            Setting::optional(
+                "allow-client",
+                Some(clients.join(", ")).filter(|all| !all.is_empty()).as_ref(),
+            ),
+            Setting::optional("ublk", ublk.id.as_ref()),
+            Setting::optional("ublk-queues", ublk.queues.map(|queues| queues.get()).as_ref()),
+            Setting::optional("ublk-depth", ublk.depth.map(|depth| depth.get()).as_ref()),
         ]
     }
 

@@ -8,7 +8,6 @@ use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
 use crate::driver::checksum::checksum;
 use crate::driver::clock::Clock;
 use crate::driver::executor::Driver;
-use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::complaints::Complaints;
 use crate::serve::config::Limits;
 use crate::serve::curves::Curves;
@@ -98,15 +97,6 @@ impl<E: CacheEngine> Core<E> {
             throttles: Throttles::default(),
             accept_again: None,
             checksums: Vec::new(),
-        }
-    }
-
-    /// Caps what clients of volumes may ask for, as their descriptions say.
-    pub(crate) fn cap_clients(&mut self, specs: &[VolumeSpec]) {
-        for Volume { info, .. } in self.volumes.iter() {
-            if let Some(spec) = specs.iter().find(|spec| spec.name == info.name) {
-                self.throttles.set(info.id, spec.client_cap());
-            }
         }
     }
 

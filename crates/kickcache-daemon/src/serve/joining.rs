@@ -3,13 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kickcache_engine::config::VolumeSettings;
-use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_units::counted;
 
 use crate::driver::device::{AccessMode, BlockFile, check_different};
-use crate::driver::executor::{Medium, NamedMedium};
 use crate::plan::Exposure;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::{attach, store_superblock};
@@ -18,11 +15,10 @@ use crate::serve::error::ServeError;
 use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::membership::{Held, Joining, Lease, Members, MembershipOrder};
 use crate::serve::notes::Notes;
+use crate::serve::open_volume::OpenVolume;
 use crate::serve::parting::AskLoop;
-use crate::serve::prepare::{OpenVolume, candidate, check_late, facts, open_held};
-use crate::serve::served_volumes::Volume;
+use crate::serve::prepare::{candidate, check_late, facts, open_held};
 use crate::serve::stop_wish::StopWish;
-use crate::serve::volume_info::VolumeInfo;
 use crate::state::uuid_text;
 
 /// What a volume that comes has in common with those that are served.
@@ -118,7 +114,7 @@ pub(crate) fn join(
         return Err(error);
     }
     let id = volume.settings.volume;
-    let joining = describe(volume, superblock, places, surroundings.exposure);
+    let joining = Joining { superblock, volume, places, exposure: surroundings.exposure };
     let joined = asked.ask(|answer| MembershipOrder::Join(Box::new(joining), answer)).and_then(|done| done);
     if joined.is_err() {
         notes.into_iter().for_each(|notes| notes.undo_join(id));
@@ -143,26 +139,4 @@ fn record(
         return Ok(());
     }
     store_superblock(cache, superblock)
-}
-
-fn describe(volume: OpenVolume, superblock: Superblock, places: OpenPlaces, exposure: Exposure) -> Joining {
-    let (settings, client_cap): (VolumeSettings, _) = (volume.settings, volume.client_cap);
-    let info = VolumeInfo {
-        name: volume.name,
-        id: settings.volume,
-        size: volume.size,
-        origin: volume.identity,
-        read_only: volume.access == AccessMode::ReadOnly,
-    };
-    let (identity, zeroes, allowed) = (volume.known_as, volume.zeroes, volume.allowed);
-    let served = Volume { info, identity, zeroes, allowed, _locks: volume.locks };
-    let medium: Medium = volume.origin.into_medium();
-    Joining { superblock, volume: served, settings, client_cap, medium, places, exposure }
-}
-
-impl Joining {
-    /// The device of its origin, as the driver takes it.
-    pub(crate) fn named(medium: Medium, settings: &VolumeSettings) -> NamedMedium {
-        NamedMedium { device: Device::Origin(settings.volume), medium }
-    }
 }

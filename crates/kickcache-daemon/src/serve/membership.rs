@@ -7,19 +7,18 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::samples::Sample;
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::device::BlockFile;
-use crate::driver::executor::{Medium, Parted};
+use crate::driver::executor::Parted;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
-use crate::plan::client_cap::ClientCap;
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::open_places::OpenPlaces;
+use crate::serve::open_volume::OpenVolume;
 use crate::serve::served_volumes::Volume;
 
 /// An order to the loop about who is served.
@@ -69,10 +68,7 @@ pub(crate) struct Lease {
 /// A volume that is ready to be served.
 pub(crate) struct Joining {
     pub(crate) superblock: Superblock,
-    pub(crate) volume: Volume,
-    pub(crate) settings: VolumeSettings,
-    pub(crate) client_cap: ClientCap,
-    pub(crate) medium: Medium,
+    pub(crate) volume: OpenVolume,
     pub(crate) places: OpenPlaces,
     pub(crate) exposure: Exposure,
 }

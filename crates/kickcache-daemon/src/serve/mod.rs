@@ -26,6 +26,7 @@ pub mod missed_device;
 mod note_queue;
 pub mod notes;
 pub mod older_copy;
+mod open_volume;
 pub mod origin;
 mod out_of_service;
 pub mod overtaken;

@@ -4,20 +4,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::VolumeSet;
-use kickcache_tls::names::AllowedClient;
 use tracing::subscriber::NoSubscriber;
 
-use crate::driver::device::{AccessMode, BlockFile, ZeroSpeed, check_different, check_distinct};
+use crate::driver::device::{BlockFile, check_different, check_distinct};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
-use crate::plan::client_cap::ClientCap;
-use crate::plan::origin_claims::OriginClaims;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
@@ -28,6 +24,7 @@ use crate::serve::known_origin::check_no_origin;
 use crate::serve::missed_device::superblock_at;
 use crate::serve::notes::{self, Candidate, Chosen, Holdings, Notes};
 use crate::serve::older_copy::{noted_start, older_copy};
+use crate::serve::open_volume::OpenVolume;
 use crate::serve::origin::{Origin, hold, hold_too};
 use crate::serve::overtaken::{Sameness, note_written_without, served_since};
 use crate::serve::stop_wish::StopWish;
@@ -35,24 +32,6 @@ use crate::serve::volume_identity::VolumeIdentity;
 use crate::shell_command::ShellCommand;
 use crate::state::{OriginLock, OriginRecord, StateError, uuid_text};
 use crate::whole_path::whole_path;
-
-/// An origin that was opened, with what was said about it.
-pub(crate) struct OpenVolume {
-    pub(crate) name: String,
-    pub(crate) origin: Origin,
-    pub(crate) size: u64,
-    pub(crate) identity: String,
-    /// The volume, with what is known of it from earlier.
-    pub(crate) known_as: VolumeIdentity,
-    pub(crate) settings: VolumeSettings,
-    pub(crate) client_cap: ClientCap,
-    pub(crate) access: AccessMode,
-    pub(crate) claims: OriginClaims,
-    pub(crate) zeroes: ZeroSpeed,
-    /// The names of NBD clients that may use it; none if all may.
-    pub(crate) allowed: Vec<AllowedClient>,
-    pub(crate) locks: Vec<OriginLock>,
-}
 
 /// A cache device and its volumes.
 pub(crate) struct Prepared {

@@ -13,14 +13,13 @@ use kickcache_engine::units::VolumeId;
 use kickcache_units::{are, counted};
 
 use crate::driver::clock::Clock;
-use crate::driver::device::AccessMode;
 use crate::driver::executor::{Driver, DriverSettings, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheService;
 use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::config::{Limits, ServerConfig};
 use crate::serve::control::Control;
-use crate::serve::core::Core;
+use crate::serve::core::{Begun, Core};
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
@@ -28,14 +27,15 @@ use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::{Addresses, Frontends};
 use crate::serve::journal_note::JournalNote;
 use crate::serve::note_queue::NoteQueue;
+use crate::serve::open_volume::{OpenVolume, Served};
 use crate::serve::origin::SAMPLES_MAX;
 use crate::serve::out_of_service::OutOfService;
-use crate::serve::prepare::{self, OpenVolume, Prepared};
+use crate::serve::prepare::{self, Prepared};
 use crate::serve::resizes::Resizes;
 use crate::serve::served_volumes::Volume;
 use crate::serve::stop_wait::StopWait;
+use crate::serve::throttle::Throttles;
 use crate::serve::troubles::Troubles;
-use crate::serve::volume_info::VolumeInfo;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 use crate::wakeup::Wakeup;
 
@@ -56,7 +56,7 @@ pub(crate) fn start(
     let is_changed = |volume: &&OpenVolume| volume.claims.changed;
     let changed: Vec<_> = volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
-    let Served { volumes: infos, mut media } = describe(volumes);
+    let AllServed { volumes: infos, mut media, throttles } = serve_all(volumes);
     media.push(NamedMedium { device: Device::Cache, medium: cache });
     let mut driver = open_driver(config.io_engine, config.limits, config.engine, media)?;
     if let Some(keeper) = notes.as_ref().and_then(|notes| notes.keeper()) {
@@ -75,7 +75,7 @@ pub(crate) fn start(
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
     engine.set_overtaken(config.overtaken);
     let mut core = Core::new(clock, engine, driver, infos, config.limits);
-    core.cap_clients(&config.cache.volumes);
+    core.throttles = throttles;
     let mut event_loop = EventLoop {
         core,
         frontends: Frontends::default(),
@@ -247,26 +247,20 @@ impl EventLoop<Engine> {
     }
 }
 
-/// What the loop knows of volumes, and what the driver has of them.
-struct Served {
+/// What the loop and the driver have of all volumes.
+#[derive(Default)]
+struct AllServed {
     volumes: Vec<Volume>,
     media: Vec<NamedMedium>,
+    throttles: Throttles<Begun>,
 }
 
-fn describe(volumes: Vec<OpenVolume>) -> Served {
-    let described = volumes.into_iter().map(|volume| {
-        let id: VolumeId = volume.settings.volume;
-        let info = VolumeInfo {
-            name: volume.name,
-            id,
-            size: volume.size,
-            origin: volume.identity,
-            read_only: volume.access == AccessMode::ReadOnly,
-        };
-        let (identity, zeroes) = (volume.known_as, volume.zeroes);
-        let served = Volume { info, identity, zeroes, allowed: volume.allowed, _locks: volume.locks };
-        (served, NamedMedium { device: Device::Origin(id), medium: volume.origin.into_medium() })
-    });
-    let (volumes, media) = described.unzip();
-    Served { volumes, media }
+fn serve_all(volumes: Vec<OpenVolume>) -> AllServed {
+    let mut all = AllServed::default();
+    for Served { volume, medium, client_cap } in volumes.into_iter().map(OpenVolume::into_served) {
+        all.throttles.set(volume.info.id, client_cap);
+        all.volumes.push(volume);
+        all.media.push(medium);
+    }
+    all
 }

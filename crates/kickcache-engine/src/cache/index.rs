@@ -148,7 +148,7 @@ impl Index {
     /// after, but while the old slot still holds the key.
     pub(crate) fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
         let hash = key.hash();
-        self.of_mut(hash).replace(key, location, slots)
+        self.of_mut(hash).replace(key, hash, location, slots)
     }
 
     /// Adds a key that is not in the index.
@@ -163,7 +163,7 @@ impl Index {
     /// Takes a key out; gives its location.
     pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
         let hash = key.hash();
-        self.of_mut(hash).remove(key, slots)
+        self.of_mut(hash).remove(key, hash, slots)
     }
 
     /// Begins to make room for `count` entries, more than before; `None` if there is no memory.
@@ -284,8 +284,8 @@ impl Table {
         Some(Location::new(self.buckets[bucket].places[way]))
     }
 
-    fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
-        let Place { bucket, way } = self.position(key, key.hash(), slots)?;
+    fn replace(&mut self, key: BlockKey, hash: u64, location: Location, slots: &Slots) -> Option<Location> {
+        let Place { bucket, way } = self.position(key, hash, slots)?;
         let place = &mut self.buckets[bucket].places[way];
         Some(Location::new(core::mem::replace(place, location.get())))
     }
@@ -308,8 +308,7 @@ impl Table {
         }
     }
 
-    fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
-        let hash = key.hash();
+    fn remove(&mut self, key: BlockKey, hash: u64, slots: &Slots) -> Option<Location> {
         let place = self.position(key, hash, slots)?;
         let location = self.buckets[place.bucket].places[place.way];
         self.take(self.home(hash), place, slots);
@@ -483,28 +482,48 @@ mod tests {
         assert!(total < 60_000, "{total} buckets for 10000 misses");
     }
 
+    /// What an index is to hold, and the places that nothing holds.
+    struct Model {
+        map: BTreeMap<u64, Location>,
+        free: Vec<u32>,
+    }
+
+    impl Model {
+        /// Adds a number that is not there, if there is room, or takes one out.
+        fn step(
+            &mut self,
+            number: u64,
+            add: bool,
+            index: &mut Index,
+            slots: &mut Slots,
+        ) -> Result<(), TestCaseError> {
+            if !add {
+                let removed = index.remove(key(number), slots);
+                prop_assert_eq!(removed, self.map.remove(&number));
+                self.free.extend(removed.map(Location::get));
+            } else if !self.map.contains_key(&number)
+                && let Some(free) = self.free.pop()
+            {
+                let place = Location::new(free);
+                slots.fill(place, key(number), Checksum::new(0), SlotState::Clean);
+                index.insert(key(number), place);
+                self.map.insert(number, place);
+            }
+            Ok(())
+        }
+    }
+
     proptest! {
         #[test]
         fn behaves_like_a_map(operations in prop::collection::vec((0u64..60, any::<bool>()), 1..400)) {
             let mut slots = Slots::new(64);
             let mut index = Index::new(64);
-            let mut model = BTreeMap::new();
-            let mut free: Vec<u32> = (0..64).collect();
+            let mut model = Model { map: BTreeMap::new(), free: (0..64).collect() };
             for (number, add) in operations {
-                let present = model.contains_key(&number);
-                if add && !present {
-                    let place = Location::new(free.pop().unwrap());
-                    slots.fill(place, key(number), Checksum::new(0), SlotState::Clean);
-                    index.insert(key(number), place);
-                    model.insert(number, place);
-                } else if !add {
-                    let removed = index.remove(key(number), &slots);
-                    prop_assert_eq!(removed, model.remove(&number));
-                    free.extend(removed.map(Location::get));
-                }
+                model.step(number, add, &mut index, &mut slots)?;
                 check_tags(&index, &slots);
                 for number in 0..60 {
-                    prop_assert_eq!(index.find(key(number), &slots), model.get(&number).copied());
+                    prop_assert_eq!(index.find(key(number), &slots), model.map.get(&number).copied());
                 }
             }
         }
@@ -518,8 +537,7 @@ mod tests {
         ) {
             let mut slots = Slots::new(64);
             let mut index = Index::new(64);
-            let mut model = BTreeMap::new();
-            let mut free: Vec<u32> = (0..64).collect();
+            let mut model = Model { map: BTreeMap::new(), free: (0..64).collect() };
             let mut is_growing = false;
             for (step, (number, add)) in operations.into_iter().enumerate() {
                 if step == begin {
@@ -530,23 +548,13 @@ mod tests {
                     is_growing = true;
                 } else if is_growing && index.take_over(1, &slots) == Step::Done {
                     is_growing = false;
-                    free.extend(64..larger);
+                    model.free.extend(64..larger);
                 }
-                let present = model.contains_key(&number);
-                if add && !present && !free.is_empty() {
-                    let place = Location::new(free.pop().unwrap());
-                    slots.fill(place, key(number), Checksum::new(0), SlotState::Clean);
-                    index.insert(key(number), place);
-                    model.insert(number, place);
-                } else if !add {
-                    let removed = index.remove(key(number), &slots);
-                    prop_assert_eq!(removed, model.remove(&number));
-                    free.extend(removed.map(Location::get));
-                }
+                model.step(number, add, &mut index, &mut slots)?;
                 check_tags(&index, &slots);
-                prop_assert_eq!(index.len(), model.len() as u64);
+                prop_assert_eq!(index.len(), model.map.len() as u64);
                 for number in 0..90 {
-                    prop_assert_eq!(index.find(key(number), &slots), model.get(&number).copied());
+                    prop_assert_eq!(index.find(key(number), &slots), model.map.get(&number).copied());
                 }
             }
         }

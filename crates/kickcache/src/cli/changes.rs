@@ -8,7 +8,7 @@ use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::difference::difference;
 use kickcache_daemon::plan::plan_change::PlanChange;
-use kickcache_daemon::plan::removal::{Clients, DirtyFate};
+use kickcache_daemon::plan::removal::{Clients, DirtyFate, only_volume};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
@@ -174,10 +174,8 @@ impl Turn<'_> {
         let served = started.server_mut(volume).ok_or(ControlError::Stopped)?;
         served.look_at_modes();
         if served.cache.volumes.len() == 1 {
-            return Err(ControlError::Refused(format!(
-                "volume {volume}: it is the only volume of {}, which is served as long as its daemon runs; stop that instead",
-                served.cache.device.display()
-            )));
+            let what = only_volume(&served.cache.device);
+            return Err(ControlError::Refused(format!("volume {volume}: {what}")));
         }
         let removed = removal::remove(served, volume, clients, dirty)?;
         started.added.remove(volume);
@@ -317,9 +315,8 @@ fn join(started: &mut Started, ready: Vec<Ready>) -> Result<(), ControlError> {
 
 /// Modes and policies of the volumes of a server, all at once.
 fn change_settings(served: &mut Served, wanted: &ServePlan) -> Result<(), ServeError> {
-    let volumes = |cache: &CacheSpec| cache.volumes.clone();
-    let wanted: Vec<_> = wanted.caches.iter().flat_map(volumes).collect();
-    let find = |name: &str| wanted.iter().find(|volume| volume.name == name);
+    let find =
+        |name: &str| wanted.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name);
     let changed = served.cache.volumes.iter().filter_map(|volume| {
         let wanted = find(&volume.name)?;
         let settings = wanted.settings();

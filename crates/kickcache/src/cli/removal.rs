@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::Removed;
-use kickcache_daemon::plan::removal::{Clients, DirtyFate};
+use kickcache_daemon::plan::removal::{Clients, DirtyFate, in_use};
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_engine::config::Mode;
-use kickcache_units::{are, counted};
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::counted;
 
 use crate::cli::start::Served;
 
@@ -23,21 +24,10 @@ const STUCK_MAX: Duration = Duration::from_secs(30);
 pub(super) fn check(served: &Served, volume: &str, clients: Clients) -> Result<(), ControlError> {
     let status = served.handle.status().map_err(|_| ControlError::Stopped)?;
     let Some(index) = status.volumes.iter().position(|info| info.name == volume) else { return Ok(()) };
-    let sessions = status.sessions[index];
-    let refuse = |what: String| Err(ControlError::Refused(format!("volume {volume}: {what}")));
-    if sessions.ublk > 0 {
-        return refuse(
-            "it is a block device of this host (ublk), which is removed when the daemon stops: stop that, and take the volume out of its \
-             configuration"
-                .into(),
-        );
+    match in_use(status.sessions[index], clients) {
+        Some(what) => Err(ControlError::Refused(format!("volume {volume}: {what}"))),
+        None => Ok(()),
     }
-    let connected = sessions.nbd + sessions.vhost_user;
-    if connected > 0 && clients == Clients::Respected {
-        let (count, are) = (counted(connected, "client"), are(connected));
-        return refuse(format!("{count} {are} connected; disconnect that, or say --disconnect"));
-    }
-    Ok(())
 }
 
 /// Writes back what is dirty, while the volume is served: new writes go through to the origin meanwhile.
@@ -119,7 +109,7 @@ pub(super) fn remove(
     let parted = served.handle.part_volume(volume, clients, dirty);
     let parted = parted.inspect_err(|_| restore_mode(served, volume));
     let parted = parted.map_err(|error| ControlError::Refused(error.to_string()));
-    let lost_bytes = parted?.lost_blocks * 4096;
+    let lost_bytes = parted?.lost_blocks * BLOCK_SIZE;
     served.cache.volumes.retain(|spec| spec.name != volume);
     Ok(Removed { lost_bytes })
 }

@@ -12,13 +12,14 @@ use kickcache_units::{are, counted};
 
 use super::EventLoop;
 use crate::driver::device::BlockFile;
-use crate::plan::removal::{Clients, DirtyFate};
+use crate::plan::removal::{DirtyFate, in_use, only_volume};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::leaving::{Answer, Leaving, LeavingStep};
 use crate::serve::membership::{
     GoneVolume, GuestsPlace, Held, Joining, Lease, LeaveOrder, Left, Members, MembershipOrder, PlaceOrder,
 };
+use crate::serve::open_volume::Served;
 use crate::serve::origin::SAMPLES_MAX;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -90,24 +91,28 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn end_lease(&mut self, superblock: Option<Superblock>) {
-        self.superblock = superblock.unwrap_or_else(|| self.superblock.clone());
+        if let Some(superblock) = superblock {
+            self.superblock = superblock;
+        }
         self.is_leased = false;
         // A size may have waited for it.
         self.take_resizes();
     }
 
     fn join(&mut self, now: Instant, joining: Joining) -> Result<(), ServeError> {
-        let Joining { superblock, volume, settings, client_cap, medium, places, exposure } = joining;
+        let Joining { superblock, volume, places, exposure } = joining;
         let begun = self.core.clock.now();
         self.end_lease(Some(superblock));
         self.cache_to_change()?;
-        let (id, size) = (settings.volume, volume.info.size);
+        let (settings, size) = (volume.settings, volume.size);
+        let id = settings.volume;
+        let Served { volume, medium, client_cap } = volume.into_served();
         let places = self.frontends.ready(places, exposure)?;
         let index = self.core.volumes.insert(volume);
         self.frontends.join(&mut self.core, index, places);
         self.core.engine.add_volume(now, &settings, size);
         self.core.throttles.set(id, client_cap);
-        self.core.driver.add(Joining::named(medium, &settings));
+        self.core.driver.add(medium);
         self.core.times.add(now, id);
         self.core.curves.add(id);
         self.tell_turn("added", index, begun);
@@ -131,24 +136,9 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         let Some(index) = self.core.volumes.index_of(name) else { return Ok(()) };
         if self.core.volumes.count() == 1 {
-            return Err(refuse(format!(
-                "it is the only volume of {}, which is served as long as its daemon runs; stop that instead",
-                self.cache.display()
-            )));
+            return Err(refuse(only_volume(&self.cache)));
         }
-        let sessions = self.frontends.sessions(index);
-        if sessions.ublk > 0 {
-            let what = "it is a block device of this host (ublk), which is removed when the daemon stops: stop that, and take the \
-                        volume out of its configuration";
-            return Err(refuse(what.into()));
-        }
-        let connected = sessions.nbd + sessions.vhost_user;
-        if connected > 0 && *clients == Clients::Respected {
-            let what = format!(
-                "{} {} connected; disconnect that, or say --disconnect",
-                counted(connected, "client"),
-                are(connected)
-            );
+        if let Some(what) = in_use(self.frontends.sessions(index), *clients) {
             return Err(refuse(what));
         }
         self.frontends.hide(&mut self.core, index);

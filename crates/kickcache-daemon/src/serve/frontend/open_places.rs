@@ -6,7 +6,7 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::{self, Listener, Place};
 use crate::serve::frontend::nbd::membership::OpenAddress;
-use crate::serve::frontend::vhost_user::membership::OpenGuest;
+use crate::serve::frontend::vhost_user::port::OpenGuest;
 
 /// Where a volume is to be served.
 #[derive(Default)]

@@ -70,17 +70,15 @@ pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
         let start = geometry.byte_offset(geometry.first_location(*segment));
         let extent = ByteExtent { start, length: geometry.segment_size };
         let operation = DeviceOperation::Discard { device: Device::Cache, extent };
-        state.device.counters.discarded_bytes += extent.length;
         state.submit(Purpose::SegmentDiscard { segment: *segment }, operation);
     }
 }
 
 /// A segment was discarded. If it could not be, it is as good as before, and no other one is tried.
 pub(crate) fn on_discarded(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
-    if result.is_err() {
-        let length = state.cache.geometry().segment_size;
-        state.device.counters.discarded_bytes -= length;
-        state.reclaim.cannot_discard = true;
+    match result {
+        Ok(()) => state.device.counters.discarded_bytes += state.cache.geometry().segment_size,
+        Err(_) => state.reclaim.cannot_discard = true,
     }
     make_ready(state, &[segment]);
 }

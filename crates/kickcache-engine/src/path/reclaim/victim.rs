@@ -306,14 +306,15 @@ fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     }
     let taking = state.taking();
     let is_cheap = state.retention.is_mostly_dead(found.live, state.cache.geometry().batch_blocks());
+    let early = if is_cheap { with_little_to_write_back(state) } else { VolumeSet::default() };
     let must_stay = |location: Location| {
         let slots = state.cache.slots();
         let volume = slots.key(location).volume();
-        let is_early = || is_cheap && !has_much_to_write_back(state, volume);
         is_out_of_reach(state, location)
             || slots.state(location).is_not_clean()
                 && taking.contains(volume)
-                && !(is_unclaimed(state, location) && (is_early() || is_hot(state, found.queue, location)))
+                && !(is_unclaimed(state, location)
+                    && (early.contains(volume) || is_hot(state, found.queue, location)))
     };
     !state.cache.live_in(segment).any(must_stay)
 }
@@ -337,13 +338,13 @@ fn is_hot(state: &State, queue: Queue, location: Location) -> bool {
     state.retention.judge(Reason::Turn, queue, state.cache.slots().hits(location)) != Judgement::Demote
 }
 
-/// Whether writeback of the volume goes on beside requests. Below that mark a block that is to be written back may be
+/// The volumes of which writeback does not go on beside requests. Below that mark a block that is to be written back may be
 /// written again before: a copy of it costs less than a request to the origin.
-fn has_much_to_write_back(state: &State, volume: VolumeId) -> bool {
-    state
-        .volumes
-        .find(volume)
-        .is_none_or(|found| state.dirty_data_share(volume) > u64::from(found.settings.dirty_low))
+fn with_little_to_write_back(state: &State) -> VolumeSet {
+    let has_little = |volume: &VolumeId| {
+        state.dirty_data_share(*volume) <= u64::from(state.volumes.get(*volume).settings.dirty_low)
+    };
+    state.volumes.ids().filter(has_little).collect()
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! Who is at the other end of a socket, for the log.
 
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use rustix::net::{SocketAddrAny, getpeername, sockopt};
+use rustix::net::{getpeername, sockopt};
 
 /// Its address, or what the system knows of a local process.
 pub(crate) fn peer(socket: impl AsFd) -> String {
     let remote = getpeername(&socket).ok().flatten();
-    if let Some(SocketAddrAny { .. }) = &remote
-        && let Some(address) = remote.and_then(|remote| std::net::SocketAddr::try_from(remote).ok())
-    {
+    if let Some(address) = remote.and_then(|remote| SocketAddr::try_from(remote).ok()) {
         return address.to_string();
     }
     match sockopt::socket_peercred(&socket) {

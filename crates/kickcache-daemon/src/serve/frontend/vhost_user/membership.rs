@@ -3,24 +3,15 @@
 use std::os::fd::AsFd;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_vhost_user::Disk;
 
 use crate::serve::core::Core;
-use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::key::Part;
-use crate::serve::frontend::vhost_user::port::Port;
+use crate::serve::frontend::vhost_user::port::OpenGuest;
 use crate::serve::frontend::vhost_user::session::key;
 
 /// No volume has this index: the port is free for another one.
 const NOBODY: usize = usize::MAX;
-
-/// A socket for a virtual machine, open, and what the machine is told.
-pub(crate) struct OpenGuest {
-    pub(crate) listener: Listener,
-    /// Bytes of a logical block.
-    pub(crate) block_size: u32,
-}
 
 impl VhostUser {
     /// Serves the volume of an index there.
@@ -30,16 +21,7 @@ impl VhostUser {
         volume: usize,
         guest: OpenGuest,
     ) {
-        let info = &core.volumes[volume].info;
-        let disk = Disk {
-            name: info.name.clone(),
-            size: info.size,
-            read_only: info.read_only,
-            block_size: guest.block_size,
-        };
-        let OpenGuest { listener, .. } = guest;
-        tracing::info!(event = "listening", "vhost-user is served on {} for {}", listener.address, info.name);
-        let mut port = Port::new(listener, disk, volume);
+        let mut port = guest.port(volume, &core.volumes[volume].info);
         let index = match self.ports.iter().position(|port| port.volume == NOBODY) {
             Some(free) => {
                 // Late events of the one before are known as such.

@@ -10,12 +10,10 @@ pub(crate) mod request;
 mod rings;
 mod session;
 
-use kickcache_vhost_user::Disk;
-
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::{Listener, Place};
-use crate::serve::frontend::vhost_user::port::Port;
+use crate::serve::frontend::vhost_user::port::{OpenGuest, Port};
 use crate::serve::served_volumes::ServedVolumes;
 
 /// The vhost-user front end.
@@ -53,21 +51,9 @@ impl VhostUser {
     /// Listens.
     pub(crate) fn open(places: Vec<GuestPlace>, volumes: &ServedVolumes) -> Result<VhostUser, ServeError> {
         let opened = places.into_iter().map(|place| {
-            let info = &volumes[place.volume].info;
-            let disk = Disk {
-                name: info.name.clone(),
-                size: info.size,
-                read_only: info.read_only,
-                block_size: place.block_size,
-            };
             let listener = Listener::open_for_guest(place.place)?;
-            tracing::info!(
-                event = "listening",
-                "vhost-user is served on {} for {}",
-                listener.address,
-                info.name
-            );
-            Ok(Port::new(listener, disk, place.volume))
+            let guest = OpenGuest { listener, block_size: place.block_size };
+            Ok(guest.port(place.volume, &volumes[place.volume].info))
         });
         Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))
     }

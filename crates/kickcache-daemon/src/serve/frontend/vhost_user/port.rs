@@ -3,6 +3,24 @@
 use kickcache_vhost_user::{Device, Disk, GuestRequest, Packet, QUEUE_COUNT_MAX, Socket};
 
 use crate::serve::frontend::listener::Listener;
+use crate::serve::volume_info::VolumeInfo;
+
+/// A socket for a virtual machine, open, and what the machine is told.
+pub(crate) struct OpenGuest {
+    pub(crate) listener: Listener,
+    /// Bytes of a logical block.
+    pub(crate) block_size: u32,
+}
+
+impl OpenGuest {
+    /// Where the volume of an index is served.
+    pub(super) fn port(self, volume: usize, info: &VolumeInfo) -> Port {
+        let OpenGuest { listener, block_size } = self;
+        let disk = Disk { name: info.name.clone(), size: info.size, read_only: info.read_only, block_size };
+        tracing::info!(event = "listening", "vhost-user is served on {} for {}", listener.address, info.name);
+        Port::new(listener, disk, volume)
+    }
+}
 
 /// A volume's socket, and the device behind it.
 pub(crate) struct Port {

@@ -1,0 +1,61 @@
+//! A volume whose origin was opened, before it is served.
+
+use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::device::Device;
+use kickcache_tls::names::AllowedClient;
+
+use crate::driver::device::{AccessMode, ZeroSpeed};
+use crate::driver::executor::NamedMedium;
+use crate::plan::client_cap::ClientCap;
+use crate::plan::origin_claims::OriginClaims;
+use crate::serve::origin::Origin;
+use crate::serve::served_volumes::Volume;
+use crate::serve::volume_identity::VolumeIdentity;
+use crate::serve::volume_info::VolumeInfo;
+use crate::state::OriginLock;
+
+/// An origin that was opened, with what was said about it.
+pub(crate) struct OpenVolume {
+    pub(crate) name: String,
+    pub(crate) origin: Origin,
+    pub(crate) size: u64,
+    pub(crate) identity: String,
+    /// The volume, with what is known of it from earlier.
+    pub(crate) known_as: VolumeIdentity,
+    pub(crate) settings: VolumeSettings,
+    pub(crate) client_cap: ClientCap,
+    pub(crate) access: AccessMode,
+    pub(crate) claims: OriginClaims,
+    pub(crate) zeroes: ZeroSpeed,
+    /// The names of NBD clients that may use it; none if all may.
+    pub(crate) allowed: Vec<AllowedClient>,
+    pub(crate) locks: Vec<OriginLock>,
+}
+
+/// A volume as it is served.
+pub(crate) struct Served {
+    /// What the loop knows of it.
+    pub(crate) volume: Volume,
+    /// What the driver has of it.
+    pub(crate) medium: NamedMedium,
+    /// What its clients may ask for.
+    pub(crate) client_cap: ClientCap,
+}
+
+impl OpenVolume {
+    /// For the loop.
+    pub(crate) fn into_served(self) -> Served {
+        let id = self.settings.volume;
+        let info = VolumeInfo {
+            name: self.name,
+            id,
+            size: self.size,
+            origin: self.identity,
+            read_only: self.access == AccessMode::ReadOnly,
+        };
+        let (identity, zeroes) = (self.known_as, self.zeroes);
+        let volume = Volume { info, identity, zeroes, allowed: self.allowed, _locks: self.locks };
+        let medium = NamedMedium { device: Device::Origin(id), medium: self.origin.into_medium() };
+        Served { volume, medium, client_cap: self.client_cap }
+    }
+}
