@@ -95,6 +95,11 @@ impl<'de> Deserialize<'de> for RequestRate {
             fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<RequestRate, E> {
                 RequestRate::new(&number.to_string(), u64::try_from(number).ok()).map_err(E::custom)
             }
+
+            // Configuration files give the one, the control socket the other.
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<RequestRate, E> {
+                RequestRate::new(&number.to_string(), Some(number)).map_err(E::custom)
+            }
         }
         deserializer.deserialize_i64(Number)
     }
